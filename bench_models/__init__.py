@@ -1,0 +1,1 @@
+"""Reference models and the one Horovod training loop that benchmarks them."""

@@ -1,0 +1,1 @@
+"""Table to table, pure: one question is one module."""

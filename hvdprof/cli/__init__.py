@@ -1,0 +1,1 @@
+"""The command line: options to api to report, one file per command."""

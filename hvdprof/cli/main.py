@@ -1,0 +1,59 @@
+"""The command line's entry: the list of commands, and errors turned into message and exit code."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import typer
+
+from hvdprof import __version__
+from hvdprof.errors import HvdprofError
+
+# In the order of a user's work, so that --help reads like a story.
+COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = ()
+
+
+def build_app() -> typer.Typer:
+    """The typer application with every command of ``COMMANDS``."""
+    app = typer.Typer(
+        name="hvdprof",
+        help="Timeline profiler and scaling-efficiency analyzer for Horovod.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_root)
+    for name, command in COMMANDS:
+        app.command(name)(command)
+    return app
+
+
+def main() -> NoReturn:
+    """Run the command line; every failure on purpose ends as one message on stderr."""
+    try:
+        build_app()()
+    except HvdprofError as error:
+        sys.stderr.write(f"hvdprof: {error.message}\n")
+        if error.hint:
+            sys.stderr.write(f"  {error.hint}\n")
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hvdprof {__version__}\n")
+        raise typer.Exit
+
+
+def _root(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Print the version and exit.",
+        callback=_print_version,
+        is_eager=True,
+    ),
+) -> None:
+    """Timeline profiler and scaling-efficiency analyzer for Horovod."""

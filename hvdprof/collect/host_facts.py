@@ -1,0 +1,125 @@
+"""What the machine of a rank is: asked once at start, standard library only."""
+
+import os
+import platform
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_CGROUP_QUOTAS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+
+
+def host_facts() -> dict[str, Any]:
+    """Name, system, processor, memory, network interfaces and GPUs of this host.
+
+    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (usable by this
+    process), ``memory_bytes``, ``nics`` (``name``, ``mtu``, ``speed_mbit_per_s``), ``gpus``
+    (``index``, ``name``, ``memory_mib``, ``driver``). What cannot be found out is ``None`` or
+    an empty list.
+    """
+    return {
+        "hostname": socket.gethostname(),
+        "boot_id": boot_id(),
+        "kernel": platform.release(),
+        "cpu_model": _cpu_model(),
+        "num_cores": usable_cores(),
+        "memory_bytes": _memory_bytes(),
+        "nics": network_interfaces(),
+        "gpus": gpus(),
+    }
+
+
+def boot_id() -> str | None:
+    """The kernel's id of this boot: processes that share it share the monotonic clock."""
+    return _first_line(Path("/proc/sys/kernel/random/boot_id"))
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: its affinity, bounded by the quota of its cgroup."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    quota = _cgroup_quota_cores()
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
+
+
+def network_interfaces() -> list[dict[str, Any]]:
+    """The network interfaces that are up: name, MTU, and link speed where the driver tells it."""
+    interfaces = []
+    for folder in sorted(Path("/sys/class/net").glob("*")):
+        if _first_line(folder / "operstate") not in ("up", "unknown"):
+            continue
+        speed = _first_line(folder / "speed")
+        interfaces.append(
+            {
+                "name": folder.name,
+                "mtu": int(_first_line(folder / "mtu") or 0),
+                "speed_mbit_per_s": int(speed) if speed and int(speed) > 0 else None,
+            }
+        )
+    return interfaces
+
+
+def gpus() -> list[dict[str, Any]]:
+    """The NVIDIA GPUs that ``nvidia-smi`` lists; empty without the tool or without a GPU."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    query = "index,name,memory.total,driver_version"
+    try:
+        answer = subprocess.run(
+            [tool, f"--query-gpu={query}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [[cell.strip() for cell in line.split(",")] for line in answer.stdout.splitlines()]
+    return [
+        {"index": int(row[0]), "name": row[1], "memory_mib": _whole(row[2]), "driver": row[3]}
+        for row in rows
+        if len(row) == 4
+    ]
+
+
+def _cgroup_quota_cores() -> float | None:
+    unified, legacy = (_first_line(Path(name)) for name in _CGROUP_QUOTAS)
+    if unified:
+        quota, period = unified.split()
+        return None if quota == "max" else int(quota) / int(period)
+    if legacy and int(legacy) > 0:
+        period_us = _first_line(Path(_CGROUP_QUOTAS[1]).with_name("cpu.cfs_period_us"))
+        return int(legacy) / int(period_us) if period_us else None
+    return None
+
+
+def _cpu_model() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or None)
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+
+
+def _first_line(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").split("\n", 1)[0].strip()
+    except OSError:
+        return None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdigit() else None

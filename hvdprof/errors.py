@@ -1,0 +1,84 @@
+"""Everything hvdprof raises on purpose; the command line makes it one message and an exit code.
+
+HvdprofError                     exit 1   any failure without a kind of its own
+|-- UsageError                   exit 2   options that contradict each other or name nothing known
+|-- UnreadableInputError         exit 3   a file or folder that holds nothing usable
+|-- MissingExtraError            exit 4   a command needs packages that are not installed
+|-- EnvironmentNotReadyError     exit 5   this machine cannot run what was asked for
+|-- SweepIncompleteError         exit 6   the sweep ended, but something in it failed
+|-- StorageError                 exit 7   a file could not be written, or would be overwritten
+|-- BuildFailedError             exit 8   Horovod could not be built
+`-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM ended it; what was measured is kept
+"""
+
+from typing import ClassVar
+
+
+class HvdprofError(Exception):
+    """A failure that the user can act on.
+
+    Args:
+        message: What happened and where, one sentence.
+        hint: What to do about it, one sentence or command; empty where nothing can be advised.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(HvdprofError):
+    """The options contradict each other or name something unknown."""
+
+    exit_code = 2
+
+
+class UnreadableInputError(HvdprofError):
+    """A file or folder holds nothing that could be used."""
+
+    exit_code = 3
+
+
+class MissingExtraError(HvdprofError):
+    """A command needs packages that are not installed."""
+
+    exit_code = 4
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        super().__init__(
+            f"{what} needs packages that are not installed.",
+            hint=f"pip install 'hvdprof[{extra}]'",
+        )
+
+
+class EnvironmentNotReadyError(HvdprofError):
+    """This machine cannot run what was asked for."""
+
+    exit_code = 5
+
+
+class SweepIncompleteError(HvdprofError):
+    """The sweep ended, but at least one configuration failed."""
+
+    exit_code = 6
+
+
+class StorageError(HvdprofError):
+    """A file could not be written, or would have been overwritten."""
+
+    exit_code = 7
+
+
+class BuildFailedError(HvdprofError):
+    """Horovod could not be built."""
+
+    exit_code = 8
+
+
+class InterruptedRunError(HvdprofError):
+    """Ctrl-C or SIGTERM ended the work; what was measured is kept."""
+
+    exit_code = 130

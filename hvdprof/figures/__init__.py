@@ -1,0 +1,1 @@
+"""Tables to plotly figures, for the dashboard and the report alike."""

@@ -1,0 +1,1 @@
+"""Starting a run: the design, the argument lists, the processes, the sweep."""

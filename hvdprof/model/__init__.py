@@ -1,0 +1,1 @@
+"""The nouns: vocabulary, the declared tables, a run and its analysis."""

@@ -1,0 +1,70 @@
+"""A run as read from its directory, and the finished analysis of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.rundir.manifest import Manifest, Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A manifest and the tables that its files hold; ``notes`` say what was skipped or is odd.
+
+    The tables are those of ``model.tables`` of the same names.
+    """
+
+    folder: Path
+    manifest: Manifest
+    segments: pd.DataFrame
+    steps: pd.DataFrame
+    arrivals: pd.DataFrame
+    events: pd.DataFrame
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in one sentence, and the numbers in it.
+
+    ``model``, ``np`` and the efficiencies are those of the largest valid size of the model that
+    scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the part of
+    ``model.tables.LOSSES`` that costs most there, empty where no part stands out.
+    """
+
+    sentence: str
+    model: str
+    np: int
+    efficiency: float
+    efficiency_low: float
+    efficiency_high: float
+    biggest_loss: str
+    biggest_loss_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class FailedSegment:
+    """A cell that has no result in one pass, and why."""
+
+    pass_id: str
+    model: str
+    np: int
+    compression: str
+    reduction: str
+    reason: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnalysis:
+    """Finished tables and sentences; everything after it only formats."""
+
+    run: Run
+    verdict: Verdict
+    launches: pd.DataFrame
+    scaling: pd.DataFrame
+    losses: pd.DataFrame
+    skipped: tuple[Skipped, ...]
+    failed: tuple[FailedSegment, ...]
+    warnings: tuple[str, ...]

@@ -1,0 +1,242 @@
+"""Every table of hvdprof, declared once; docs/tables.md is generated from this module."""
+
+from hvdprof.model.schema import Column, Table
+
+_PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
+_SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
+_RANK = Column("rank", "int32", "", "Rank as `hvd.rank()` returns it.")
+_STEP = Column(
+    "step", "int64", "", "Number of the step within its segment, from 0; -1 outside steps."
+)
+_START = Column("start_ns", "int64", "ns", "Start on rank 0's monotonic clock.")
+_CLOCK_ERROR = Column(
+    "clock_error_ns",
+    "int64",
+    "ns",
+    "Largest error of the alignment of this rank's clock to rank 0's.",
+)
+
+SEGMENTS = Table(
+    "segments",
+    "One segment of one pass: a model with its toggles, trained in one launch.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("mode", "category", "", "Way of measuring: throughput, trace or attribution."),
+        Column("repeat", "int32", "", "Number of the repeat, from 1."),
+        Column("engine", "category", "", "horovod, or torch for plain PyTorch without Horovod."),
+        Column("model", "category", "", "Name of the reference model."),
+        Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
+        Column("compression", "category", "", "Gradient compression: none or fp16."),
+        Column("reduction", "category", "", "Reduction of the gradients: average or adasum."),
+        Column("batch_size", "int64", "samples", "Samples per rank and step."),
+        Column("image_size", "int64", "pixels", "Edge of the square input image."),
+        Column(
+            "status", "category", "", "planned, done, failed or interrupted, from the manifest."
+        ),
+        Column("num_ranks_recorded", "int32", "", "Ranks whose recorder file holds this segment."),
+        Column("num_tensors", "int64", "", "Gradient tensors that the recorder watched on rank 0."),
+        Column("gradient_bytes", "int64", "bytes", "Size of all gradients before compression."),
+        Column("sent_bytes", "int64", "bytes", "Size of all gradients after compression."),
+        Column("oversubscribed", "bool", "", "More ranks than cores (or GPUs) on a host."),
+        Column("pinned", "bool", "", "Each rank had cores of its own."),
+    ),
+)
+
+STEPS = Table(
+    "steps",
+    "One optimizer step on one rank, from its recorder file.",
+    (
+        _PASS,
+        _SEGMENT,
+        _RANK,
+        _STEP,
+        Column("warmup", "bool", "", "Belongs to the counted warm-up batches."),
+        _START,
+        Column("dur_ns", "int64", "ns", "Length of the step."),
+        Column("data_ns", "int64", "ns", "Time in the data phase."),
+        Column("forward_ns", "int64", "ns", "Time in the forward phase, the loss included."),
+        Column("backward_ns", "int64", "ns", "Time in the backward phase."),
+        Column(
+            "blocked_ns",
+            "int64",
+            "ns",
+            "Time the rank stood in `synchronize()` for reduced gradients (blocking exposed "
+            "communication); includes waiting for a late rank and decompression.",
+        ),
+        Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
+        Column("other_ns", "int64", "ns", "Rest of the step, outside every phase."),
+        Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
+        Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
+        _CLOCK_ERROR,
+    ),
+)
+
+ARRIVALS = Table(
+    "arrivals",
+    "One gradient on one rank in one step: when backward had produced it.",
+    (
+        _PASS,
+        _SEGMENT,
+        _RANK,
+        _STEP,
+        Column("tensor", "category", "", "Name of the request as Horovod knows it."),
+        Column(
+            "ready_ns", "int64", "ns", "When the gradient was ready, on rank 0's monotonic clock."
+        ),
+        _CLOCK_ERROR,
+    ),
+)
+
+EVENTS = Table(
+    "events",
+    "One interval or instant on one rank. Durations and bytes count once per `fusion_id`, never "
+    "once per tensor.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("source", "category", "", "Producer: recorder or timeline."),
+        _RANK,
+        _STEP,
+        Column("phase", "category", "", "negotiation, operation or activity; mark for instants."),
+        Column("activity", "category", "", "The producer's own name, verbatim."),
+        Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ...; empty where none."),
+        Column("tensor", "category", "", "Name of the tensor as in the file; empty where none."),
+        Column(
+            "occurrence", "int64", "", "How often this tensor was used before in this file, from 0."
+        ),
+        Column(
+            "fusion_id",
+            "int64",
+            "",
+            "Same number for all rows of one fused execution; -1 where none.",
+        ),
+        _START,
+        Column(
+            "dur_ns",
+            "int64",
+            "ns",
+            "Length; 0 for an instant, -1 where the end is not in the file.",
+        ),
+        Column(
+            "size_bytes",
+            "Int64",
+            "bytes",
+            "Payload of the tensor after compression; missing where unknown.",
+        ),
+        _CLOCK_ERROR,
+    ),
+)
+
+LAUNCHES = Table(
+    "launches",
+    "One segment of one pass after warm-up was cut: what one launch says about its cell.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("num_steps", "int64", "", "Steady steps that count."),
+        Column(
+            "num_cut_steps", "int64", "", "Steps cut as warm-up beyond the counted warm-up batches."
+        ),
+        Column("step_time_ns", "float64", "ns", "Mean time of a step of the job (all ranks)."),
+        Column(
+            "step_time_error_ns", "float64", "ns", "Standard error of that mean within the launch."
+        ),
+        Column("num_effective_steps", "float64", "", "Steps after correction for autocorrelation."),
+        Column(
+            "drift", "float64", "ratio", "Change of the step time over the window, by its mean."
+        ),
+        Column("drift_error", "float64", "ratio", "Standard error of the drift."),
+    ),
+)
+
+SCALING = Table(
+    "scaling",
+    "One cell of the design: a model at a number of ranks with its toggles, over all its launches "
+    "in throughput mode.",
+    (
+        Column("model", "str", "", "Name of the reference model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("engine", "str", "", "horovod, or torch for plain PyTorch without Horovod."),
+        Column("compression", "str", "", "Gradient compression: none or fp16."),
+        Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+        Column("batch_size", "int64", "samples", "Samples per rank and step."),
+        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column("samples_per_s_low", "float64", "samples/s", "Lower end of the 95 % interval."),
+        Column("samples_per_s_high", "float64", "samples/s", "Upper end of the 95 % interval."),
+        Column("step_time_median_ns", "float64", "ns", "Median time of a step of the job."),
+        Column("step_time_p95_ns", "float64", "ns", "95th percentile of the time of a step."),
+        Column(
+            "efficiency",
+            "float64",
+            "ratio",
+            "Scaling efficiency against `baseline`; above 1 is legal.",
+        ),
+        Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
+        Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
+        Column("baseline", "str", "", "What the efficiency refers to, such as `torch np=1`."),
+        Column(
+            "blocked_ns",
+            "float64",
+            "ns",
+            "Exposed communication: mean time blocked in synchronize() a step, over ranks.",
+        ),
+        Column("blocked_share", "float64", "ratio", "The same by the mean step time."),
+        Column(
+            "observer_cost",
+            "float64",
+            "ratio",
+            "Step time in the trace pass over the throughput pass, less 1.",
+        ),
+        Column("observer_cost_low", "float64", "ratio", "Lower end of the 95 % interval."),
+        Column("observer_cost_high", "float64", "ratio", "Upper end of the 95 % interval."),
+        Column(
+            "final_loss",
+            "float64",
+            "",
+            "Mean loss of all ranks over the last tenth of the samples that every cell of the "
+            "model has seen.",
+        ),
+        Column(
+            "sent_bytes",
+            "int64",
+            "bytes",
+            "Gradient bytes a rank hands to Horovod a step, after compression.",
+        ),
+        Column("num_launches", "int64", "", "Launches that count."),
+        Column("num_steps", "int64", "", "Steady steps over all launches."),
+        Column(
+            "oversubscribed",
+            "bool",
+            "",
+            "More ranks than cores (or GPUs): kept out of scaling statements.",
+        ),
+        Column("pinned", "bool", "", "Each rank had cores of its own."),
+    ),
+)
+
+LOSSES = Table(
+    "losses",
+    "One part of the step time that a cell has more of than its baseline; the parts of a cell sum "
+    "to the whole difference.",
+    (
+        Column("model", "str", "", "Name of the reference model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("compression", "str", "", "Gradient compression: none or fp16."),
+        Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+        Column(
+            "part", "str", "", "data, forward, backward, blocked, optimizer, other or residual."
+        ),
+        Column(
+            "lost_ns", "float64", "ns", "More time a step than the baseline; negative where less."
+        ),
+        Column(
+            "lost_share",
+            "float64",
+            "ratio",
+            "The same by the step time of the cell: points of efficiency.",
+        ),
+    ),
+)
+
+TABLES: tuple[Table, ...] = (SEGMENTS, STEPS, ARRIVALS, EVENTS, LAUNCHES, SCALING, LOSSES)

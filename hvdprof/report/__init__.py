@@ -1,0 +1,1 @@
+"""A finished analysis to text, JSON or a trace: one file per format."""

@@ -1,0 +1,1 @@
+"""What lies on disk: the folders and files of a run, the manifest, the plan of a pass."""

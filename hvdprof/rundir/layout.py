@@ -1,0 +1,67 @@
+"""Where everything of a run lies; the only module that spells file names of a run directory."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+MANIFEST_NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class PassPaths:
+    """The files of one pass (one launch of the training processes)."""
+
+    folder: Path
+
+    @property
+    def plan(self) -> Path:
+        """The segments that the ranks were told to execute."""
+        return self.folder / "plan.json"
+
+    @property
+    def stdout(self) -> Path:
+        """What the launcher and all ranks printed."""
+        return self.folder / "stdout.txt"
+
+    @property
+    def stderr(self) -> Path:
+        """What the launcher and all ranks printed as errors."""
+        return self.folder / "stderr.txt"
+
+    @property
+    def recorder_folder(self) -> Path:
+        """The folder of the recorder files, one a rank."""
+        return self.folder / "recorder"
+
+    def recorder_file(self, rank: int) -> Path:
+        """The recorder file of a rank."""
+        return self.recorder_folder / f"rank-{rank}.jsonl"
+
+    def recorder_files(self) -> list[Path]:
+        """The recorder files that exist, by rank."""
+        files = self.recorder_folder.glob("rank-*.jsonl")
+        return sorted(files, key=lambda path: int(path.stem.removeprefix("rank-")))
+
+    def timeline(self, segment: str) -> Path:
+        """Horovod's timeline of one segment, written by rank 0 alone."""
+        return self.folder / "timeline" / f"{segment}.json"
+
+    @property
+    def nccl_folder(self) -> Path:
+        """The folder of NCCL's logs, one a process."""
+        return self.folder / "nccl"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The files of one run."""
+
+    folder: Path
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest, the one file that makes a folder a run."""
+        return self.folder / MANIFEST_NAME
+
+    def of_pass(self, pass_id: str) -> PassPaths:
+        """The files of the pass of that id."""
+        return PassPaths(self.folder / "passes" / pass_id)

@@ -1,0 +1,149 @@
+"""The manifest: what a run was asked to do, where it ran, and how each pass ended.
+
+History of the schema:
+    1   first version
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.json_codec import read_json, to_text
+from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
+from hvdprof.rundir.plan import Segment
+from hvdprof.rundir.whole_file import write_whole
+
+MANIFEST_SCHEMA_VERSION = 1
+
+
+class Mode(StrEnum):
+    """The ways of measuring, never mixed in one number (docs/architecture.md)."""
+
+    THROUGHPUT = "throughput"
+    TRACE = "trace"
+    ATTRIBUTION = "attribution"
+
+
+class Status(StrEnum):
+    """How far something got; ``INTERRUPTED`` is taken up again by ``--resume``."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a segment has no result: one sentence, and the evidence for it.
+
+    ``rank`` is the rank that failed first where that is known; ``exit_code`` and ``signal`` are
+    that process's; ``lines`` are the last lines printed that explain it.
+    """
+
+    reason: str
+    rank: int | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentRecord:
+    """A segment of a pass and what became of it."""
+
+    segment: Segment
+    status: str = Status.PLANNED
+    failure: Failure | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class PassRecord:
+    """One launch: what was started, in which surroundings, and how it ended.
+
+    ``repeat`` counts from 1. ``environment`` holds what hvdprof set on top of the inherited
+    environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
+    busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
+    """
+
+    id: str
+    mode: str
+    size: int
+    repeat: int
+    controller: str
+    oversubscribed: bool
+    pinned: bool
+    segments: list[SegmentRecord]
+    status: str = Status.PLANNED
+    command: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    started_at: str | None = None
+    duration_s: float | None = None
+    exit_code: int | None = None
+    load_average_before: float | None = None
+    other_cpu_cores: float | None = None
+    steal_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A cell of the design that cannot run or would not be what its name says."""
+
+    model: str
+    size: int
+    compression: str
+    reduction: str
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Manifest:
+    """Everything about a run that is not a recording."""
+
+    schema_version: int
+    hvdprof_version: str
+    name: str
+    created_at: str
+    command: list[str]
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    versions: dict[str, str]
+    hosts: list[dict[str, Any]]
+    git: dict[str, Any] | None
+    passes: list[PassRecord]
+    skipped: list[Skipped]
+    status: str = Status.PLANNED
+    warnings: list[str] = field(default_factory=list)
+
+    def write(self, paths: RunPaths) -> None:
+        """Write the manifest whole into the run directory.
+
+        Raises:
+            StorageError: The file could not be written.
+        """
+        write_whole(paths.manifest, to_text(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """The manifest of a run directory.
+
+        Raises:
+            UnreadableInputError: There is none, it is damaged, or a newer hvdprof wrote it.
+        """
+        paths = RunPaths(folder)
+        if not paths.manifest.is_file():
+            raise UnreadableInputError(
+                f"{folder} is not a run directory: it holds no {MANIFEST_NAME}.",
+                hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
+            )
+        manifest = read_json(cls, paths.manifest)
+        if manifest.schema_version > MANIFEST_SCHEMA_VERSION:
+            raise UnreadableInputError(
+                f"{paths.manifest} has schema version {manifest.schema_version}; "
+                f"this hvdprof reads up to {MANIFEST_SCHEMA_VERSION}.",
+                hint="pip install --upgrade hvdprof",
+            )
+        return manifest

@@ -1,0 +1,73 @@
+"""The plan of a pass: what one launch of the training processes shall execute.
+
+The launcher writes it, ``bench_models.train`` reads it in every rank. One launch costs seconds
+before the first step, so a pass holds several segments, each a model with its toggles.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.rundir.json_codec import read_json, to_text
+from hvdprof.rundir.whole_file import write_whole
+
+PLAN_SCHEMA_VERSION = 1
+
+TORCH_ENGINE = "torch"
+HOROVOD_ENGINE = "horovod"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One model with one setting of the toggles, trained within one pass.
+
+    ``batch_size`` counts samples per rank and step, ``image_size`` the pixels of an edge.
+    ``num_steps`` and ``max_seconds`` bound the measured steps after ``num_warmup_batches``:
+    whichever is reached first, at least one of them is given. ``timeline`` asks for Horovod's
+    timeline around the measured steps.
+    """
+
+    id: str
+    engine: str
+    model: str
+    compression: str
+    reduction: str
+    batch_size: int
+    image_size: int
+    num_warmup_batches: int
+    num_steps: int | None
+    max_seconds: float | None
+    timeline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What every rank of a pass executes, segment after segment.
+
+    ``data`` is ``synthetic``, ``digits`` or ``idx`` (MNIST's own files in ``data_dir``); ``device``
+    is ``cpu`` or ``cuda``; ``pin_cores`` gives each rank ``num_threads`` cores of its own.
+    """
+
+    schema_version: int
+    pass_id: str
+    mode: str
+    size: int
+    num_threads: int
+    pin_cores: bool
+    device: str
+    data: str
+    data_dir: str | None
+    seed: int
+    segments: list[Segment]
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        write_whole(path, to_text(self))
+
+    @classmethod
+    def read(cls, path: Path) -> "Plan":
+        """The plan that a file holds.
+
+        Raises:
+            UnreadableInputError: The file is missing or damaged.
+        """
+        return read_json(cls, path)

@@ -1,0 +1,67 @@
+"""Files are written whole or not at all."""
+
+import contextlib
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from hvdprof.errors import StorageError
+
+
+@contextlib.contextmanager
+def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> Iterator[IO[str]]:
+    """A file to write to, which takes its name only when the block ends without an exception.
+
+    A name that ends in ``.gz`` is compressed on the way.
+
+    Args:
+        path: Where the file shall stand; its folder is made when missing.
+        binary: Open for bytes instead of UTF-8 text.
+        overwrite: Whether a file of that name may be replaced.
+
+    Raises:
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
+    if not overwrite and path.exists():
+        raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        with _open(temporary, compressed=path.suffix == ".gz", binary=binary) as file:
+            yield file
+        _give_the_usual_mode(temporary)
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"Could not write {path}: {error.strerror or error}.",
+            hint="Check that the folder is writable and the disk is not full.",
+        ) from error
+    finally:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str, *, overwrite: bool = True) -> None:
+    """Write a text file whole or not at all; see ``open_whole``."""
+    with open_whole(path, overwrite=overwrite) as file:
+        file.write(text)
+
+
+def _open(name: str, *, compressed: bool, binary: bool) -> IO[str]:
+    mode = "wb" if binary else "wt"
+    encoding = None if binary else "utf-8"
+    if compressed:
+        return gzip.open(name, mode, encoding=encoding)  # type: ignore[return-value]
+    return Path(name).open(mode, encoding=encoding)
+
+
+def _give_the_usual_mode(name: str) -> None:
+    # mkstemp makes files that nobody else may read; a report is meant to be passed on.
+    mask = os.umask(0)
+    os.umask(mask)
+    Path(name).chmod(0o666 & ~mask)

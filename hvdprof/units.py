@@ -1,0 +1,88 @@
+"""Numbers to text with their unit: the only place that formats a number for a reader."""
+
+import math
+
+MISSING = "-"
+
+
+def percent(ratio: float, digits: int = 1) -> str:
+    """A ratio 0..1 as percent text, ``0.612 -> '61.2 %'``; ``'-'`` for NaN."""
+    return MISSING if math.isnan(ratio) else f"{100 * ratio:.{digits}f} %"
+
+
+def percent_interval(ratio: float, low: float, high: float) -> str:
+    """A ratio with its interval as percent text.
+
+    ``'61.2 ± 0.8 %'`` where the interval is near symmetric, ``'61.2 % (58.0 to 66.1)'`` where it
+    is not, and ``'61.2 %'`` where there is no interval.
+    """
+    if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
+        return percent(ratio)
+    below, above = ratio - low, high - ratio
+    if max(below, above) <= 1.3 * min(below, above) + 0.001:
+        return f"{100 * ratio:.1f} ± {100 * (high - low) / 2:.1f} %"
+    return f"{100 * ratio:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def points(ratio: float) -> str:
+    """A signed difference of ratios as percentage points, ``-0.021 -> '-2.1 points'``."""
+    return MISSING if math.isnan(ratio) else f"{100 * ratio:+.1f} points"
+
+
+def milliseconds(duration_ns: float) -> str:
+    """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``."""
+    return MISSING if math.isnan(duration_ns) else f"{_three_digits(duration_ns / 1e6)} ms"
+
+
+def seconds(duration_s: float) -> str:
+    """Seconds as ``'4.2 s'``, and as ``'3 min 12 s'`` from 100 s on."""
+    if math.isnan(duration_s):
+        return MISSING
+    if duration_s < 100:
+        return f"{_three_digits(duration_s)} s"
+    minutes, rest = divmod(round(duration_s), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def rate(per_second: float) -> str:
+    """A rate with three significant digits and no unit, ``1234.5 -> '1,230'``."""
+    return MISSING if math.isnan(per_second) else _three_digits(per_second)
+
+
+def rate_interval(per_second: float, low: float, high: float) -> str:
+    """A rate with half the width of its interval, ``'1,230 ± 40'``."""
+    if math.isnan(low) or math.isnan(high) or math.isnan(per_second):
+        return rate(per_second)
+    return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
+
+
+def byte_size(size_bytes: float) -> str:
+    """Bytes in decimal units as the field prints them, ``44_700_000 -> '44.7 MB'``."""
+    if math.isnan(size_bytes):
+        return MISSING
+    value, unit = float(size_bytes), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(value) < 1000 or unit == "TB":
+            break
+        value /= 1000
+    return f"{value:.0f} B" if unit == "B" else f"{_three_digits(value)} {unit}"
+
+
+def count(number: float) -> str:
+    """A whole number with thousands separators, ``21840 -> '21,840'``."""
+    return MISSING if math.isnan(number) else f"{round(number):,}"
+
+
+def _three_digits(value: float) -> str:
+    return _significant(value, 3)
+
+
+def _two_digits(value: float) -> str:
+    return _significant(value, 2)
+
+
+def _significant(value: float, digits: int) -> str:
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
