@@ -45,12 +45,12 @@ def seconds(duration_s: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """A rate with three significant digits and no unit, ``1234.5 -> '1,230'``."""
+    """A rate with at least three digits and no unit, ``1234.5 -> '1,234'``."""
     return MISSING if math.isnan(per_second) else _three_digits(per_second)
 
 
 def rate_interval(per_second: float, low: float, high: float) -> str:
-    """A rate with half the width of its interval, ``'1,230 ± 40'``."""
+    """A rate with half the width of its interval, ``'1,234 ± 40'``."""
     if math.isnan(low) or math.isnan(high) or math.isnan(per_second):
         return rate(per_second)
     return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
@@ -85,4 +85,4 @@ def _significant(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return f"{value:,.{max(decimals, 0)}f}"

@@ -1,0 +1,1 @@
+"""Tests, one folder a package of the project; real parts are marked (pyproject.toml)."""

@@ -1,0 +1,35 @@
+import math
+
+import pytest
+
+from hvdprof import units
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (units.percent(0.6123), "61.2 %"),
+        (units.percent(math.nan), "-"),
+        (units.percent_interval(0.612, 0.604, 0.620), "61.2 ± 0.8 %"),
+        (units.percent_interval(0.612, 0.5, 0.63), "61.2 % (50.0 to 63.0)"),
+        (units.percent_interval(0.612, math.nan, math.nan), "61.2 %"),
+        (units.points(-0.021), "-2.1 points"),
+        (units.milliseconds(12_345_678), "12.3 ms"),
+        (units.milliseconds(1_234_567_890), "1,235 ms"),
+        (units.milliseconds(1234), "0.00123 ms"),
+        (units.seconds(4.24), "4.24 s"),
+        (units.seconds(192), "3 min 12 s"),
+        (units.rate(1234.5), "1,234"),
+        (units.rate_interval(1234.5, 1200, 1280), "1,234 ± 40"),
+        (units.byte_size(44_700_000), "44.7 MB"),
+        (units.byte_size(999), "999 B"),
+        (units.byte_size(0), "0 B"),
+        (units.count(21840), "21,840"),
+    ],
+)
+def test_text(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_three_significant_digits_do_not_invent_zeros_before_the_point() -> None:
+    assert units.rate(1_234_567) == "1,234,567"
