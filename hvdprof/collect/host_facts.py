@@ -8,14 +8,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+_CGROUP_CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
 _CGROUP_QUOTAS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 
 
 def host_facts() -> dict[str, Any]:
     """Name, system, processor, memory, network interfaces and GPUs of this host.
 
-    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (usable by this
-    process), ``memory_bytes``, ``nics`` (``name``, ``mtu``, ``speed_mbit_per_s``), ``gpus``
+    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (those that
+    the job may use on this host, however its ranks are pinned), ``memory_bytes``, ``nics`` (``name``, ``mtu``, ``speed_mbit_per_s``), ``gpus``
     (``index``, ``name``, ``memory_mib``, ``driver``). What cannot be found out is ``None`` or
     an empty list.
     """
@@ -24,7 +25,7 @@ def host_facts() -> dict[str, Any]:
         "boot_id": boot_id(),
         "kernel": platform.release(),
         "cpu_model": _cpu_model(),
-        "num_cores": usable_cores(),
+        "num_cores": host_cores(),
         "memory_bytes": _memory_bytes(),
         "nics": network_interfaces(),
         "gpus": gpus(),
@@ -39,11 +40,17 @@ def boot_id() -> str | None:
 def usable_cores() -> int:
     """Cores that this process may use: its affinity, bounded by the quota of its cgroup."""
     if hasattr(os, "sched_getaffinity"):
-        allowed = len(os.sched_getaffinity(0))
-    else:
-        allowed = os.cpu_count() or 1
-    quota = _cgroup_quota_cores()
-    return allowed if quota is None else max(1, min(allowed, int(quota)))
+        return _within_quota(len(os.sched_getaffinity(0)))
+    return host_cores()
+
+
+def host_cores() -> int:
+    """Cores that the job may use on this host: its cgroup's set and quota, not its affinity.
+
+    A rank that is pinned to one core sees one core in its affinity; the host still has more.
+    """
+    cores = _count_listed(_first_line(Path(_CGROUP_CPUSET)) or "") or os.cpu_count() or 1
+    return _within_quota(cores)
 
 
 def network_interfaces() -> list[dict[str, Any]]:
@@ -85,6 +92,16 @@ def gpus() -> list[dict[str, Any]]:
         for row in rows
         if len(row) == 4
     ]
+
+
+def _within_quota(cores: int) -> int:
+    quota = _cgroup_quota_cores()
+    return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+def _count_listed(cores: str) -> int:
+    ranges = [part.split("-") for part in cores.split(",") if part]
+    return sum(int(bounds[-1]) - int(bounds[0]) + 1 for bounds in ranges)
 
 
 def _cgroup_quota_cores() -> float | None:
