@@ -8,17 +8,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-_CGROUP_CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
-_CGROUP_QUOTAS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def host_facts() -> dict[str, Any]:
     """Name, system, processor, memory, network interfaces and GPUs of this host.
 
-    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (those that
-    the job may use on this host, however its ranks are pinned), ``memory_bytes``, ``nics`` (``name``, ``mtu``, ``speed_mbit_per_s``), ``gpus``
-    (``index``, ``name``, ``memory_mib``, ``driver``). What cannot be found out is ``None`` or
-    an empty list.
+    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (those that the job
+    may use on this host, however its ranks are pinned), ``memory_bytes``, ``nics`` (``name``,
+    ``mtu``, ``speed_mbit_per_s``), ``gpus`` (``index``, ``name``, ``memory_mib``, ``driver``).
+    What cannot be found out is ``None`` or an empty list.
     """
     return {
         "hostname": socket.gethostname(),
@@ -49,7 +48,8 @@ def host_cores() -> int:
 
     A rank that is pinned to one core sees one core in its affinity; the host still has more.
     """
-    cores = _count_listed(_first_line(Path(_CGROUP_CPUSET)) or "") or os.cpu_count() or 1
+    listed = (_first_line(group / "cpuset.cpus.effective") for group in _own_cgroups())
+    cores = next((_count_listed(line) for line in listed if line), os.cpu_count() or 1)
     return _within_quota(cores)
 
 
@@ -105,14 +105,23 @@ def _count_listed(cores: str) -> int:
 
 
 def _cgroup_quota_cores() -> float | None:
-    unified, legacy = (_first_line(Path(name)) for name in _CGROUP_QUOTAS)
-    if unified:
-        quota, period = unified.split()
-        return None if quota == "max" else int(quota) / int(period)
-    if legacy and int(legacy) > 0:
-        period_us = _first_line(Path(_CGROUP_QUOTAS[1]).with_name("cpu.cfs_period_us"))
-        return int(legacy) / int(period_us) if period_us else None
-    return None
+    limits = (_first_line(group / "cpu.max") for group in _own_cgroups())
+    quotas = [line.split() for line in limits if line and not line.startswith("max")]
+    return min((int(quota) / int(period) for quota, period in quotas), default=None)
+
+
+def _own_cgroups() -> list[Path]:
+    """The control groups (version 2) of this process, the innermost first."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    own = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "/")
+    innermost = _CGROUP_ROOT / own.lstrip("/")
+    return [
+        innermost,
+        *(group for group in innermost.parents if group.is_relative_to(_CGROUP_ROOT)),
+    ]
 
 
 def _cpu_model() -> str | None:
