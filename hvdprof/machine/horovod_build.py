@@ -1,0 +1,142 @@
+"""What the installed Horovod can do, asked from a child process: the parent never imports it."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.machine.mpi import find_mpi
+
+INSTALL_HINT = "hvdprof install-horovod"
+
+_MARK = "hvdprof-horovod-build:"
+_QUESTION = f"""
+import importlib.util, json, pathlib, sys
+if importlib.util.find_spec("horovod") is None:
+    print({_MARK!r} + json.dumps({{"installed": False}}))
+    sys.exit(0)
+import torch
+import horovod
+import horovod.torch as hvd
+folder = pathlib.Path(horovod.__file__).parent
+nccl = torch.cuda.nccl.version() if torch.version.cuda else None
+print({_MARK!r} + json.dumps({{
+    "installed": True,
+    "version": horovod.__version__,
+    "torch_version": torch.__version__,
+    "torch": True,
+    "tensorflow": any((folder / "tensorflow").glob("mpi_lib*.so")),
+    "mpi": bool(hvd.mpi_built()),
+    "gloo": bool(hvd.gloo_built()),
+    "nccl": bool(hvd.nccl_built()),
+    "cuda_available": bool(torch.cuda.is_available()),
+    "cuda_device_count": int(torch.cuda.device_count()),
+    "nccl_version": None if nccl is None else ".".join(map(str, nccl)),
+}}))
+"""
+
+
+@dataclass(frozen=True)
+class HorovodBuild:
+    """The Horovod of an interpreter: its version and what it was built with.
+
+    ``mpi``, ``gloo`` and ``nccl`` say what was compiled in; ``cuda_available`` and
+    ``cuda_device_count`` are torch's view of this machine; ``nccl_version`` is that of torch's
+    NCCL, ``None`` where torch has none.
+    """
+
+    version: str
+    torch_version: str
+    torch: bool
+    tensorflow: bool
+    mpi: bool
+    gloo: bool
+    nccl: bool
+    cuda_available: bool
+    cuda_device_count: int
+    nccl_version: str | None
+
+
+@dataclass(frozen=True)
+class HorovodProblem:
+    """Horovod is installed but cannot be used: ``reason`` is the last line that says why."""
+
+    reason: str
+
+
+def find_horovod(python: str = sys.executable) -> HorovodBuild | None:
+    """The Horovod of an interpreter, ``None`` where it is not installed or cannot be imported.
+
+    The child process is asked once per interpreter; ``forget_horovod`` makes it ask again.
+    """
+    answer = ask_horovod(python)
+    return answer if isinstance(answer, HorovodBuild) else None
+
+
+def require_horovod(python: str = sys.executable) -> HorovodBuild:
+    """The Horovod of an interpreter.
+
+    Raises:
+        EnvironmentNotReadyError: It is not installed, or it is and cannot be imported.
+    """
+    answer = ask_horovod(python)
+    if answer is None:
+        raise EnvironmentNotReadyError("Horovod is not installed.", hint=INSTALL_HINT)
+    if isinstance(answer, HorovodProblem):
+        raise EnvironmentNotReadyError(
+            f"Horovod is installed but cannot be imported: {answer.reason}",
+            hint=f"{INSTALL_HINT} --force",
+        )
+    return answer
+
+
+@functools.cache
+def ask_horovod(python: str = sys.executable) -> HorovodBuild | HorovodProblem | None:
+    """The Horovod of an interpreter, what is wrong with it, or ``None`` where there is none."""
+    mpi = find_mpi(python)
+    environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
+    try:
+        answer = subprocess.run(
+            [python, "-c", _QUESTION],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+            env=environment,
+        )
+    except OSError as error:
+        return HorovodProblem(f"{python} could not be started: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return HorovodProblem("its import did not end within 180 s")
+    return parse_answer(answer.returncode, answer.stdout, answer.stderr)
+
+
+def forget_horovod() -> None:
+    """Make the next question ask the interpreter again, after something was installed."""
+    ask_horovod.cache_clear()
+
+
+def parse_answer(exit_code: int, stdout: str, stderr: str) -> HorovodBuild | HorovodProblem | None:
+    """What the child process said; separate from asking so that it can be tested on texts."""
+    marked = [line for line in stdout.splitlines() if line.startswith(_MARK)]
+    if exit_code != 0 or not marked:
+        return HorovodProblem(_last_line(stderr) or _ended(exit_code))
+    record: dict[str, Any] = json.loads(marked[-1].removeprefix(_MARK))
+    if not record.pop("installed"):
+        return None
+    return HorovodBuild(**record)
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _ended(exit_code: int) -> str:
+    if exit_code < 0:
+        return f"the interpreter was ended by signal {-exit_code} while importing it"
+    return f"the interpreter ended with code {exit_code} while importing it"

@@ -1,0 +1,137 @@
+"""How busy the machine is with other things: what makes a measurement untrustworthy."""
+
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC_STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class CpuJiffies:
+    """Processor time of the whole machine since boot, in jiffies (``/proc/stat``).
+
+    ``busy`` is user, nice, system, irq and softirq time; ``steal`` is what the hypervisor gave to
+    other guests; ``total`` is everything, idle and waiting included.
+    """
+
+    busy: int
+    steal: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUseResult:
+    """What happened on the processors between ``start`` and ``stop``.
+
+    ``other_cores`` is the mean number of cores kept busy by processes outside the measured set,
+    ``steal_share`` the share (0..1) of all processor time that the hypervisor withheld, ``wall_s``
+    the length of the interval.
+    """
+
+    other_cores: float
+    steal_share: float
+    wall_s: float
+
+
+class CpuUse:
+    """Measures the cores that processes other than our own and our children keep busy.
+
+    Children count once they have ended and been waited for, so ``stop`` belongs after the wait.
+    """
+
+    def __init__(self) -> None:
+        self._before: CpuJiffies | None = None
+        self._own_before_s = 0.0
+        self._wall_before_s = 0.0
+
+    def start(self) -> None:
+        """Begin an interval."""
+        self._before = _read_jiffies()
+        self._own_before_s = own_cpu_seconds()
+        self._wall_before_s = time.monotonic()
+
+    def stop(self, own_cpu_s: float | None = None) -> CpuUseResult | None:
+        """End the interval; ``None`` where the system has no ``/proc/stat``.
+
+        Args:
+            own_cpu_s: Processor seconds used by the measured set within the interval, where the
+                caller knows better than "this process and its children that have ended".
+
+        Raises:
+            RuntimeError: ``start`` was not called.
+        """
+        if self._wall_before_s == 0.0:
+            raise RuntimeError("CpuUse.stop() before CpuUse.start()")
+        after = _read_jiffies()
+        if self._before is None or after is None:
+            return None
+        if own_cpu_s is None:
+            own_cpu_s = own_cpu_seconds() - self._own_before_s
+        wall_s = time.monotonic() - self._wall_before_s
+        return cpu_use_between(self._before, after, own_cpu_s=own_cpu_s, wall_s=wall_s)
+
+
+def cpu_use_between(
+    before: CpuJiffies,
+    after: CpuJiffies,
+    *,
+    own_cpu_s: float,
+    wall_s: float,
+    ticks_per_s: int | None = None,
+) -> CpuUseResult:
+    """Other processes' cores and the stolen share between two readings of ``/proc/stat``.
+
+    ``other_cores = (busy seconds of the machine - own_cpu_s) / wall_s``, never below 0: the two
+    clocks tick differently, which matters in intervals of a few jiffies.
+    """
+    ticks = ticks_per_s or os.sysconf("SC_CLK_TCK")
+    busy_s = (after.busy - before.busy) / ticks
+    total = after.total - before.total
+    return CpuUseResult(
+        other_cores=max(0.0, (busy_s - own_cpu_s) / wall_s) if wall_s > 0 else 0.0,
+        steal_share=(after.steal - before.steal) / total if total > 0 else 0.0,
+        wall_s=wall_s,
+    )
+
+
+def parse_proc_stat(text: str) -> CpuJiffies:
+    """The machine's processor time from the text of ``/proc/stat``.
+
+    Guest time is part of user time there and is not counted twice.
+
+    Raises:
+        ValueError: The text has no ``cpu`` line with at least four numbers.
+    """
+    for line in text.splitlines():
+        name, *numbers = line.split()
+        if name == "cpu" and len(numbers) >= 4:
+            user, nice, system, idle, iowait, irq, softirq, steal = [
+                int(number) for number in numbers[:8]
+            ] + [0] * (8 - len(numbers[:8]))
+            busy = user + nice + system + irq + softirq
+            return CpuJiffies(busy=busy, steal=steal, total=busy + idle + iowait + steal)
+    raise ValueError("no line of all processors in /proc/stat")
+
+
+def load_average() -> float | None:
+    """Mean number of runnable processes over the last minute; ``None`` where unknown."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return None
+
+
+def own_cpu_seconds() -> float:
+    """Processor seconds of this process and of its children that have ended and been waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _read_jiffies() -> CpuJiffies | None:
+    try:
+        return parse_proc_stat(_PROC_STAT.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
