@@ -1,10 +1,11 @@
 """A run as read from its directory, and the finished analysis of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.model.tables import JOB_STEPS, RANKS
 from hvdprof.rundir.manifest import Manifest, Skipped
 
 
@@ -22,6 +23,18 @@ class Run:
     arrivals: pd.DataFrame
     events: pd.DataFrame
     notes: tuple[str, ...]
+    ranks: pd.DataFrame = field(default_factory=RANKS.empty)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run directory in a list of runs; ``problem`` is empty where its manifest can be read."""
+
+    folder: Path
+    name: str
+    created_at: str
+    status: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +81,4 @@ class RunAnalysis:
     skipped: tuple[Skipped, ...]
     failed: tuple[FailedSegment, ...]
     warnings: tuple[str, ...]
+    job_steps: pd.DataFrame = field(default_factory=JOB_STEPS.empty)

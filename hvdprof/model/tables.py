@@ -99,7 +99,13 @@ EVENTS = Table(
         _RANK,
         _STEP,
         Column("phase", "category", "", "negotiation, operation or activity; mark for instants."),
-        Column("activity", "category", "", "The producer's own name, verbatim."),
+        Column(
+            "activity",
+            "category",
+            "",
+            "The producer's own name, verbatim. The mark `1` of a tensor is Horovod's note that "
+            "rank 1 of the tensor's process set was ready, as rank 0 saw it.",
+        ),
         Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ...; empty where none."),
         Column("tensor", "category", "", "Name of the tensor as in the file; empty where none."),
         Column(
@@ -109,7 +115,8 @@ EVENTS = Table(
             "fusion_id",
             "int64",
             "",
-            "Same number for all rows of one fused execution; -1 where none.",
+            "Same number for all operation and activity rows of one fused execution; -1 on all "
+            "others.",
         ),
         _START,
         Column(
@@ -122,9 +129,54 @@ EVENTS = Table(
             "size_bytes",
             "Int64",
             "bytes",
-            "Payload of the tensor after compression; missing where unknown.",
+            "Payload of the tensor after compression, on rows of phase operation; missing where "
+            "unknown and on all others.",
         ),
         _CLOCK_ERROR,
+    ),
+)
+
+RANKS = Table(
+    "ranks",
+    "One rank of one pass, from the header of its recorder file.",
+    (
+        _PASS,
+        _RANK,
+        Column("local_rank", "int32", "", "Rank within its host, as `hvd.local_rank()`."),
+        Column("hostname", "category", "", "Host of the rank."),
+        Column("device", "category", "", "cpu, or cuda with the index of the GPU."),
+        Column("pid", "int64", "", "Process id on its host."),
+        Column("num_threads", "int64", "", "Threads that torch used; -1 where unknown."),
+        Column("num_affinity_cores", "int64", "", "Cores it was allowed on; 0 where unknown."),
+        Column(
+            "clock_method",
+            "category",
+            "",
+            "How its clock was aligned to rank 0's: same-clock, tcp, wall-clock or none.",
+        ),
+        Column("clock_offset_ns", "int64", "ns", "Aligned time less its own, at the start."),
+        Column("clock_drift_ppm", "float64", "ppm", "Change of that offset by time."),
+        _CLOCK_ERROR,
+        Column("ended", "bool", "", "The rank ended on its own; false where it was killed."),
+    ),
+)
+
+JOB_STEPS = Table(
+    "job_steps",
+    "One step of the job after the counted warm-up batches: all ranks together.",
+    (
+        _PASS,
+        _SEGMENT,
+        _STEP,
+        Column("end_ns", "int64", "ns", "When the last rank ended it, on rank 0's clock."),
+        Column(
+            "dur_ns",
+            "int64",
+            "ns",
+            "Time since the last rank ended the step before; for the first step since the last "
+            "rank started it.",
+        ),
+        Column("steady", "bool", "", "Counts: not cut as warm-up."),
     ),
 )
 
@@ -147,6 +199,12 @@ LAUNCHES = Table(
             "drift", "float64", "ratio", "Change of the step time over the window, by its mean."
         ),
         Column("drift_error", "float64", "ratio", "Standard error of the drift."),
+        Column(
+            "steady",
+            "bool",
+            "",
+            "A steady state was found: the warm-up ended within the first half of the steps.",
+        ),
     ),
 )
 
@@ -174,7 +232,13 @@ SCALING = Table(
         ),
         Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
         Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
-        Column("baseline", "str", "", "What the efficiency refers to, such as `torch np=1`."),
+        Column(
+            "baseline",
+            "str",
+            "",
+            "What the efficiency refers to, such as `torch np=1`; a baseline names itself and has "
+            "efficiency 1 without an interval.",
+        ),
         Column(
             "blocked_ns",
             "float64",
@@ -225,18 +289,37 @@ LOSSES = Table(
         Column("compression", "str", "", "Gradient compression: none or fp16."),
         Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
         Column(
-            "part", "str", "", "data, forward, backward, blocked, optimizer, other or residual."
+            "part",
+            "str",
+            "",
+            "data, forward, backward, blocked, optimizer, other (outside every phase) or residual "
+            "(time of the job's step that is not in the mean step of its ranks).",
         ),
         Column(
-            "lost_ns", "float64", "ns", "More time a step than the baseline; negative where less."
+            "lost_ns",
+            "float64",
+            "ns",
+            "More time a step than the baseline needs for as many samples a rank; negative where "
+            "less.",
         ),
         Column(
             "lost_share",
             "float64",
             "ratio",
-            "The same by the step time of the cell: points of efficiency.",
+            "The same by the step time of the cell: points of efficiency. The parts of a cell sum "
+            "to 1 less its efficiency.",
         ),
     ),
 )
 
-TABLES: tuple[Table, ...] = (SEGMENTS, STEPS, ARRIVALS, EVENTS, LAUNCHES, SCALING, LOSSES)
+TABLES: tuple[Table, ...] = (
+    SEGMENTS,
+    RANKS,
+    STEPS,
+    ARRIVALS,
+    EVENTS,
+    JOB_STEPS,
+    LAUNCHES,
+    SCALING,
+    LOSSES,
+)
