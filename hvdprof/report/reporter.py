@@ -6,9 +6,11 @@ from hvdprof.model.run import RunAnalysis
 
 
 class Reporter(Protocol):
-    """One format: a name, the file suffixes that choose it, and how it is written.
+    """One format: a name, the endings of file names that choose it, and how it is written.
 
-    Options of a format belong to its own constructor, never to ``render``.
+    Shaping and writing are two steps in every format: a function of the format's module turns
+    the analysis into plain values, and ``render`` only writes these. Options of a format belong
+    to its own constructor, never to ``render``.
     """
 
     name: ClassVar[str]

@@ -1,0 +1,62 @@
+"""The finished analysis as one JSON object with stable keys; docs/json.md is its manual."""
+
+import dataclasses
+import json
+import math
+from typing import IO, Any, ClassVar
+
+import pandas as pd
+
+from hvdprof.model.run import RunAnalysis
+
+JSON_SCHEMA_VERSION = 1
+
+
+class JsonReporter:
+    """Strict JSON: NaN and infinities become ``null``; keys are added, never renamed."""
+
+    name: ClassVar[str] = "json"
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".json.gz")
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write one indented object and a newline."""
+        json.dump(json_object(analysis), stream, indent=1, allow_nan=False, ensure_ascii=False)
+        stream.write("\n")
+
+
+def json_object(analysis: RunAnalysis) -> dict[str, Any]:
+    """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
+
+    Rows of ``scaling`` and ``losses`` have exactly the columns of ``hvdprof.model.tables``, with
+    their units; ratios are 0..1.
+    """
+    manifest = analysis.run.manifest
+    return {
+        "schema_version": JSON_SCHEMA_VERSION,
+        "verdict": _finite(dataclasses.asdict(analysis.verdict)),
+        "scaling": _rows(analysis.scaling),
+        "losses": _rows(analysis.losses),
+        "skipped": [dataclasses.asdict(cell) for cell in analysis.skipped],
+        "failed": [
+            dataclasses.asdict(cell) | {"lines": list(cell.lines)} for cell in analysis.failed
+        ],
+        "warnings": list(analysis.warnings),
+        "run": {
+            "folder": str(analysis.run.folder),
+            "name": manifest.name,
+            "created_at": manifest.created_at,
+            "versions": {"hvdprof": manifest.hvdprof_version, **manifest.versions},
+        },
+    }
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    rows = table.astype(object).to_dict(orient="records")
+    return [_finite({str(name): value for name, value in row.items()}) for row in rows]
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

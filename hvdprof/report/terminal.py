@@ -1,0 +1,183 @@
+"""The finished analysis as people read it in a terminal: the verdict first."""
+
+import textwrap
+from typing import IO, ClassVar, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
+
+_UNBOUNDED = 1000
+
+_Justify = Literal["left", "right"]
+
+
+class TerminalReporter:
+    """Verdict, one table a model, what could not be measured, warnings, what to do next.
+
+    Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
+    stream is a terminal.
+
+    Args:
+        width: Columns to write for; those of the terminal, or 80, where not given.
+    """
+
+    name: ClassVar[str] = "terminal"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+
+    def __init__(self, width: int | None = None) -> None:
+        self._width = width
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write the analysis as text."""
+        console = Console(file=stream, width=self._width, highlight=False, emoji=False)
+        page = shape_page(analysis)
+        _print_hanging(console, "", page.verdict, style="bold")
+        for table in page.tables:
+            console.print()
+            _print_table(console, table)
+        _print_failed(console, page)
+        _print_skipped(console, page)
+        _print_warnings(console, page)
+        _print_run(console, page)
+
+
+def _print_table(console: Console, table: ModelTable) -> None:
+    heading = Text(table.model, style="bold cyan")
+    heading.append(f"  {table.caption}", style="not bold default")
+    console.print(heading)
+    frame = _wide_table(table)
+    if _natural_width(console, frame) > console.width:
+        frame = _narrow_table(table)
+    # A number that is cut is a wrong number: a terminal that is narrower may wrap the line.
+    console.print(frame, width=_natural_width(console, frame), crop=False)
+
+
+def _natural_width(console: Console, frame: Table) -> int:
+    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+    return console.measure(frame, options=unbounded).maximum
+
+
+def _wide_table(table: ModelTable) -> Table:
+    frame = _frame(
+        ("np", "right"),
+        ("toggles", "left"),
+        ("samples/s", "right"),
+        ("step time\nmedian", "right"),
+        ("\np95", "right"),
+        ("scaling\nefficiency", "right"),
+        ("exposed\ncommunication", "right"),
+        ("of the\nstep", "right"),
+        ("observer\ncost", "right"),
+        ("final\nloss", "right"),
+    )
+    for row in table.rows:
+        frame.add_row(
+            row.np,
+            f"{row.compression} {row.reduction}",
+            row.samples_per_s,
+            row.step_median,
+            row.step_p95,
+            _efficiency(row, row.efficiency),
+            row.blocked,
+            row.blocked_share,
+            row.observer_cost,
+            row.final_loss,
+            style="dim" if row.oversubscribed else "",
+            end_section=row.last_of_size,
+        )
+    return frame
+
+
+def _narrow_table(table: ModelTable) -> Table:
+    frame = _frame(
+        ("np", "right"),
+        ("toggles", "left"),
+        ("samples/s", "right"),
+        ("step time\nmed., p95", "right"),
+        ("scaling\nefficiency", "right"),
+        ("exposed\ncommun.", "right"),
+        ("observer\ncost", "right"),
+    )
+    for row in table.rows:
+        frame.add_row(
+            row.np,
+            f"{row.compression}\n{row.reduction}",
+            row.samples_per_s,
+            f"{row.step_median}\n{row.step_p95}",
+            _efficiency(row, _interval_below(row.efficiency)),
+            f"{row.blocked}\n{row.blocked_share}",
+            _interval_below(row.observer_cost),
+            style="dim" if row.oversubscribed else "",
+            end_section=row.last_of_size,
+        )
+    return frame
+
+
+def _frame(*columns: tuple[str, _Justify]) -> Table:
+    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for header, justify in columns:
+        frame.add_column(header, justify=justify, no_wrap=True, header_style="none")
+    return frame
+
+
+def _efficiency(row: CellRow, text: str) -> Text:
+    return Text(text, style="yellow" if row.oversubscribed else "bold")
+
+
+def _interval_below(text: str) -> str:
+    return text.replace(" (", "\n(", 1)
+
+
+def _print_failed(console: Console, page: Page) -> None:
+    if page.failed:
+        console.print(Text("\nFailed", style="bold red"))
+    for cell in page.failed:
+        _print_hanging(console, "  ", f"{cell.what}: {cell.reason}")
+        for line in cell.lines:
+            _print_hanging(console, "    | ", line, style="dim")
+
+
+def _print_skipped(console: Console, page: Page) -> None:
+    if page.skipped:
+        console.print(Text("\nSkipped", style="bold"))
+    for skipped in page.skipped:
+        _print_hanging(console, "  ", skipped.reason)
+        for cells in skipped.cells:
+            _print_hanging(console, "    ", cells, style="dim")
+
+
+def _print_warnings(console: Console, page: Page) -> None:
+    if page.warnings:
+        console.print(Text("\nWarnings", style="bold yellow"))
+    for warning in page.warnings:
+        _print_hanging(console, "  ! ", warning)
+
+
+def _print_run(console: Console, page: Page) -> None:
+    console.print()
+    _print_hanging(console, "", page.where, style="dim")
+    width = max(len(command) for command, _ in page.next_commands)
+    for command, purpose in page.next_commands:
+        line = Text(f"  {command.ljust(width)}", style="cyan")
+        line.append(f"   # {purpose}", style="dim default")
+        fits = len(line) <= console.width
+        # A command must survive being copied, so it is never broken into lines.
+        console.print(line if fits else Text(f"  {command}", style="cyan"), soft_wrap=True)
+
+
+def _print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:
+    indent = " " * len(lead)
+    lines = textwrap.wrap(
+        text,
+        console.width,
+        initial_indent=lead,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    console.print(Text("\n".join(lines), style=style), soft_wrap=True)

@@ -1,0 +1,197 @@
+"""What the terminal report says, as plain texts: shaping apart from drawing."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.run import FailedSegment, RunAnalysis
+from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
+from hvdprof.rundir.plan import TORCH_ENGINE
+
+_MOST_LINES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """One cell of the design as texts; empty where a column says nothing about it."""
+
+    np: str
+    compression: str
+    reduction: str
+    samples_per_s: str
+    step_median: str
+    step_p95: str
+    efficiency: str
+    blocked: str
+    blocked_share: str
+    observer_cost: str
+    final_loss: str
+    oversubscribed: bool
+    last_of_size: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTable:
+    """All cells of one model, with what its efficiency refers to."""
+
+    model: str
+    caption: str
+    rows: tuple[CellRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCell:
+    """A cell without result: what, why, and the last lines that explain it."""
+
+    what: str
+    reason: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedCells:
+    """Cells that share the reason for which they were not measured."""
+
+    reason: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The report in the order in which it is read."""
+
+    verdict: str
+    tables: tuple[ModelTable, ...]
+    failed: tuple[FailedCell, ...]
+    skipped: tuple[SkippedCells, ...]
+    warnings: tuple[str, ...]
+    where: str
+    next_commands: tuple[tuple[str, str], ...]
+
+
+def shape_page(analysis: RunAnalysis) -> Page:
+    """The texts of the terminal report; models in the order in which they were measured."""
+    scaling = analysis.scaling
+    models = list(dict.fromkeys(scaling["model"]))
+    return Page(
+        verdict=analysis.verdict.sentence,
+        tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
+        failed=tuple(_failed_cell(cell) for cell in analysis.failed),
+        skipped=_by_reason(analysis.skipped),
+        warnings=analysis.warnings,
+        where=_where(analysis.run.manifest),
+        next_commands=_next_commands(analysis),
+    )
+
+
+def _model_table(cells: pd.DataFrame) -> ModelTable:
+    order = cells.assign(plain=cells["engine"] != TORCH_ENGINE).sort_values(
+        ["np", "plain"], kind="stable"
+    )
+    rows = order.to_dict(orient="records")
+    sizes = [row["np"] for row in rows]
+    return ModelTable(
+        model=str(rows[0]["model"]),
+        caption=f"{_batch_sizes(cells)} samples per rank and step, efficiency against "
+        + " or ".join(dict.fromkeys(cells["baseline"])),
+        rows=tuple(
+            _cell_row(row, last_of_size=size != following)
+            for row, size, following in zip(rows, sizes, [*sizes[1:], None], strict=True)
+        ),
+    )
+
+
+def _batch_sizes(cells: pd.DataFrame) -> str:
+    smallest, largest = cells["batch_size"].min(), cells["batch_size"].max()
+    if smallest == largest:
+        return units.count(largest)
+    return f"{units.count(smallest)} to {units.count(largest)}"
+
+
+def _cell_row(row: dict[Any, Any], *, last_of_size: bool) -> CellRow:
+    plain_torch = row["engine"] == TORCH_ENGINE
+    return CellRow(
+        np=units.count(row["np"]),
+        compression="plain" if plain_torch else row["compression"],
+        reduction="torch" if plain_torch else row["reduction"],
+        samples_per_s=units.rate_interval(
+            row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
+        ),
+        step_median=units.milliseconds(row["step_time_median_ns"]),
+        step_p95=units.milliseconds(row["step_time_p95_ns"]),
+        efficiency=_efficiency(row),
+        blocked="" if plain_torch else units.milliseconds(row["blocked_ns"]),
+        blocked_share="" if plain_torch else units.percent(row["blocked_share"]),
+        observer_cost=units.percent_interval(
+            row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
+        ),
+        final_loss=units.rate(row["final_loss"]),
+        oversubscribed=bool(row["oversubscribed"]),
+        last_of_size=last_of_size,
+    )
+
+
+def _efficiency(row: dict[Any, Any]) -> str:
+    if row["oversubscribed"]:
+        return "oversubscribed"
+    if row["baseline"] == f"{row['engine']} np={row['np']}" and _has_no_toggle(row):
+        return "baseline"
+    return units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
+
+
+def _has_no_toggle(row: dict[Any, Any]) -> bool:
+    return bool(row["compression"] == "none" and row["reduction"] == "average")
+
+
+def _failed_cell(cell: FailedSegment) -> FailedCell:
+    return FailedCell(
+        what=f"{cell.model} np={cell.np} {cell.compression} {cell.reduction} ({cell.pass_id})",
+        reason=cell.reason,
+        lines=cell.lines[-_MOST_LINES:],
+    )
+
+
+def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
+    models: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        setting = f"np={cell.size} {cell.compression} {cell.reduction}"
+        models.setdefault(cell.reason, {}).setdefault(setting, []).append(cell.model)
+    return tuple(
+        SkippedCells(
+            reason,
+            tuple(f"{setting}: {', '.join(names)}" for setting, names in settings.items()),
+        )
+        for reason, settings in models.items()
+    )
+
+
+def _where(manifest: Manifest) -> str:
+    hosts = ", ".join(
+        f"{host.get('hostname', '?')} ({units.count(host['num_cores'])} cores"
+        + (f", {len(host['gpus'])} GPUs)" if host.get("gpus") else ")")
+        for host in manifest.hosts
+        if host.get("num_cores")
+    )
+    versions = ", ".join(f"{name} {version}" for name, version in manifest.versions.items())
+    created = manifest.created_at.replace("T", " ").removesuffix("+00:00")
+    return "; ".join(part for part in (f"{created} UTC", hosts, versions) if part)
+
+
+def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
+    folder = _shortest(analysis.run.folder)
+    commands = [(f"hvdprof dashboard {folder}", "look at it in the browser")]
+    if any(
+        one.mode == Mode.TRACE and one.status == Status.DONE for one in analysis.run.manifest.passes
+    ):
+        commands.append((f"hvdprof export {folder} -o trace.json", "every rank on one clock"))
+    return tuple(commands)
+
+
+def _shortest(folder: Path) -> str:
+    relative = os.path.relpath(folder)
+    return min(relative, str(folder), key=len)

@@ -1,0 +1,102 @@
+"""The lanes of one rank in a Chrome trace: steps, phases, gradients as they become ready."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hvdprof.report.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
+from hvdprof.report.trace_selection import TracedPass
+
+# Names out of the fixed list that chrome://tracing knows; Perfetto chooses its own.
+_COLOURS = {
+    "data": "yellow",
+    "forward": "thread_state_runnable",
+    "backward": "thread_state_running",
+    "optimizer": "thread_state_unknown",
+    "blocked": "terrible",
+}
+_BLOCKED_LABEL = "blocked in synchronize()"
+
+
+def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[TraceEvent]]:
+    """The lanes of a rank that are not empty, and their events in order of time."""
+    steps = _of_rank(traced.steps, rank).sort_values("start_ns")
+    arrivals = _of_rank(traced.arrivals, rank).sort_values("ready_ns")
+    marks = traced.events[traced.events["source"] == "recorder"]
+    marks = _of_rank(marks, rank).sort_values("start_ns")
+    step_lane, phase_lane = Lane(rank, 1, "steps"), Lane(rank, 2, "phases")
+    ready_lane, mark_lane = Lane(rank, 3, "gradients ready"), Lane(rank, 4, "marks")
+    lanes = [step_lane, phase_lane]
+    lanes += [ready_lane] * (not arrivals.empty) + [mark_lane] * (not marks.empty)
+    sources = [
+        _segments(steps, traced.segments, step_lane),
+        _steps(steps, step_lane),
+        _phases(steps, phase_lane),
+        _ready(arrivals, ready_lane),
+        _marks(marks, mark_lane),
+    ]
+    return lanes, in_order_of_time(sources)
+
+
+def _of_rank(table: pd.DataFrame, rank: int) -> pd.DataFrame:
+    return table[table["rank"] == rank]
+
+
+def _segments(steps: pd.DataFrame, segments: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    known = {str(row.segment): row for row in rows_of(segments)}
+    spans = steps.assign(end_ns=steps["start_ns"] + steps["dur_ns"])
+    spans = spans.groupby("segment", observed=True).agg(
+        start_ns=("start_ns", "min"), end_ns=("end_ns", "max")
+    )
+    for span in rows_of(spans.sort_values("start_ns")):
+        row = known[str(span.Index)]
+        yield TraceEvent(
+            lane,
+            f"{row.model} {row.compression} {row.reduction}",
+            int(span.start_ns),
+            int(span.end_ns - span.start_ns),
+            {
+                "segment": str(row.segment),
+                "np": int(row.size),
+                "batch_size": int(row.batch_size),
+                "num_tensors": int(row.num_tensors),
+                "gradient_bytes": int(row.gradient_bytes),
+                "sent_bytes": int(row.sent_bytes),
+            },
+        )
+
+
+def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    for row in rows_of(steps):
+        args = {"step": int(row.step), "samples": int(row.samples), "loss": float(row.loss)}
+        args["clock_error_us"] = row.clock_error_ns / 1000
+        name = f"step {row.step} (warm-up)" if row.warmup else f"step {row.step}"
+        yield TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
+
+
+def _phases(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    """Phases one after the other from the start of a step: the tables hold only their lengths."""
+    for row in rows_of(steps):
+        start_ns, step = int(row.start_ns), int(row.step)
+        for name in ("data", "forward", "backward"):
+            dur_ns = int(getattr(row, f"{name}_ns"))
+            yield _phase(lane, name, start_ns, dur_ns, step)
+            start_ns += dur_ns
+        yield _phase(lane, "optimizer", start_ns, int(row.blocked_ns + row.optimizer_ns), step)
+        if row.blocked_ns:
+            yield _phase(lane, "blocked", start_ns, int(row.blocked_ns), step)
+
+
+def _phase(lane: Lane, name: str, start_ns: int, dur_ns: int, step: int) -> TraceEvent:
+    label = _BLOCKED_LABEL if name == "blocked" else name
+    return TraceEvent(lane, label, start_ns, dur_ns, {"step": step}, _COLOURS.get(name, ""))
+
+
+def _ready(arrivals: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    for row in rows_of(arrivals):
+        yield TraceEvent(lane, str(row.tensor), int(row.ready_ns), None, {"step": int(row.step)})
+
+
+def _marks(marks: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    for row in rows_of(marks):
+        yield TraceEvent(lane, str(row.activity), int(row.start_ns), None)

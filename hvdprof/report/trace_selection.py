@@ -1,0 +1,86 @@
+"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.model.run import Run
+from hvdprof.rundir.manifest import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPass:
+    """The recordings of one pass, cut to the chosen model; tables as in ``model.tables``."""
+
+    pass_id: str
+    mode: str
+    size: int
+    segments: pd.DataFrame
+    steps: pd.DataFrame
+    arrivals: pd.DataFrame
+    events: pd.DataFrame
+
+
+def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) -> TracedPass:
+    """The recordings that shall be shown.
+
+    Args:
+        run: The run.
+        pass_id: Id of a pass; without it the trace pass of the most ranks that holds the model,
+            or the largest pass of all where the run has no trace pass.
+        model: Name of a model; without it every segment of the pass.
+
+    Raises:
+        UsageError: No pass or no model of that name was recorded.
+        UnreadableInputError: The run holds no recorded step at all.
+    """
+    recorded = run.segments[run.segments["pass_id"].isin(run.steps["pass_id"].unique())]
+    if recorded.empty:
+        raise UnreadableInputError(
+            f"{run.folder} holds no recorded step, so there is nothing to show on a time axis.",
+            hint="The reason is in passes/*/stderr.txt of the run directory.",
+        )
+    if pass_id is not None and pass_id not in set(recorded["pass_id"]):
+        raise UsageError(f"No pass {pass_id!r} was recorded.", hint=_list_of(recorded))
+    wanted = recorded if pass_id is None else recorded[recorded["pass_id"] == pass_id]
+    if model is not None:
+        wanted = wanted[wanted["model"] == model]
+        if wanted.empty:
+            where = f" in pass {pass_id}" if pass_id else ""
+            raise UsageError(f"No model {model!r} was recorded{where}.", hint=_list_of(recorded))
+    return _cut(run, wanted, _best(wanted))
+
+
+def _best(segments: pd.DataFrame) -> str:
+    ranked = segments.assign(
+        is_trace=segments["mode"].astype(str) == Mode.TRACE, first=-segments["repeat"]
+    )
+    ranked = ranked.sort_values(["is_trace", "size", "first"], ascending=False, kind="stable")
+    return str(ranked["pass_id"].iloc[0])
+
+
+def _cut(run: Run, segments: pd.DataFrame, pass_id: str) -> TracedPass:
+    chosen = segments[segments["pass_id"] == pass_id]
+    ids = chosen["segment"].astype(str)
+
+    def rows(table: pd.DataFrame) -> pd.DataFrame:
+        return table[(table["pass_id"] == pass_id) & table["segment"].astype(str).isin(ids)]
+
+    return TracedPass(
+        pass_id=pass_id,
+        mode=str(chosen["mode"].iloc[0]),
+        size=int(chosen["size"].iloc[0]),
+        segments=chosen,
+        steps=rows(run.steps),
+        arrivals=rows(run.arrivals),
+        events=rows(run.events),
+    )
+
+
+def _list_of(recorded: pd.DataFrame) -> str:
+    lines = [
+        f"  {pass_id}: {', '.join(dict.fromkeys(rows['model'].astype(str)))}"
+        for pass_id, rows in recorded.groupby("pass_id", observed=True)
+    ]
+    return "\n".join(["Recorded passes and their models:", *lines])
