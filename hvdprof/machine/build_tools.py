@@ -1,0 +1,158 @@
+"""What must be on the machine before Horovod can be built, and getting it on Debian."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+
+APT_INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
+
+# The modules that Horovod's setup.py and its CMake files ask of the interpreter that builds it.
+_NEEDED_PACKAGES = (
+    "torch",
+    "setuptools",
+    "wheel",
+    "packaging",
+    "cloudpickle",
+    "psutil",
+    "pyyaml",
+    "cffi",
+)
+_CMAKE_FIRST = (3, 21)
+_CMAKE_ADVICE = "python -m pip install 'cmake>=3.21,<4'"
+_MEMORY_PER_JOB_BYTES = 1_500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MissingTool:
+    """A program or header that is not there, and the Debian package that brings it."""
+
+    name: str
+    debian_package: str
+
+
+def missing_tools(path: str | None = None) -> list[MissingTool]:
+    """The compiler, make and Python's headers, as far as they are missing.
+
+    Args:
+        path: Where to look for programs, in the form of ``PATH``; ``PATH`` itself by default.
+    """
+    missing = []
+    compiler = os.environ.get("CXX", "").split(" ")[0]
+    if not any(shutil.which(name, path=path) for name in (compiler, "c++", "g++") if name):
+        missing.append(MissingTool("C++ compiler", "g++"))
+    if shutil.which("make", path=path) is None:
+        missing.append(MissingTool("make", "make"))
+    if not (Path(sysconfig.get_paths()["include"]) / "Python.h").is_file():
+        missing.append(MissingTool("Python's headers", "python3-dev"))
+    return missing
+
+
+def provide_tools(run: Callable[[Sequence[str]], int], path: str | None = None) -> list[str]:
+    """Make sure that the build tools are there; the Debian packages that had to be installed.
+
+    Only root on a system with ``apt-get`` installs by itself.
+
+    Args:
+        run: Executes a command and returns its exit code.
+        path: As in ``missing_tools``.
+
+    Raises:
+        EnvironmentNotReadyError: Something is missing and was not, or could not be, installed.
+    """
+    missing = missing_tools(path)
+    if not missing:
+        return []
+    packages = [tool.debian_package for tool in missing]
+    names = " and ".join(tool.name for tool in missing)
+    command = [*APT_INSTALL, *packages]
+    problem = EnvironmentNotReadyError(
+        f"Horovod cannot be built here: {names} missing.",
+        hint=f"On Debian or Ubuntu: {' '.join(command)}",
+    )
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise problem
+    # A fresh image has no package lists yet, and lists that are there may be too old.
+    if run(command) != 0 and (run(["apt-get", "update"]) != 0 or run(command) != 0):
+        raise problem
+    if missing_tools(path):
+        raise problem
+    return packages
+
+
+def check_python_packages() -> None:
+    """Make sure that the interpreter has what Horovod's build imports.
+
+    Raises:
+        MissingExtraError: Something is not installed.
+        EnvironmentNotReadyError: setuptools is too new for Horovod's setup.py.
+    """
+    absent = [name for name in _NEEDED_PACKAGES if _version(name) is None]
+    if absent:
+        raise MissingExtraError(f"Building Horovod ({', '.join(absent)} missing)", extra="bench")
+    setuptools = _version("setuptools") or "0"
+    if int(setuptools.split(".", 1)[0]) >= 80:
+        raise EnvironmentNotReadyError(
+            f"Horovod's setup.py does not work with setuptools {setuptools}.",
+            hint="python -m pip install 'setuptools<80'",
+        )
+
+
+def check_cmake(path: str | None = None) -> str:
+    """The version of the CMake that the build will use.
+
+    Raises:
+        EnvironmentNotReadyError: There is none, or it is too old to read a toolchain file named
+            by the environment.
+    """
+    program = shutil.which("cmake", path=path)
+    if program is None:
+        raise EnvironmentNotReadyError(
+            "Horovod cannot be built here: CMake missing.", hint=_CMAKE_ADVICE
+        )
+    answer = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    match = re.search(r"version (\d+)\.(\d+)[.\d]*", answer.stdout)
+    if match is None:
+        raise EnvironmentNotReadyError(f"{program} does not tell its version.", hint=_CMAKE_ADVICE)
+    if (int(match.group(1)), int(match.group(2))) < _CMAKE_FIRST:
+        raise EnvironmentNotReadyError(
+            f"{program} is {match.group(0)}; 3.21 is the first that can build Horovod.",
+            hint=_CMAKE_ADVICE,
+        )
+    return match.group(0).removeprefix("version ")
+
+
+def default_jobs(num_cores: int, memory_bytes: int | None) -> int:
+    """Compilers to run at once: the cores, bounded by memory (1.5 GB a compiler, at least one).
+
+    The largest of Horovod's sources includes all of torch and took a compiler about 1 GB.
+    """
+    if memory_bytes is None:
+        return max(1, num_cores)
+    return max(1, min(num_cores, memory_bytes // _MEMORY_PER_JOB_BYTES))
+
+
+def available_memory_bytes() -> int | None:
+    """Memory that new processes can have without swapping; ``None`` where unknown."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    match = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

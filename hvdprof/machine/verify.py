@@ -1,0 +1,104 @@
+"""Trying a Horovod out after its installation: a real allreduce, alone and with two ranks."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
+from hvdprof.machine.network import hostname_resolves
+
+_TIMEOUT_S = 180
+_ALL_RIGHT = "hvdprof-allreduce-right"
+_PROGRAM = f"""
+import sys
+import torch
+import horovod.torch as hvd
+hvd.init()
+total = float(hvd.allreduce(torch.tensor([float(hvd.rank() + 1)]), name="try", op=hvd.Sum))
+size = hvd.size()
+right = size == int(sys.argv[1]) and total == size * (size + 1) / 2
+print("{_ALL_RIGHT}" if right else f"size {{size}}, sum {{total}}", flush=True)
+hvd.shutdown()
+sys.exit(0 if right else 1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One way in which Horovod was started: what it was, how it went, and why it failed."""
+
+    what: str
+    worked: bool
+    reason: str = ""
+
+
+def try_horovod(build: HorovodBuild, mpi: Mpi | None, python: str = sys.executable) -> list[Trial]:
+    """Start the installed Horovod in every way it was built for, and compare an allreduce.
+
+    Returns:
+        One trial each for a single process, for two ranks under ``mpirun`` where it was built with
+        MPI, and for two ranks under ``horovodrun --gloo`` where it was built with Gloo.
+    """
+    environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
+    # A trial shall find its own way, not that of a job in which this shell may be running.
+    environment = {key: value for key, value in environment.items() if not _is_of_a_job(key)}
+    trials = [_try("one process", [python, "-c", _PROGRAM, "1"], 1, environment)]
+    if build.mpi and mpi is not None:
+        command = [*mpi_try_command(mpi), python, "-c", _PROGRAM, "2"]
+        trials.append(_try(f"two ranks under mpirun ({mpi.title})", command, 2, environment))
+    if build.gloo:
+        trials.append(_try_gloo(python, environment))
+    return trials
+
+
+def mpi_try_command(mpi: Mpi) -> list[str]:
+    """The launcher's part of a command that starts two ranks on this machine."""
+    if mpi.flavour == OPENMPI:
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return [mpi.mpirun, *root, "--oversubscribe", "-np", "2"]
+    return [mpi.mpirun, "-n" if mpi.flavour == MPICH else "-np", "2"]
+
+
+def _try_gloo(python: str, environment: Mapping[str, str]) -> Trial:
+    what = "two ranks under horovodrun --gloo"
+    if not hostname_resolves():
+        return Trial(what, worked=False, reason="the name of this machine does not resolve")
+    horovodrun = str(Path(python).parent / "horovodrun")
+    command = [horovodrun, "--gloo", "-np", "2", "-H", "localhost:2"]
+    return _try(what, [*command, python, "-c", _PROGRAM, "2"], 2, environment)
+
+
+def _try(what: str, command: list[str], size: int, environment: Mapping[str, str]) -> Trial:
+    try:
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+        )
+    except OSError as error:
+        return Trial(what, worked=False, reason=f"{command[0]}: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Trial(what, worked=False, reason=f"no end within {_TIMEOUT_S} s")
+    if answer.returncode == 0 and answer.stdout.count(_ALL_RIGHT) == size:
+        return Trial(what, worked=True)
+    return Trial(what, worked=False, reason=_why(answer))
+
+
+def _why(answer: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines()]
+    told = [line for line in lines if line.strip("-* ")]
+    telling = [line for line in told if "rror" in line or "not found" in line or "failed" in line]
+    last = (telling or told or ["it printed nothing"])[0]
+    return f"exit code {answer.returncode}: {last}"
+
+
+def _is_of_a_job(name: str) -> bool:
+    return name.startswith(("OMPI_COMM_", "PMI_", "PMIX_", "HOROVOD_"))
