@@ -1,0 +1,63 @@
+"""Many small pieces of one table to one frame, without ever holding names as text per row."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from hvdprof.model.schema import Table
+
+Block = Mapping[str, Any]
+"""Columns of a piece of a table: arrays of one length, and single values that hold for all rows."""
+
+
+def stacked(table: Table, blocks: Sequence[Block]) -> pd.DataFrame:
+    """The pieces below each other as a frame of the declared columns and dtypes."""
+    if not blocks:
+        return table.empty()
+    lengths = [_length(block) for block in blocks]
+    columns = {}
+    for column in table.columns:
+        values = [block[column.name] for block in blocks]
+        if column.dtype == "category":
+            columns[column.name] = _joined_names(values, lengths)
+        else:
+            columns[column.name] = _joined(values, lengths, column.dtype)
+    return table.frame(pd.DataFrame(columns))
+
+
+def names(values: Sequence[str]) -> Any:
+    """Names as a categorical column of a block."""
+    return pd.Categorical(pd.Index(list(values), dtype=str))
+
+
+def _length(block: Block) -> int:
+    return max((len(value) for value in block.values() if not _single(value)), default=1)
+
+
+def _single(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) or np.ndim(value) == 0
+
+
+def _joined_names(values: Sequence[Any], lengths: Sequence[int]) -> Any:
+    parts = [
+        pd.Categorical.from_codes(
+            np.zeros(length, dtype=np.int8), categories=pd.Index([value], dtype=str)
+        )
+        if isinstance(value, str)
+        else value
+        for value, length in zip(values, lengths, strict=True)
+    ]
+    return union_categoricals(parts)
+
+
+def _joined(values: Sequence[Any], lengths: Sequence[int], dtype: str) -> Any:
+    if dtype == "Int64":
+        return pd.concat([pd.Series(value, dtype=dtype) for value in values], ignore_index=True)
+    parts = [
+        np.full(length, value) if _single(value) else np.asarray(value)
+        for value, length in zip(values, lengths, strict=True)
+    ]
+    return np.concatenate(parts)

@@ -1,0 +1,170 @@
+"""The only door from a run directory to tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hvdprof.ingest.blocks import Block, stacked
+from hvdprof.ingest.clock import Alignment, alignment_of
+from hvdprof.ingest.event_tables import mark_block, timeline_block, timeline_clock
+from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.recorded_tables import arrival_block, rank_block, step_block
+from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
+from hvdprof.model.run import Run
+from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
+
+_STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
+
+
+@dataclass(slots=True)
+class _Tables:
+    segments: list[Block] = field(default_factory=list)
+    ranks: list[Block] = field(default_factory=list)
+    steps: list[Block] = field(default_factory=list)
+    arrivals: list[Block] = field(default_factory=list)
+    events: list[Block] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def load_run(folder: Path) -> Run:
+    """The run that a folder holds; what is missing or damaged in it is told in ``notes``.
+
+    A run that is still going on, or was broken off, loads with what there is.
+
+    Raises:
+        UnreadableInputError: The folder has no manifest, or one that cannot be read.
+    """
+    manifest = Manifest.read(folder)
+    tables = _Tables()
+    for record in manifest.passes:
+        _load_pass(record, RunPaths(folder).of_pass(record.id), tables)
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        segments=stacked(SEGMENTS, tables.segments),
+        steps=stacked(STEPS, tables.steps),
+        arrivals=stacked(ARRIVALS, tables.arrivals),
+        events=stacked(EVENTS, tables.events),
+        notes=tuple(tables.notes),
+        ranks=stacked(RANKS, tables.ranks),
+    )
+
+
+def _load_pass(record: PassRecord, paths: PassPaths, tables: _Tables) -> None:
+    files = _recorder_files(record, paths, tables.notes)
+    alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
+    for rank, file in files.items():
+        _add_recording(record.id, rank, file, alignments[rank], tables)
+    for segment in record.segments:
+        tables.segments.append(_segment_block(record, segment, files))
+        if segment.segment.timeline and segment.status in _STARTED:
+            _add_timeline(record, segment, paths, files.get(0), tables)
+
+
+def _recorder_files(
+    record: PassRecord, paths: PassPaths, notes: list[str]
+) -> dict[int, RecorderFile]:
+    files = {}
+    missing = []
+    for rank in range(record.size):
+        path = paths.recorder_file(rank)
+        try:
+            files[rank] = read_recorder_file(path)
+        except FileNotFoundError:
+            missing.append(rank)
+            continue
+        except OSError as error:
+            notes.append(f"{record.id}: rank {rank} could not be read: {error.strerror}.")
+            continue
+        problems = list(files[rank].problems)
+        if not files[rank].ended and record.status != Status.RUNNING:
+            problems.append("it has no end: the rank did not end on its own")
+        notes.extend(f"{record.id}: recording of rank {rank}: {clause}." for clause in problems)
+    if missing and record.status in _STARTED:
+        notes.append(f"{record.id}: no recording of rank {', '.join(map(str, missing))}.")
+    return files
+
+
+def _add_recording(
+    pass_id: str, rank: int, file: RecorderFile, alignment: Alignment, tables: _Tables
+) -> None:
+    last_ns = int(file.header.get("monotonic_ns", 0))
+    for segment in file.segments.values():
+        if not segment.steps:
+            continue
+        last_ns = max(last_ns, segment.steps[-1][2])
+        tables.steps.append(step_block(pass_id, rank, segment, alignment))
+        arrivals = arrival_block(pass_id, rank, segment, alignment)
+        if arrivals is not None:
+            tables.arrivals.append(arrivals)
+    if file.marks:
+        tables.events.append(mark_block(pass_id, rank, file, alignment))
+    tables.ranks.append(rank_block(pass_id, rank, file, alignment, last_ns))
+
+
+def _add_timeline(
+    record: PassRecord,
+    segment: SegmentRecord,
+    paths: PassPaths,
+    rank_0: RecorderFile | None,
+    tables: _Tables,
+) -> None:
+    name = segment.segment.id
+    try:
+        file = read_timeline_file(paths.timeline(name))
+    except FileNotFoundError:
+        tables.notes.append(f"{record.id}: no timeline of {name}.")
+        return
+    except OSError as error:
+        tables.notes.append(f"{record.id}: timeline of {name}: {error.strerror}.")
+        return
+    problems = list(file.problems)
+    if rank_0 is None and file.epoch_us is not None:
+        problems.append("without a recording of rank 0 it cannot be placed on its clock")
+    tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
+    if file.rows:
+        clock = timeline_clock(file, rank_0)
+        steps = _steps_of(rank_0, name)
+        tables.events.append(timeline_block(record.id, name, file, clock, steps))
+
+
+def _steps_of(
+    rank_0: RecorderFile | None, segment: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    recording = rank_0.segments.get(segment) if rank_0 else None
+    if recording is None:
+        return (np.empty(0, np.int64),) * 3
+    table = recording.step_table()
+    table = table[np.argsort(table[:, 2], kind="stable")]
+    return table[:, 0], table[:, 2], table[:, 2] + table[:, 3]
+
+
+def _segment_block(
+    record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
+) -> Block:
+    plan = segment.segment
+    recordings = [file.segments[plan.id] for file in files.values() if plan.id in file.segments]
+    return {
+        "pass_id": record.id,
+        "segment": plan.id,
+        "mode": record.mode,
+        "repeat": record.repeat,
+        "engine": plan.engine,
+        "model": plan.model,
+        "size": record.size,
+        "compression": plan.compression,
+        "reduction": plan.reduction,
+        "batch_size": plan.batch_size,
+        "image_size": plan.image_size,
+        "status": segment.status,
+        "num_ranks_recorded": len(recordings),
+        "num_tensors": len(recordings[0].tensors) if recordings else 0,
+        "gradient_bytes": recordings[0].size_bytes if recordings else 0,
+        "sent_bytes": recordings[0].sent_bytes if recordings else 0,
+        "oversubscribed": record.oversubscribed,
+        "pinned": record.pinned,
+    }

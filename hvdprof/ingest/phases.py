@@ -1,0 +1,38 @@
+"""The parts of a recorded step: phases with the blocked time taken out of them."""
+
+from typing import Any
+
+from hvdprof.ingest.whole_number import whole
+from hvdprof.model.parts import RECORDED_PARTS
+
+NUM_STEP_PARTS = len(RECORDED_PARTS)
+
+Interval = tuple[int, int]
+
+
+def part_lengths(line: dict[str, Any]) -> tuple[int, ...]:
+    """The length of each of ``model.parts.RECORDED_PARTS`` in a ``step`` line, ns.
+
+    Blocked time is taken out of the phase in which it lies, so that no time counts twice;
+    ``other`` is what is left of the step, so that the parts sum to its length exactly (it is
+    negative where a script nests its phases).
+
+    Raises:
+        KeyError, TypeError, ValueError: The line is damaged.
+    """
+    blocked = [_interval(offset, length) for offset, length in line["blocked"]]
+    lengths = dict.fromkeys(RECORDED_PARTS, 0)
+    lengths["blocked"] = sum(stop - start for start, stop in blocked)
+    for name, offset, length in line["phases"]:
+        if name not in lengths or name in ("blocked", "other"):
+            continue
+        start, stop = _interval(offset, length)
+        covered = sum(max(0, min(stop, b[1]) - max(start, b[0])) for b in blocked)
+        lengths[name] += stop - start - covered
+    lengths["other"] = whole(line["dur_ns"]) - sum(lengths.values())
+    return tuple(whole(length) for length in lengths.values())
+
+
+def _interval(offset: Any, length: Any) -> Interval:
+    start = whole(offset)
+    return start, start + whole(length)
