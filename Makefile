@@ -1,0 +1,88 @@
+# hvdprof from nothing. On a fresh Debian machine with Python 3.11 and make:
+#   make bench                                            measure the quick preset
+#   make bench ARGS="--np 1,2,4,8 --models resnet50"      measure something else
+#   make test                                             run every test
+# `make help` lists the rest. Nothing is installed outside VENV, except Debian packages when root.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup bench test check docs-check clean
+
+# The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
+PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
+  $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+VENV ?= .venv
+ARGS ?=
+INSTALL_HOROVOD_ARGS ?=
+
+PIP_VERSION := 26.3
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ALONE := horovod or timing or browser or install or gpu
+
+# $(call provide,test command,what is missing,Debian packages)
+define provide
+if ! { $(1); } >/dev/null 2>&1; then \
+  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+    echo "$(2) missing: installing the Debian packages $(3)"; \
+    apt-get install -y --no-install-recommends $(3) \
+      || { apt-get update && apt-get install -y --no-install-recommends $(3); }; \
+  else \
+    echo "$(2) missing. On Debian or Ubuntu: apt-get install -y --no-install-recommends $(3)" >&2; \
+    exit 1; \
+  fi; \
+fi
+endef
+
+help:  ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovod and the tools of development.
+
+bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
+	$(BIN)/hvdprof bench --preset quick $(ARGS)
+
+# What measures time or starts many processes would disturb, and be disturbed by, its neighbours.
+test: setup  ## Run every test: what can run side by side first, the rest alone.
+	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
+	failed=0; \
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
+	exit $$failed
+
+check: $(VENV)/.hvdprof-dev docs-check  ## Format, lint, types, import layers, generated documentation.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs-check: $(VENV)/.hvdprof-dev  ## Generated pages of the documentation are those of the code.
+	$(BIN)/python docs/generate.py --check
+
+clean:  ## Remove the virtual environment and every cache here; runs/ and the kept wheels stay.
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# The stamps: a second call does nothing.
+$(VENV)/.hvdprof-pip:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is missing. On Debian or Ubuntu: apt-get install -y --no-install-recommends python3 python3-venv python3-dev, else: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "$(PYTHON) is $$($(PYTHON) -V 2>&1); hvdprof needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(call provide,$(PYTHON) -c "import ensurepip",Python's module venv is,python3-venv)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet pip==$(PIP_VERSION)
+	touch $@
+
+$(VENV)/.hvdprof-all: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[all]'
+	touch $@
+
+$(VENV)/.hvdprof-dev: $(VENV)/.hvdprof-all pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --group dev
+	touch $@
+
+$(VENV)/.hvdprof-horovod: $(VENV)/.hvdprof-all
+	$(BIN)/hvdprof install-horovod $(INSTALL_HOROVOD_ARGS)
+	touch $@
