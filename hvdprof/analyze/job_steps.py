@@ -1,0 +1,32 @@
+"""How long each step of the job took, all ranks together."""
+
+import pandas as pd
+
+from hvdprof.model.tables import JOB_STEPS
+
+LAUNCH = ["pass_id", "segment"]
+
+
+def job_steps(steps: pd.DataFrame) -> pd.DataFrame:
+    """JOB_STEPS of all recorded segments, with ``steady`` true everywhere.
+
+    A step of the job ends when its last rank ends it: ``e_k = max over ranks``, and took
+    ``T_k = e_k - e_(k-1)``, so that the times of a launch sum to its wall time. The first step
+    after the warm-up batches has no counted step before it and is taken from ``max over ranks`` of
+    its start. Steps that some recorded rank lacks, and those right after one, are left out.
+    """
+    measured = steps.loc[~steps["warmup"], [*LAUNCH, "step", "start_ns", "dur_ns"]]
+    measured = measured.assign(end_ns=measured["start_ns"] + measured["dur_ns"])
+    table = (
+        measured.groupby([*LAUNCH, "step"], observed=True, sort=True)
+        .agg(start_ns=("start_ns", "max"), end_ns=("end_ns", "max"), ranks=("end_ns", "size"))
+        .reset_index()
+    )
+    launches = table.groupby(LAUNCH, observed=True, sort=False)
+    complete = table["ranks"] == launches["ranks"].transform("max")
+    is_first = launches.cumcount() == 0
+    follows = (launches["step"].diff() == 1) & complete.shift(fill_value=False)
+    before_ns = launches["end_ns"].shift(fill_value=0).where(~is_first, table["start_ns"])
+    table["dur_ns"] = table["end_ns"] - before_ns
+    table["steady"] = True
+    return JOB_STEPS.frame(table.loc[complete & (is_first | follows), JOB_STEPS.column_names])

@@ -1,0 +1,117 @@
+"""How far a mean of step times may be off; docs/efficiency.md tells the whole method.
+
+Sources: initial positive sequence, C. J. Geyer, "Practical Markov Chain Monte Carlo", Statistical
+Science 7 (1992); degrees of freedom of a sum of variances, F. E. Satterthwaite, Biometrics
+Bulletin 2 (1946); the launch as the unit that is repeated, T. Kalibera and R. Jones, "Rigorous
+benchmarking in reasonable time", ISMM 2013.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.stats
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean, its standard error, and the independent values that would give the same error."""
+
+    value: float
+    error: float
+    num_effective: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value with the ends of its 95 % interval, NaN where there is none."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogEstimate:
+    """The logarithm of a positive quantity with standard error and degrees of freedom.
+
+    ``pool`` names the group of cells whose launches gave the error; empty where the cell's own
+    values did.
+    """
+
+    value: float
+    error: float
+    degrees: float
+    pool: str = ""
+
+    def interval(self) -> Interval:
+        """The quantity itself with its 95 % interval (Student t on the logarithm)."""
+        if math.isnan(self.value):
+            return Interval(NAN, NAN, NAN)
+        if math.isnan(self.error) or not self.degrees >= 1:
+            return Interval(math.exp(self.value), NAN, NAN)
+        reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.degrees)) * self.error
+        low, high = self.value - reach, self.value + reach
+        return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, 700.0)))
+
+
+def autocorrelation_time(values: NDArray[np.float64]) -> float:
+    """``1 + 2 * sum of the autocorrelations``: values per independent value, at least 1.
+
+    The sum runs over Geyer's initial positive sequence: pairs of neighbouring lags, up to the first
+    pair whose sum is not positive. Estimated correlations of n values are too low by about the
+    autocorrelation time by n, because the mean is estimated too; a second pass adds that back.
+    Negative autocorrelation would make a mean more precise than independent values do; that gain
+    is not claimed.
+    """
+    num = len(values)
+    centred = values - values.mean()
+    spectrum = np.fft.rfft(centred, 2 * num)
+    covariance = np.fft.irfft(np.abs(spectrum) ** 2)[:num]
+    if num < 4 or covariance[0] <= 1e-24 * float(np.square(values).sum()):
+        return 1.0
+    pairs = (covariance / covariance[0])[: num // 2 * 2].reshape(-1, 2).sum(axis=1)
+    first_pass = _sum_of_positive(pairs)
+    return _sum_of_positive(pairs + 2 * min(first_pass / num, 0.25))
+
+
+def _sum_of_positive(pairs: NDArray[np.float64]) -> float:
+    not_positive = np.flatnonzero(pairs <= 0)
+    last = not_positive[0] if len(not_positive) else len(pairs)
+    return max(1.0, float(2 * pairs[:last].sum() - 1))
+
+
+def mean_of(values: NDArray[np.float64]) -> Mean:
+    """The mean of correlated values; the error is NaN below two independent values.
+
+    The variance is divided by ``n_eff - 1``: that undoes both the division by n and what the
+    estimated mean takes from the variance of correlated values.
+    """
+    num = len(values)
+    if num == 0:
+        return Mean(NAN, NAN, 0.0)
+    num_effective = num / autocorrelation_time(values)
+    if num_effective < 2:
+        return Mean(float(values.mean()), NAN, num_effective)
+    error = math.sqrt(float(values.var()) / (num_effective - 1))
+    return Mean(float(values.mean()), error, num_effective)
+
+
+def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:
+    """The logarithm of the ratio ``of / to``; degrees of freedom after Welch and Satterthwaite.
+
+    Two estimates with the error of the same pool share its degrees of freedom instead: their
+    errors are not independent of each other.
+    """
+    value = of.value - to.value
+    variance = of.error**2 + to.error**2
+    if of.pool and of.pool == to.pool:
+        return LogEstimate(value, math.sqrt(variance), of.degrees, of.pool)
+    if math.isnan(variance) or variance == 0:
+        return LogEstimate(value, variance, min(of.degrees, to.degrees))
+    spread = of.error**4 / of.degrees + to.error**4 / to.degrees
+    return LogEstimate(value, math.sqrt(variance), variance**2 / spread)
