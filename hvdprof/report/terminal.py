@@ -53,8 +53,11 @@ def _print_table(console: Console, table: ModelTable) -> None:
     frame = _wide_table(table)
     if _natural_width(console, frame) > console.width:
         frame = _narrow_table(table)
-    # A number that is cut is a wrong number: a terminal that is narrower may wrap the line.
-    console.print(frame, width=_natural_width(console, frame), crop=False)
+    # A number that is cut is a wrong number: a terminal that is narrower wraps the line instead.
+    width = console.width
+    console.width = max(width, _natural_width(console, frame))
+    console.print(frame)
+    console.width = width
 
 
 def _natural_width(console: Console, frame: Table) -> int:

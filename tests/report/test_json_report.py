@@ -1,0 +1,111 @@
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from hvdprof.model.run import Verdict
+from hvdprof.model.tables import LOSSES, SCALING
+from hvdprof.report.json_report import JsonReporter, json_object
+from tests.builders.analysis import NAN, analysis, cell, failed, full_analysis, skipped, verdict
+
+MANUAL = Path(__file__).parents[2] / "docs" / "json.md"
+
+
+def rendered(finished):
+    out = io.StringIO()
+    JsonReporter().render(finished, out)
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(out.getvalue(), parse_constant=refuse)
+
+
+def test_keys_of_the_object():
+    assert list(rendered(full_analysis())) == [
+        "schema_version",
+        "verdict",
+        "scaling",
+        "losses",
+        "skipped",
+        "failed",
+        "warnings",
+        "run",
+    ]
+
+
+def test_rows_have_exactly_the_declared_columns():
+    result = rendered(full_analysis())
+    assert {tuple(row) for row in result["scaling"]} == {tuple(SCALING.column_names)}
+    assert {tuple(row) for row in result["losses"]} == {tuple(LOSSES.column_names)}
+
+
+def test_numbers_keep_their_type_and_all_digits():
+    row = rendered(analysis([cell(samples_per_s=1 / 3, np=2, oversubscribed=True)]))["scaling"][0]
+    assert row["samples_per_s"] == 1 / 3
+    assert isinstance(row["np"], int)
+    assert row["oversubscribed"] is True
+
+
+def test_what_is_not_a_number_is_null():
+    finished = analysis(
+        [cell(efficiency=NAN, blocked_share=math.inf)], verdict=verdict(efficiency=NAN)
+    )
+    result = rendered(finished)
+    assert result["scaling"][0]["efficiency"] is None
+    assert result["scaling"][0]["blocked_share"] is None
+    assert result["verdict"]["efficiency"] is None
+
+
+def test_skipped_failed_and_the_run():
+    result = rendered(analysis(skipped=(skipped("no"),), failed=(failed(),), warnings=("w",)))
+    assert result["skipped"] == [
+        {
+            "model": "resnet18",
+            "size": 1,
+            "compression": "fp16",
+            "reduction": "average",
+            "reason": "no",
+        }
+    ]
+    assert result["failed"][0]["lines"][0] == "[1]<stderr>: out of memory"
+    assert result["warnings"] == ["w"]
+    assert result["run"] == {
+        "folder": "runs/20261120-224841-quick",
+        "name": "quick",
+        "created_at": "2026-11-20T22:48:41+00:00",
+        "versions": {
+            "hvdprof": "0.1.0",
+            "python": "3.11.2",
+            "torch": "2.13.0",
+            "horovod": "0.28.1",
+        },
+    }
+
+
+def _documented(heading):
+    section = MANUAL.read_text(encoding="utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `(\w+)` ", section, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("heading", "written"),
+    [
+        ("The object", lambda result: list(result)),
+        ("verdict", lambda result: list(result["verdict"])),
+        ("scaling", lambda result: list(result["scaling"][0])),
+        ("losses", lambda result: list(result["losses"][0])),
+        ("skipped", lambda result: list(result["skipped"][0])),
+        ("failed", lambda result: list(result["failed"][0])),
+        ("run", lambda result: list(result["run"])),
+    ],
+)
+def test_the_manual_names_exactly_the_keys_that_are_written(heading, written):
+    assert _documented(heading) == written(json_object(full_analysis()))
+
+
+def test_verdict_is_written_field_by_field():
+    assert list(json_object(analysis())["verdict"]) == list(Verdict.__dataclass_fields__)
