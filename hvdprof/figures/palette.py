@@ -1,0 +1,77 @@
+"""Colours and the look of every figure, in one place: the same thing has the same colour.
+
+The hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart under the
+common kinds of colour blindness.
+"""
+
+import plotly.graph_objects as go
+
+_BLACK = "#222222"
+_ORANGE = "#e69f00"
+_SKY_BLUE = "#56b4e9"
+_GREEN = "#009e73"
+_YELLOW = "#f0e442"
+_BLUE = "#0072b2"
+_VERMILION = "#d55e00"
+_PURPLE = "#cc79a7"
+_GREY = "#999999"
+
+PART_COLOURS: dict[str, str] = {
+    "data": _YELLOW,
+    "forward": _SKY_BLUE,
+    "backward": _BLUE,
+    "blocked": _VERMILION,
+    "optimizer": _GREEN,
+    "other": _PURPLE,
+    "residual": _GREY,
+}
+"""Colour of each part of a step; the parts are those of ``hvdprof.model.parts``."""
+
+LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
+"""Colours for lines that stand for configurations, in the order of use."""
+
+IDEAL_COLOUR = _GREY
+
+_AXIS = {
+    "showline": True,
+    "linecolor": "#c8c8c8",
+    "gridcolor": "#ececec",
+    "zeroline": False,
+    "ticks": "outside",
+    "tickcolor": "#c8c8c8",
+    "automargin": True,
+}
+
+
+def translucent(colour: str, opacity: float) -> str:
+    """A colour ``#rrggbb`` as CSS with that opacity."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity:g})"
+
+
+def empty_figure(height: int = 380) -> go.Figure:
+    """A figure without data in the common look: system font, light grid, legend below.
+
+    Args:
+        height: Height in pixels; the width is that of the page.
+    """
+    figure = go.Figure()
+    figure.update_layout(
+        template="none",
+        height=height,
+        margin={"l": 8, "r": 12, "t": 16, "b": 8},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": _BLACK},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0},
+        hoverlabel={"bgcolor": "white"},
+        hovermode="closest",
+        xaxis=_AXIS,
+        yaxis=_AXIS,
+    )
+    return figure
+
+
+def say(figure: go.Figure, sentence: str) -> go.Figure:
+    """The figure with a sentence in its middle, for data that hold nothing to draw."""
+    figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
+    figure.add_annotation(text=sentence, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
+    return figure

@@ -1,0 +1,119 @@
+"""Scaling efficiency over the number of ranks."""
+
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.palette import IDEAL_COLOUR, LINE_COLOURS, empty_figure, say, translucent
+from hvdprof.rundir.plan import TORCH_ENGINE
+
+_CONFIGURATION = ["model", "compression", "reduction"]
+
+
+def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
+    """Efficiency over np: a line a configuration, its 95 % interval as bars, the ideal at 100 %.
+
+    Oversubscribed cells are hollow markers apart from the line, because they say nothing about
+    scaling. Plain torch is the baseline itself and has no line of its own.
+
+    Args:
+        scaling: The table SCALING of ``hvdprof.model.tables``.
+    """
+    figure = empty_figure()
+    cells = scaling[(scaling["engine"] != TORCH_ENGINE) & scaling["efficiency"].notna()]
+    if cells.empty:
+        return say(figure, "No efficiency was measured.")
+    sizes = sorted(int(size) for size in cells["np"].unique())
+    figure.add_trace(_ideal(sizes))
+    for index, (names, rows) in enumerate(cells.groupby(_CONFIGURATION, sort=False)):
+        colour = LINE_COLOURS[index % len(LINE_COLOURS)]
+        label = " ".join(str(name) for name in names)
+        rows = rows.sort_values("np")
+        figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour))
+        figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour))
+    figure.update_xaxes(
+        title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes)
+    )
+    figure.update_yaxes(
+        title_text=f"scaling efficiency against {' or '.join(cells['baseline'].unique())}",
+        tickformat=".0%",
+        rangemode="tozero",
+    )
+    return figure
+
+
+def _ideal(sizes: list[int]) -> go.Scatter:
+    return go.Scatter(
+        x=[sizes[0] / 2, sizes[-1] * 2],
+        y=[1.0, 1.0],
+        mode="lines",
+        name="ideal",
+        line={"color": IDEAL_COLOUR, "dash": "dash", "width": 1.5},
+        hoverinfo="skip",
+    )
+
+
+def _line(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+    return go.Scatter(
+        x=rows["np"],
+        y=rows["efficiency"],
+        error_y=_bars(rows, colour),
+        mode="lines+markers",
+        name=label,
+        legendgroup=label,
+        showlegend=not rows.empty,
+        line={"color": colour, "width": 2},
+        marker={"size": 9},
+        hovertext=_hover_texts(rows),
+        hoverinfo="text",
+    )
+
+
+def _hollow(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+    return go.Scatter(
+        x=rows["np"],
+        y=rows["efficiency"],
+        error_y=_bars(rows, translucent(colour, 0.5)),
+        mode="markers",
+        name=f"{label} (oversubscribed)",
+        legendgroup=label,
+        showlegend=not rows.empty,
+        marker={"size": 10, "symbol": "circle-open", "color": colour, "line": {"width": 2}},
+        hovertext=_hover_texts(rows),
+        hoverinfo="text",
+    )
+
+
+def _bars(rows: pd.DataFrame, colour: str) -> dict[str, object]:
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": (rows["efficiency_high"] - rows["efficiency"]).fillna(0),
+        "arrayminus": (rows["efficiency"] - rows["efficiency_low"]).fillna(0),
+        "color": colour,
+        "thickness": 1.5,
+        "width": 5,
+    }
+
+
+def _hover_texts(rows: pd.DataFrame) -> list[str]:
+    return [
+        f"<b>{row['model']}, np={row['np']}</b> {row['compression']} {row['reduction']}<br>"
+        f"efficiency {_interval(row)} against {row['baseline']}<br>"
+        f"{units.rate(row['samples_per_s'])} samples/s<br>"
+        f"exposed communication {units.percent(row['blocked_share'])} of the step"
+        + ("<br>oversubscribed: says nothing about scaling" * bool(row["oversubscribed"]))
+        for row in rows.to_dict(orient="records")
+    ]
+
+
+def _interval(row: dict[object, float]) -> str:
+    return units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
+
+
+def _log_range(sizes: list[int]) -> list[float]:
+    low, high = pd.Series([sizes[0], sizes[-1]]).map(math.log10)
+    room = max(0.05 * (high - low), 0.06)
+    return [low - room, high + room]
