@@ -97,8 +97,8 @@ class PlainProgress:
         self._write(words)
 
     def _write(self, words: str) -> None:
-        elapsed = units.seconds(time.monotonic() - self._started)
-        sys.stderr.write(f"[{elapsed}] {words}\n")
+        elapsed = units.count(time.monotonic() - self._started)
+        sys.stderr.write(f"[{elapsed} s] {words}\n")
         sys.stderr.flush()
 
 

@@ -7,11 +7,13 @@ from typing import Any, NoReturn
 import typer
 
 from hvdprof import __version__
+from hvdprof.cli.doctor import doctor
 from hvdprof.cli.install_horovod import install_horovod
 from hvdprof.errors import HvdprofError
 
 # In the order of a user's work, so that --help reads like a story.
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("doctor", doctor),
     ("install-horovod", install_horovod),
 )
 
