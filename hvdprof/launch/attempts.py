@@ -1,0 +1,101 @@
+"""What becomes of the segments of a pass when its launch has ended, and what is tried again."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
+
+MAX_FAILURES = 2
+
+
+def settle(record: PassRecord, progress: PassProgress, failure: Failure | None) -> None:
+    """Give every planned segment of an ended pass its status.
+
+    A segment that all ranks ended is done. With a failure, the segment that ran takes the blame;
+    where none had begun, all do, since the next launch would end alike. Segments that were not
+    reached stay planned.
+    """
+    ended = progress.ended_segments(record.size)
+    started = progress.started_segments()
+    planned = [segment for segment in record.segments if segment.status == Status.PLANNED]
+    for segment in planned:
+        if segment.segment.id in ended:
+            segment.status = Status.DONE
+        elif failure is None:
+            segment.status = Status.FAILED
+            segment.failure = _not_recorded(record, progress)
+        elif segment.segment.id in started or not started:
+            segment.status, segment.failure = Status.FAILED, failure
+    failed = any(segment.status == Status.FAILED for segment in record.segments)
+    record.status = Status.FAILED if failure or failed else Status.DONE
+
+
+def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | None:
+    """Take what has no result out of a pass and make it the next attempt; None where nothing is.
+
+    Every cell stands in a manifest once, so the segments move; the files of the old pass stay.
+    """
+    wanted = {Status.PLANNED, Status.RUNNING, Status.INTERRUPTED}
+    if retry_failed:
+        wanted |= {Status.FAILED}
+    rest = [segment for segment in record.segments if segment.status in wanted]
+    if not rest or (len(rest) == len(record.segments) and record.status == Status.PLANNED):
+        return None
+    record.segments = [segment for segment in record.segments if segment not in rest]
+    return replace(
+        record,
+        id=_next_id(record.id),
+        status=Status.PLANNED,
+        segments=[SegmentRecord(segment=segment.segment) for segment in rest],
+        command=[],
+        environment={},
+        started_at=None,
+        duration_s=None,
+        exit_code=None,
+        load_average_before=None,
+        other_cpu_cores=None,
+        steal_share=None,
+    )
+
+
+@dataclass(slots=True)
+class GivenUp:
+    """Remembers cells that fail, so that a sweep does not wait for the same hang repeatedly."""
+
+    _failures: Counter[tuple[int, str]] = field(default_factory=Counter)
+    _hung: set[tuple[int, str]] = field(default_factory=set)
+
+    def note(self, record: PassRecord, *, hung: bool) -> None:
+        """Count the failures of a pass that has ended."""
+        for segment in record.segments:
+            if segment.status == Status.FAILED:
+                cell = (record.size, segment.segment.id)
+                self._failures[cell] += 1
+                if hung:
+                    self._hung.add(cell)
+
+    def mark(self, record: PassRecord) -> None:
+        """Fail the planned segments of a pass whose cells are not tried any more."""
+        for segment in record.segments:
+            cell = (record.size, segment.segment.id)
+            if segment.status != Status.PLANNED:
+                continue
+            if cell in self._hung or self._failures[cell] >= MAX_FAILURES:
+                why = "it hung" if cell in self._hung else f"it failed {MAX_FAILURES} times"
+                segment.status = Status.FAILED
+                segment.failure = Failure(reason=f"not tried again because {why} before")
+
+
+def _not_recorded(record: PassRecord, progress: PassProgress) -> Failure:
+    problems = [problem for state in progress.ranks.values() for problem in state.problems]
+    missing = sorted(set(range(record.size)) - progress.ranks.keys())
+    reason = "the launch ended well, but the recording is not complete"
+    if missing:
+        reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
+    return Failure(reason=reason, lines=problems)
+
+
+def _next_id(pass_id: str) -> str:
+    base, marker, number = pass_id.rpartition("-attempt")
+    return f"{base}-attempt{int(number) + 1}" if marker else f"{pass_id}-attempt2"

@@ -1,0 +1,200 @@
+"""A benchmark run made ready: checks, design, run directory; or taken up again."""
+
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hvdprof import __version__
+from hvdprof.collect.host_facts import host_facts, usable_cores
+from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
+from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
+from hvdprof.launch.design import Capacity, plan_design
+from hvdprof.launch.environment import inherited_environment
+from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.preflight import choose_controller, find_launcher, require_space
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.surroundings import git_state, versions
+from hvdprof.launch.sweep import Sweep, SweepObserver
+from hvdprof.machine.horovod_build import HorovodBuild, require_horovod
+from hvdprof.machine.load import load_average
+from hvdprof.machine.mpi import Mpi, find_mpi
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
+from hvdprof.rundir.masking import mask_command, recorded_environment
+
+DEVICES = ("auto", "cpu", "cuda")
+RUNS_FOLDER = Path("runs")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The programs a sweep works with: Horovod as it is built here, and MPI where there is one."""
+
+    horovod: HorovodBuild
+    mpi: Mpi | None
+
+
+def find_tools() -> Tools:
+    """What this interpreter's Horovod was built with and the MPI beside it.
+
+    Raises:
+        EnvironmentNotReadyError: Horovod is not there or cannot be imported.
+    """
+    return Tools(require_horovod(), find_mpi())
+
+
+def prepare(
+    choices: Choices,
+    known_models: Mapping[str, KnownModel],
+    tools: Tools,
+    *,
+    controller: str,
+    device: str,
+) -> Manifest:
+    """The manifest of a run that has not started: settings, passes, skipped cells, surroundings.
+
+    Raises:
+        UsageError: An option cannot be used.
+        EnvironmentNotReadyError: This machine cannot run it.
+    """
+    facts = host_facts()
+    machine = Machine(
+        controller=choose_controller(controller, tools.horovod, tools.mpi),
+        device=_choose_device(device, tools.horovod),
+        num_cores=usable_cores(),
+        num_gpus=tools.horovod.cuda_device_count,
+    )
+    settings = complete(choices, known_models, machine)
+    design = plan_design(settings, _capacity(settings, machine, tools.horovod))
+    if not design.passes:
+        raise UsageError(
+            "Nothing of this design can run.",
+            hint="; ".join(sorted({cell.reason for cell in design.skipped})),
+        )
+    return Manifest(
+        schema_version=MANIFEST_SCHEMA_VERSION,
+        hvdprof_version=__version__,
+        name="",
+        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        command=mask_command(["hvdprof", *sys.argv[1:]]),
+        settings=asdict(settings),
+        environment=recorded_environment(os.environ),
+        versions=versions(tools.horovod, tools.mpi),
+        hosts=[facts],
+        git=git_state(Path.cwd()),
+        passes=design.passes,
+        skipped=design.skipped,
+        warnings=_warnings(settings, machine),
+    )
+
+
+def sweep_of(manifest: Manifest, folder: Path, tools: Tools, observer: SweepObserver) -> Sweep:
+    """The sweep that runs what a manifest plans, into a run directory."""
+    settings = BenchSettings.from_manifest(manifest.settings)
+    return Sweep(
+        settings=settings,
+        manifest=manifest,
+        paths=RunPaths(folder),
+        launcher=find_launcher(settings.controller, tools.mpi),
+        mpi=tools.mpi,
+        observer=observer,
+        environment=inherited_environment(os.environ),
+    )
+
+
+def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
+    """Make the run directory and write the manifest into it.
+
+    Args:
+        manifest: The manifest of the prepared run; gets its name.
+        output: The run directory itself; None for ``runs/<time>-<name>``.
+        name: A name for the run.
+
+    Raises:
+        StorageError: The folder exists with something in it, or cannot be made.
+    """
+    stamp = dt.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    folder = output or _unused(RUNS_FOLDER / f"{stamp}-{_as_file_name(name)}")
+    manifest.name = name
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise StorageError(
+                f"{folder} is not empty, and a run is not written over another.",
+                hint=f"Name a new folder, or go on with that run: hvdprof bench --resume {folder}",
+            )
+        require_space(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+    manifest.write(RunPaths(folder))
+    return folder
+
+
+def read_for_resuming(folder: Path) -> Manifest:
+    """The manifest of a run to go on with.
+
+    Raises:
+        UnreadableInputError: The folder holds no run, or none that this version can go on with.
+        UsageError: The run is complete.
+    """
+    manifest = Manifest.read(folder)
+    if manifest.status == Status.DONE:
+        raise UsageError(
+            f"{folder} is complete; there is nothing to go on with.",
+            hint=f"hvdprof analyze {folder}",
+        )
+    try:
+        BenchSettings.from_manifest(manifest.settings)
+    except (TypeError, KeyError) as error:
+        raise UnreadableInputError(
+            f"The settings in {folder} are not those of this hvdprof ({error}).",
+            hint=f"It was written by hvdprof {manifest.hvdprof_version}; go on with that version.",
+        ) from error
+    return manifest
+
+
+def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
+    if wanted not in DEVICES:
+        raise UsageError(f"--device {wanted}: not known.", hint=f"Known: {', '.join(DEVICES)}")
+    if wanted == "cuda" and not horovod.cuda_available:
+        raise EnvironmentNotReadyError(
+            "torch finds no GPU here, so --device cuda cannot run.", hint="hvdprof doctor"
+        )
+    if wanted == "auto":
+        return "cuda" if horovod.cuda_available else "cpu"
+    return wanted
+
+
+def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) -> Capacity:
+    names = [host.name for host in parse_hosts(settings.hosts)] if settings.hosts else ["localhost"]
+    here = "localhost"
+    return Capacity(
+        cores_by_host={name: machine.num_cores if name == here else None for name in names},
+        gpus_by_host={name: machine.num_gpus if name == here else None for name in names},
+        nccl=horovod.nccl and settings.device == "cuda",
+    )
+
+
+def _warnings(settings: BenchSettings, machine: Machine) -> list[str]:
+    load = load_average()
+    wanted = min(max(settings.sizes) * settings.num_threads, machine.num_cores)
+    free = machine.num_cores - wanted
+    if load is None or load <= free + 0.5:
+        return []
+    return [
+        f"The load average was {load:.1f} before the first launch, and the sweep leaves "
+        f"{free} of {machine.num_cores} cores free: other work shared the machine."
+    ]
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
+
+
+def _unused(folder: Path) -> Path:
+    candidates = (folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))
+    return folder if not folder.exists() else next(c for c in candidates if not c.exists())

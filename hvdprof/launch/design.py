@@ -1,0 +1,226 @@
+"""The factorial design: which cells run, which are skipped and why, and in which passes.
+
+Passes of one repeat hold every cell once, and repeats follow each other, so that a slow drift of
+the machine falls on all cells alike; within every second repeat the order is reversed (A B B A).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hvdprof.launch.hosts import parse_hosts, ranks_by_host
+from hvdprof.launch.settings import BenchSettings, ModelSettings
+from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Segment
+
+NO_COMPRESSION, FP16 = "none", "fp16"
+AVERAGE, ADASUM = "average", "adasum"
+COMPRESSIONS = (NO_COMPRESSION, FP16)
+REDUCTIONS = (AVERAGE, ADASUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the machine offers the design.
+
+    ``cores_by_host`` and ``gpus_by_host`` count what a host offers, None where that is only known
+    once ranks run there; ``nccl`` says that gradients are reduced by NCCL.
+    """
+
+    cores_by_host: dict[str, int | None]
+    gpus_by_host: dict[str, int | None]
+    nccl: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The passes in the order in which they run, and the cells that do not run."""
+
+    passes: list[PassRecord]
+    skipped: list[Skipped]
+
+
+def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
+    """All passes of a sweep, the skipped cells apart.
+
+    A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
+    """
+    skipped: list[Skipped] = []
+    cells: dict[int, list[Segment]] = {}
+    for size in settings.sizes:
+        cells[size] = [*_baseline(settings, size), *_cells(settings, capacity, size, skipped)]
+    rounds = _rounds(settings, [size for size in settings.sizes if cells[size]])
+    passes = [
+        _pass(settings, capacity, number, launch, cells[launch.size])
+        for number, launch in enumerate(rounds, start=1)
+    ]
+    return Design(passes, skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    mode: Mode
+    size: int
+    repeat: int
+
+
+def _rounds(settings: BenchSettings, sizes: list[int]) -> Iterator[_Launch]:
+    observed = [size for size in sizes if size > 1]
+    for repeat in range(1, settings.repeats + 1):
+        for size in sizes if repeat % 2 else reversed(sizes):
+            yield _Launch(Mode.THROUGHPUT, size, repeat)
+        if repeat == 1:
+            for size in observed:
+                yield _Launch(Mode.TRACE, size, repeat)
+            for size in observed if settings.attribution else ():
+                yield _Launch(Mode.ATTRIBUTION, size, repeat)
+
+
+def _pass(
+    settings: BenchSettings,
+    capacity: Capacity,
+    number: int,
+    launch: _Launch,
+    segments: list[Segment],
+) -> PassRecord:
+    observed = launch.mode is not Mode.THROUGHPUT
+    ordered = segments if launch.repeat % 2 else _reversed_after_baseline(segments)
+    return PassRecord(
+        id=f"{number:02d}-np{launch.size}-{launch.mode}-r{launch.repeat}",
+        mode=launch.mode,
+        size=launch.size,
+        repeat=launch.repeat,
+        controller=settings.controller,
+        oversubscribed=is_oversubscribed(settings, capacity, launch.size),
+        pinned=_can_pin(settings, capacity, launch.size, timeline=observed),
+        segments=[SegmentRecord(segment=replace(cell, timeline=observed)) for cell in ordered],
+    )
+
+
+def _reversed_after_baseline(segments: list[Segment]) -> list[Segment]:
+    # Plain torch must come before hvd.init(), whose thread would run along with it.
+    plain = [segment for segment in segments if segment.engine == TORCH_ENGINE]
+    horovod = [segment for segment in segments if segment.engine == HOROVOD_ENGINE]
+    return [*reversed(plain), *reversed(horovod)]
+
+
+def _baseline(settings: BenchSettings, size: int) -> Iterator[Segment]:
+    if size == 1:
+        for model in settings.models:
+            yield _segment(settings, model, 1, engine=TORCH_ENGINE)
+
+
+def _cells(
+    settings: BenchSettings, capacity: Capacity, size: int, skipped: list[Skipped]
+) -> Iterator[Segment]:
+    for model in settings.models:
+        for compression in settings.compressions:
+            for reduction in settings.reductions:
+                reason = reason_to_skip(settings, capacity, size, model, (compression, reduction))
+                if reason:
+                    skipped.append(
+                        Skipped(
+                            model=model.name,
+                            size=size,
+                            compression=compression,
+                            reduction=reduction,
+                            reason=reason,
+                        )
+                    )
+                    continue
+                yield replace(
+                    _segment(settings, model, size, engine=HOROVOD_ENGINE),
+                    id=f"{model.name}-{compression}-{reduction}",
+                    compression=compression,
+                    reduction=reduction,
+                )
+
+
+def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine: str) -> Segment:
+    strong = settings.scaling == "strong"
+    return Segment(
+        id=f"{model.name}-{engine}",
+        engine=engine,
+        model=model.name,
+        compression=NO_COMPRESSION,
+        reduction=AVERAGE,
+        batch_size=model.batch_size // size if strong else model.batch_size,
+        image_size=model.image_size,
+        num_warmup_batches=settings.num_warmup_batches,
+        num_steps=settings.num_steps,
+        max_seconds=settings.max_seconds,
+        timeline=False,
+    )
+
+
+def reason_to_skip(
+    settings: BenchSettings,
+    capacity: Capacity,
+    size: int,
+    model: ModelSettings,
+    toggles: tuple[str, str],
+) -> str:
+    """Why a cell does not run, or would not be what its name says; empty where it runs."""
+    compression, reduction = toggles
+    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
+        return f"--hosts {settings.hosts} has fewer than {size} slots"
+    if settings.scaling == "strong" and model.batch_size % size:
+        return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
+    if size == 1 and compression == FP16:
+        return "nothing is sent at np=1, so compression would do nothing"
+    if reduction == ADASUM:
+        return _reason_against_adasum(settings, capacity, size)
+    return ""
+
+
+def _reason_against_adasum(settings: BenchSettings, capacity: Capacity, size: int) -> str:
+    if size == 1:
+        return "nothing is reduced at np=1, so Adasum would do nothing"
+    if settings.controller == "gloo":
+        return "Horovod has no Adasum under Gloo; it needs MPI"
+    if capacity.nccl:
+        num_hosts = len(placement(settings, size))
+        if num_hosts == 1:
+            return "Adasum over NCCL on one host is plain averaging"
+        if not _is_power_of_two(num_hosts):
+            return f"Adasum over NCCL needs a power of two of hosts, not {num_hosts}"
+        return ""
+    if not _is_power_of_two(size):
+        return f"Adasum needs a power of two of ranks, not {size}"
+    return ""
+
+
+def placement(settings: BenchSettings, size: int) -> dict[str, int]:
+    """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
+    if settings.hosts is None:
+        return {"localhost": size}
+    return ranks_by_host(parse_hosts(settings.hosts), size)
+
+
+def is_oversubscribed(settings: BenchSettings, capacity: Capacity, size: int) -> bool:
+    """Whether a host gets more ranks than it has GPUs, or more threads than it has cores.
+
+    A host whose cores are not known yet counts as having enough.
+    """
+    for host, ranks in placement(settings, size).items():
+        if settings.device == "cuda":
+            offered, wanted = capacity.gpus_by_host.get(host), ranks
+        else:
+            offered, wanted = capacity.cores_by_host.get(host), ranks * settings.num_threads
+        if offered is not None and wanted > offered:
+            return True
+    return False
+
+
+def _can_pin(settings: BenchSettings, capacity: Capacity, size: int, *, timeline: bool) -> bool:
+    # Horovod's timeline writer spins on a core of its own: on a rank's core it would halve it.
+    # A host whose cores are not known leaves the decision to its ranks.
+    spare = 1 if timeline else 0
+    return all(
+        (cores := capacity.cores_by_host.get(host)) is None
+        or ranks * settings.num_threads + spare <= cores
+        for host, ranks in placement(settings, size).items()
+    )
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0

@@ -1,0 +1,98 @@
+"""The environment of a pass: what is set for its ranks, and what must not reach them."""
+
+import os
+from collections.abc import Mapping
+
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Mode, PassRecord
+
+PASS_MARK = "HVDPROF_PASS_MARK"
+RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+
+_DISTURBING = frozenset(
+    {
+        "HOROVOD_TIMELINE",
+        "HOROVOD_TIMELINE_MARK_CYCLES",
+        "HOROVOD_AUTOTUNE",
+        "HOROVOD_AUTOTUNE_LOG",
+        "HOROVOD_ELASTIC",
+        "HOROVOD_CONTROLLER",
+        "HOROVOD_CPU_OPERATIONS",
+        "HOROVOD_HOSTNAME",
+        *(
+            f"HOROVOD_{kind}{what}"
+            for kind in ("", "LOCAL_", "CROSS_")
+            for what in ("RANK", "SIZE")
+        ),
+    }
+)
+_OF_A_SURROUNDING_JOB = (
+    "OMPI_COMM_",
+    "OMPI_UNIVERSE",
+    "PMIX_",
+    "PMI_",
+    "PRTE_",
+    "HOROVOD_GLOO_RENDEZVOUS",
+)
+_PASSED_ON = ("HOROVOD_", "NCCL_", "OMP_", "MKL_", "GLOO_", "CUDA_")
+_PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+
+
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The surrounding environment without what would change the measurement.
+
+    Timeline and autotune would make a throughput pass something else; rank variables of a
+    surrounding job would be taken for the pass's own.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _DISTURBING and not name.startswith(_OF_A_SURROUNDING_JOB)
+    }
+
+
+def names_to_pass_on(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of inherited variables that ranks on other hosts need too, sorted."""
+    return tuple(
+        sorted(
+            name
+            for name in inherited_environment(environment)
+            if name.startswith(_PASSED_ON) or name in _PASSED_ON_NAMES
+        )
+    )
+
+
+def pass_environment(
+    settings: BenchSettings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
+) -> dict[str, str]:
+    """What is set for the ranks of a pass, on top of what they inherit.
+
+    ``mpi`` is the one that Horovod was built with: its libraries must be found under Gloo too.
+    """
+    threads = str(settings.num_threads)
+    variables = {
+        RECORDER_DIR: str(paths.recorder_folder),
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if settings.fusion_threshold_mb is not None:
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))
+    if settings.cycle_time_ms is not None:
+        variables["HOROVOD_CYCLE_TIME"] = str(settings.cycle_time_ms)
+    if settings.cache_capacity is not None:
+        variables["HOROVOD_CACHE_CAPACITY"] = str(settings.cache_capacity)
+    if record.mode != Mode.THROUGHPUT:
+        variables["HOROVOD_TIMELINE"] = "DYNAMIC"
+    if record.mode == Mode.ATTRIBUTION:
+        variables["HOROVOD_CACHE_CAPACITY"] = "0"
+    if settings.device == "cuda":
+        variables["NCCL_DEBUG"] = "INFO"
+        variables["NCCL_DEBUG_SUBSYS"] = "INIT,ENV,GRAPH,NET,TUNING"
+        variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
+    if mpi is not None:
+        variables |= mpi.environment(dict(os.environ))
+    return variables

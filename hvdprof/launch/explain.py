@@ -1,0 +1,203 @@
+"""Why a pass failed: the rank that went first, how it ended, and the lines that show it.
+
+The launcher's own report is not enough: ranks that lose a peer raise too, and `horovodrun` names
+whichever process ended first, which often is such a victim.
+"""
+
+import re
+import signal
+from dataclasses import dataclass, field
+
+from hvdprof import units
+from hvdprof.launch.process import Outcome
+from hvdprof.launch.rank_progress import PassProgress, RankState
+from hvdprof.rundir.manifest import Failure
+
+MAX_LINES = 12
+
+_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]\s?(?:<(?:stdout|stderr)>:)?")
+_INNER_TAG = re.compile(r"\[\d+,\d+\]<(?:stdout|stderr)>:")
+_LAUNCHER_ENDS = (
+    # Open MPI: the first form for signals, the second for exit codes.
+    re.compile(r"process rank (?P<rank>\d+) with PID .* exited on signal (?P<signal>\d+)"),
+    re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
+    # horovodrun --gloo.
+    re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
+    # Hydra.
+    re.compile(r"BAD TERMINATION .*?PID .*?EXIT CODE: (?P<code>\d+)", re.DOTALL),
+)
+_CONSEQUENCES = (
+    "HorovodInternalError",
+    "Horovod has been shut down",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+)
+_EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
+    r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    rank: int | None
+    exit_code: int | None
+    signal: str | None
+
+
+@dataclass(slots=True)
+class _Printed:
+    """What the ranks and the launcher printed as errors, by rank; None is the launcher."""
+
+    by_rank: dict[int | None, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> "_Printed":
+        printed = cls()
+        for line in text.splitlines():
+            tag = _TAG.match(line)
+            rank = int(tag.group(1)) if tag else None
+            plain = _INNER_TAG.sub("", line[tag.end() :] if tag else line)
+            printed.by_rank.setdefault(rank, []).append(plain.rstrip())
+        return printed
+
+
+def explain(
+    outcome: Outcome, progress: PassProgress, *, stdout: str, stderr: str, timeout_s: float
+) -> Failure:
+    """The failure of a pass, from how its launcher ended and what its ranks left behind.
+
+    Args:
+        outcome: How the launcher ended.
+        progress: How far the ranks got.
+        stdout: The end of what was printed.
+        stderr: The end of what was printed as errors.
+        timeout_s: The time without progress after which a launch counts as hung.
+    """
+    printed = _Printed.of(stderr)
+    if outcome.hung:
+        return Failure(
+            reason=f"no rank got on for {units.seconds(timeout_s)}; {_standing(progress)}",
+            rank=_rank_behind(progress),
+            lines=_last_lines(printed, None),
+        )
+    raised = _first_cause(printed)
+    ended = _launcher_end(stderr) or _launcher_end(stdout)
+    if ended and ended.signal and ended.signal != "SIGTERM":
+        return Failure(
+            reason=f"{_named(ended.rank)} was ended by {ended.signal}{_advice(ended.signal)}",
+            rank=ended.rank,
+            exit_code=ended.exit_code,
+            signal=ended.signal,
+            lines=_last_lines(printed, ended.rank),
+        )
+    if raised is not None:
+        rank, line = raised
+        exit_code = ended.exit_code if ended and ended.rank == rank else 1
+        return Failure(
+            reason=f"{_named(rank)} raised {line}",
+            rank=rank,
+            exit_code=exit_code,
+            lines=_last_lines(printed, rank),
+        )
+    silent = _silent_ranks(printed, progress)
+    if silent:
+        return Failure(
+            reason=f"{_listed(silent)} ended without a message, and the others lost their peer",
+            rank=silent[0] if len(silent) == 1 else None,
+            lines=_last_lines(printed, None),
+        )
+    rank = ended.rank if ended else None
+    exit_code = ended.exit_code if ended else outcome.exit_code
+    return Failure(
+        reason=f"{_named(rank)} ended with exit code {exit_code} and no message",
+        rank=rank,
+        exit_code=exit_code,
+        lines=_last_lines(printed, rank),
+    )
+
+
+def _first_cause(printed: _Printed) -> tuple[int | None, str] | None:
+    """The first rank whose error is not the mere loss of a peer, and its error line."""
+    for rank, lines in printed.by_rank.items():
+        if rank is None and len(printed.by_rank) > 1:
+            continue
+        errors = [line for line in lines if _EXCEPTION.match(line)]
+        own = [line for line in errors if not any(part in line for part in _CONSEQUENCES)]
+        lost_a_peer = len(own) < len(errors)
+        if own and not lost_a_peer:
+            return rank, own[-1].strip()
+    return None
+
+
+def _silent_ranks(printed: _Printed, progress: PassProgress) -> list[int]:
+    """The ranks that printed no error while another one says that it lost a peer."""
+    with_error = {
+        rank
+        for rank, lines in printed.by_rank.items()
+        if rank is not None and any(_EXCEPTION.match(line) for line in lines)
+    }
+    return sorted(progress.ranks.keys() - with_error) if with_error else []
+
+
+def _launcher_end(text: str) -> _End | None:
+    for pattern in _LAUNCHER_ENDS:
+        found = pattern.search(text)
+        if found:
+            groups = found.groupdict()
+            rank = int(groups["rank"]) if groups.get("rank") else None
+            code = int(groups["code"]) if groups.get("code") else None
+            number = int(groups["signal"]) if groups.get("signal") else _signal_of(code)
+            return _End(rank, code, signal.Signals(number).name if number else None)
+    return None
+
+
+def _signal_of(exit_code: int | None) -> int | None:
+    number = (exit_code or 0) - 128
+    return number if number in {int(sign) for sign in signal.Signals} else None
+
+
+def _advice(name: str) -> str:
+    if name == "SIGKILL":
+        return " (killed from outside; often the kernel when memory runs out)"
+    if name == "SIGSEGV":
+        return " (a crash in native code; under Gloo often an unresolvable host name)"
+    return ""
+
+
+def _standing(progress: PassProgress) -> str:
+    states = sorted(progress.ranks.values(), key=lambda state: state.rank)
+    if not states:
+        return "no rank had begun to record"
+    return "; ".join(f"rank {state.rank} {_where(state)}" for state in states[:8]) + (
+        f"; {len(states) - 8} more ranks" if len(states) > 8 else ""
+    )
+
+
+def _where(state: RankState) -> str:
+    if state.finished:
+        return "had finished"
+    if state.segment is None:
+        return "was between segments"
+    return f"had done {state.num_steps} steps"
+
+
+def _rank_behind(progress: PassProgress) -> int | None:
+    running = [state for state in progress.ranks.values() if not state.finished]
+    counts = {state.num_steps for state in running}
+    if len(counts) < 2:
+        return None
+    return min(running, key=lambda state: state.num_steps).rank
+
+
+def _listed(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+def _named(rank: int | None) -> str:
+    return "the launch" if rank is None else f"rank {rank}"
+
+
+def _last_lines(printed: _Printed, rank: int | None) -> list[str]:
+    lines = printed.by_rank.get(rank) or printed.by_rank.get(None) or []
+    return [line for line in lines if line.strip("- ")][-MAX_LINES:]

@@ -1,0 +1,49 @@
+"""Hosts and their slots, as Horovod's ``-H`` spells them, and where the ranks go."""
+
+from dataclasses import dataclass
+
+from hvdprof.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host and the number of ranks it takes."""
+
+    name: str
+    slots: int
+
+
+def parse_hosts(text: str) -> tuple[Host, ...]:
+    """The hosts of ``h1:4,h2:4``; a name without a number has one slot.
+
+    Raises:
+        UsageError: A part is not ``name:slots`` with at least one slot, or a name stands twice.
+    """
+    hosts = tuple(_parse_host(part.strip(), text) for part in text.split(","))
+    names = [host.name for host in hosts]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--hosts {text} names a host twice.", hint="Add its slots up.")
+    return hosts
+
+
+def ranks_by_host(hosts: tuple[Host, ...], size: int) -> dict[str, int]:
+    """How many of ``size`` ranks each host gets when they are filled in order; empty ones left out.
+
+    The order is that of Horovod and of ``mpirun --map-by slot``.
+    """
+    placed: dict[str, int] = {}
+    for host in hosts:
+        ranks = min(host.slots, size - sum(placed.values()))
+        if ranks > 0:
+            placed[host.name] = ranks
+    return placed
+
+
+def _parse_host(part: str, text: str) -> Host:
+    name, _, slots = part.rpartition(":") if ":" in part else (part, "", "1")
+    if not name or not slots.isdigit() or int(slots) < 1:
+        raise UsageError(
+            f"--hosts {text}: {part!r} is not a host with its slots.",
+            hint="Write it like Horovod does: --hosts server1:4,server2:4",
+        )
+    return Host(name, int(slots))

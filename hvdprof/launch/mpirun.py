@@ -1,0 +1,50 @@
+"""``mpirun`` of Open MPI and ``mpiexec`` of the MPICH family."""
+
+from dataclasses import dataclass
+
+from hvdprof.launch.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMpiRun:
+    """Starts ranks by Open MPI's ``mpirun``, versions 4 and 5.
+
+    The spellings are those that both versions take; ranks pin themselves, so nothing is bound
+    here. Waiting ranks yield their core where collectives run on it: a spinning one would take
+    it from the computation it waits for.
+    """
+
+    mpirun: str
+    as_root: bool
+
+    def command(self, job: Job) -> list[str]:
+        """``mpirun -np N [-H HOSTS] ... PROGRAM`` with every line tagged by rank."""
+        root = ["--allow-run-as-root"] if self.as_root else []
+        hosts = ["-H", job.hosts] if job.hosts else []
+        yielding = [] if job.device == "cuda" else ["--mca", "mpi_yield_when_idle", "1"]
+        names = sorted({*job.environment, *job.passed_on}) if job.hosts else []
+        exported = [argument for name in names for argument in ("-x", name)]
+        return [
+            self.mpirun,
+            *root,
+            "--tag-output",
+            "--oversubscribe",
+            *("--bind-to", "none", "--map-by", "slot"),
+            *yielding,
+            *("-np", str(job.size)),
+            *hosts,
+            *exported,
+            *job.program,
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class MpichExec:
+    """Starts ranks by the Hydra ``mpiexec`` of MPICH and Intel MPI."""
+
+    mpiexec: str
+
+    def command(self, job: Job) -> list[str]:
+        """``mpiexec -n N [-hosts HOSTS] PROGRAM`` with every line prefixed by rank."""
+        hosts = ["-hosts", job.hosts] if job.hosts else []
+        return [self.mpiexec, "-prepend-rank", "-n", str(job.size), *hosts, *job.program]

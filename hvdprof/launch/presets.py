@@ -1,0 +1,62 @@
+"""Presets: what `hvdprof bench` does when it is told nothing more."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The defaults that a preset stands for.
+
+    ``sizes`` is None for 1, 2, 4 ... up to the cores (or GPUs) of the hosts; ``image_size`` is
+    None for each model's own on GPUs and ``SMALL_IMAGE_SIZE`` on CPUs, where its own would take
+    minutes a step.
+    """
+
+    summary: str
+    sizes: tuple[int, ...] | None
+    models: tuple[str, ...]
+    compressions: tuple[str, ...]
+    reductions: tuple[str, ...]
+    image_size: int | None
+    num_warmup_batches: int
+    max_seconds: float
+    repeats: int
+
+
+SMALL_IMAGE_SIZE = 64
+
+PRESETS: dict[str, Preset] = {
+    "quick": Preset(
+        summary="mnist and resnet18 at 32x32 on 1 and 2 ranks; about a minute on 2 cores",
+        sizes=(1, 2),
+        models=("mnist", "resnet18"),
+        compressions=("none",),
+        reductions=("average",),
+        image_size=32,
+        num_warmup_batches=5,
+        max_seconds=1.5,
+        repeats=3,
+    ),
+    "standard": Preset(
+        summary="mnist, resnet50 and vgg16 at every power of two of ranks; minutes to an hour",
+        sizes=None,
+        models=("mnist", "resnet50", "vgg16"),
+        compressions=("none",),
+        reductions=("average",),
+        image_size=None,
+        num_warmup_batches=10,
+        max_seconds=10.0,
+        repeats=5,
+    ),
+    "full": Preset(
+        summary="all models, fp16 and Adasum included; hours",
+        sizes=None,
+        models=("mnist", "resnet18", "resnet50", "resnet101", "vgg16", "inception_v3"),
+        compressions=("none", "fp16"),
+        reductions=("average", "adasum"),
+        image_size=None,
+        num_warmup_batches=10,
+        max_seconds=60.0,
+        repeats=5,
+    ),
+}

@@ -1,0 +1,150 @@
+"""Running one launch to its end: output to files, a watch over progress, and no orphans.
+
+Launchers move their ranks into sessions and process groups of their own, so a group cannot be
+ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
+found again and ended by pid.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.environment import PASS_MARK
+
+POLL_INTERVAL_S = 0.25
+GRACE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung."""
+
+    exit_code: int
+    hung: bool
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is looked at while a launch runs.
+
+    ``progress`` returns a number that changes when any rank got on; when it stays the same for
+    ``timeout_s`` seconds the launch counts as hung and is ended.
+    """
+
+    progress: Callable[[], int]
+    timeout_s: float
+
+
+def run_to_end(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdout: Path,
+    stderr: Path,
+    watch: Watch,
+) -> Outcome:
+    """Run a launcher until it ends or hangs; every process of it is gone afterwards.
+
+    That holds for exceptions too, ``KeyboardInterrupt`` included.
+
+    Raises:
+        EnvironmentNotReadyError: The launcher itself could not be started.
+    """
+    mark = uuid.uuid4().hex
+    started = time.monotonic()
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        try:
+            child = subprocess.Popen(
+                command,
+                env={**environment, PASS_MARK: mark},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EnvironmentNotReadyError(
+                f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
+            ) from error
+    try:
+        hung = _wait(child, watch)
+    finally:
+        end_marked(mark, child)
+    return Outcome(child.returncode, hung, time.monotonic() - started)
+
+
+def end_marked(mark: str, child: "subprocess.Popen[bytes]") -> None:
+    """End a launcher and every process that carries its mark: asked first, then killed."""
+    if child.poll() is None:
+        # The launcher knows its remote ranks and ends them when it is asked to.
+        child.terminate()
+        _wait_quietly(child, GRACE_S)
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        left = marked_processes(mark)
+        if not left:
+            break
+        for pid in left:
+            _send(pid, sign)
+        _until_gone(mark, GRACE_S)
+    child.wait()
+
+
+def marked_processes(mark: str) -> list[int]:
+    """The ids of the processes on this host whose environment carries a mark."""
+    wanted = f"{PASS_MARK}={mark}".encode()
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if wanted in _environment_of(folder).split(b"\0")
+    ]
+
+
+def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
+    seen, since = watch.progress(), time.monotonic()
+    while True:
+        try:
+            child.wait(timeout=POLL_INTERVAL_S)
+        except subprocess.TimeoutExpired:
+            now, progress = time.monotonic(), watch.progress()
+            if progress != seen:
+                seen, since = progress, now
+            elif now - since > watch.timeout_s:
+                return True
+        else:
+            watch.progress()
+            return False
+
+
+def _wait_quietly(child: "subprocess.Popen[bytes]", seconds: float) -> None:
+    try:
+        child.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _until_gone(mark: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while marked_processes(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _send(pid: int, sign: signal.Signals) -> None:
+    try:
+        os.kill(pid, sign)
+    except ProcessLookupError:
+        return
+
+
+def _environment_of(folder: Path) -> bytes:
+    try:
+        return (folder / "environ").read_bytes()
+    except OSError:
+        # Gone meanwhile, or another user's: neither is ours.
+        return b""

@@ -1,0 +1,58 @@
+"""What a benchmark run is asked to do, after presets and defaults are filled in."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """A model of the sweep: its name and the input it is given.
+
+    ``batch_size`` counts samples per rank under weak scaling and of all ranks under strong
+    scaling; ``image_size`` the pixels of an edge.
+    """
+
+    name: str
+    batch_size: int
+    image_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchSettings:
+    """Every choice of ``hvdprof bench``; written into the manifest as it is.
+
+    ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
+    ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
+    ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
+    """
+
+    sizes: tuple[int, ...]
+    models: tuple[ModelSettings, ...]
+    compressions: tuple[str, ...]
+    reductions: tuple[str, ...]
+    scaling: str
+    num_warmup_batches: int
+    num_steps: int | None
+    max_seconds: float | None
+    repeats: int
+    attribution: bool
+    controller: str
+    device: str
+    hosts: str | None
+    num_threads: int
+    fusion_threshold_mb: float | None
+    cycle_time_ms: float | None
+    cache_capacity: int | None
+    data: str
+    data_dir: str | None
+    seed: int
+    timeout_s: float
+
+    @classmethod
+    def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":
+        """The settings that a manifest holds, for going on with its run."""
+        values = dict(settings)
+        values["models"] = tuple(ModelSettings(**model) for model in values["models"])
+        for name in ("sizes", "compressions", "reductions"):
+            values[name] = tuple(values[name])
+        return cls(**values)

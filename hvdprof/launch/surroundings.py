@@ -1,0 +1,55 @@
+"""What is written down about where a run happens: versions, this host, the working tree."""
+
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hvdprof import __version__
+from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.mpi import Mpi
+
+
+def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
+    """Versions of what a result depends on, by name."""
+    known = {
+        "hvdprof": __version__,
+        "python": platform.python_version(),
+        "torch": horovod.torch_version,
+        "horovod": horovod.version,
+        "system": platform.platform(),
+    }
+    if mpi is not None:
+        known["mpi"] = f"{mpi.flavour} {mpi.version}"
+    if horovod.nccl_version:
+        known["nccl"] = horovod.nccl_version
+    return known
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit and cleanness of the working tree that a folder lies in; None outside of one."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    changes = _git(folder, "status", "--porcelain")
+    return {"commit": commit, "dirty": bool(changes)}
+
+
+def python_program(module: str, *arguments: str) -> tuple[str, ...]:
+    """The argument list that runs a module in this interpreter, on every rank alike."""
+    return (sys.executable, "-m", module, *arguments)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    git = shutil.which("git")
+    if git is None:
+        return None
+    try:
+        answer = subprocess.run(
+            [git, "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() if answer.returncode == 0 else None

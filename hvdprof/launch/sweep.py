@@ -1,0 +1,273 @@
+"""Running a design pass by pass; the manifest is up to date after every one of them."""
+
+import datetime as dt
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.attempts import GivenUp, settle, split_unfinished
+from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
+from hvdprof.launch.explain import explain
+from hvdprof.launch.interruption import interruptible
+from hvdprof.launch.job import Job, Launcher
+from hvdprof.launch.placement_check import refine_from_ranks
+from hvdprof.launch.preflight import require_space
+from hvdprof.launch.process import Outcome, Watch, run_to_end
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.surroundings import python_program
+from hvdprof.machine.load import CpuUse, load_average
+from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.masking import mask_command, mask_value
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
+
+TRAINING_MODULE = "bench_models.train"
+_TAIL_BYTES = 200_000
+
+
+class SweepObserver(Protocol):
+    """Whoever wants to show how a sweep gets on."""
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        """The sweep begins; the passes that are to run, in their order."""
+
+    def pass_started(self, record: PassRecord) -> None:
+        """A pass is launched."""
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        """Called several times a second while a pass runs."""
+
+    def pass_ended(self, record: PassRecord) -> None:
+        """A pass has ended, well or not; its record says how."""
+
+
+def train_program(plan: Path) -> tuple[str, ...]:
+    """The program that every rank of a pass runs."""
+    return python_program(TRAINING_MODULE, "--plan", str(plan))
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """One run of a design into its run directory."""
+
+    settings: BenchSettings
+    manifest: Manifest
+    paths: RunPaths
+    launcher: Launcher
+    mpi: Mpi | None
+    observer: SweepObserver
+    environment: dict[str, str]
+    program: Callable[[Path], tuple[str, ...]] = train_program
+    _given_up: GivenUp = field(default_factory=GivenUp)
+
+    def job(self, record: PassRecord) -> Job:
+        """What is launched for a pass; pure."""
+        paths = self.paths.of_pass(record.id)
+        return Job(
+            size=record.size,
+            program=self.program(paths.plan.absolute()),
+            hosts=self.settings.hosts,
+            environment=pass_environment(self.settings, record, paths, self.mpi),
+            passed_on=names_to_pass_on(self.environment),
+            device=self.settings.device,
+        )
+
+    def run(self) -> None:
+        """Run every pass that has no result yet.
+
+        Raises:
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+            StorageError: The disk is full; what was measured is kept.
+            SweepIncompleteError: All passes ran, but a segment has no result.
+        """
+        with interruptible():
+            try:
+                self._run_passes()
+            except InterruptedRunError as error:
+                self._settle_status(Status.INTERRUPTED)
+                error.hint = f"hvdprof bench --resume {self.paths.folder}   goes on."
+                raise
+        self._settle_status(Status.FAILED if self._failures() else Status.DONE)
+        if failures := self._failures():
+            raise SweepIncompleteError(
+                f"{failures} of {self._count()} measurements failed; the table says why.",
+                hint=f"hvdprof bench --resume {self.paths.folder}   tries them again.",
+            )
+
+    def _run_passes(self) -> None:
+        waiting = deque(self._open_passes())
+        self.manifest.status = Status.RUNNING
+        self.manifest.write(self.paths)
+        self.observer.sweep_started(list(waiting))
+        while waiting:
+            record = waiting.popleft()
+            self._given_up.mark(record)
+            if all(segment.status != Status.PLANNED for segment in record.segments):
+                record.status = Status.FAILED
+                continue
+            self._require_space()
+            self._run_pass(record)
+            rest = split_unfinished(record, retry_failed=False)
+            if rest is not None:
+                self._insert_after(record, rest)
+                waiting.appendleft(rest)
+            self.manifest.write(self.paths)
+            self.observer.pass_ended(record)
+
+    def _open_passes(self) -> list[PassRecord]:
+        """The passes to run; what an earlier run left unfinished becomes a new attempt."""
+        open_passes = []
+        for record in list(self.manifest.passes):
+            rest = split_unfinished(record, retry_failed=True)
+            if rest is not None:
+                self._insert_after(record, rest)
+                open_passes.append(rest)
+            elif record.status == Status.PLANNED:
+                open_passes.append(record)
+        return open_passes
+
+    def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
+        self.manifest.passes.insert(self.manifest.passes.index(record) + 1, rest)
+        if not record.segments:
+            self.manifest.passes.remove(record)
+
+    def _run_pass(self, record: PassRecord) -> None:
+        paths = self.paths.of_pass(record.id)
+        self._prepare(record, paths)
+        self.observer.pass_started(record)
+        progress = PassProgress(paths)
+        use = CpuUse()
+        use.start()
+        try:
+            outcome = self._launch(record, paths, progress)
+        except InterruptedRunError:
+            progress.update()
+            self._settle_interrupted(record, progress)
+            raise
+        finally:
+            measured = use.stop()
+            if measured is not None:
+                record.other_cpu_cores = round(measured.other_cores, 3)
+                record.steal_share = round(measured.steal_share, 4)
+        record.exit_code = outcome.exit_code
+        record.duration_s = round(outcome.duration_s, 3)
+        self._settle(record, paths, progress, outcome)
+
+    def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
+        job = self.job(record)
+        for folder in (paths.recorder_folder, paths.timeline("x").parent, paths.nccl_folder):
+            _make_folder(folder)
+        record.status = Status.RUNNING
+        record.started_at = _now()
+        record.command = mask_command(self.launcher.command(job))
+        record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
+        record.load_average_before = load_average()
+        self._plan(record).write(paths.plan)
+        self.manifest.write(self.paths)
+
+    def _plan(self, record: PassRecord) -> Plan:
+        settings = self.settings
+        return Plan(
+            schema_version=PLAN_SCHEMA_VERSION,
+            pass_id=record.id,
+            mode=record.mode,
+            size=record.size,
+            num_threads=settings.num_threads,
+            pin_cores=record.pinned,
+            device=settings.device,
+            data=settings.data,
+            data_dir=settings.data_dir,
+            seed=settings.seed,
+            segments=[
+                segment.segment for segment in record.segments if segment.status == Status.PLANNED
+            ],
+        )
+
+    def _launch(self, record: PassRecord, paths: PassPaths, progress: PassProgress) -> Outcome:
+        job = self.job(record)
+
+        def look() -> int:
+            seen = progress.update()
+            self.observer.pass_progressed(record, progress)
+            return seen
+
+        return run_to_end(
+            self.launcher.command(job),
+            {**inherited_environment(self.environment), **job.environment},
+            stdout=paths.stdout,
+            stderr=paths.stderr,
+            watch=Watch(progress=look, timeout_s=self.settings.timeout_s),
+        )
+
+    def _settle(
+        self, record: PassRecord, paths: PassPaths, progress: PassProgress, outcome: Outcome
+    ) -> None:
+        progress.update()
+        failure = None
+        if outcome.hung or outcome.exit_code != 0:
+            failure = explain(
+                outcome,
+                progress,
+                stdout=_tail(paths.stdout),
+                stderr=_tail(paths.stderr),
+                timeout_s=self.settings.timeout_s,
+            )
+        settle(record, progress, failure)
+        refine_from_ranks(record, self.manifest, progress, self.settings)
+        self._given_up.note(record, hung=outcome.hung)
+        if record.status == Status.FAILED:
+            self._require_space()
+
+    def _settle_interrupted(self, record: PassRecord, progress: PassProgress) -> None:
+        ended = progress.ended_segments(record.size)
+        for segment in record.segments:
+            segment.status = Status.DONE if segment.segment.id in ended else Status.INTERRUPTED
+        record.status = Status.INTERRUPTED
+
+    def _require_space(self) -> None:
+        try:
+            require_space(self.paths.folder)
+        except StorageError as error:
+            self._settle_status(Status.INTERRUPTED)
+            error.hint = (
+                f"What was measured is kept. Free some space, then: "
+                f"hvdprof bench --resume {self.paths.folder}"
+            )
+            raise
+
+    def _settle_status(self, status: Status) -> None:
+        self.manifest.status = status
+        self.manifest.write(self.paths)
+
+    def _failures(self) -> int:
+        return sum(
+            segment.status == Status.FAILED
+            for record in self.manifest.passes
+            for segment in record.segments
+        )
+
+    def _count(self) -> int:
+        return sum(len(record.segments) for record in self.manifest.passes)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode("utf-8", errors="replace")
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

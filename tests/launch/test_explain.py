@@ -1,0 +1,105 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.launch.explain import MAX_LINES, explain
+from hvdprof.launch.process import Outcome
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
+    paths = PassPaths(folder)
+    paths.recorder_folder.mkdir(parents=True)
+    for rank, num_steps in steps_by_rank.items():
+        lines = [{"kind": "segment", "id": "mnist-none-average"}]
+        lines += [{"kind": "step", "step": step} for step in range(num_steps)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        paths.recorder_file(rank).write_text(text)
+    progress = PassProgress(paths)
+    progress.update()
+    return progress
+
+
+def _explained(tmp_path: Path, stdout: str, stderr: str, exit_code: int = 1) -> Failure:
+    progress = _progress(tmp_path, {0: 10, 1: 10})
+    outcome = Outcome(exit_code, hung=False, duration_s=3.0)
+    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
+
+
+@pytest.mark.parametrize("launcher", ["mpi", "gloo"])
+@pytest.mark.parametrize(
+    ("how", "reason", "signal", "evidence"),
+    [
+        ("kill", "rank 1 was ended by SIGKILL", "SIGKILL", "Kill"),
+        ("segv", "rank 1 was ended by SIGSEGV", "SIGSEGV", "libpython"),
+        ("raise", "rank 1 raised RuntimeError: boom at step 10", None, "boom at step 10"),
+        ("exit", "rank 1 ended without a message, and the others lost their peer", None, ""),
+    ],
+)
+def test_the_rank_that_went_first_is_named(
+    tmp_path: Path, launcher: str, how: str, reason: str, signal: str | None, evidence: str
+) -> None:
+    stdout, stderr = (
+        (SAMPLES / f"{launcher}_{how}.{stream}").read_text() for stream in ("out", "err")
+    )
+    failure = _explained(tmp_path, stdout, stderr)
+    assert failure.reason.startswith(reason)
+    assert failure.rank == 1
+    assert failure.signal == signal
+    assert evidence in "\n".join(failure.lines)
+    assert len(failure.lines) <= MAX_LINES
+
+
+def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
+    text = (SAMPLES / "mpi_raise.err").read_text().replace("<stderr>:", "<stderr>: ")
+    failure = _explained(tmp_path, "", text)
+    assert failure.reason == "rank 1 raised RuntimeError: boom at step 10"
+
+
+def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
+    stderr = "prterun was unable to find the specified executable\n  Executable: none\n"
+    failure = _explained(tmp_path, "", stderr, exit_code=66)
+    assert failure.reason == "the launch ended with exit code 66 and no message"
+    assert failure.rank is None
+    assert failure.lines == stderr.splitlines()
+
+
+def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {0: 15, 1: 14}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert failure.reason == (
+        "no rank got on for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
+    )
+    assert failure.rank == 1
+
+
+def test_a_hang_in_which_all_stand_at_the_same_step_blames_nobody(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert failure.rank is None
+
+
+def test_a_hang_before_any_recording(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert "no rank had begun to record" in failure.reason

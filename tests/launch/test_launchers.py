@@ -1,0 +1,62 @@
+from dataclasses import replace
+
+from hvdprof.launch.horovodrun import HorovodrunGloo
+from hvdprof.launch.job import Job
+from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
+
+JOB = Job(
+    size=2,
+    program=("python", "-m", "bench_models.train", "--plan", "p.json"),
+    hosts=None,
+    environment={"OMP_NUM_THREADS": "1"},
+    passed_on=("PATH",),
+    device="cpu",
+)
+PROGRAM = list(JOB.program)
+
+
+def test_open_mpi_on_this_host() -> None:
+    assert OpenMpiRun("/v/bin/mpirun", as_root=True).command(JOB) == [
+        "/v/bin/mpirun",
+        "--allow-run-as-root",
+        "--tag-output",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "--map-by",
+        "slot",
+        "--mca",
+        "mpi_yield_when_idle",
+        "1",
+        "-np",
+        "2",
+        *PROGRAM,
+    ]
+
+
+def test_open_mpi_exports_variables_to_other_hosts_by_name_only() -> None:
+    command = OpenMpiRun("mpirun", as_root=False).command(replace(JOB, hosts="a:1,b:1"))
+    assert command[command.index("-H") : -len(PROGRAM)] == [
+        *("-H", "a:1,b:1"),
+        *("-x", "OMP_NUM_THREADS"),
+        *("-x", "PATH"),
+    ]
+    assert "--allow-run-as-root" not in command
+
+
+def test_waiting_ranks_keep_spinning_on_gpus() -> None:
+    command = OpenMpiRun("mpirun", as_root=False).command(replace(JOB, device="cuda"))
+    assert "mpi_yield_when_idle" not in command
+
+
+def test_horovodrun() -> None:
+    launcher = HorovodrunGloo("/v/bin/horovodrun")
+    assert launcher.command(JOB) == ["/v/bin/horovodrun", "--gloo", "-np", "2", *PROGRAM]
+    elsewhere = launcher.command(replace(JOB, hosts="a:1,b:1"))
+    assert elsewhere[4:6] == ["-H", "a:1,b:1"]
+
+
+def test_mpich() -> None:
+    launcher = MpichExec("mpiexec")
+    assert launcher.command(JOB) == ["mpiexec", "-prepend-rank", "-n", "2", *PROGRAM]
+    assert "-hosts" in launcher.command(replace(JOB, hosts="a:1,b:1"))

@@ -1,0 +1,306 @@
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.design import plan_design
+from hvdprof.launch.job import Job
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.sweep import Sweep
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, PassRecord, Status
+from hvdprof.rundir.plan import Plan
+from tests.builders import fake_ranks
+from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
+
+
+class _PlainLauncher:
+    def command(self, job: Job) -> list[str]:
+        return list(job.program)
+
+
+class _Seen:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        self.events.append(f"sweep of {len(passes)}")
+
+    def pass_started(self, record: PassRecord) -> None:
+        self.events.append(f"start {record.id}")
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        if progress.ranks and self.events[-1] != "progress":
+            self.events.append("progress")
+
+    def pass_ended(self, record: PassRecord) -> None:
+        self.events.append(f"end {record.id} {record.status}")
+
+
+def _manifest(settings: BenchSettings) -> Manifest:
+    design = plan_design(settings, LOCAL_FOUR_CORES)
+    return Manifest(
+        schema_version=MANIFEST_SCHEMA_VERSION,
+        hvdprof_version="0",
+        name="test",
+        created_at="2026-11-20T22:48:41+00:00",
+        command=[],
+        settings=asdict(settings),
+        environment={},
+        versions={},
+        hosts=[],
+        git=None,
+        passes=design.passes,
+        skipped=design.skipped,
+    )
+
+
+@pytest.fixture
+def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
+    def build(manifest: Manifest | None = None, fault: str = "", **changes: Any) -> Sweep:
+        if manifest is None:
+            manifest = _manifest(bench_settings(**changes))
+        root = str(Path(fake_ranks.__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": root, "FAKE_FAULT": fault or ":"}
+        environment["FAKE_ONCE"] = str(tmp_path / "failed-once")
+        return Sweep(
+            settings=BenchSettings.from_manifest(manifest.settings),
+            manifest=manifest,
+            paths=RunPaths(tmp_path / "run"),
+            launcher=_PlainLauncher(),
+            mpi=None,
+            observer=_Seen(),
+            environment=environment,
+            program=lambda plan: (sys.executable, fake_ranks.__file__, "--plan", str(plan)),
+        )
+
+    return build
+
+
+def _statuses(manifest: Manifest) -> dict[str, dict[str, str]]:
+    return {
+        record.id: {segment.segment.id: str(segment.status) for segment in record.segments}
+        for record in manifest.passes
+    }
+
+
+def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(models=(MNIST, RESNET))
+    sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.DONE
+    assert _statuses(manifest) == {
+        "01-np1-throughput-r1": dict.fromkeys(
+            (
+                "mnist-torch",
+                "resnet18-torch",
+                "mnist-none-average",
+                "resnet18-none-average",
+            ),
+            "done",
+        ),
+        "02-np2-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "03-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+    record = manifest.passes[1]
+    assert record.exit_code == 0
+    assert record.duration_s is not None and 0 < record.duration_s < 60
+    assert record.command[0] == sys.executable
+    assert record.environment["OMP_NUM_THREADS"] == "1"
+    assert "HOROVOD_TIMELINE" not in record.environment
+    assert manifest.passes[2].environment["HOROVOD_TIMELINE"] == "DYNAMIC"
+    assert record.other_cpu_cores is not None
+    assert [host["hostname"] for host in manifest.hosts] == ["node1"]
+    plan = Plan.read(sweep.paths.of_pass(record.id).plan)
+    assert [segment.id for segment in plan.segments] == [
+        "mnist-none-average",
+        "resnet18-none-average",
+    ]
+
+
+def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.run()
+    assert isinstance(sweep.observer, _Seen)
+    assert sweep.observer.events == [
+        "sweep of 2",
+        "start 01-np2-throughput-r1",
+        "progress",
+        "end 01-np2-throughput-r1 done",
+        "start 02-np2-trace-r1",
+        "progress",
+        "end 02-np2-trace-r1 done",
+    ]
+
+
+def test_a_segment_that_fails_is_explained_and_the_rest_goes_on(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="raise:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError, match="1 of 4 measurements failed"):
+        sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert _statuses(manifest) == {
+        "01-np2-throughput-r1": {"mnist-none-average": "failed"},
+        "01-np2-throughput-r1-attempt2": {"resnet18-none-average": "done"},
+        "02-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+    failure = manifest.passes[0].segments[0].failure
+    assert failure is not None
+    assert failure.reason == "rank 1 raised ValueError: bad batch"
+    assert manifest.status == Status.FAILED
+
+
+def test_a_segment_that_was_measured_before_a_kill_is_kept(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="kill:resnet18-none-average:once")
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    first = Manifest.read(sweep.paths.folder).passes[0]
+    assert [segment.status for segment in first.segments] == ["done", "failed"]
+    assert first.exit_code == -signal.SIGKILL
+
+
+def test_a_launch_that_never_begins_fails_all_its_segments_at_once(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="start:")
+    with pytest.raises(SweepIncompleteError, match="4 of 4"):
+        sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert len(manifest.passes) == 2
+    reasons = {s.failure.reason for r in manifest.passes for s in r.segments if s.failure}
+    assert reasons == {"rank 0 raised ImportError: no module named model"}
+
+
+def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(1,), repeats=3, fault="raise:mnist-none-average")
+    with pytest.raises(SweepIncompleteError, match="3 of 6"):
+        sweep.run()
+    last = Manifest.read(sweep.paths.folder).passes[-1].segments
+    failure = {segment.segment.id: segment.failure for segment in last}["mnist-none-average"]
+    assert failure is not None
+    assert failure.reason == "not tried again because it failed 2 times before"
+    assert {s.segment.id: s.status for s in last}["mnist-torch"] == "done"
+
+
+def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,), repeats=2, timeout_s=1.0, fault="orphan:mnist-none-average")
+    started = time.monotonic()
+    with pytest.raises(SweepIncompleteError, match="3 of 3"):
+        sweep.run()
+    assert time.monotonic() - started < 60
+    manifest = Manifest.read(sweep.paths.folder)
+    failures = [record.segments[0].failure for record in manifest.passes]
+    assert failures[0] is not None and failures[1] is not None
+    assert failures[0].reason.startswith("no rank got on for 1")
+    assert failures[0].rank == 1
+    assert failures[1].reason == "not tried again because it hung before"
+    assert sum("start" in event for event in sweep.observer.events) == 1  # type: ignore[attr-defined]
+
+
+def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), fault="silent:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError, match="1 of 2"):
+        sweep.run()
+    failure = Manifest.read(sweep.paths.folder).passes[0].segments[0].failure
+    assert failure is not None
+    assert "the recording is not complete" in failure.reason
+
+
+def _interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def wait() -> None:
+        while not condition():
+            time.sleep(0.02)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="hang:resnet18-none-average:once")
+    running = sweep.paths.of_pass("01-np2-throughput-r1").recorder_file(0)
+    thread = _interrupt_when(
+        lambda: running.exists() and '"id": "resnet18-none-average"' in running.read_text()
+    )
+    with pytest.raises(InterruptedRunError) as raised:
+        sweep.run()
+    thread.join()
+    assert f"--resume {sweep.paths.folder}" in raised.value.hint
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    assert _statuses(manifest)["01-np2-throughput-r1"] == {
+        "mnist-none-average": "done",
+        "resnet18-none-average": "interrupted",
+    }
+
+    sweep_of(manifest).run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert resumed.status == Status.DONE
+    assert _statuses(resumed) == {
+        "01-np2-throughput-r1": {"mnist-none-average": "done"},
+        "01-np2-throughput-r1-attempt2": {"resnet18-none-average": "done"},
+        "02-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+
+
+def test_resuming_tries_what_failed_again(sweep_of: Callable[..., Sweep]) -> None:
+    with pytest.raises(SweepIncompleteError):
+        sweep_of(sizes=(2,), fault="raise:mnist-none-average").run()
+    sweep = sweep_of(Manifest.read(sweep_of(sizes=(2,)).paths.folder))
+    sweep.run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert resumed.status == Status.DONE
+    assert {record.id for record in resumed.passes} == {
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1-attempt2",
+    }
+
+
+def test_a_full_disk_ends_the_sweep_with_what_was_measured(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of()
+    done = sweep.paths.of_pass("01-np1-throughput-r1").recorder_file(0)
+    monkeypatch.setattr(
+        "hvdprof.launch.preflight.free_bytes", lambda _: 10 if done.exists() else 10**12
+    )
+    with pytest.raises(StorageError, match="0 MB of disk space left") as raised:
+        sweep.run()
+    assert "--resume" in raised.value.hint
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    assert _statuses(manifest)["01-np1-throughput-r1"]["mnist-none-average"] == "done"
+    assert _statuses(manifest)["02-np2-throughput-r1"]["mnist-none-average"] == "planned"
+
+
+def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.program = lambda plan: (
+        *(sys.executable, fake_ranks.__file__, "--plan", str(plan)),
+        *("--token=abc123",),
+    )
+    sweep.run()
+    text = sweep.paths.manifest.read_text()
+    assert "abc123" not in text
+    assert json.loads(text)["passes"][0]["command"][-1] == "--token=***"
