@@ -1,0 +1,63 @@
+"""Where the time went that a cell takes longer than its baseline: parts that sum to the whole."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.baseline import baselines
+from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.scaling import Facts, in_order, samples_per_rank
+from hvdprof.model.parts import PARTS, RECORDED_PARTS, RESIDUAL
+from hvdprof.model.tables import LOSSES
+
+
+def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
+    """LOSSES of every cell in throughput mode but the baselines.
+
+    With the step time T, a part p, and w the samples a rank and step by those of the baseline
+    (1 in weak scaling, N0/N in strong scaling):
+
+        lost(p) = p_N - w * p_N0        sum over p = T_N - w * T_N0
+        share(p) = lost(p) / T_N        sum over p = 1 - efficiency
+
+    Parts are means over ranks, steady steps and launches; ``residual`` is what the step of the job
+    takes beyond the mean step of its ranks, so that the sums are exact.
+    """
+    cells = throughput_cells(times)
+    baseline_of = baselines(cells)
+    rows: list[dict[str, Any]] = []
+    for time in in_order(cells):
+        baseline = baseline_of.get(time.cell.model)
+        if baseline is not None and baseline.cell != time.cell and not time.cell.is_plain_torch:
+            rows += _rows(time, baseline, facts)
+    return LOSSES.frame(rows)
+
+
+def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
+    """The mean of each of ``model.parts.PARTS`` of a cell, ns; they sum to its step time."""
+    parts = {
+        part: float(np.mean([facts[key].parts_ns[part] for key in time.launches]))
+        for part in RECORDED_PARTS
+    }
+    return parts | {RESIDUAL: float(np.exp(time.log_step_time.value)) - sum(parts.values())}
+
+
+def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, Any]]:
+    cell = time.cell
+    own, reference = part_times_ns(time, facts), part_times_ns(baseline, facts)
+    work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
+    step_time_ns = sum(own.values())
+    return [
+        {
+            "model": cell.model,
+            "np": cell.np,
+            "compression": cell.compression,
+            "reduction": cell.reduction,
+            "part": part,
+            "lost_ns": own[part] - work * reference[part],
+            "lost_share": (own[part] - work * reference[part]) / step_time_ns,
+        }
+        for part in PARTS
+    ]

@@ -1,0 +1,52 @@
+"""From a run to its finished analysis: the list of steps."""
+
+from hvdprof.analyze.cells import cell_times, throughput_cells
+from hvdprof.analyze.failures import failed_segments
+from hvdprof.analyze.job_steps import job_steps
+from hvdprof.analyze.launch_facts import launch_facts
+from hvdprof.analyze.launches import launches, mark_steady
+from hvdprof.analyze.learning import final_losses
+from hvdprof.analyze.losses import losses
+from hvdprof.analyze.scaling import scaling
+from hvdprof.analyze.trust import warnings_of
+from hvdprof.analyze.verdict import verdict
+from hvdprof.model.run import Run, RunAnalysis
+
+
+def analyze_run(run: Run) -> RunAnalysis:
+    """The finished analysis of a run.
+
+    1.  The time of every step of the job, all ranks together.
+    2.  The steady steps of each launch, their mean and its error.
+    3.  The step time of each cell from its launches.
+    4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
+    5.  Where the lost time went.
+    6.  What to trust, and the verdict.
+    """
+    of_job = mark_steady(job_steps(run.steps))
+    by_launch = launches(of_job, run.segments)
+    times = cell_times(by_launch, run.segments)
+    facts = launch_facts(run.steps, of_job)
+    learned = final_losses(run.steps, throughput_cells(times))
+    by_cell = scaling(times, facts, learned, _sent_bytes(run))
+    lost = losses(times, facts)
+    failed = failed_segments(run.manifest)
+    return RunAnalysis(
+        run=run,
+        verdict=verdict(by_cell, lost, failed, run.manifest),
+        launches=by_launch,
+        scaling=by_cell,
+        losses=lost,
+        skipped=tuple(run.manifest.skipped),
+        failed=failed,
+        warnings=warnings_of(run, by_launch, by_cell, failed),
+        job_steps=of_job,
+    )
+
+
+def _sent_bytes(run: Run) -> dict[tuple[str, str], int]:
+    columns = run.segments[["pass_id", "segment", "sent_bytes"]]
+    return {
+        (str(pass_id), str(segment)): int(sent)
+        for pass_id, segment, sent in columns.itertuples(index=False, name=None)
+    }

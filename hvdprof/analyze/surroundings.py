@@ -1,0 +1,65 @@
+"""Whether the machine was left to the run, and was the same for every rank."""
+
+from collections.abc import Iterator
+
+from hvdprof import units
+from hvdprof.model.run import Run
+from hvdprof.rundir.manifest import PassRecord
+
+BUSY_CORES = 0.2
+STEAL_SHARE = 0.02
+
+
+def surroundings_warnings(run: Run) -> Iterator[str]:
+    """Sentences on load, other processes, the hypervisor, and unequal threads."""
+    yield from _load_before(run)
+    yield from _other_processes(run.manifest.passes)
+    yield from _steal(run.manifest.passes)
+    yield from _threads(run)
+
+
+def _load_before(run: Run) -> Iterator[str]:
+    # Later passes find the load of the passes before them, which is none of others' doing.
+    known = [one for one in run.manifest.passes if one.load_average_before is not None]
+    cores = [host["num_cores"] for host in run.manifest.hosts if host.get("num_cores")]
+    if not known or not cores:
+        return
+    first = known[0]
+    load = first.load_average_before or 0.0
+    largest = max(one.size for one in run.manifest.passes)
+    free = max(sum(cores) - largest, 0)
+    if load > max(free, BUSY_CORES):
+        yield (
+            f"The load average was {load:.1f} before the first pass, and {largest} of "
+            f"{sum(cores)} cores were needed: other processes compete with the ranks."
+        )
+
+
+def _other_processes(passes: list[PassRecord]) -> Iterator[str]:
+    busy = [one for one in passes if (one.other_cpu_cores or 0) > BUSY_CORES]
+    if busy:
+        worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
+        yield (
+            f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, at most "
+            f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
+        )
+
+
+def _steal(passes: list[PassRecord]) -> Iterator[str]:
+    robbed = [one for one in passes if (one.steal_share or 0) > STEAL_SHARE]
+    if robbed:
+        worst = max(robbed, key=lambda one: one.steal_share or 0)
+        yield (
+            f"The hypervisor took cores away during {len(robbed)} of {len(passes)} passes, at most "
+            f"{units.percent(worst.steal_share or 0)} of the time in {worst.id}."
+        )
+
+
+def _threads(run: Run) -> Iterator[str]:
+    known = run.ranks.loc[run.ranks["num_threads"] > 0, "num_threads"]
+    numbers = sorted(set(known))
+    if len(numbers) > 1:
+        yield (
+            f"Ranks computed with {' or '.join(map(str, numbers))} threads: cells with different "
+            "threads a rank cannot be compared."
+        )

@@ -1,0 +1,141 @@
+"""The answer in one sentence."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.uncertainty import NAN
+from hvdprof.model.parts import PART_NAMES
+from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.plan import TORCH_ENGINE
+
+SMALLEST_NAMED_SHARE = 0.05
+"""A part that costs fewer points of efficiency is not named."""
+
+
+def verdict(
+    scaling: pd.DataFrame,
+    losses: pd.DataFrame,
+    failed: Sequence[FailedSegment],
+    manifest: Manifest,
+) -> Verdict:
+    """The verdict of a run.
+
+    1.  Only cells without toggles count. Of each model the largest number of ranks is taken that
+        is not oversubscribed and not the baseline; of these the one with the lowest efficiency.
+    2.  The part that costs most is named where the interval of the efficiency lies below 1 and the
+        part costs at least 5 points.
+    3.  Where nothing can be said, the sentence says why.
+    """
+    base = scaling[
+        (scaling["compression"] == "none")
+        & (scaling["reduction"] == "average")
+        & (scaling["engine"] != TORCH_ENGINE)
+    ]
+    scaled = base[base["baseline"] != "horovod np=" + base["np"].astype(str)]
+    many = scaled[scaled["np"] > 1]
+    valid = many[~many["oversubscribed"]]
+    if not valid.empty:
+        return _scaling_verdict(_worst(valid), losses)
+    if not many.empty:
+        return _oversubscribed_verdict(_worst(many))
+    if not scaling.empty:
+        return _one_size_verdict(base if not base.empty else scaling)
+    return _empty_verdict(failed, manifest)
+
+
+def _worst(cells: pd.DataFrame) -> pd.Series:
+    largest = cells[cells["np"] == cells.groupby("model", sort=False)["np"].transform("max")]
+    return largest.sort_values("efficiency", kind="stable").iloc[0]
+
+
+def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame) -> Verdict:
+    parts = losses[
+        (losses["model"] == cell["model"])
+        & (losses["np"] == cell["np"])
+        & (losses["compression"] == "none")
+        & (losses["reduction"] == "average")
+    ]
+    biggest = parts.loc[parts["lost_share"].idxmax()] if len(parts) else None
+    clause, part, share = "", "", NAN
+    if cell["efficiency_high"] >= 1:
+        clause = "; that is within its uncertainty of no loss at all"
+        if cell["efficiency_low"] > 1:
+            clause = "; nothing was lost"
+    elif biggest is None or biggest["lost_share"] < SMALLEST_NAMED_SHARE:
+        clause = "; no single part stands out"
+    elif not math.isnan(cell["efficiency_high"]):
+        part, share = str(biggest["part"]), float(biggest["lost_share"])
+        lost = units.points(share).removeprefix("+")
+        clause = f"; the biggest loss is {PART_NAMES[part]} ({lost})"
+    else:
+        clause = "; its uncertainty is unknown, so no loss is named"
+    sentence = (
+        f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against "
+        f"{cell['baseline']}{clause}."
+    )
+    return _verdict(sentence, cell, part, share)
+
+
+def _oversubscribed_verdict(cell: pd.Series) -> Verdict:
+    sentence = (
+        f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}, "
+        "but the ranks had to share cores or GPUs (oversubscribed), so this says nothing about "
+        "scaling."
+    )
+    return _verdict(sentence, cell, "", NAN)
+
+
+def _one_size_verdict(cells: pd.DataFrame) -> Verdict:
+    cell = cells.iloc[-1]
+    speed = units.rate_interval(
+        cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
+    )
+    sentence = f"{_place(cell)}: {speed} samples/s"
+    if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
+        sentence += f", {_efficiency(cell)} of {cell['baseline']}"
+    sentence += "; with no second number of ranks measured there is no scaling to judge."
+    return _verdict(sentence, cell, "", NAN)
+
+
+def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
+    num_planned = sum(len(one.segments) for one in manifest.passes)
+    if failed:
+        first = failed[0]
+        sentence = (
+            f"Nothing was measured: {len(failed)} of {num_planned} planned measurements failed, "
+            f"first {first.model} at np={first.np}: {first.reason.rstrip('.')}."
+        )
+    elif manifest.status in (Status.PLANNED, Status.RUNNING):
+        sentence = f"Nothing is measured yet: the run is {manifest.status}."
+    elif not num_planned:
+        sentence = "Nothing was measured: every configuration was skipped."
+    else:
+        sentence = "Nothing was measured: no measurement was finished and recorded."
+    return Verdict(sentence, "", 0, NAN, NAN, NAN, "", NAN)
+
+
+def _place(cell: pd.Series) -> str:
+    return f"{cell['model']} on {cell['np']} rank{'s' if cell['np'] > 1 else ''}"
+
+
+def _efficiency(cell: pd.Series) -> str:
+    return units.percent_interval(
+        cell["efficiency"], cell["efficiency_low"], cell["efficiency_high"]
+    )
+
+
+def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict:
+    return Verdict(
+        sentence=sentence,
+        model=str(cell["model"]),
+        np=int(cell["np"]),
+        efficiency=float(cell["efficiency"]),
+        efficiency_low=float(cell["efficiency_low"]),
+        efficiency_high=float(cell["efficiency_high"]),
+        biggest_loss=part,
+        biggest_loss_share=share,
+    )
