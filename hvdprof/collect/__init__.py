@@ -1,0 +1,155 @@
+"""The recorder that a training script calls: when each rank did what, and how long it waited.
+
+The lines to add to a Horovod script::
+
+    from hvdprof import collect
+
+    collect.start()                           # after hvd.init()
+    collect.watch(model, optimizer)           # after hvd.DistributedOptimizer(...)
+    for images, labels in loader:
+        with collect.step(samples=len(images)):
+            ...                               # forward, backward, optimizer.step()
+    collect.stop()                            # on every rank, when training is over
+
+Without ``HVDPROF_RECORDER_DIR`` in the environment all of this does nothing. With it, every rank
+writes ``rank-<rank>.jsonl`` into that folder (docs/run_directory.md). Whatever fails in here ends
+the recording and never the training (docs/recorder.md).
+"""
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from hvdprof.collect.identity import Identity
+from hvdprof.collect.opening import RECORDER_DIR, open_session, own_identity
+from hvdprof.collect.session import Session
+
+__all__ = [
+    "loss",
+    "mark",
+    "phase",
+    "segment",
+    "start",
+    "step",
+    "stop",
+    "timeline",
+    "unwatch",
+    "watch",
+]
+
+_session = Session()
+
+
+def start(
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    local_rank: int | None = None,
+    local_size: int | None = None,
+    device: str = "cpu",
+) -> None:
+    """Begin to record; to be called on every rank after ``hvd.init()``.
+
+    Args:
+        rank: As ``hvd.rank()``. What is not given is asked of Horovod where it is initialised,
+            else of the environment that horovodrun, Open MPI, MPICH or Slurm set.
+        size: As ``hvd.size()``.
+        local_rank: As ``hvd.local_rank()``.
+        local_size: As ``hvd.local_size()``.
+        device: Where the model computes: ``cpu``, ``cuda`` or ``cuda:<index>``.
+    """
+    folder = os.environ.get(RECORDER_DIR)
+    if not folder:
+        return
+    known = own_identity()
+    identity = Identity(
+        known.rank if rank is None else rank,
+        known.size if size is None else size,
+        known.local_rank if local_rank is None else local_rank,
+        known.local_size if local_size is None else local_size,
+    )
+    stop()
+    open_session(Path(folder), identity, device, _set_session)
+
+
+def watch(model: Any, optimizer: Any) -> None:
+    """Record when each gradient is ready and how long ``optimizer.step()`` blocks.
+
+    To be called once the optimizer is complete (after ``hvd.DistributedOptimizer``) and before
+    the first step of the segment. Plain torch optimizers are fine; they never block.
+
+    Args:
+        model: The ``torch.nn.Module`` whose names the gradients get.
+        optimizer: The optimizer that the script steps. A second model with its own optimizer is
+            watched by a second call.
+    """
+    _session.watch(model, optimizer)
+
+
+def unwatch() -> None:
+    """Take all hooks off models and optimizers; the end of a segment does so too."""
+    _session.unwatch()
+
+
+def segment(segment_id: str) -> AbstractContextManager[None]:
+    """A part of the training with a model and settings of its own; parts do not nest.
+
+    Steps outside any segment belong to one named ``main``.
+    """
+    return _session.segment(segment_id)
+
+
+def step(*, samples: int = 0, warmup: bool = False) -> AbstractContextManager[None]:
+    """One step: from the fetching of data to the end of ``optimizer.step()``.
+
+    A step that an exception leaves is not recorded.
+
+    Args:
+        samples: Samples that this rank trains on in the step.
+        warmup: The step is not to be counted in results.
+    """
+    return _session.step(samples, warmup)
+
+
+def phase(name: str) -> AbstractContextManager[None]:
+    """A phase of the step: ``data``, ``forward``, ``backward`` or a name of one's own.
+
+    ``optimizer`` is recorded by ``watch`` and needs no call. A phase within a phase interrupts
+    it. Outside a step nothing is recorded, so code shared with validation may keep its phases.
+    """
+    return _session.phase(name)
+
+
+def mark(name: str) -> None:
+    """Record a named moment, such as the start of an epoch."""
+    _session.mark(name)
+
+
+def loss(value: Any) -> None:
+    """Record the training loss of the open step: a number or a tensor with one element.
+
+    A tensor is read at the end of the step, on a GPU a step later, without making it wait.
+    """
+    _session.loss(value)
+
+
+def timeline(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
+    """Let Horovod write its timeline to a file within the context, complete at its end.
+
+    To be entered on every rank, with ``HOROVOD_TIMELINE=DYNAMIC`` in the environment of all.
+    """
+    return _session.timeline(Path(path))
+
+
+def stop() -> None:
+    """End the recording; to be called on every rank, when the training is over.
+
+    Ranks on several hosts compare their clocks once more, so a rank waits here for the others.
+    """
+    _session.stop()
+
+
+def _set_session(session: Session) -> None:
+    global _session
+    _session = session

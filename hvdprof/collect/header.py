@@ -1,0 +1,51 @@
+"""The first line of a recorder file: which process this is and where it runs."""
+
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from typing import Any
+
+from hvdprof.collect.host_facts import host_facts
+from hvdprof.collect.identity import Identity
+
+RECORDER_SCHEMA_VERSION = 1
+
+
+def header(identity: Identity, device: str) -> dict[str, Any]:
+    """The keys of the ``header`` line (docs/run_directory.md)."""
+    return {
+        "schema_version": RECORDER_SCHEMA_VERSION,
+        "rank": identity.rank,
+        "size": identity.size,
+        "local_rank": identity.local_rank,
+        "local_size": identity.local_size,
+        "pid": os.getpid(),
+        "wall_ns": time.time_ns(),
+        "monotonic_ns": time.monotonic_ns(),
+        "device": device,
+        "affinity": sorted(os.sched_getaffinity(0)),
+        "num_threads": _num_threads(),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": _version("torch"),
+            "horovod": _version("horovod"),
+        },
+        "host": host_facts(),
+    }
+
+
+def _num_threads() -> int | None:
+    torch = sys.modules.get("torch")
+    return None if torch is None else torch.get_num_threads()
+
+
+def _version(package: str) -> str | None:
+    module = sys.modules.get(package)
+    if module is not None:
+        return str(module.__version__)
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,68 @@
+"""Which rank this process is, found without asking anybody to pass it on."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_FAMILIES = (
+    ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+    (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Rank, size, local_rank and local_size as ``hvd.*`` returns them."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+
+def loaded_horovod() -> Any | None:
+    """The module ``horovod.torch`` where the script has imported and initialised it, else None."""
+    horovod = sys.modules.get("horovod.torch")
+    return horovod if horovod is not None and horovod.is_initialized() else None
+
+
+def identity_from_horovod() -> Identity | None:
+    """What Horovod says, None before ``hvd.init()`` or without Horovod."""
+    hvd = loaded_horovod()
+    if hvd is None:
+        return None
+    return Identity(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
+
+
+def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Identity | None:
+    """What the launcher says; None where no known launcher set rank and size.
+
+    Known are the variables of horovodrun, Open MPI, MPICH (PMI) and Slurm, asked in that order. A
+    launcher that says nothing about the places on a host counts as one rank a host.
+    """
+    for rank, size, local_rank, local_size in _FAMILIES:
+        if _is_number(environment.get(rank)) and _is_number(environment.get(size)):
+            return Identity(
+                int(environment[rank]),
+                int(environment[size]),
+                _number_or(environment.get(local_rank), 0),
+                _number_or(environment.get(local_size), 1),
+            )
+    return None
+
+
+def _is_number(text: str | None) -> bool:
+    return text is not None and text.isdigit()
+
+
+def _number_or(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdigit() else default

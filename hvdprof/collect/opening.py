@@ -1,0 +1,53 @@
+"""How a recording begins: from the folder and the identity of a rank to its session."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.header import header
+from hvdprof.collect.horovod_group import rank_group
+from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
+from hvdprof.collect.recorder import Recorder, print_problem
+from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.time_source import time_source_of
+from hvdprof.rundir.layout import PassPaths
+
+RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+CLOCK_EXCHANGE = "HVDPROF_CLOCK_EXCHANGE"
+
+_SINGLE = Identity(rank=0, size=1, local_rank=0, local_size=1)
+
+
+def own_identity() -> Identity:
+    """What Horovod says about this process, else the environment, else that it is alone."""
+    return identity_from_horovod() or identity_from_environment() or _SINGLE
+
+
+def open_session(
+    folder: Path, identity: Identity, device: str, install: Callable[[Session], None]
+) -> None:
+    """Install the session of a rank: a recorder, or a silent one where nothing can be recorded.
+
+    Args:
+        folder: The folder of the recorder files.
+        identity: Which rank this is.
+        device: Where the model computes.
+        install: Called with the session, and with its successor when the recording ends.
+    """
+    clocks = ClockTurns(
+        lambda: rank_group(identity), force_tcp=os.environ.get(CLOCK_EXCHANGE) == "always"
+    )
+    try:
+        file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
+        file.write("header", **header(identity, device))
+        recorder = Recorder(file, time_source_of(device), clocks, install)
+    except Exception as error:
+        print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
+        silent = SilentSession(clocks)
+        install(silent)
+        silent.take_turn()
+        return
+    install(recorder)
+    recorder.exchange_clocks("start")

@@ -1,0 +1,306 @@
+"""The recorder of one rank: what the calls of a script do while something is recorded.
+
+A failure of the recorder itself never reaches the script: it ends the recording, with one line
+on stderr and, where the disk still takes it, a ``problem`` line.
+"""
+
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ParamSpec
+
+from hvdprof.collect import horovod_group
+from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.gradient_watch import GradientWatch
+from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.step_marks import StepMarks
+from hvdprof.collect.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.time_source import TimeSource
+
+IMPLICIT_SEGMENT = "main"
+
+P = ParamSpec("P")
+
+
+class Bracket:
+    """A context that makes one call on entry and one on exit; exceptions pass through.
+
+    The call on exit is told whether the block ran to its end.
+    """
+
+    __slots__ = ("_enter", "_leave")
+
+    def __init__(self, enter: Callable[[], None], leave: Callable[[bool], None]) -> None:
+        self._enter = enter
+        self._leave = leave
+
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._leave(kind is None)
+
+
+def _guarded(method: Callable[P, None]) -> Callable[P, None]:
+    """The method of a recorder, after whose failure the recording ends and the training goes on."""
+
+    @functools.wraps(method)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(*args, **kwargs)
+        except Exception as error:
+            recorder: Any = args[0]
+            recorder._give_up(error)
+
+    return call
+
+
+class Recorder(Session):
+    """Writes what a script calls into the recorder file of its rank.
+
+    Args:
+        file: The recorder file, with its header in it.
+        source: Where the marks of steps come from.
+        clocks: The clock exchanges of the job.
+        on_end: Called once when the recording has ended, with the session that takes over.
+    """
+
+    def __init__(
+        self,
+        file: RecorderFile,
+        source: TimeSource,
+        clocks: ClockTurns,
+        on_end: Callable[[Session], None],
+    ) -> None:
+        self._file = file
+        self._source = source
+        self._clocks = clocks
+        self._on_end = on_end
+        self._marks = StepMarks(source)
+        self._steps = StepWriter(file, source)
+        self._lasting_watches: list[GradientWatch] = []
+        self._segment_watches: list[GradientWatch] = []
+        self._segment: str | None = None
+        self._segment_begin_ns = 0
+        self._is_declared = False
+        self._step_number = 0
+        self._samples, self._warmup = 0, False
+        self._timeline_runs = False
+        self._has_ended = False
+        self._step_context = Bracket(self._begin_step, self._end_step)
+        self._phase_contexts: dict[str, Bracket] = {}
+
+    @_guarded
+    def exchange_clocks(self, when: str) -> None:
+        """Compare this rank's clock with rank 0's; that it fails does not end the recording."""
+        try:
+            reading = self._clocks.take()
+        except OSError as error:
+            self._report(f"no clock exchange at the {when}: {error}")
+            return
+        self._file.write("clock", when=when, **asdict(reading))
+
+    @_guarded
+    def watch(self, model: Any, optimizer: Any) -> None:
+        """Attach to an optimizer, for the segment or, outside one, until the end."""
+        if self._is_declared:
+            raise RuntimeError("watch() was called after the first step of a segment")
+        watch = GradientWatch(model, optimizer, self._source, self._marks)
+        inside = self._segment is not None
+        (self._segment_watches if inside else self._lasting_watches).append(watch)
+
+    @_guarded
+    def unwatch(self) -> None:
+        """Take every hook off."""
+        _remove(self._segment_watches)
+        _remove(self._lasting_watches)
+
+    def segment(self, segment_id: str) -> AbstractContextManager[None]:
+        """A context; what is watched in it is let go at its end."""
+        return Bracket(lambda: self._begin_segment(segment_id), self._end_segment)
+
+    def step(self, samples: int, warmup: bool) -> AbstractContextManager[None]:
+        """A context; its line is written at its end, or a step later on a GPU."""
+        self._samples, self._warmup = samples, warmup
+        return self._step_context
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A context; outside a step it records nothing."""
+        context = self._phase_contexts.get(name)
+        if context is None:
+            context = Bracket(lambda: self._enter(name), lambda _: self._leave(name))
+            self._phase_contexts[name] = context
+        return context
+
+    def timeline(self, path: Path) -> AbstractContextManager[None]:
+        """A context around which Horovod's timeline is started and stopped."""
+        return Bracket(lambda: self._start_timeline(path), lambda _: self._stop_timeline(path))
+
+    @_guarded
+    def mark(self, name: str) -> None:
+        """Write a named moment."""
+        self._file.write("mark", name=name, monotonic_ns=time.monotonic_ns())
+
+    @_guarded
+    def loss(self, value: Any) -> None:
+        """Keep a loss, a number or a tensor with one element, for the line of the open step."""
+        if self._marks.is_open:
+            # A GPU's loss starts its way to the host here and is read with the step's marks.
+            is_tensor = hasattr(value, "detach")
+            self._marks.loss = value.detach().to("cpu", non_blocking=True) if is_tensor else value
+
+    @_guarded
+    def stop(self) -> None:
+        """End the recording: last lines, clock exchange, hooks off, file closed."""
+        if self._segment is not None:
+            self._end_segment(True)
+        self.exchange_clocks("end")
+        if not self._has_ended:
+            self._file.write("end", monotonic_ns=time.monotonic_ns())
+            self._end(Session())
+
+    @_guarded
+    def _begin_segment(self, segment_id: str) -> None:
+        if self._segment == IMPLICIT_SEGMENT:
+            self._end_segment(True)
+        if self._segment is not None:
+            raise RuntimeError(f"segment {segment_id!r} begins within segment {self._segment!r}")
+        self._source.anchor()
+        self._segment = segment_id
+        self._segment_begin_ns = time.monotonic_ns()
+        self._step_number = 0
+
+    @_guarded
+    def _end_segment(self, ran_to_its_end: bool) -> None:
+        if self._has_ended or self._segment is None:
+            return
+        _remove(self._segment_watches)
+        self._steps.write_rest()
+        # A segment that an exception ended has no end in the file.
+        if ran_to_its_end:
+            self._declare(self._segment)
+            self._file.write("segment_end", id=self._segment, monotonic_ns=time.monotonic_ns())
+        self._segment = None
+        self._is_declared = False
+
+    def _declare(self, segment_id: str) -> None:
+        # As late as the first step: the script watches its model after the segment has begun.
+        if not self._is_declared:
+            self._is_declared = True
+            tensors = [one for watch in self._watches() for one in watch.described()]
+            begin_ns = self._segment_begin_ns
+            self._file.write("segment", id=segment_id, monotonic_ns=begin_ns, tensors=tensors)
+
+    @_guarded
+    def _begin_step(self) -> None:
+        if self._marks.is_open:
+            raise RuntimeError("a step begins within a step")
+        if self._segment is None:
+            self._begin_segment(IMPLICIT_SEGMENT)
+        self._declare(self._segment or IMPLICIT_SEGMENT)
+        for watch in self._watches():
+            watch.begin_step()
+        self._marks.open(self._source.begin_step())
+
+    @_guarded
+    def _end_step(self, ran_to_its_end: bool) -> None:
+        marks = self._marks
+        if not marks.is_open or not ran_to_its_end:
+            marks.drop()
+            return
+        end = self._source.now()
+        marks.close(end)
+        step = FinishedStep(
+            segment=self._segment or IMPLICIT_SEGMENT,
+            number=self._step_number,
+            samples=self._samples,
+            warmup=self._warmup,
+            begin=marks.begin,
+            end=end,
+            phases=marks.phases,
+            ready=[mark for watch in self._watches() for mark in watch.ready],
+            blocked=marks.blocked,
+            loss=marks.loss,
+        )
+        self._step_number += 1
+        self._steps.add(step)
+
+    @_guarded
+    def _enter(self, name: str) -> None:
+        self._marks.enter(name)
+
+    @_guarded
+    def _leave(self, name: str) -> None:
+        self._marks.leave(name)
+
+    @_guarded
+    def _start_timeline(self, path: Path) -> None:
+        moment = _moment()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            horovod_group.start_timeline(str(path))
+        except (OSError, ValueError) as error:
+            self._report(f"no timeline: {error}")
+            return
+        self._timeline_runs = True
+        self._write_timeline("start", path, moment)
+
+    @_guarded
+    def _stop_timeline(self, path: Path) -> None:
+        if self._timeline_runs:
+            # Also after the recording has ended: Horovod would write on for ever.
+            self._timeline_runs = False
+            horovod_group.stop_timeline()
+            if not self._has_ended:
+                self._write_timeline("stop", path, _moment())
+
+    def _write_timeline(self, action: str, path: Path, moment: dict[str, int]) -> None:
+        relative = os.path.relpath(path, self._file.path.parent.parent)
+        self._file.write("timeline", action=action, file=relative, **moment)
+
+    def _watches(self) -> list[GradientWatch]:
+        return self._lasting_watches + self._segment_watches
+
+    def _report(self, message: str) -> None:
+        print_problem(message)
+        self._file.write("problem", message=message)
+
+    def _give_up(self, error: Exception) -> None:
+        if self._has_ended:
+            return
+        message = f"recording stopped: {type(error).__name__}: {error}"
+        print_problem(f"{message}; the training goes on")
+        # Where the file takes this line neither, stderr has it.
+        with contextlib.suppress(OSError):
+            self._file.write("problem", message=message)
+        self._end(SilentSession(self._clocks))
+
+    def _end(self, successor: Session) -> None:
+        self._has_ended = True
+        self._marks.drop()
+        _remove(self._segment_watches)
+        _remove(self._lasting_watches)
+        self._file.close()
+        self._on_end(successor)
+
+
+def print_problem(message: str) -> None:
+    """One line on stderr; where that is closed or full too, nobody is left to tell."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stderr.write(f"hvdprof recorder: {message}\n")
+
+
+def _remove(watches: list[GradientWatch]) -> None:
+    while watches:
+        watches.pop().remove()
+
+
+def _moment() -> dict[str, int]:
+    return {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}

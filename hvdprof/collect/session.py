@@ -1,0 +1,64 @@
+"""What the calls of a script do while nothing is recorded: nothing."""
+
+import contextlib
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from hvdprof.collect.clock_exchange import ClockTurns
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class Session:
+    """The calls of a script while nothing is recorded; the recorder overrides each of them."""
+
+    def watch(self, model: Any, optimizer: Any) -> None:
+        """Nothing."""
+
+    def unwatch(self) -> None:
+        """Nothing."""
+
+    def segment(self, segment_id: str) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
+    def step(self, samples: int, warmup: bool) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
+    def timeline(self, path: Path) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
+    def mark(self, name: str) -> None:
+        """Nothing."""
+
+    def loss(self, value: Any) -> None:
+        """Nothing."""
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+class SilentSession(Session):
+    """A rank that does not record, in a job whose other ranks do.
+
+    They compare their clocks together with this one, so it still takes its turns.
+    """
+
+    def __init__(self, clocks: ClockTurns) -> None:
+        self._clocks = clocks
+
+    def stop(self) -> None:
+        """Take part in the exchange at the end."""
+        self.take_turn()
+
+    def take_turn(self) -> None:
+        """Take part in an exchange whose result nobody needs."""
+        with contextlib.suppress(OSError):
+            self._clocks.take()

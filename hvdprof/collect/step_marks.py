@@ -1,0 +1,83 @@
+"""The marks of the step that is open: phases, blocked times, loss."""
+
+from typing import Any
+
+from hvdprof.collect.time_source import TimeSource
+
+OPTIMIZER_PHASE = "optimizer"
+
+
+class StepMarks:
+    """Marks of one step at a time; outside a step nothing is kept.
+
+    Phases may nest: the outer one is interrupted by the inner one and goes on after it, so that
+    the pieces of all phases never overlap and their lengths may be summed.
+    """
+
+    __slots__ = ("_now", "_open", "begin", "blocked", "is_open", "loss", "phases")
+
+    def __init__(self, source: TimeSource) -> None:
+        self._now = source.now
+        self.is_open = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self.begin: Any = None
+        self.phases: list[tuple[str, Any, Any]] = []
+        self.blocked: list[tuple[Any, Any]] = []
+        self.loss: Any = None
+        self._open: list[tuple[str, Any]] = []
+
+    def open(self, begin: Any) -> None:
+        """Start a step; what an unfinished one left behind is dropped."""
+        self._clear()
+        self.begin = begin
+        self.is_open = True
+
+    def close(self, end: Any) -> None:
+        """End the step; a phase that was never left ends with it."""
+        while self._open:
+            self._leave_innermost(end)
+        self.is_open = False
+
+    def drop(self) -> None:
+        """End the step without keeping anything of it."""
+        self._clear()
+        self.is_open = False
+
+    def enter(self, name: str) -> Any:
+        """A phase begins; the mark of its begin, None outside a step."""
+        if not self.is_open:
+            return None
+        mark = self._now()
+        since = mark
+        if self._open and self._open[-1][0] == name:
+            since = self._open[-1][1]
+        elif self._open:
+            self.phases.append((*self._open[-1], mark))
+        self._open.append((name, since))
+        return mark
+
+    def leave(self, name: str) -> Any:
+        """A phase ends; the mark of its end, None where it was not begun in this step."""
+        # An exception that the script caught may have left inner phases open.
+        while self._open:
+            mark = self._now()
+            if self._leave_innermost(mark) == name:
+                return mark
+        return None
+
+    def add_blocked(self, begin: Any, end: Any) -> None:
+        """The rank stood still from one mark to another; dropped where one of them is None."""
+        if begin is not None and end is not None:
+            self.blocked.append((begin, end))
+
+    def _leave_innermost(self, mark: Any) -> str:
+        name, since = self._open.pop()
+        outer = self._open[-1][0] if self._open else None
+        # A phase within one of its own name is not a piece of its own.
+        if outer != name:
+            self.phases.append((name, since, mark))
+            if outer is not None:
+                self._open[-1] = (outer, mark)
+        return name

@@ -1,0 +1,166 @@
+"""Where the marks of a step come from: the host's clock, or events on a GPU's stream.
+
+On a GPU the host runs ahead: a host clock would tell when a kernel was launched, not when it ran.
+There a mark is a CUDA event, and its time is read once the GPU has passed it, a step later, so
+that nothing waits inside a step.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+ANCHOR_INTERVAL_NS = 60_000_000_000
+
+
+class TimeSource(Protocol):
+    """Marks that cost little to take and become nanoseconds later."""
+
+    def now(self) -> Any:
+        """A mark of this moment."""
+
+    def begin_step(self) -> Any:
+        """A mark that other marks of the step are read against."""
+
+    def is_passed(self, mark: Any) -> bool:
+        """Whether the time of a mark can be read without waiting."""
+
+    def wait_for(self, mark: Any) -> None:
+        """Wait until the time of a mark can be read."""
+
+    def begin_ns(self, begin: Any) -> int:
+        """The monotonic time of a step's begin in ns; marks are read against it from here on."""
+
+    def offset_ns(self, mark: Any) -> int:
+        """Nanoseconds from the last ``begin_ns`` to a mark."""
+
+    def recycle(self, marks: Iterable[Any]) -> None:
+        """Take back marks that have been read."""
+
+    def anchor(self) -> None:
+        """Tie this source to the host's monotonic clock anew; may wait, so never within a step."""
+
+
+class HostClock:
+    """The monotonic clock of the host; a mark is its nanoseconds."""
+
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self.now: Callable[[], int] = clock
+        self.begin_step: Callable[[], int] = clock
+        self._begin_ns = 0
+
+    def is_passed(self, mark: int) -> bool:
+        """True: a mark is its time."""
+        return True
+
+    def wait_for(self, mark: int) -> None:
+        """Nothing: a mark is its time."""
+
+    def begin_ns(self, begin: int) -> int:
+        """The mark itself."""
+        self._begin_ns = begin
+        return begin
+
+    def offset_ns(self, mark: int) -> int:
+        """Nanoseconds since the last ``begin_ns``."""
+        return mark - self._begin_ns
+
+    def recycle(self, marks: Iterable[int]) -> None:
+        """Nothing: numbers need no taking back."""
+
+    def anchor(self) -> None:
+        """Nothing: it is the host's monotonic clock."""
+
+
+class CudaClock:
+    """Events on the current CUDA stream, read a step later.
+
+    ``elapsed_time`` of CUDA is a 32-bit float of milliseconds: exact to a microsecond only over
+    seconds. So each step's begin becomes the base of its marks and of the next begin, and every
+    ``ANCHOR_INTERVAL_NS`` the base is tied to the host's clock anew, at the price of one wait
+    for the GPU between two steps.
+
+    Args:
+        make_event: Makes an event with ``record``, ``query``, ``synchronize`` and
+            ``elapsed_time`` as ``torch.cuda.Event(enable_timing=True)`` has them.
+        host_clock: Monotonic nanoseconds of the host.
+    """
+
+    def __init__(
+        self, make_event: Callable[[], Any], host_clock: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._make_event = make_event
+        self._host_clock = host_clock
+        self._free: list[Any] = []
+        self._next_anchor: tuple[Any, int] | None = None
+        self.anchor()
+
+    def now(self) -> Any:
+        """An event, recorded on the current stream."""
+        event = self._free.pop() if self._free else self._make_event()
+        event.record()
+        return event
+
+    def begin_step(self) -> Any:
+        """An event, with an anchor of its own when the last one is too old."""
+        if self._host_clock() - self._anchored_at_ns >= ANCHOR_INTERVAL_NS:
+            return self._anchored_event()
+        return self.now()
+
+    def is_passed(self, mark: Any) -> bool:
+        """Whether the GPU has passed the event."""
+        return bool(mark.query())
+
+    def wait_for(self, mark: Any) -> None:
+        """Wait until the GPU has passed the event."""
+        mark.synchronize()
+
+    def begin_ns(self, begin: Any) -> int:
+        """Monotonic time of the begin, by its distance from the base before it."""
+        if self._next_anchor is not None and self._next_anchor[0] is begin:
+            self._base, self._base_ns = self._next_anchor
+            self._next_anchor = None
+        else:
+            self._base_ns += self.offset_ns(begin)
+            self._free.append(self._base)
+            self._base = begin
+        return self._base_ns
+
+    def offset_ns(self, mark: Any) -> int:
+        """Nanoseconds from the last begin to the event, on the GPU's clock."""
+        return round(float(self._base.elapsed_time(mark)) * 1e6)
+
+    def recycle(self, marks: Iterable[Any]) -> None:
+        """Use the events again, each once; the base stays until another one replaces it."""
+        distinct = {id(mark): mark for mark in marks}
+        self._free.extend(mark for mark in distinct.values() if mark is not self._base)
+
+    def anchor(self) -> None:
+        """Wait for the GPU, then read the host's clock: the base of the marks that follow."""
+        self._base = self._anchored_event()
+        self._base_ns = self._anchored_at_ns
+        self._next_anchor = None
+
+    def _anchored_event(self) -> Any:
+        event = self.now()
+        event.synchronize()
+        self._anchored_at_ns: int = self._host_clock()
+        self._next_anchor = event, self._anchored_at_ns
+        return event
+
+
+def time_source_of(device: str) -> TimeSource:
+    """The source of marks for a device: ``cpu``, or ``cuda`` with or without an index.
+
+    Raises:
+        ValueError: The device is neither.
+        LookupError: The device is a GPU, but the script has not imported torch.
+    """
+    if device == "cpu":
+        return HostClock()
+    if not device.startswith("cuda"):
+        raise ValueError(f"no way to take times on the device {device!r}; cpu and cuda are known")
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise LookupError("torch is not imported, so no CUDA events can be made")
+    return CudaClock(lambda: torch.cuda.Event(enable_timing=True))
