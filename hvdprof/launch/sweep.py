@@ -67,10 +67,11 @@ class Sweep:
 
     def job(self, record: PassRecord) -> Job:
         """What is launched for a pass; pure."""
-        paths = self.paths.of_pass(record.id)
+        # Ranks on other hosts, and launchers that change the folder, need the whole path.
+        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
         return Job(
             size=record.size,
-            program=self.program(paths.plan.absolute()),
+            program=self.program(paths.plan),
             hosts=self.settings.hosts,
             environment=pass_environment(self.settings, record, paths, self.mpi),
             passed_on=names_to_pass_on(self.environment),

@@ -1,0 +1,281 @@
+"""``hvdprof bench``: the main job."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from bench_models.registry import MODELS
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.cli.bench_progress import observer_for
+from hvdprof.errors import HvdprofError, SweepIncompleteError
+from hvdprof.launch.bench import find_tools, make_run_folder, prepare, read_for_resuming, sweep_of
+from hvdprof.launch.choices import Choices, KnownModel
+from hvdprof.launch.presets import PRESETS
+from hvdprof.launch.sweep import Sweep
+from hvdprof.report.registry import reporter_for
+from hvdprof.rundir.manifest import Manifest
+
+DESIGN = "Design"
+MEASURING = "Measuring"
+HOROVOD = "Horovod's knobs"
+OUTPUT = "Output"
+
+KNOWN_MODELS = {
+    model.name: KnownModel(
+        default_batch_size=model.batch_size,
+        default_image_size=model.image_size,
+        min_image_size=model.min_image_size,
+        fixed_image_size=model.max_image_size is not None,
+    )
+    for model in MODELS
+}
+_PRESET_HELP = "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items())
+
+
+def bench(
+    np: Annotated[
+        str | None,
+        typer.Option("--np", help="Numbers of ranks, such as 1,2,4,8.", rich_help_panel=DESIGN),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(help=f"Any of {', '.join(KNOWN_MODELS)}.", rich_help_panel=DESIGN)
+    ] = None,
+    compression: Annotated[
+        str | None, typer.Option(help="Gradient compression: none,fp16.", rich_help_panel=DESIGN)
+    ] = None,
+    fp16_allreduce: Annotated[
+        bool,
+        typer.Option("--fp16-allreduce", help="Add fp16 to --compression.", rich_help_panel=DESIGN),
+    ] = False,
+    reduction: Annotated[
+        str | None,
+        typer.Option(help="Reduction of the gradients: average,adasum.", rich_help_panel=DESIGN),
+    ] = None,
+    use_adasum: Annotated[
+        bool,
+        typer.Option("--use-adasum", help="Add adasum to --reduction.", rich_help_panel=DESIGN),
+    ] = False,
+    scaling: Annotated[
+        str,
+        typer.Option(
+            help="weak: the batch size counts a rank; strong: all ranks together.",
+            rich_help_panel=DESIGN,
+        ),
+    ] = "weak",
+    preset: Annotated[str, typer.Option(help=_PRESET_HELP, rich_help_panel=DESIGN)] = "standard",
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            help="Hosts with slots, such as h1:4,h2:4; this host alone when not given.",
+            rich_help_panel=DESIGN,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples a step; each model's own when not given.", rich_help_panel=MEASURING
+        ),
+    ] = None,
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Edge of the input image in pixels (mnist is always 28).",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    num_warmup_batches: Annotated[
+        int | None,
+        typer.Option(
+            help="Steps before measuring; more are cut where the steps say so.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    num_steps: Annotated[
+        int | None, typer.Option(help="Measured steps of a launch.", rich_help_panel=MEASURING)
+    ] = None,
+    max_seconds: Annotated[
+        float | None,
+        typer.Option(help="Measured seconds of a launch and model.", rich_help_panel=MEASURING),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            help="Launches of every configuration, interleaved.", rich_help_panel=MEASURING
+        ),
+    ] = None,
+    num_threads: Annotated[
+        int | None,
+        typer.Option(
+            help="Threads of a rank, the same at every number of ranks.", rich_help_panel=MEASURING
+        ),
+    ] = None,
+    attribution: Annotated[
+        bool,
+        typer.Option(
+            "--attribution",
+            help="Add a pass without Horovod's response cache, whose timeline names late ranks.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = False,
+    data: Annotated[
+        str,
+        typer.Option(
+            help="synthetic, or digits: scikit-learn's handwritten ones.", rich_help_panel=MEASURING
+        ),
+    ] = "synthetic",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with MNIST's IDX files, used instead of --data.",
+            rich_help_panel=MEASURING,
+            exists=True,
+            file_okay=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=MEASURING)
+    ] = "auto",
+    seed: Annotated[
+        int, typer.Option(help="Seed of weights and data.", rich_help_panel=MEASURING)
+    ] = 42,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds without any progress after which a launch is ended as hung.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = 300.0,
+    controller: Annotated[
+        str,
+        typer.Option(
+            help="auto, gloo or mpi; auto takes MPI where it works.", rich_help_panel=HOROVOD
+        ),
+    ] = "auto",
+    fusion_threshold_mb: Annotated[
+        float | None, typer.Option(help="HOROVOD_FUSION_THRESHOLD.", rich_help_panel=HOROVOD)
+    ] = None,
+    cycle_time_ms: Annotated[
+        float | None, typer.Option(help="HOROVOD_CYCLE_TIME.", rich_help_panel=HOROVOD)
+    ] = None,
+    cache_capacity: Annotated[
+        int | None, typer.Option(help="HOROVOD_CACHE_CAPACITY.", rich_help_panel=HOROVOD)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The run directory; runs/TIME-NAME when not given.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="A name for the run.", rich_help_panel=OUTPUT)
+    ] = "bench",
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on with this run directory; its settings hold.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print every command with its environment, and what is skipped; start nothing.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)
+    ] = False,
+    format_: Annotated[
+        str, typer.Option("--format", help="terminal, json or csv.", rich_help_panel=OUTPUT)
+    ] = "terminal",
+) -> None:
+    """Run the reference models over numbers of ranks and tell how well they scale."""
+    reporter = reporter_for(format_)
+    tools = find_tools()
+    observer = observer_for(sys.stderr, quiet=quiet)
+    if resume is not None:
+        manifest, folder = read_for_resuming(resume), resume
+    else:
+        choices = Choices(
+            preset=preset,
+            np=np,
+            models=models,
+            compression=compression,
+            fp16_allreduce=fp16_allreduce,
+            reduction=reduction,
+            use_adasum=use_adasum,
+            batch_size=batch_size,
+            image_size=image_size,
+            num_warmup_batches=num_warmup_batches,
+            num_steps=num_steps,
+            max_seconds=max_seconds,
+            repeats=repeats,
+            scaling=scaling,
+            hosts=hosts,
+            num_threads=num_threads,
+            fusion_threshold_mb=fusion_threshold_mb,
+            cycle_time_ms=cycle_time_ms,
+            cache_capacity=cache_capacity,
+            data=data,
+            data_dir=data_dir,
+            attribution=attribution,
+            seed=seed,
+            timeout_s=timeout,
+        )
+        manifest = prepare(choices, KNOWN_MODELS, tools, controller=controller, device=device)
+        folder = output or Path("runs/RUN")
+        if not dry_run:
+            folder = make_run_folder(manifest, output, name)
+    sweep = sweep_of(manifest, folder, tools, observer)
+    if dry_run:
+        _print_commands(sweep)
+        return
+    if not quiet:
+        _announce(manifest, folder)
+    failure = _run(sweep)
+    reporter.render(analyze_run(load_run(folder)), sys.stdout)
+    if failure is not None:
+        raise failure
+
+
+def _run(sweep: Sweep) -> HvdprofError | None:
+    """Run a sweep; what went wrong is raised only after the results have been shown."""
+    try:
+        sweep.run()
+    except SweepIncompleteError as error:
+        return error
+    return None
+
+
+def _announce(manifest: Manifest, folder: Path) -> None:
+    num_launches = sum(any(s.status == "planned" for s in r.segments) for r in manifest.passes)
+    sys.stderr.write(f"hvdprof: {num_launches} launches into {folder}\n")
+    for reason, cells in _skipped_by_reason(manifest).items():
+        sys.stderr.write(f"skipped: {', '.join(cells)}: {reason}\n")
+
+
+def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:
+    by_reason: dict[str, list[str]] = {}
+    for cell in manifest.skipped:
+        what = f"{cell.model} np={cell.size} {cell.compression}/{cell.reduction}"
+        by_reason.setdefault(cell.reason, []).append(what)
+    return by_reason
+
+
+def _print_commands(sweep: Sweep) -> None:
+    for record in sweep.manifest.passes:
+        job = sweep.job(record)
+        segments = ", ".join(segment.segment.id for segment in record.segments)
+        sys.stdout.write(f"# {record.id}: {segments}\n")
+        for variable, value in sorted(job.environment.items()):
+            sys.stdout.write(f"export {variable}={shlex.quote(value)}\n")
+        sys.stdout.write(shlex.join(sweep.launcher.command(job)) + "\n\n")
+    for reason, cells in _skipped_by_reason(sweep.manifest).items():
+        sys.stdout.write(f"# skipped: {', '.join(cells)}: {reason}\n")
