@@ -1,0 +1,97 @@
+"""What the launcher starts in every rank: ``python -m bench_models.train --plan plan.json``.
+
+Exit codes: 0 when all segments have run, 1 with a traceback when something failed, 3 when Horovod
+did not join as many ranks as the plan says.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench_models.placement import pin_to_own_cores
+from hvdprof import collect
+from hvdprof.collect.identity import Identity, identity_from_environment
+from hvdprof.errors import UsageError
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
+from hvdprof.units import milliseconds
+
+if TYPE_CHECKING:
+    from bench_models.training import Job
+
+WRONG_SIZE_EXIT_CODE = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the plan of a pass as one of its ranks; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench_models.train", description=__doc__)
+    parser.add_argument("--plan", type=Path, required=True, help="the plan.json of the pass")
+    plan_path: Path = parser.parse_args(arguments).plan
+    plan = Plan.read(plan_path)
+    # A launcher that says nothing leaves it to hvd.init() to find the other ranks.
+    expected = identity_from_environment() or Identity(0, plan.size, 0, plan.size)
+    if expected.size != plan.size:
+        return _wrong_size(expected.size, plan.size, "the launcher started")
+    if plan.pin_cores:
+        pin_to_own_cores(expected.local_rank, plan.num_threads)
+
+    # Not before: torch sizes its thread pools by the cores it finds when it is imported.
+    import torch
+
+    torch.set_num_threads(plan.num_threads)
+    device = f"cuda:{expected.local_rank}" if plan.device == "cuda" else plan.device
+    if plan.device == "cuda":
+        torch.cuda.set_device(expected.local_rank)
+    return _run(plan, PassPaths(plan_path.resolve().parent), device)
+
+
+def _run(plan: Plan, paths: PassPaths, device: str) -> int:
+    from bench_models.training import Job
+
+    without_horovod = [one for one in plan.segments if one.engine == TORCH_ENGINE]
+    with_horovod = [one for one in plan.segments if one.engine == HOROVOD_ENGINE]
+    if without_horovod:
+        if plan.size != 1:
+            raise UsageError("Plain torch segments need a plan of size 1: they know no other rank.")
+        collect.start(rank=0, size=1, local_rank=0, local_size=1, device=device)
+        for segment in without_horovod:
+            _run_one(Job(plan, 0, 1, device, hvd=None), segment, paths)
+    if with_horovod:
+        import horovod.torch as hvd
+
+        hvd.init()
+        if hvd.size() != plan.size:
+            return _wrong_size(hvd.size(), plan.size, "Horovod joined")
+        if not without_horovod:
+            collect.start(device=device)
+        job = Job(plan, hvd.rank(), hvd.size(), device, hvd)
+        for segment in with_horovod:
+            _run_one(job, segment, paths)
+    collect.stop()
+    return 0
+
+
+def _run_one(job: "Job", segment: Segment, paths: PassPaths) -> None:
+    from bench_models.training import run_segment
+
+    outcome = run_segment(job, segment, paths.timeline(segment.id))
+    if job.rank == 0:
+        sys.stdout.write(
+            f"{segment.id}: {segment.model}, np {job.size}, {outcome.num_steps} steps, "
+            f"{milliseconds(outcome.mean_step_ns)} per step\n"
+        )
+        sys.stdout.flush()
+
+
+def _wrong_size(found: int, wanted: int, who: str) -> int:
+    sys.stderr.write(
+        f"The plan is for {wanted} ranks, but {who} {found}. Where every process reports size 1, "
+        "the launcher and Horovod's controller (MPI or Gloo) do not belong together.\n"
+    )
+    return WRONG_SIZE_EXIT_CODE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

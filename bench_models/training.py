@@ -1,0 +1,227 @@
+"""The one training loop: a segment of the plan, with Horovod or with plain torch."""
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bench_models.batches import Batches
+from bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
+from bench_models.registry import BenchModel, model_named
+from bench_models.synthetic_data import SyntheticBatches
+from hvdprof import collect
+from hvdprof.errors import UsageError
+from hvdprof.rundir.plan import Plan, Segment
+
+MIN_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The ranks that train together; ``hvd`` is ``horovod.torch``, None for plain torch."""
+
+    plan: Plan
+    rank: int
+    size: int
+    device: str
+    hvd: Any | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was measured of a segment: the number of steps and their mean length."""
+
+    num_steps: int
+    mean_step_ns: float
+
+
+def run_segment(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
+    """Train one segment and let go of everything it made.
+
+    Raises:
+        HvdprofError: The segment names something unknown, or its data cannot be read.
+    """
+    try:
+        with collect.segment(segment.id):
+            return _train(job, segment, timeline_path)
+    finally:
+        # Hooks and autograd nodes refer to each other; what is left would slow the next segment.
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _train(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
+    entry = model_named(segment.model)
+    torch.manual_seed(job.plan.seed)
+    model = entry.build().to(job.device)
+    optimizer = make_optimizer(job, segment, entry, model)
+    collect.watch(model, optimizer)
+    loop = _Loop(job, segment, entry, model, optimizer)
+
+    warmup_s = loop.warm_up()
+    num_steps = agreed_steps(job, segment, warmup_s)
+    _wait_for_all(job)
+    timeline: AbstractContextManager[None] = nullcontext()
+    if segment.timeline and job.hvd is not None:
+        timeline = collect.timeline(timeline_path)
+    with timeline:
+        begin_ns = time.monotonic_ns()
+        for _ in loop.steps(num_steps, warmup=False):
+            pass
+        _wait_for_device(job)
+        end_ns = time.monotonic_ns()
+    return Outcome(num_steps, (end_ns - begin_ns) / num_steps)
+
+
+def make_optimizer(job: Job, segment: Segment, entry: BenchModel, model: nn.Module) -> Any:
+    """SGD with the model's momentum and the scaled learning rate, wrapped by Horovod if used.
+
+    Parameters and optimizer state are those of rank 0 on all ranks afterwards.
+    """
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=entry.learning_rate * learning_rate_scale(job, segment),
+        momentum=entry.momentum,
+    )
+    hvd = job.hvd
+    if hvd is None:
+        return optimizer
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    compressions = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+    reductions = {"average": hvd.Average, "adasum": hvd.Adasum}
+    return hvd.DistributedOptimizer(
+        optimizer,
+        named_parameters=model.named_parameters(),
+        compression=_chosen(compressions, segment.compression),
+        op=_chosen(reductions, segment.reduction),
+    )
+
+
+def learning_rate_scale(job: Job, segment: Segment) -> int:
+    """How many times the model's learning rate, as Horovod's MNIST tutorial has it.
+
+    The number of ranks for averaging; for Adasum 1, or the ranks of a host where NCCL averages
+    within hosts.
+    """
+    if job.hvd is None:
+        return 1
+    if segment.reduction != "adasum":
+        return job.size
+    if job.device != "cpu" and job.hvd.nccl_built():
+        return int(job.hvd.local_size())
+    return 1
+
+
+def agreed_steps(job: Job, segment: Segment, warmup_s: float) -> int:
+    """The number of measured steps, the same on all ranks.
+
+    As many as fit into ``max_seconds`` at the median warm-up step of the slowest rank, at least
+    ``MIN_STEPS``, at most ``num_steps``.
+
+    Raises:
+        UsageError: The segment bounds neither.
+    """
+    if segment.max_seconds is None:
+        if segment.num_steps is None:
+            raise UsageError(f"Segment {segment.id} has neither num_steps nor max_seconds.")
+        return segment.num_steps
+    slowest_s = warmup_s
+    if job.hvd is not None:
+        longest = job.hvd.allreduce(
+            torch.tensor([warmup_s], dtype=torch.float64), op=job.hvd.Max, name="bench.warmup"
+        )
+        slowest_s = float(longest)
+    wanted = max(MIN_STEPS, math.ceil(segment.max_seconds / max(slowest_s, 1e-9)))
+    return wanted if segment.num_steps is None else min(wanted, segment.num_steps)
+
+
+def make_batches(job: Job, segment: Segment, entry: BenchModel) -> Batches:
+    """The batches that the plan asks for.
+
+    Raises:
+        HvdprofError: The plan's data is unknown or cannot be read.
+    """
+    plan = job.plan
+    if plan.data == "synthetic":
+        return SyntheticBatches(
+            entry, segment.batch_size, segment.image_size, seed=plan.seed, rank=job.rank
+        ).to(job.device)
+    if plan.data == "digits":
+        digits = bundled_digits()
+    elif plan.data == "idx" and plan.data_dir is not None:
+        digits = idx_digits(Path(plan.data_dir))
+    else:
+        raise UsageError(f"The plan asks for unknown data {plan.data!r}.")
+    batches = DigitBatches(digits, entry, segment.batch_size, segment.image_size, job.device)
+    return batches.for_rank(job.rank, job.size, plan.seed)
+
+
+class _Loop:
+    """The steps of a segment, each recorded with its phases."""
+
+    def __init__(
+        self, job: Job, segment: Segment, entry: BenchModel, model: nn.Module, optimizer: Any
+    ) -> None:
+        self._job = job
+        self._segment = segment
+        self._model = model
+        self._optimizer = optimizer
+        self._loss = F.nll_loss if entry.log_probabilities else F.cross_entropy
+        self._batches = make_batches(job, segment, entry)
+
+    def warm_up(self) -> float:
+        """Train the warm-up batches; the median length of their steps in s, NaN without any."""
+        # A time limit becomes a number of steps by what warm-up shows, so there must be one.
+        needed = 0 if self._segment.max_seconds is None else 1
+        durations_s = []
+        begin_s = time.perf_counter()
+        for _ in self.steps(max(self._segment.num_warmup_batches, needed), warmup=True):
+            _wait_for_device(self._job)
+            end_s = time.perf_counter()
+            durations_s.append(end_s - begin_s)
+            begin_s = end_s
+        return statistics.median(durations_s) if durations_s else math.nan
+
+    def steps(self, count: int, *, warmup: bool) -> Iterator[None]:
+        """Train that many steps, yielding after each."""
+        model, optimizer, batches = self._model, self._optimizer, self._batches
+        model.train()
+        for _ in range(count):
+            with collect.step(samples=self._segment.batch_size, warmup=warmup):
+                with collect.phase("data"):
+                    images, labels = batches.next_batch()
+                with collect.phase("forward"):
+                    optimizer.zero_grad()
+                    loss: Any = self._loss(model(images), labels)
+                with collect.phase("backward"):
+                    loss.backward()
+                optimizer.step()
+                collect.loss(loss)
+            yield
+
+
+def _wait_for_all(job: Job) -> None:
+    if job.hvd is not None:
+        job.hvd.allreduce(torch.zeros(1), name="bench.all_ready")
+
+
+def _wait_for_device(job: Job) -> None:
+    if job.device != "cpu":
+        torch.cuda.synchronize()
+
+
+def _chosen(choices: dict[str, Any], name: str) -> Any:
+    if name not in choices:
+        raise UsageError(f"The plan asks for {name!r}; known are {', '.join(choices)}.")
+    return choices[name]
