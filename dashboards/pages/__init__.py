@@ -1,1 +1,1 @@
-"""The dashboard pages, one question each."""
+"""The pages, one module each: PATH, TITLE, layout() and register(app, runs)."""

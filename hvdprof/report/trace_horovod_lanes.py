@@ -54,7 +54,9 @@ def horovod_lanes(
     executions = events[phase == "operation"]
     negotiations = events[phase == "negotiation"]
     marks = events[phase == "mark"]
-    execution_lanes, execution_of = _lanes(executions.drop_duplicates(_ENTRY), process, 1, "executions")
+    execution_lanes, execution_of = _lanes(
+        executions.drop_duplicates(_ENTRY), process, 1, "executions"
+    )
     negotiation_lanes, negotiation_of = _lanes(
         negotiations, process, 1 + len(execution_lanes), "negotiation"
     )

@@ -7,13 +7,14 @@ import pandas as pd
 from hvdprof.report.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
 from hvdprof.report.trace_selection import TracedPass
 
-# Names out of the fixed list that chrome://tracing knows; Perfetto chooses its own.
+# The nearest to hvdprof.figures.palette among the names that chrome://tracing knows; Perfetto
+# chooses its own.
 _COLOURS = {
     "data": "yellow",
     "forward": "thread_state_runnable",
-    "backward": "thread_state_running",
-    "optimizer": "thread_state_unknown",
-    "blocked": "terrible",
+    "backward": "rail_response",
+    "optimizer": "thread_state_running",
+    "blocked": "rail_animation",
 }
 _BLOCKED_LABEL = "blocked in synchronize()"
 
@@ -77,19 +78,16 @@ def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
 def _phases(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
     """Phases one after the other from the start of a step: the tables hold only their lengths."""
     for row in rows_of(steps):
-        start_ns, step = int(row.start_ns), int(row.step)
-        for name in ("data", "forward", "backward"):
-            dur_ns = int(getattr(row, f"{name}_ns"))
-            yield _phase(lane, name, start_ns, dur_ns, step)
-            start_ns += dur_ns
-        yield _phase(lane, "optimizer", start_ns, int(row.blocked_ns + row.optimizer_ns), step)
-        if row.blocked_ns:
-            yield _phase(lane, "blocked", start_ns, int(row.blocked_ns), step)
-
-
-def _phase(lane: Lane, name: str, start_ns: int, dur_ns: int, step: int) -> TraceEvent:
-    label = _BLOCKED_LABEL if name == "blocked" else name
-    return TraceEvent(lane, label, start_ns, dur_ns, {"step": step}, _COLOURS.get(name, ""))
+        start_ns = int(row.start_ns)
+        lengths = {name: int(getattr(row, f"{name}_ns")) for name in _COLOURS}
+        lengths["optimizer"] += lengths["blocked"]
+        for name, dur_ns in lengths.items():
+            if dur_ns:
+                label = _BLOCKED_LABEL if name == "blocked" else name
+                args = {"step": int(row.step)}
+                yield TraceEvent(lane, label, start_ns, dur_ns, args, _COLOURS[name])
+            # Blocked time lies inside the optimizer phase, so both start together.
+            start_ns += dur_ns if name != "optimizer" else 0
 
 
 def _ready(arrivals: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:

@@ -1,0 +1,51 @@
+"""`hvdprof export`: one pass of a run as a trace for Perfetto or chrome://tracing."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.errors import UsageError
+from hvdprof.report.chrome_trace import ChromeTraceReporter
+from hvdprof.report.registry import write_with
+
+_ENDINGS = (".json", ".json.gz")
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="File to write, .json or .json.gz.", show_default=False
+        ),
+    ],
+    pass_id: Annotated[
+        str | None,
+        typer.Option(
+            "--pass",
+            help="Id of the pass; the trace pass of the most ranks when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Only this model; else all of the pass.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write a Chrome trace: every rank's steps and Horovod's own timeline on one clock.
+
+    Open it at ui.perfetto.dev or chrome://tracing. Works from the run directory alone.
+    """
+    if not output.name.endswith(_ENDINGS):
+        raise UsageError(
+            f"A trace cannot be written to {output}: its name ends in neither "
+            f"{' nor '.join(_ENDINGS)}.",
+            hint="hvdprof export RUN -o trace.json.gz",
+        )
+    reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
+    write_with(reporter, api.analyze_run(api.load_run(run)), output, overwrite=force)
+    sys.stderr.write(f"Wrote {output}\n")
