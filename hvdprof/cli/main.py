@@ -7,7 +7,11 @@ from typing import Any, NoReturn
 import typer
 
 from hvdprof import __version__
+from hvdprof.cli.analyze import analyze
+from hvdprof.cli.bench import bench
+from hvdprof.cli.dashboard import dashboard
 from hvdprof.cli.doctor import doctor
+from hvdprof.cli.export import export
 from hvdprof.cli.install_horovod import install_horovod
 from hvdprof.errors import HvdprofError
 
@@ -15,6 +19,10 @@ from hvdprof.errors import HvdprofError
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("doctor", doctor),
     ("install-horovod", install_horovod),
+    ("bench", bench),
+    ("analyze", analyze),
+    ("dashboard", dashboard),
+    ("export", export),
 )
 
 
