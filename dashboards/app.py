@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, ctx, dcc
+from dash import Dash, Input, Output, ctx, dcc, html
 from waitress.server import create_server  # type: ignore[import-untyped]
 
 from dashboards import ids
@@ -120,7 +120,7 @@ def _shell(runs: RunStore) -> dmc.MantineProvider:
     )
     return dmc.MantineProvider(
         dmc.Container(
-            [dcc.Location(id=ids.LOCATION), header, dmc.Box(id=ids.PAGE, component="main")],
+            [dcc.Location(id=ids.LOCATION), header, html.Main(id=ids.PAGE)],
             size="lg",
             pb="xl",
         ),
