@@ -22,7 +22,6 @@ _ERROR_LINES = (
     re.compile(r"Could not find a version|No matching distribution|No module named|Permission den"),
     re.compile(r"command not found|No such file or directory: '"),
     re.compile(r"Could NOT find|Could not find (?!CCache|a recent|static)"),
-    re.compile(r"requested but this PyTorch installation does not support"),
     re.compile(r"Compatibility with CMake < [\d.]+ has been removed"),
     re.compile(r"CMake Error"),
     re.compile(r"\*\*\* .*(?:Error|Stop)"),
@@ -31,6 +30,8 @@ _ERROR_LINES = (
 )
 # "-- " begins CMake's reports: what is optional and not found is told there too.
 _NOISE = re.compile(r"subprocess-exited-with-error|^\s*ERROR: Failed building wheel|^\s*-- ")
+_CMAKE_PLACE = re.compile(r"CMake Error at .*(?::|\))\s*$")
+_MESSAGE_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,11 @@ CAUSES: tuple[Cause, ...] = (
     Cause(
         re.compile(r"No CMAKE_CXX_COMPILER could be found|g\+\+.*(?:not found|No such file)"),
         "There is no C++ compiler: apt-get install -y --no-install-recommends g++ make",
+    ),
+    Cause(
+        re.compile(r"is not able to compile a simple test program"),
+        "The C++ compiler does not work: unset CXX and CXXFLAGS, or "
+        "apt-get install -y --no-install-recommends g++ make",
     ),
     Cause(
         re.compile(r"CMAKE_MAKE_PROGRAM is not set|unable to find a build program"),
@@ -106,7 +112,7 @@ CAUSES: tuple[Cause, ...] = (
         "HOROVOD_BUILD_CUDA_CC_LIST to that of your GPUs, for example 80,90.",
     ),
     Cause(
-        re.compile(r"this PyTorch installation does not support CUDA"),
+        re.compile(r"this PyTorch installation\s+does not support CUDA"),
         "This torch is a CPU build: install torch with CUDA, or leave out --gpu.",
     ),
     Cause(
@@ -159,7 +165,12 @@ def _telling(lines: list[str]) -> list[str]:
 
 
 def _with_what_follows(line: str, rest: list[str]) -> str:
-    # CMake prints only the place in the line of the error; the message is the next line.
-    if re.match(r"CMake Error at .*:\s*$|CMake Error at .*\):$", line) and rest:
-        return f"{line} {rest[0]}"
-    return line
+    if not _CMAKE_PLACE.match(line):
+        return line
+    # CMake names only the place there; its message is what follows, up to the first full stop.
+    message: list[str] = []
+    for following in rest[:_MESSAGE_LINES]:
+        message.append(following)
+        if following.endswith("."):
+            break
+    return f"CMake Error: {' '.join(message)}"

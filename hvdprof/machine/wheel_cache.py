@@ -5,6 +5,7 @@ import platform
 import shutil
 import sys
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -92,5 +93,5 @@ def is_whole(wheel: Path) -> bool:
             has_library = any(name.startswith(_LIBRARY) for name in names)
             has_record = any(name.endswith(".dist-info/RECORD") for name in names)
             return has_library and has_record and archive.testzip() is None
-    except (OSError, zipfile.BadZipFile, EOFError):
+    except (OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
         return False
