@@ -1,0 +1,158 @@
+import pytest
+
+from hvdprof.collect.gradient_watch import GradientWatch, WatchedTensor
+from hvdprof.collect.step_marks import StepMarks
+from hvdprof.collect.time_source import HostClock
+from tests.builders.fake_torch import (
+    FakeAdasumOptimizer,
+    FakeHorovodOptimizer,
+    FakeModel,
+    FakeOptimizer,
+    FakeParameter,
+    FakeTime,
+    HalfCompression,
+)
+
+
+class Watched:
+    """A model of two parameters, its optimizer, and a step that is open at time 0."""
+
+    def __init__(self, make_optimizer=FakeHorovodOptimizer, **options) -> None:
+        self.time = FakeTime(0)
+        self.model = FakeModel(
+            weight=FakeParameter(10),
+            frozen=FakeParameter(4, requires_grad=False),
+            bias=FakeParameter(2),
+        )
+        self.optimizer = make_optimizer(self.model, self.time, **options)
+        self.source = HostClock(self.time)
+        self.marks = StepMarks(self.source)
+        self.watch = GradientWatch(self.model, self.optimizer, self.source, self.marks)
+        self.begin()
+
+    def begin(self) -> None:
+        self.watch.begin_step()
+        self.marks.open(self.time())
+
+    def backward(self, *names: str) -> None:
+        for name in names:
+            self.time.advance(10)
+            self.model.parameters[name].accumulate()
+
+
+def test_ready_times_are_those_of_the_hooks():
+    watched = Watched()
+    watched.backward("bias", "weight")
+    assert watched.watch.ready == [20, 10]
+
+
+def test_last_of_several_backward_passes_counts():
+    watched = Watched()
+    watched.backward("bias", "weight", "bias", "weight")
+    assert watched.watch.ready == [40, 30]
+
+
+def test_gradient_of_the_step_before_does_not_count():
+    watched = Watched()
+    watched.backward("bias", "weight")
+    watched.begin()
+    watched.backward("weight")
+    assert watched.watch.ready == [30, None]
+
+
+def test_blocked_is_the_time_in_synchronize():
+    watched = Watched(wait_ns=100)
+    watched.optimizer.step()
+    watched.marks.close(watched.time())
+    assert watched.marks.blocked == [(0, 100)]
+    assert watched.marks.phases == [("optimizer", 0, 105)]
+
+
+def test_synchronize_that_the_script_calls_itself_counts_too():
+    watched = Watched(wait_ns=100)
+    watched.optimizer.synchronize()
+    watched.time.advance(7)
+    watched.optimizer.step_without_synchronize()
+    assert watched.marks.blocked == [(0, 100)]
+    assert watched.marks.phases == [("optimizer", 0, 100), ("optimizer", 107, 112)]
+
+
+def test_optimizer_phase_of_the_script_is_not_cut_into_pieces():
+    watched = Watched(wait_ns=100)
+    watched.marks.enter("optimizer")
+    watched.optimizer.step()
+    watched.time.advance(3)
+    watched.marks.leave("optimizer")
+    assert watched.marks.phases == [("optimizer", 0, 108)]
+    assert watched.marks.blocked == [(0, 100)]
+
+
+def test_adasum_blocks_in_its_final_step_and_not_in_its_local_ones():
+    watched = Watched(FakeAdasumOptimizer, wait_ns=40)
+    watched.marks.enter("backward")
+    for name in ("bias", "weight"):
+        watched.backward(name)
+        watched.optimizer.local_step(watched.model.parameters[name])
+    watched.marks.leave("backward")
+    watched.optimizer.step()
+    assert watched.marks.phases == [("backward", 0, 30), ("optimizer", 30, 70)]
+    assert watched.marks.blocked == [(30, 70)]
+
+
+def test_plain_optimizer_updates_and_never_blocks():
+    watched = Watched(FakeOptimizer)
+    watched.optimizer.step()
+    assert watched.marks.phases == [("optimizer", 0, 5)]
+    assert watched.marks.blocked == []
+    assert watched.watch.tensors == [WatchedTensor("weight", 40, 0), WatchedTensor("bias", 8, 0)]
+
+
+def test_bytes_before_and_after_compression_under_horovods_names():
+    watched = Watched(compression=HalfCompression)
+    assert watched.watch.tensors == [
+        WatchedTensor("allreduce.weight", 40, 20),
+        WatchedTensor("allreduce.bias", 8, 4),
+    ]
+
+
+def test_at_size_one_nothing_is_sent():
+    time = FakeTime()
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = FakeHorovodOptimizer(model, time)
+    optimizer._requires_update = set()
+    source = HostClock(time)
+    watch = GradientWatch(model, optimizer, source, StepMarks(source))
+    assert watch.tensors == [WatchedTensor("allreduce.weight", 40, 0)]
+
+
+def test_members_of_a_group_are_named_after_its_first():
+    time = FakeTime()
+    model = FakeModel(a=FakeParameter(1), b=FakeParameter(1))
+    optimizer = FakeHorovodOptimizer(model, time)
+    group = tuple(model.parameters.values())
+    optimizer._p_to_group = dict.fromkeys(group, group)
+    source = HostClock(time)
+    watch = GradientWatch(model, optimizer, source, StepMarks(source))
+    names = [tensor.name for tensor in watch.tensors]
+    assert names == ["grouped_allreduce.a_1of2", "grouped_allreduce.a_2of2"]
+
+
+def test_remove_leaves_nothing_behind():
+    watched = Watched()
+    watched.watch.remove()
+    watched.watch.remove()
+    assert all(not one.hooks for one in watched.model.parameters.values())
+    assert watched.optimizer.pre_hooks == []
+    assert watched.optimizer.post_hooks == []
+    assert "synchronize" not in vars(watched.optimizer)
+
+
+def test_watch_that_fails_half_way_takes_its_hooks_off():
+    time = FakeTime()
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = FakeOptimizer(model, time)
+    optimizer.register_step_post_hook = None
+    source = HostClock(time)
+    with pytest.raises(TypeError):
+        GradientWatch(model, optimizer, source, StepMarks(source))
+    assert model.parameters["weight"].hooks == []
