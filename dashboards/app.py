@@ -15,6 +15,9 @@ from dashboards.pages import overview
 from dashboards.run_store import RunStore
 from hvdprof.errors import EnvironmentNotReadyError
 
+# A browser asks over six connections at once; a waiting one would be logged as a warning.
+_NUM_THREADS = 8
+
 PAGES: tuple[ModuleType, ...] = (overview,)
 
 
@@ -50,7 +53,7 @@ def serve(
     """
     app = create_app(RunStore(folders))
     try:
-        server = create_server(app.server, host=host, port=port, threads=4)
+        server = create_server(app.server, host=host, port=port, threads=_NUM_THREADS)
     except OSError as error:
         raise EnvironmentNotReadyError(
             f"Could not listen on {host}:{port}: {error.strerror or error}.",

@@ -45,7 +45,7 @@ def content(runs: RunStore, run_id: str | None) -> Any:
     page = shape_page(analysis)
     parts = [_verdict(page), *_figures(analysis), _tables(page)]
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
-    return dmc.Stack([*parts, _facts(analysis)], gap="md")
+    return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
 
 
 def _verdict(page: Page) -> dmc.Paper:
@@ -64,7 +64,7 @@ def _figures(analysis: RunAnalysis) -> list[Any]:
         ),
         section(
             "Where the time goes",
-            figure_graph(losses_figure(analysis.losses), "losses"),
+            figure_graph(losses_figure(analysis.losses, analysis.scaling), "losses"),
             about="What a step takes longer than in the baseline, by part; the parts of a bar "
             "sum to what its cell lacks to 100 %.",
         ),
@@ -84,7 +84,7 @@ def _not_measured(page: Page) -> dmc.Paper | None:
         for cell in page.failed
     ]
     skipped = [
-        dmc.Stack([dmc.Text(group.reason), dmc.Text("; ".join(group.cells), c="dimmed")], gap=0)
+        dmc.Stack([dmc.Text(group.reason), dmc.Text("; ".join(group.cells), c="gray.7")], gap=0)
         for group in page.skipped
     ]
     parts = [
@@ -100,20 +100,19 @@ def _warnings(page: Page) -> dmc.Alert | None:
         return None
     return dmc.Alert(
         dmc.List([dmc.ListItem(warning) for warning in page.warnings], size="sm"),
-        title="Warnings",
+        title=dmc.Text("Warnings", fw=700, c="dark", size="sm"),
         color="yellow",
         variant="light",
     )
 
 
-def _facts(analysis: RunAnalysis) -> dmc.Paper:
+def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
     manifest = analysis.run.manifest
-    page = shape_page(analysis)
-    commands = "\n".join(command for command, _ in page.next_commands)
-    return section(
-        "About this run",
+    lines = [
         dmc.Text(f"{manifest.name}: {page.where}", size="sm"),
         dmc.Code(" ".join(manifest.command), block=True),
-        dmc.Text("In a terminal:", size="sm"),
-        dmc.Code(commands, block=True),
-    )
+    ]
+    exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
+    if exports:
+        lines += [dmc.Text("In a terminal:", size="sm"), dmc.Code("\n".join(exports), block=True)]
+    return section("About this run", *lines)

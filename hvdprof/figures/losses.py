@@ -1,5 +1,9 @@
 """Where the time went: more step time than the baseline, by part."""
 
+import textwrap
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -8,41 +12,42 @@ from hvdprof.figures.palette import PART_COLOURS, empty_figure, say
 from hvdprof.model.parts import PART_NAMES
 
 _ROW_HEIGHT = 46
-_ROOM_FOR_AXIS_AND_LEGEND = 190
+_ROOM_FOR_AXIS_AND_LEGEND = 200
+_PALE = 0.4
+_LEGEND_CHARACTERS = 32
+_CELL = ["model", "np", "compression", "reduction"]
 
 
-def losses_figure(losses: pd.DataFrame) -> go.Figure:
+def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
     """Lost time by part as one stacked bar a cell, in points of efficiency.
 
     The parts of a cell sum to what it lacks to 100 %; a part that takes less time than in the
-    baseline reaches to the left of zero.
+    baseline reaches to the left of zero. Oversubscribed cells are pale and named so.
 
     Args:
         losses: The table LOSSES of ``hvdprof.model.tables``.
+        scaling: The table SCALING, which tells the oversubscribed cells.
     """
-    labels = (
-        losses["model"]
-        + " np="
-        + losses["np"].astype(str)
-        + "<br>"
-        + losses["compression"]
-        + " "
-        + losses["reduction"]
-    )
-    cells = list(dict.fromkeys(labels))
+    crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()
+    rows = losses.merge(crowded.assign(oversubscribed=True), on=_CELL, how="left")
+    rows["oversubscribed"] = rows["oversubscribed"].notna()
+    rows["label"] = [_label(row) for row in rows.to_dict(orient="records")]
+    cells = list(dict.fromkeys(rows["label"]))
     figure = empty_figure(_ROOM_FOR_AXIS_AND_LEGEND + _ROW_HEIGHT * max(len(cells), 3))
     if not cells:
         return say(figure, "No cell has a baseline to lose time against.")
     for part, name in PART_NAMES.items():
-        rows = losses.assign(label=labels)[losses["part"] == part]
-        figure.add_trace(_bar(rows, part, name))
+        figure.add_trace(_bar(rows[rows["part"] == part], part, name))
     figure.update_layout(barmode="relative", bargap=0.35, legend={"traceorder": "normal"})
-    figure.update_xaxes(
-        title_text="lost by part, percent of the step", tickformat=".0%", zeroline=True
-    )
+    figure.update_xaxes(title_text="share of the step", tickformat=".0%", zeroline=True)
     figure.update_xaxes(zerolinecolor="#222222", zerolinewidth=1)
     figure.update_yaxes(categoryorder="array", categoryarray=cells[::-1], ticks="")
     return figure
+
+
+def _label(row: Mapping[Hashable, Any]) -> str:
+    crowded = "<br><i>oversubscribed</i>" if row["oversubscribed"] else ""
+    return f"{row['model']} np={row['np']}<br>{row['compression']} {row['reduction']}{crowded}"
 
 
 def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:
@@ -50,8 +55,11 @@ def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:
         x=rows["lost_share"],
         y=rows["label"],
         orientation="h",
-        name=name,
-        marker={"color": PART_COLOURS[part]},
+        name="<br>".join(textwrap.wrap(name, _LEGEND_CHARACTERS)),
+        marker={
+            "color": PART_COLOURS[part],
+            "opacity": [_PALE if pale else 1.0 for pale in rows["oversubscribed"]],
+        },
         hovertext=[
             f"<b>{name}</b><br>{units.milliseconds(row['lost_ns'])} a step, "
             f"{units.percent(row['lost_share'])} of it"

@@ -30,7 +30,8 @@ PART_COLOURS: dict[str, str] = {
 LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
 """Colours for lines that stand for configurations, in the order of use."""
 
-IDEAL_COLOUR = _GREY
+NEUTRAL_COLOUR = _GREY
+"""For what belongs to no configuration: the ideal, and legends of marks."""
 
 _AXIS = {
     "showline": True,
@@ -49,7 +50,7 @@ def translucent(colour: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity:g})"
 
 
-def empty_figure(height: int = 380) -> go.Figure:
+def empty_figure(height: int = 430) -> go.Figure:
     """A figure without data in the common look: system font, light grid, legend below.
 
     Args:
@@ -61,7 +62,7 @@ def empty_figure(height: int = 380) -> go.Figure:
         height=height,
         margin={"l": 8, "r": 12, "t": 16, "b": 8},
         font={"family": "system-ui, sans-serif", "size": 13, "color": _BLACK},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.22, "x": 0},
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
         hoverlabel={"bgcolor": "white"},
         hovermode="closest",
         xaxis=_AXIS,

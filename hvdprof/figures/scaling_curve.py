@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import IDEAL_COLOUR, LINE_COLOURS, empty_figure, say, translucent
+from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say, translucent
 from hvdprof.rundir.plan import TORCH_ENGINE
 
 _CONFIGURATION = ["model", "compression", "reduction"]
@@ -33,14 +33,12 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
         rows = rows.sort_values("np")
         figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour))
         figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour))
+    if cells["oversubscribed"].any():
+        figure.add_trace(_legend_of_hollow())
     figure.update_xaxes(
         title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes)
     )
-    figure.update_yaxes(
-        title_text=f"scaling efficiency against {' or '.join(cells['baseline'].unique())}",
-        tickformat=".0%",
-        rangemode="tozero",
-    )
+    figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", rangemode="tozero")
     return figure
 
 
@@ -50,7 +48,7 @@ def _ideal(sizes: list[int]) -> go.Scatter:
         y=[1.0, 1.0],
         mode="lines",
         name="ideal",
-        line={"color": IDEAL_COLOUR, "dash": "dash", "width": 1.5},
+        line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5},
         hoverinfo="skip",
     )
 
@@ -77,12 +75,22 @@ def _hollow(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
         y=rows["efficiency"],
         error_y=_bars(rows, translucent(colour, 0.5)),
         mode="markers",
-        name=f"{label} (oversubscribed)",
+        name=label,
         legendgroup=label,
-        showlegend=not rows.empty,
+        showlegend=False,
         marker={"size": 10, "symbol": "circle-open", "color": colour, "line": {"width": 2}},
         hovertext=_hover_texts(rows),
         hoverinfo="text",
+    )
+
+
+def _legend_of_hollow() -> go.Scatter:
+    return go.Scatter(
+        x=[math.nan],
+        y=[math.nan],
+        mode="markers",
+        name="oversubscribed",
+        marker={"size": 10, "symbol": "circle-open", "color": NEUTRAL_COLOUR, "line": {"width": 2}},
     )
 
 

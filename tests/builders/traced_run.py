@@ -6,7 +6,7 @@ import pandas as pd
 
 from hvdprof.model.run import Run
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
-from tests.builders.analysis import manifest, pass_record, run, segment
+from tests.builders.finished_analysis import manifest, pass_record, run, segment
 
 MS = 1_000_000
 PASS_ID = "04-np2-trace-r1"

@@ -7,7 +7,7 @@ import pytest
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.report.chrome_trace import ChromeTraceReporter
-from tests.builders.analysis import NAN, analysis, run
+from tests.builders.finished_analysis import NAN, analysis, run
 from tests.builders.trace_format import checked_trace, drawing, named_threads
 from tests.builders.traced_run import (
     MS,

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hvdprof.model.tables import SCALING
 from hvdprof.report.csv_report import CsvReporter
-from tests.builders.analysis import analysis, full_analysis
+from tests.builders.finished_analysis import analysis, full_analysis
 
 
 def rendered(finished):

@@ -9,7 +9,15 @@ import pytest
 from hvdprof.model.run import Verdict
 from hvdprof.model.tables import LOSSES, SCALING
 from hvdprof.report.json_report import JsonReporter, json_object
-from tests.builders.analysis import NAN, analysis, cell, failed, full_analysis, skipped, verdict
+from tests.builders.finished_analysis import (
+    NAN,
+    analysis,
+    cell,
+    failed,
+    full_analysis,
+    skipped,
+    verdict,
+)
 
 MANUAL = Path(__file__).parents[2] / "docs" / "json.md"
 

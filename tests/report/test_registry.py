@@ -7,7 +7,7 @@ import pytest
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.report.json_report import JsonReporter
 from hvdprof.report.registry import REPORTERS, reporter_for, write_with
-from tests.builders.analysis import analysis, full_analysis
+from tests.builders.finished_analysis import analysis, full_analysis
 from tests.builders.traced_run import traced_run
 
 

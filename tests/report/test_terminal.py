@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from hvdprof.report.terminal import TerminalReporter
-from tests.builders.analysis import (
+from tests.builders.finished_analysis import (
     NAN,
     analysis,
     cell,

@@ -1,0 +1,64 @@
+import json
+
+import pytest
+from plotly.utils import PlotlyJSONEncoder
+
+from dashboards.app import PAGES
+from dashboards.pages import overview
+from dashboards.run_store import RunStore
+from hvdprof.errors import UnreadableInputError
+from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis
+
+
+def shown(tmp_path, finished):
+    folder = tmp_path / "quick"
+    folder.mkdir()
+    runs = RunStore([folder], read=lambda _: finished)
+    text = json.dumps(overview.content(runs, "quick"), cls=PlotlyJSONEncoder)
+    return text.encode().decode("unicode_escape")
+
+
+def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
+    text = shown(tmp_path, full_analysis())
+    for expected in (
+        SENTENCE,
+        "84.2 ± 2.3 %",
+        "57.4 % (52.4 to 60.8)",
+        "1,204 ± 114",
+        "rank 1 was killed by SIGKILL",
+        "Process 1 exit with status code 137.",
+        "Adasum needs a power of two ranks",
+        "np=4 on 2 cores is oversubscribed",
+        "hvdprof bench --preset quick",
+    ):
+        assert expected in text
+
+
+@pytest.mark.parametrize("heading", ["Failed", "Skipped", "Warnings"])
+def test_a_clean_run_has_no_empty_sections(tmp_path, heading):
+    assert f'"{heading}"' not in shown(tmp_path, analysis())
+
+
+def test_a_run_without_results_is_shown(tmp_path):
+    assert "No efficiency was measured." in shown(tmp_path, analysis([]))
+
+
+def test_a_run_that_cannot_be_read_is_an_alert_with_the_hint(tmp_path):
+    def refuse(folder):
+        raise UnreadableInputError("It is damaged.", hint="Run it again.")
+
+    runs = RunStore([tmp_path], read=refuse)
+    alert = overview.content(runs, tmp_path.name)
+    assert alert.title == "It is damaged."
+    assert alert.children.children == "Run it again."
+
+
+def test_nothing_is_shown_without_a_run():
+    assert overview.content(RunStore([]), None) is None
+
+
+def test_every_page_has_a_path_a_title_and_a_layout():
+    assert len({page.PATH for page in PAGES}) == len(PAGES)
+    for page in PAGES:
+        assert page.TITLE
+        assert page.layout() is not None

@@ -1,0 +1,82 @@
+import json
+
+from hvdprof.figures.palette import LINE_COLOURS
+from hvdprof.figures.scaling_curve import scaling_curve
+from hvdprof.model.tables import SCALING
+from tests.builders.finished_analysis import NAN, cell, torch_cell, two_toggles
+
+
+def drawn(rows):
+    figure = scaling_curve(SCALING.frame(rows))
+    return figure, {trace.name: trace for trace in figure.data if trace.showlegend is not False}
+
+
+def test_one_line_a_configuration_and_the_ideal():
+    _, lines = drawn(two_toggles())
+    assert list(lines) == [
+        "ideal",
+        "resnet18 none average",
+        "resnet18 fp16 average",
+        "resnet18 none adasum",
+        "oversubscribed",
+    ]
+    plain = lines["resnet18 none average"]
+    assert list(plain.x) == [1, 2]
+    assert list(plain.y) == [0.982, 0.842]
+
+
+def test_intervals_reach_from_low_to_high():
+    _, lines = drawn([cell(efficiency=0.574, efficiency_low=0.524, efficiency_high=0.608)])
+    bars = lines["resnet18 none average"].error_y
+    assert [round(value, 6) for value in bars.arrayminus] == [0.05]
+    assert [round(value, 6) for value in bars.array] == [0.034]
+
+
+def test_oversubscribed_points_are_hollow_and_off_the_line():
+    figure, _ = drawn(two_toggles())
+    hollow = [trace for trace in figure.data if trace.marker.symbol == "circle-open"]
+    assert [list(trace.x) for trace in hollow if trace.name == "resnet18 none average"] == [[4]]
+    assert all(trace.mode == "markers" for trace in hollow)
+    assert "says nothing about scaling" in hollow[0].hovertext[0]
+
+
+def test_no_legend_of_oversubscribed_where_nothing_is():
+    _, lines = drawn([cell()])
+    assert "oversubscribed" not in lines
+
+
+def test_the_baseline_is_not_a_configuration_but_cells_keep_their_colours():
+    _, lines = drawn([torch_cell(), cell(), cell(compression="fp16")])
+    assert [line.line.color for line in lines.values()][1:] == list(LINE_COLOURS[:2])
+
+
+def test_axes_have_names_and_ticks_at_the_measured_sizes():
+    figure, _ = drawn(two_toggles())
+    assert figure.layout.xaxis.title.text == "ranks (np)"
+    assert list(figure.layout.xaxis.tickvals) == [1, 2, 4]
+    assert figure.layout.yaxis.title.text == "scaling efficiency"
+    assert figure.layout.yaxis.tickformat == ".0%"
+
+
+def test_hover_says_the_numbers_with_their_units():
+    _, lines = drawn([cell()])
+    assert lines["resnet18 none average"].hovertext[0] == (
+        "<b>resnet18, np=2</b> none average<br>efficiency 84.2 ± 2.3 % against torch np=1<br>"
+        "1,031 samples/s<br>exposed communication 11.3 % of the step"
+    )
+
+
+def test_a_cell_without_efficiency_is_left_out_and_an_empty_figure_says_so():
+    figure, lines = drawn([cell(efficiency=NAN)])
+    assert not lines
+    assert figure.layout.annotations[0].text == "No efficiency was measured."
+
+
+def test_a_cell_without_interval_is_a_point_without_bar():
+    _, lines = drawn([cell(efficiency_low=NAN, efficiency_high=NAN)])
+    assert list(lines["resnet18 none average"].error_y.array) == [0.0]
+
+
+def test_the_figure_is_json():
+    figure, _ = drawn(two_toggles())
+    assert json.loads(figure.to_json())["data"]
