@@ -181,11 +181,12 @@ class Recorder(Session):
     def _end_segment(self, ran_to_its_end: bool) -> None:
         if self._has_ended or self._segment is None:
             return
+        if ran_to_its_end:
+            self._declare(self._segment)
         _remove(self._segment_watches)
         self._steps.write_rest()
         # A segment that an exception ended has no end in the file.
         if ran_to_its_end:
-            self._declare(self._segment)
             self._file.write("segment_end", id=self._segment, monotonic_ns=time.monotonic_ns())
         self._segment = None
         self._is_declared = False

@@ -1,0 +1,123 @@
+"""The module-level calls as a script makes them."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hvdprof import collect
+from tests.builders.fake_torch import FakeModel, FakeOptimizer, FakeParameter, FakeTime
+from tests.builders.recorded import of_kind, recorded, steps_of
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    path = tmp_path / "recorder"
+    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(path))
+    yield path
+    collect.stop()
+
+
+def train(num_steps: int) -> FakeModel:
+    model = FakeModel(weight=FakeParameter(3))
+    optimizer = FakeOptimizer(model, FakeTime())
+    collect.watch(model, optimizer)
+    with collect.segment("one"):
+        for i in range(num_steps):
+            with collect.step(samples=4, warmup=i == 0):
+                with collect.phase("backward"):
+                    model.parameters["weight"].accumulate()
+                optimizer.step()
+                collect.loss(1.5)
+            collect.mark("between")
+    return model
+
+
+def test_without_the_variable_nothing_happens(tmp_path, monkeypatch):
+    monkeypatch.delenv("HVDPROF_RECORDER_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    collect.start()
+    model = train(2)
+    with collect.timeline("timeline.json"):
+        pass
+    collect.unwatch()
+    collect.stop()
+    assert model.parameters["weight"].hooks == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_of_one_process(folder):
+    collect.start()
+    train(3)
+    collect.stop()
+    lines = recorded(folder / "rank-0.jsonl")
+    assert [step["warmup"] for step in steps_of(lines, "one")] == [True, False, False]
+    assert lines[0]["size"] == 1
+    assert lines[0]["affinity"]
+    assert lines[-1]["kind"] == "end"
+
+
+def test_given_rank_wins_over_the_environment(folder, monkeypatch, capsys):
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    collect.start(rank=3)
+    lines = recorded(folder / "rank-3.jsonl")
+    assert (lines[0]["rank"], lines[0]["size"]) == (3, 4)
+    # Several ranks, but no Horovod to compare their clocks through.
+    assert of_kind(lines, "clock") == []
+    assert "call start() after hvd.init()" in of_kind(lines, "problem")[0]["message"]
+    assert "call start() after hvd.init()" in capsys.readouterr().err
+
+
+def test_after_stop_calls_do_nothing(folder):
+    collect.start()
+    collect.stop()
+    size = (folder / "rank-0.jsonl").stat().st_size
+    train(1)
+    collect.stop()
+    assert (folder / "rank-0.jsonl").stat().st_size == size
+
+
+def test_second_recording_into_the_same_folder_is_refused(folder, capsys):
+    collect.start()
+    collect.stop()
+    before = (folder / "rank-0.jsonl").read_bytes()
+    collect.start()
+    train(1)
+    collect.stop()
+    assert (folder / "rank-0.jsonl").read_bytes() == before
+    assert "nothing is recorded: FileExistsError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["tpu", "cuda:0"])
+def test_device_without_a_time_source_records_nothing(folder, capsys, monkeypatch, device):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    collect.start(device=device)
+    train(1)
+    assert "nothing is recorded" in capsys.readouterr().err
+
+
+def test_folder_that_cannot_be_made_records_nothing(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(tmp_path / "file" / "recorder"))
+    collect.start()
+    train(1)
+    collect.stop()
+    assert "nothing is recorded" in capsys.readouterr().err
+
+
+def test_import_needs_the_standard_library_alone():
+    script = (
+        "import sys; before = set(sys.modules); import hvdprof.collect; "
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}; "
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "['hvdprof']"
+
+
+def test_exported_names_are_documented_functions():
+    for name in collect.__all__:
+        assert getattr(collect, name).__doc__

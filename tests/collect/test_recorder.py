@@ -1,0 +1,293 @@
+import math
+import os
+
+import pytest
+
+from hvdprof.collect.clock_exchange import ClockTurns, RankGroup
+from hvdprof.collect.recorder import Recorder
+from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.step_writer import MAX_UNREAD_STEPS
+from hvdprof.collect.time_source import CudaClock, HostClock
+from tests.builders.fake_torch import (
+    FakeGpu,
+    FakeHorovodOptimizer,
+    FakeModel,
+    FakeOptimizer,
+    FakeParameter,
+    FakeTime,
+)
+from tests.builders.recorded import KEYS, blocked_ns, of_kind, phase_ns, recorded, steps_of
+
+SINGLE = RankGroup(0, 1, lambda value: [value])
+
+
+class Recording:
+    """A recorder with a header, on a clock that moves by hand."""
+
+    def __init__(self, tmp_path, source=None, time=None) -> None:
+        self.time = time or FakeTime()
+        self.file = RecorderFile(tmp_path / "recorder" / "rank-0.jsonl")
+        self.file.write("header", **dict.fromkeys(KEYS["header"]))
+        self.successors: list[Session] = []
+        self.clocks = ClockTurns(lambda: SINGLE, force_tcp=False)
+        self.recorder = Recorder(
+            self.file, source or HostClock(self.time), self.clocks, self.successors.append
+        )
+
+    @property
+    def lines(self):
+        return recorded(self.file.path)
+
+    def train_step(self, length_ns: int = 50, **values) -> None:
+        with self.recorder.step(8, False):
+            self.time.advance(length_ns)
+            if "loss" in values:
+                self.recorder.loss(values["loss"])
+
+
+@pytest.fixture
+def recording(tmp_path):
+    return Recording(tmp_path)
+
+
+def test_a_step_with_everything_in_it(recording):
+    time, recorder = recording.time, recording.recorder
+    model = FakeModel(weight=FakeParameter(10), unused=FakeParameter(3))
+    optimizer = FakeHorovodOptimizer(model, time, wait_ns=100)
+    recorder.exchange_clocks("start")
+    with recorder.segment("one"):
+        recorder.watch(model, optimizer)
+        start_ns = time()
+        with recorder.step(16, True):
+            with recorder.phase("forward"):
+                time.advance(30)
+            with recorder.phase("backward"):
+                time.advance(20)
+                model.parameters["weight"].accumulate()
+            optimizer.step()
+            recorder.loss(0.25)
+    recorder.stop()
+    assert [line["kind"] for line in recording.lines] == [
+        *("header", "clock", "segment", "step", "segment_end", "clock", "end")
+    ]
+    (step,) = steps_of(recording.lines, "one")
+    assert step == {
+        "kind": "step",
+        "segment": "one",
+        "step": 0,
+        "warmup": True,
+        "start_ns": start_ns,
+        "dur_ns": 155,
+        "samples": 16,
+        "phases": [["forward", 0, 30], ["backward", 30, 20], ["optimizer", 50, 105]],
+        "ready": [50, -1],
+        "blocked": [[50, 100]],
+        "loss": 0.25,
+    }
+
+
+def test_end_of_a_segment_takes_its_hooks_off(recording):
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = FakeOptimizer(model, recording.time)
+    with recording.recorder.segment("one"):
+        recording.recorder.watch(model, optimizer)
+        assert model.parameters["weight"].hooks
+    assert model.parameters["weight"].hooks == []
+    assert optimizer.pre_hooks == []
+    assert len(of_kind(recording.lines, "segment")[0]["tensors"]) == 1
+
+
+def test_what_is_watched_outside_a_segment_lasts(recording):
+    model = FakeModel(weight=FakeParameter(10))
+    recording.recorder.watch(model, FakeOptimizer(model, recording.time))
+    for name in ("one", "two"):
+        with recording.recorder.segment(name):
+            recording.train_step()
+    assert [len(one["tensors"]) for one in of_kind(recording.lines, "segment")] == [1, 1]
+    recording.recorder.unwatch()
+    assert model.parameters["weight"].hooks == []
+
+
+def test_two_models_with_optimizers_of_their_own(recording):
+    models = [FakeModel(a=FakeParameter(1)), FakeModel(b=FakeParameter(1))]
+    optimizers = [FakeHorovodOptimizer(one, recording.time, wait_ns=10) for one in models]
+    for model, optimizer in zip(models, optimizers, strict=True):
+        recording.recorder.watch(model, optimizer)
+    with recording.recorder.step(1, False):
+        models[1].parameters["b"].accumulate()
+        for optimizer in optimizers:
+            optimizer.step()
+    (step,) = steps_of(recording.lines, "main")
+    assert step["ready"] == [-1, 0]
+    assert blocked_ns(step) == 20
+
+
+def test_steps_outside_segments_belong_to_main(recording):
+    recording.train_step()
+    recording.train_step()
+    recording.recorder.stop()
+    assert [step["step"] for step in steps_of(recording.lines, "main")] == [0, 1]
+    assert of_kind(recording.lines, "segment_end")[0]["id"] == "main"
+
+
+def test_step_line_is_in_the_file_as_soon_as_the_step_has_ended(recording):
+    for num_steps in range(1, 4):
+        recording.train_step()
+        assert len(steps_of(recording.lines, "main")) == num_steps
+
+
+def test_step_that_an_exception_leaves_is_not_recorded(recording):
+    with pytest.raises(ZeroDivisionError), recording.recorder.step(8, False):
+        raise ZeroDivisionError
+    recording.train_step()
+    assert [step["step"] for step in steps_of(recording.lines, "main")] == [0]
+
+
+def test_segment_that_an_exception_leaves_has_no_end(recording):
+    with pytest.raises(ZeroDivisionError), recording.recorder.segment("one"):
+        recording.train_step()
+        raise ZeroDivisionError
+    assert of_kind(recording.lines, "segment_end") == []
+    with recording.recorder.segment("two"):
+        recording.train_step()
+    assert [line["id"] for line in of_kind(recording.lines, "segment_end")] == ["two"]
+
+
+def test_phases_and_loss_outside_steps_are_left_out(recording):
+    with recording.recorder.phase("forward"):
+        recording.recorder.loss(1.0)
+    recording.train_step()
+    (step,) = steps_of(recording.lines, "main")
+    assert step["phases"] == []
+    assert "loss" not in step
+
+
+def test_loss_that_is_not_a_number_is_recorded(recording):
+    recording.train_step(loss=float("nan"))
+    assert math.isnan(steps_of(recording.lines, "main")[0]["loss"])
+
+
+def test_mark(recording):
+    recording.recorder.mark("epoch 2")
+    assert of_kind(recording.lines, "mark")[0]["name"] == "epoch 2"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda one: one.recorder.step(1, False).__enter__(), "a step begins within a step"),
+        (lambda one: one.recorder.segment("x").__enter__(), "begins within segment"),
+        (lambda one: one.recorder.watch(None, None), "after the first step"),
+    ],
+)
+def test_wrong_order_of_calls_ends_the_recording_and_not_the_training(
+    recording, capsys, wrong, message
+):
+    with recording.recorder.segment("one"):
+        recording.train_step()
+        with recording.recorder.step(1, False):
+            wrong(recording)
+        recording.train_step()
+    assert message in of_kind(recording.lines, "problem")[0]["message"]
+    assert len(steps_of(recording.lines, "one")) == 1
+    assert capsys.readouterr().err.count("the training goes on") == 1
+    assert [type(one) for one in recording.successors] == [SilentSession]
+
+
+def test_full_disk_ends_the_recording_and_takes_the_hooks_off(recording, monkeypatch, capsys):
+    model = FakeModel(weight=FakeParameter(10))
+    recording.recorder.watch(model, FakeOptimizer(model, recording.time))
+    recording.train_step()
+
+    def no_space(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", no_space)
+        recording.train_step()
+    recording.train_step()
+    recording.recorder.stop()
+    assert model.parameters["weight"].hooks == []
+    assert len(steps_of(recording.lines, "main")) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "No space left on device" in error
+
+
+def test_closed_file_and_closed_stderr_do_not_reach_the_script(recording, monkeypatch):
+    recording.file.close()
+    monkeypatch.setattr("sys.stderr", None)
+    recording.train_step()
+    assert len(recording.successors) == 1
+
+
+def test_timeline_without_horovod_is_a_problem_and_recording_goes_on(recording, capsys):
+    with recording.recorder.timeline(recording.file.path.parent.parent / "timeline" / "one.json"):
+        recording.train_step()
+    assert "Horovod is not initialised" in of_kind(recording.lines, "problem")[0]["message"]
+    assert of_kind(recording.lines, "timeline") == []
+    assert len(steps_of(recording.lines, "main")) == 1
+    assert "no timeline" in capsys.readouterr().err
+
+
+def test_timeline_is_started_and_stopped_around_the_block(recording, monkeypatch):
+    calls = []
+
+    class Horovod:
+        is_initialized = staticmethod(lambda: True)
+        start_timeline = staticmethod(lambda path: calls.append(f"start {path}"))
+        stop_timeline = staticmethod(lambda: calls.append("stop"))
+
+    monkeypatch.setitem(__import__("sys").modules, "horovod.torch", Horovod)
+    path = recording.file.path.parent.parent / "timeline" / "one.json"
+    with recording.recorder.timeline(path):
+        calls.append("steps")
+        # The timeline must be stopped also where the recording has ended within.
+        recording.recorder.stop()
+    assert calls == [f"start {path}", "steps", "stop"]
+    (line,) = of_kind(recording.lines, "timeline")
+    assert (line["action"], line["file"]) == ("start", "timeline/one.json")
+    assert path.parent.is_dir()
+
+
+def on_gpu(tmp_path, lag_ns: int):
+    time = FakeTime(0)
+    gpu = FakeGpu(time)
+    recording = Recording(tmp_path, CudaClock(gpu.make_event, time), time)
+    gpu.lag_ns = lag_ns
+    return recording, gpu
+
+
+def test_on_a_gpu_steps_are_written_later_and_nothing_waits(tmp_path):
+    recording, gpu = on_gpu(tmp_path, lag_ns=60)
+    recording.recorder._begin_segment("one")
+    num_waits = gpu.num_waits
+    recording.train_step(100)
+    assert steps_of(recording.lines, "one") == []
+    recording.train_step(100)
+    assert len(steps_of(recording.lines, "one")) == 1
+    assert gpu.num_waits == num_waits
+    recording.recorder._end_segment(True)
+    steps = steps_of(recording.lines, "one")
+    assert [step["dur_ns"] for step in steps] == [100, 100]
+    assert steps[1]["start_ns"] - steps[0]["start_ns"] == 100
+
+
+def test_on_a_gpu_phases_are_when_the_gpu_did_the_work(tmp_path):
+    recording, _ = on_gpu(tmp_path, lag_ns=60)
+    recorder = recording.recorder
+    with recorder.segment("one"), recorder.step(1, False):
+        with recorder.phase("forward"):
+            recording.time.advance(40)
+        with recorder.phase("forward"):
+            recording.time.advance(5)
+    (step,) = steps_of(recording.lines, "one")
+    assert phase_ns(step, "forward") == 45
+
+
+def test_gpu_far_behind_is_waited_for_so_that_unread_steps_stay_few(tmp_path):
+    recording, _ = on_gpu(tmp_path, lag_ns=10**9)
+    for _ in range(MAX_UNREAD_STEPS + 3):
+        recording.train_step(10)
+    assert len(steps_of(recording.lines, "main")) >= 3
