@@ -1,308 +1,60 @@
-"""Finished analyses built straight from the declared tables: a test states only what matters."""
+"""Analyses of synthetic runs, and tables as text."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
-from hvdprof.model.tables import ARRIVALS, EVENTS, LAUNCHES, LOSSES, SCALING, SEGMENTS, STEPS
-from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
-from hvdprof.rundir.plan import Segment
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
-NAN = float("nan")
-
-PLAIN = {"compression": "none", "reduction": "average"}
-SENTENCE = (
-    "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1; "
-    "the biggest loss is exposed communication (11.3 points)."
-)
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.ingest.load import load_run
+from hvdprof.model.run import RunAnalysis
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
-def cell(**values: Any) -> dict[str, Any]:
-    """A row of SCALING: resnet18 on 2 ranks unless said otherwise."""
-    row: dict[str, Any] = {
-        "model": "resnet18",
-        "np": 2,
-        "engine": "horovod",
-        **PLAIN,
-        "batch_size": 16,
-        "samples_per_s": 1031.0,
-        "samples_per_s_low": 1003.0,
-        "samples_per_s_high": 1059.0,
-        "step_time_median_ns": 31.0e6,
-        "step_time_p95_ns": 33.4e6,
-        "efficiency": 0.842,
-        "efficiency_low": 0.819,
-        "efficiency_high": 0.865,
-        "baseline": "torch np=1",
-        "blocked_ns": 3.5e6,
-        "blocked_share": 0.113,
-        "observer_cost": 0.012,
-        "observer_cost_low": 0.008,
-        "observer_cost_high": 0.016,
-        "final_loss": 0.412,
-        "sent_bytes": 46_758_048,
-        "num_launches": 3,
-        "num_steps": 180,
-        "oversubscribed": False,
-        "pinned": True,
-    }
-    return row | values
+def analysis_of(folder: Path, passes: Sequence[PassSpec], **manifest_fields: Any) -> RunAnalysis:
+    """The analysis of a run directory of these passes."""
+    return analyze_run(load_run(write_run(folder, passes, **manifest_fields)))
 
 
-def torch_cell(**values: Any) -> dict[str, Any]:
-    """The row of plain PyTorch, to which the others refer."""
-    return cell(
-        **{
-            "np": 1,
-            "engine": "torch",
-            "samples_per_s": 612.0,
-            "samples_per_s_low": 607.0,
-            "samples_per_s_high": 617.0,
-            "step_time_median_ns": 26.1e6,
-            "step_time_p95_ns": 27.0e6,
-            "efficiency": 1.0,
-            "efficiency_low": NAN,
-            "efficiency_high": NAN,
-            "blocked_ns": 0.0,
-            "blocked_share": 0.0,
-            "observer_cost": NAN,
-            "observer_cost_low": NAN,
-            "observer_cost_high": NAN,
-        }
-        | values
-    )
-
-
-def two_toggles() -> list[dict[str, Any]]:
-    """A model as `hvdprof bench --np 1,2,4 --fp16-allreduce --use-adasum` would show it."""
+def sweep(
+    step_ms: dict[int, float], *, blocked_ms: dict[int, float] | None = None, **segment: Any
+) -> list[PassSpec]:
+    """Three launches of every number of ranks; torch is number 0. Launches differ by 1 %."""
+    blocked = blocked_ms or {}
     return [
-        torch_cell(),
-        cell(
-            np=1,
-            samples_per_s=601.0,
-            samples_per_s_low=595.0,
-            samples_per_s_high=607.0,
-            step_time_median_ns=26.6e6,
-            step_time_p95_ns=27.6e6,
-            efficiency=0.982,
-            efficiency_low=0.969,
-            efficiency_high=0.995,
-            blocked_ns=0.04e6,
-            blocked_share=0.0015,
-        ),
-        cell(),
-        cell(
-            compression="fp16",
-            samples_per_s=1_098.0,
-            samples_per_s_low=1_066.0,
-            samples_per_s_high=1_130.0,
-            step_time_median_ns=29.1e6,
-            step_time_p95_ns=30.9e6,
-            efficiency=0.897,
-            efficiency_low=0.871,
-            efficiency_high=0.923,
-            blocked_ns=2.21e6,
-            blocked_share=0.0759,
-            final_loss=0.414,
-        ),
-        cell(
-            reduction="adasum",
-            samples_per_s=702.0,
-            samples_per_s_low=641.0,
-            samples_per_s_high=744.0,
-            step_time_median_ns=45.6e6,
-            step_time_p95_ns=61.2e6,
-            efficiency=0.574,
-            efficiency_low=0.524,
-            efficiency_high=0.608,
-            blocked_ns=18.6e6,
-            blocked_share=0.408,
-            observer_cost=0.034,
-            observer_cost_low=-0.021,
-            observer_cost_high=0.089,
-            final_loss=0.398,
-        ),
-        cell(
-            np=4,
-            samples_per_s=1_204.0,
-            samples_per_s_low=1_090.0,
-            samples_per_s_high=1_318.0,
-            step_time_median_ns=53.1e6,
-            step_time_p95_ns=77.0e6,
-            efficiency=0.492,
-            efficiency_low=0.445,
-            efficiency_high=0.538,
-            blocked_ns=22.9e6,
-            blocked_share=0.431,
-            observer_cost=0.051,
-            observer_cost_low=0.002,
-            observer_cost_high=0.1,
-            oversubscribed=True,
-            pinned=False,
-        ),
+        PassSpec(
+            size=max(size, 1),
+            repeat=repeat,
+            segments=[
+                SegmentSpec(
+                    engine="horovod" if size else "torch",
+                    parts_ms=typical_parts(time_ms * factor, blocked.get(size, 0.0)),
+                    **segment,
+                )
+            ],
+        )
+        for repeat, factor in enumerate((0.99, 1.0, 1.01), start=1)
+        for size, time_ms in step_ms.items()
     ]
 
 
-def loss_rows(cell_: dict[str, Any], **parts_ms: float) -> list[dict[str, Any]]:
-    """Rows of LOSSES for one cell, milliseconds by part."""
-    step_ns = cell_["step_time_median_ns"]
-    keys = ("model", "np", "compression", "reduction")
-    return [
-        {key: cell_[key] for key in keys}
-        | {"part": part, "lost_ns": lost * 1e6, "lost_share": lost * 1e6 / step_ns}
-        for part, lost in parts_ms.items()
+def table_text(table: pd.DataFrame, columns: Sequence[str], digits: int = 3) -> str:
+    """Some columns of a table as a reader would write them down."""
+    lines = [
+        " ".join(f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell) for cell in row)
+        for row in table[list(columns)].itertuples(index=False, name=None)
     ]
+    return "\n".join(lines)
 
 
-def typical_losses() -> list[dict[str, Any]]:
-    """Losses of the Horovod cells of ``two_toggles`` on 2 ranks."""
-    parts = {"data": 0.1, "forward": 0.4, "backward": 0.7, "blocked": 3.5, "optimizer": 0.05}
-    adasum = {"data": 0.1, "forward": 0.5, "backward": 0.3, "blocked": 18.6, "optimizer": 0.0}
-    return [
-        *loss_rows(cell(), **parts, other=0.05, residual=0.1),
-        *loss_rows(
-            cell(reduction="adasum", step_time_median_ns=45.6e6),
-            **adasum,
-            other=-0.2,
-            residual=0.2,
-        ),
-    ]
-
-
-def verdict(**values: Any) -> Verdict:
-    """The verdict on ``cell()``."""
-    fields: dict[str, Any] = {
-        "sentence": SENTENCE,
-        "model": "resnet18",
-        "np": 2,
-        "efficiency": 0.842,
-        "efficiency_low": 0.819,
-        "efficiency_high": 0.865,
-        "biggest_loss": "blocked",
-        "biggest_loss_share": 0.113,
-    }
-    return Verdict(**(fields | values))
-
-
-def skipped(reason: str, **cell_: Any) -> Skipped:
-    """A cell that could not run."""
-    values: dict[str, Any] = {"model": "resnet18", "size": 1, "compression": "fp16"}
-    return Skipped(reason=reason, **({"reduction": "average"} | values | cell_))
-
-
-def failed(**values: Any) -> FailedSegment:
-    """A cell that lost a rank."""
-    fields: dict[str, Any] = {
-        "pass_id": "07-np2-throughput-r2",
-        "model": "mnist",
-        "np": 2,
-        **PLAIN,
-        "reason": "rank 1 was killed by SIGKILL",
-        "lines": ("[1]<stderr>: out of memory", "Process 1 exit with status code 137."),
-    }
-    return FailedSegment(**(fields | values))
-
-
-def segment(id_: str, **values: Any) -> Segment:
-    """A segment as planned."""
-    fields: dict[str, Any] = {
-        "engine": "horovod",
-        "model": "resnet18",
-        **PLAIN,
-        "batch_size": 16,
-        "image_size": 32,
-        "num_warmup_batches": 5,
-        "num_steps": 60,
-        "max_seconds": None,
-        "timeline": False,
-    }
-    return Segment(id=id_, **(fields | values))
-
-
-def pass_record(id_: str, segments: Sequence[Segment], **values: Any) -> PassRecord:
-    """A pass that ended well."""
-    fields: dict[str, Any] = {
-        "mode": "trace",
-        "size": 2,
-        "repeat": 1,
-        "controller": "mpi",
-        "oversubscribed": False,
-        "pinned": True,
-        "segments": [SegmentRecord(segment=one, status="done") for one in segments],
-        "status": "done",
-        "exit_code": 0,
-    }
-    return PassRecord(id=id_, **(fields | values))
-
-
-def manifest(**values: Any) -> Manifest:
-    """The manifest of a finished run on one host."""
-    fields: dict[str, Any] = {
-        "schema_version": 1,
-        "hvdprof_version": "0.1.0",
-        "name": "quick",
-        "created_at": "2026-11-20T22:48:41+00:00",
-        "command": ["hvdprof", "bench", "--preset", "quick"],
-        "settings": {"scaling": "weak", "num_threads": 1},
-        "environment": {"OMP_NUM_THREADS": "1"},
-        "versions": {"python": "3.11.2", "torch": "2.13.0", "horovod": "0.28.1"},
-        "hosts": [
-            {"hostname": "node1", "num_cores": 2, "cpu_model": "AMD EPYC", "gpus": [], "nics": []}
-        ],
-        "git": None,
-        "passes": [],
-        "skipped": [],
-        "status": "done",
-    }
-    return Manifest(**(fields | values))
-
-
-def run(folder: Path = Path("runs/20261120-224841-quick"), **values: Any) -> Run:
-    """A run without recordings, unless tables are given."""
-    fields: dict[str, Any] = {
-        "manifest": manifest(),
-        "segments": SEGMENTS.empty(),
-        "steps": STEPS.empty(),
-        "arrivals": ARRIVALS.empty(),
-        "events": EVENTS.empty(),
-        "notes": (),
-    }
-    return Run(folder=folder, **(fields | values))
-
-
-def analysis(
-    rows: Sequence[dict[str, Any]] | None = None,
-    losses: Sequence[dict[str, Any]] = (),
-    **values: Any,
-) -> RunAnalysis:
-    """A finished analysis; without rows the two cells of a small good run."""
-    fields: dict[str, Any] = {
-        "run": run(),
-        "verdict": verdict(),
-        "launches": LAUNCHES.empty(),
-        "scaling": SCALING.frame([torch_cell(), cell()] if rows is None else list(rows)),
-        "losses": LOSSES.frame(list(losses)),
-        "skipped": (),
-        "failed": (),
-        "warnings": (),
-    }
-    return RunAnalysis(**(fields | values))
-
-
-def full_analysis(**values: Any) -> RunAnalysis:
-    """Everything at once: toggles, an oversubscribed size, skipped, failed, warnings."""
-    no_op = "fp16 compression does nothing at np=1: Horovod sends nothing"
-    fields: dict[str, Any] = {
-        "skipped": (
-            skipped(no_op),
-            skipped(no_op, model="mnist"),
-            skipped("Adasum needs a power of two ranks", size=3, compression="none"),
-        ),
-        "failed": (failed(),),
-        "warnings": (
-            "np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.",
-            "Other processes kept 0.6 cores busy during 03-np2-throughput-r1.",
-        ),
-    }
-    return analysis(two_toggles(), typical_losses(), **(fields | values))
+def autoregressive(rng: np.random.Generator, num: int, correlation: float) -> NDArray[np.float64]:
+    """An AR(1) series of mean 0 and variance 1."""
+    noise = rng.normal(size=num) * np.sqrt(1 - correlation**2)
+    series = np.empty(num)
+    series[0] = rng.normal()
+    for i in range(1, num):
+        series[i] = correlation * series[i - 1] + noise[i]
+    return series
