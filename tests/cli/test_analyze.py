@@ -1,0 +1,101 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    passes = [
+        PassSpec(
+            size=size,
+            repeat=repeat,
+            segments=[
+                SegmentSpec(engine=engine, parts_ms=typical_parts(step_ms * factor, blocked_ms))
+            ],
+        )
+        for repeat, factor in enumerate((0.99, 1.0, 1.01), start=1)
+        for size, engine, step_ms, blocked_ms in (
+            (1, "torch", 10.0, 0.0),
+            (2, "horovod", 12.5, 2.0),
+        )
+    ]
+    return write_run(tmp_path / "quick", passes)
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(build_app(), [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_it_prints_the_verdict_first(run_folder):
+    text = invoke("analyze", run_folder).stdout
+    assert text.startswith("mnist on 2 ranks: 8")
+    assert "efficiency against torch np=1" in text
+
+
+def test_json_on_standard_output_is_nothing_but_json(run_folder):
+    result = json.loads(invoke("analyze", run_folder, "--format", "json").stdout)
+    assert result["verdict"]["np"] == 2
+    assert result["verdict"]["efficiency"] == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_file_name_chooses_the_format(run_folder, tmp_path):
+    output = tmp_path / "scaling.csv"
+    assert invoke("analyze", run_folder, "-o", output).stderr == f"Wrote {output}\n"
+    assert output.read_text(encoding="utf-8").startswith("model,np,engine,")
+
+
+def test_the_format_wins_over_the_file_name(run_folder, tmp_path):
+    output = tmp_path / "result.out"
+    invoke("analyze", run_folder, "-o", output, "--format", "json")
+    assert json.loads(output.read_text(encoding="utf-8"))["schema_version"] == 1
+
+
+def test_a_file_is_replaced_only_by_force(run_folder, tmp_path):
+    output = tmp_path / "result.json"
+    output.write_text("mine", encoding="utf-8")
+    with pytest.raises(StorageError, match="not overwritten"):
+        invoke("analyze", run_folder, "-o", output)
+    assert output.read_text(encoding="utf-8") == "mine"
+    invoke("analyze", run_folder, "-o", output, "--force")
+    assert json.loads(output.read_text(encoding="utf-8"))
+
+
+def test_an_unknown_ending_is_refused_before_anything_is_read(tmp_path):
+    with pytest.raises(UsageError, match=r"result\.pdf"):
+        invoke("analyze", tmp_path / "no-run", "-o", tmp_path / "result.pdf")
+
+
+def test_a_folder_that_is_no_run_is_said(tmp_path):
+    with pytest.raises(UnreadableInputError, match="is not a run directory"):
+        invoke("analyze", tmp_path)
+
+
+def test_neither_torch_nor_horovod_nor_a_front_end_is_imported(run_folder):
+    script = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "horovod", "dash", "plotly"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+from hvdprof.cli.main import main
+sys.argv = ["hvdprof", "analyze", {str(run_folder)!r}]
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("mnist on 2 ranks")

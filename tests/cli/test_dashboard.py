@@ -1,0 +1,90 @@
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import MissingExtraError, UnreadableInputError
+from tests.builders.run_directory import PassSpec, write_run
+
+
+def dashboard(*arguments):
+    result = CliRunner().invoke(build_app(), ["dashboard", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def offered(monkeypatch):
+    """The folders and the address that would be served."""
+    seen = {}
+
+    def serve(folders, *, host, port, on_ready):
+        seen.update(folders=[folder.name for folder in folders], host=host, port=port)
+        on_ready("http://127.0.0.1:1/")
+
+    monkeypatch.setattr("dashboards.app.serve", serve)
+    monkeypatch.setattr("webbrowser.open", lambda address: seen.update(opened=address))
+    return seen
+
+
+def test_a_folder_of_runs_and_a_run_are_offered(tmp_path, offered):
+    write_run(tmp_path / "runs" / "one", [PassSpec()])
+    write_run(tmp_path / "runs" / "two", [PassSpec()])
+    alone = write_run(tmp_path / "three", [PassSpec()])
+    dashboard(tmp_path / "runs", alone, "--no-open")
+    assert sorted(offered["folders"]) == ["one", "three", "two"]
+    assert offered["host"] == "127.0.0.1"
+    assert offered["port"] == 0
+    assert "opened" not in offered
+
+
+def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypatch):
+    write_run(tmp_path / "runs" / "one", [PassSpec()])
+    monkeypatch.chdir(tmp_path)
+    result = dashboard()
+    assert offered["folders"] == ["one"]
+    assert "http://127.0.0.1:1/" in result.stdout
+
+
+def test_a_folder_without_runs_and_a_missing_one_are_said(tmp_path):
+    with pytest.raises(UnreadableInputError, match="holds no run directory"):
+        dashboard(tmp_path)
+    with pytest.raises(UnreadableInputError, match="There is no folder"):
+        dashboard(tmp_path / "gone")
+
+
+def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "one", [PassSpec()])
+    monkeypatch.delitem(sys.modules, "dashboards.app", raising=False)
+    monkeypatch.setitem(sys.modules, "dash", None)
+    with pytest.raises(MissingExtraError) as error:
+        dashboard(folder)
+    assert error.value.hint == "pip install 'hvdprof[dashboard]'"
+
+
+def test_it_serves_on_a_free_port_until_interrupted(tmp_path):
+    folder = write_run(tmp_path / "one", [PassSpec()])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hvdprof", "dashboard", str(folder), "--no-open"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline()
+        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert b"hvdprof" in answer.read()
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0
+    assert complaints == ""

@@ -1,0 +1,107 @@
+import gzip
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import StorageError, UsageError
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.trace_format import checked_trace, named_threads
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    def segment(**values):
+        return SegmentSpec(num_steps=5, parts_ms=typical_parts(12.0, 3.0), **values)
+
+    return write_run(
+        tmp_path / "quick",
+        [
+            PassSpec(size=2, segments=[segment()]),
+            PassSpec(
+                size=2,
+                mode="trace",
+                hosts=["node1", "node2"],
+                offset_ms=[0.0, 7.0],
+                segments=[segment(timeline=True), segment(timeline=True, model="resnet18")],
+            ),
+        ],
+    )
+
+
+def export(*arguments):
+    result = CliRunner().invoke(build_app(), ["export", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
+    output = tmp_path / name
+    assert export(run_folder, "-o", output).stderr == f"Wrote {output}\n"
+    data = output.read_bytes()
+    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+    trace = checked_trace(text)
+    assert set(named_threads(trace).values()) == {
+        "rank 0 (node1) / steps",
+        "rank 0 (node1) / phases",
+        "rank 0 (node1) / gradients ready",
+        "rank 1 (node2) / steps",
+        "rank 1 (node2) / phases",
+        "rank 1 (node2) / gradients ready",
+        "Horovod timeline (rank 0's view) / executions",
+        "Horovod timeline (rank 0's view) / negotiation",
+    }
+
+
+def test_ranks_and_timeline_lie_on_one_clock(run_folder, tmp_path):
+    output = tmp_path / "trace.json"
+    export(run_folder, "-o", output, "--model", "mnist")
+    events = checked_trace(output.read_text(encoding="utf-8"))["traceEvents"]
+    of_step = {
+        event["pid"]: event for event in events if event["name"] == "step 3" and event["ph"] == "X"
+    }
+    assert abs(of_step[0]["ts"] - of_step[1]["ts"]) < 1
+    blocked = next(
+        event
+        for event in events
+        if event["name"] == "blocked in synchronize()" and event["args"]["step"] == 3
+    )
+    execution = next(
+        event for event in events if event["name"] == "ALLREDUCE" and event["args"]["step"] == 3
+    )
+    # The synthetic timeline fills rank 0's blocked time; other work of the step comes after it.
+    assert abs(float(execution["dur"] - blocked["dur"])) < 2
+    assert of_step[0]["ts"] < execution["ts"]
+    assert execution["ts"] + execution["dur"] < of_step[0]["ts"] + of_step[0]["dur"]
+
+
+def test_the_throughput_pass_has_no_timeline_lanes(run_folder, tmp_path):
+    output = tmp_path / "trace.json"
+    export(run_folder, "-o", output, "--pass", "01-np2-throughput-r1")
+    lanes = named_threads(checked_trace(output.read_text(encoding="utf-8")))
+    assert not [name for name in lanes.values() if name.startswith("Horovod")]
+
+
+@pytest.mark.parametrize("option", ["--pass", "--model"])
+def test_an_unknown_choice_lists_the_known_ones_and_leaves_no_file(run_folder, tmp_path, option):
+    with pytest.raises(UsageError) as error:
+        export(run_folder, "-o", tmp_path / "trace.json", option, "99")
+    assert "02-np2-trace-r1: mnist, resnet18" in error.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["quick"]
+
+
+def test_a_file_is_replaced_only_by_force(run_folder, tmp_path):
+    output = tmp_path / "trace.json"
+    output.write_text("mine", encoding="utf-8")
+    with pytest.raises(StorageError, match="not overwritten"):
+        export(run_folder, "-o", output)
+    assert output.read_text(encoding="utf-8") == "mine"
+    export(run_folder, "-o", output, "--force")
+    checked_trace(output.read_text(encoding="utf-8"))
+
+
+def test_a_name_that_no_viewer_opens_is_refused(run_folder, tmp_path):
+    with pytest.raises(UsageError, match=r"neither \.json nor \.json\.gz"):
+        export(run_folder, "-o", tmp_path / "trace.html")
