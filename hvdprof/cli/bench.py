@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from bench_models.registry import MODELS
 
+from bench_models.registry import MODELS
 from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.errors import HvdprofError, SweepIncompleteError
 from hvdprof.launch.bench import find_tools, make_run_folder, prepare, read_for_resuming, sweep_of
-from hvdprof.launch.choices import Choices, KnownModel
+from hvdprof.launch.choices import Choices, KnownModel, check
 from hvdprof.launch.presets import PRESETS
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.registry import reporter_for
@@ -198,37 +198,38 @@ def bench(
 ) -> None:
     """Run the reference models over numbers of ranks and tell how well they scale."""
     reporter = reporter_for(format_)
-    tools = find_tools()
     observer = observer_for(sys.stderr, quiet=quiet)
+    choices = Choices(
+        preset=preset,
+        np=np,
+        models=models,
+        compression=compression,
+        fp16_allreduce=fp16_allreduce,
+        reduction=reduction,
+        use_adasum=use_adasum,
+        batch_size=batch_size,
+        image_size=image_size,
+        num_warmup_batches=num_warmup_batches,
+        num_steps=num_steps,
+        max_seconds=max_seconds,
+        repeats=repeats,
+        scaling=scaling,
+        hosts=hosts,
+        num_threads=num_threads,
+        fusion_threshold_mb=fusion_threshold_mb,
+        cycle_time_ms=cycle_time_ms,
+        cache_capacity=cache_capacity,
+        data=data,
+        data_dir=data_dir,
+        attribution=attribution,
+        seed=seed,
+        timeout_s=timeout,
+    )
+    check(choices, KNOWN_MODELS)
     if resume is not None:
-        manifest, folder = read_for_resuming(resume), resume
+        manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
-        choices = Choices(
-            preset=preset,
-            np=np,
-            models=models,
-            compression=compression,
-            fp16_allreduce=fp16_allreduce,
-            reduction=reduction,
-            use_adasum=use_adasum,
-            batch_size=batch_size,
-            image_size=image_size,
-            num_warmup_batches=num_warmup_batches,
-            num_steps=num_steps,
-            max_seconds=max_seconds,
-            repeats=repeats,
-            scaling=scaling,
-            hosts=hosts,
-            num_threads=num_threads,
-            fusion_threshold_mb=fusion_threshold_mb,
-            cycle_time_ms=cycle_time_ms,
-            cache_capacity=cache_capacity,
-            data=data,
-            data_dir=data_dir,
-            attribution=attribution,
-            seed=seed,
-            timeout_s=timeout,
-        )
+        tools = find_tools()
         manifest = prepare(choices, KNOWN_MODELS, tools, controller=controller, device=device)
         folder = output or Path("runs/RUN")
         if not dry_run:

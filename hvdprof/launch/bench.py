@@ -20,7 +20,6 @@ from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import git_state, versions
 from hvdprof.launch.sweep import Sweep, SweepObserver
 from hvdprof.machine.horovod_build import HorovodBuild, require_horovod
-from hvdprof.machine.load import load_average
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
@@ -88,7 +87,6 @@ def prepare(
         git=git_state(Path.cwd()),
         passes=design.passes,
         skipped=design.skipped,
-        warnings=_warnings(settings, machine),
     )
 
 
@@ -177,18 +175,6 @@ def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) 
         gpus_by_host={name: machine.num_gpus if name == here else None for name in names},
         nccl=horovod.nccl and settings.device == "cuda",
     )
-
-
-def _warnings(settings: BenchSettings, machine: Machine) -> list[str]:
-    load = load_average()
-    wanted = min(max(settings.sizes) * settings.num_threads, machine.num_cores)
-    free = machine.num_cores - wanted
-    if load is None or load <= free + 0.5:
-        return []
-    return [
-        f"The load average was {load:.1f} before the first launch, and the sweep leaves "
-        f"{free} of {machine.num_cores} cores free: other work shared the machine."
-    ]
 
 
 def _as_file_name(name: str) -> str:

@@ -68,6 +68,16 @@ class Machine:
     num_gpus: int
 
 
+def check(choices: Choices, known_models: Mapping[str, KnownModel]) -> None:
+    """Find mistakes that show without asking the machine anything.
+
+    Raises:
+        UsageError: An option has a value that cannot be used.
+    """
+    anywhere = Machine(controller="mpi", device="cpu", num_cores=1, num_gpus=0)
+    complete(choices, known_models, anywhere)
+
+
 def complete(
     choices: Choices, known_models: Mapping[str, KnownModel], machine: Machine
 ) -> BenchSettings:

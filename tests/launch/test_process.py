@@ -12,6 +12,7 @@ import pytest
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.process import Outcome, Watch, run_to_end
+from tests.builders.processes import is_running
 
 NO_WATCH = Watch(progress=lambda: 0, timeout_s=60.0)
 ORPHAN = "setsid sleep 321.5 & echo $! > {pid}; disown; {then}"
@@ -25,15 +26,6 @@ def _run(tmp_path: Path, script: str, watch: Watch = NO_WATCH) -> Outcome:
         stderr=tmp_path / "err",
         watch=watch,
     )
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return state != "Z"
 
 
 def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
@@ -50,7 +42,7 @@ def test_no_standard_input_is_handed_on(tmp_path: Path) -> None:
 def test_a_process_in_another_session_is_gone_when_the_launcher_has_ended(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     _run(tmp_path, ORPHAN.format(pid=pid_file, then="sleep 0.3; exit 0"))
-    assert not _alive(int(pid_file.read_text()))
+    assert not is_running(int(pid_file.read_text()))
 
 
 def test_no_progress_counts_as_a_hang_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -63,10 +55,10 @@ def test_no_progress_counts_as_a_hang_and_leaves_nothing_behind(tmp_path: Path) 
     )
     assert outcome.hung
     assert time.monotonic() - started < 30
-    assert not _alive(int(pid_file.read_text()))
+    assert not is_running(int(pid_file.read_text()))
 
 
-def test_progress_keeps_a_slow_launch_alive(tmp_path: Path) -> None:
+def test_progress_keeps_a_slow_launchis_running(tmp_path: Path) -> None:
     ticks: Iterator[int] = iter(range(10_000))
     outcome = _run(tmp_path, "sleep 1.5", Watch(progress=lambda: next(ticks), timeout_s=0.6))
     assert (outcome.exit_code, outcome.hung) == (0, False)
@@ -105,7 +97,7 @@ def test_a_signal_ends_every_process_and_a_second_one_does_not_cut_that_short(
             ORPHAN.format(pid=pid_file, then="trap '' TERM; while true; do sleep 0.1; done"),
         )
     thread.join()
-    assert not _alive(int(pid_file.read_text()))
+    assert not is_running(int(pid_file.read_text()))
 
 
 def test_former_handlers_are_back_after_an_interruptible_block() -> None:
