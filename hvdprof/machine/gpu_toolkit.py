@@ -9,6 +9,9 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.machine.torch_install import TorchInstall
 
+USUAL_CUDA_HOME = Path("/usr/local/cuda")
+SYSTEM_PREFIX = Path("/usr")
+
 
 @dataclass(frozen=True, slots=True)
 class GpuToolkit:
@@ -112,7 +115,7 @@ def _cuda_home(environment: Mapping[str, str]) -> Path | None:
     nvcc = shutil.which("nvcc", path=environment.get("PATH"))
     places = [Path(name) for name in named if name]
     places += [Path(nvcc).resolve().parent.parent] if nvcc else []
-    places.append(Path("/usr/local/cuda"))
+    places.append(USUAL_CUDA_HOME)
     return next((place for place in places if (place / "bin" / "nvcc").is_file()), None)
 
 
@@ -125,7 +128,7 @@ def _nccl(
     places.append(torch.folder.parent / "nvidia" / "nccl")
     if cuda_home is not None:
         places.append(cuda_home)
-    places.append(Path("/usr"))
+    places.append(SYSTEM_PREFIX)
     for place in places:
         libraries = [
             library

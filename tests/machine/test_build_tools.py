@@ -1,0 +1,183 @@
+import importlib.metadata
+import os
+import shutil
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.machine import build_tools
+from hvdprof.machine.build_tools import (
+    available_memory_bytes,
+    check_cmake,
+    check_python_packages,
+    default_jobs,
+    missing_tools,
+    provide_tools,
+)
+
+
+def put_program(folder: Path, name: str, text: str = "exit 0") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "include"
+    folder.mkdir()
+    (folder / "Python.h").touch()
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"include": str(folder)})
+    monkeypatch.delenv("CXX", raising=False)
+    return folder
+
+
+def test_all_there(tmp_path: Path, headers: Path) -> None:
+    put_program(tmp_path / "bin", "g++")
+    put_program(tmp_path / "bin", "make")
+    assert missing_tools(str(tmp_path / "bin")) == []
+    assert provide_tools(forbidden_run, str(tmp_path / "bin")) == []
+
+
+def test_each_missing_tool_has_its_debian_package(tmp_path: Path, headers: Path) -> None:
+    (headers / "Python.h").unlink()
+    packages = [tool.debian_package for tool in missing_tools(str(tmp_path))]
+    assert packages == ["g++", "make", "python3-dev"]
+
+
+def test_a_compiler_named_by_the_environment_counts(
+    tmp_path: Path, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_program(tmp_path / "bin", "make")
+    put_program(tmp_path / "bin", "clang++")
+    monkeypatch.setenv("CXX", "clang++ -O1")
+    assert missing_tools(str(tmp_path / "bin")) == []
+
+
+def forbidden_run(command: Sequence[str]) -> int:
+    raise AssertionError(f"{command} must not be run")
+
+
+def become(user: int, monkeypatch: pytest.MonkeyPatch, *, debian: bool = True) -> None:
+    real: Callable[..., str | None] = shutil.which
+
+    def which(name: str, path: str | None = None) -> str | None:
+        if name == "apt-get":
+            return "/usr/bin/apt-get" if debian else None
+        return real(name, path=path)
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(shutil, "which", which)
+
+
+@pytest.mark.parametrize(("user", "debian"), [(1000, True), (0, False)])
+def test_without_root_or_apt_the_packages_are_named(
+    user: int,
+    debian: bool,
+    tmp_path: Path,
+    headers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    become(user, monkeypatch, debian=debian)
+    with pytest.raises(EnvironmentNotReadyError) as caught:
+        provide_tools(forbidden_run, str(tmp_path))
+    assert "C++ compiler and make missing" in caught.value.message
+    assert "apt-get install -y --no-install-recommends g++ make" in caught.value.hint
+
+
+def test_root_on_debian_installs_and_updates_the_lists_when_needed(
+    tmp_path: Path, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become(0, monkeypatch)
+    commands: list[list[str]] = []
+
+    def run(command: Sequence[str]) -> int:
+        commands.append(list(command))
+        if "update" in command:
+            return 0
+        if len(commands) == 1:
+            return 100
+        put_program(tmp_path / "bin", "g++")
+        put_program(tmp_path / "bin", "make")
+        return 0
+
+    assert provide_tools(run, str(tmp_path / "bin")) == ["g++", "make"]
+    assert [command[1] for command in commands] == ["install", "update", "install"]
+
+
+@pytest.mark.parametrize("codes", [[1, 1], [1, 0, 1], [0]])
+def test_an_installation_that_does_not_help_is_told(
+    codes: list[int], tmp_path: Path, headers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become(0, monkeypatch)
+    left = iter(codes)
+    with pytest.raises(EnvironmentNotReadyError, match="missing"):
+        provide_tools(lambda command: next(left), str(tmp_path))
+    assert next(left, None) is None
+
+
+def packages_of(versions: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name not in versions:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+ALL_PACKAGES = dict.fromkeys(
+    ("torch", "wheel", "packaging", "cloudpickle", "psutil", "pyyaml", "cffi"), "1.0"
+) | {"setuptools": "79.0.1"}
+
+
+def test_python_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    packages_of(ALL_PACKAGES, monkeypatch)
+    check_python_packages()
+
+    packages_of({"torch": "2.13.0", "setuptools": "79.0"}, monkeypatch)
+    with pytest.raises(MissingExtraError, match=r"wheel, packaging") as absent:
+        check_python_packages()
+    assert "hvdprof[bench]" in absent.value.hint
+
+    packages_of({**ALL_PACKAGES, "setuptools": "80.1.0"}, monkeypatch)
+    with pytest.raises(EnvironmentNotReadyError, match=r"setuptools 80\.1\.0") as new:
+        check_python_packages()
+    assert "setuptools<80" in new.value.hint
+
+
+@pytest.mark.parametrize("answer", ["cmake version 3.21.0", "cmake version 3.31.10\n\nCMake suite"])
+def test_cmake_that_reads_toolchain_files(answer: str, tmp_path: Path) -> None:
+    put_program(tmp_path, "cmake", f"printf '{answer}'")
+    assert check_cmake(str(tmp_path)).startswith("3.")
+
+
+@pytest.mark.parametrize("program", [None, "echo cmake version 3.18.4", "echo something"])
+def test_cmake_that_does_not(program: str | None, tmp_path: Path) -> None:
+    if program is not None:
+        put_program(tmp_path, "cmake", program)
+    with pytest.raises(EnvironmentNotReadyError) as caught:
+        check_cmake(str(tmp_path))
+    assert "cmake>=3.21,<4" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "jobs"),
+    [(8, 64_000_000_000, 8), (8, 4_000_000_000, 2), (2, 100, 1), (4, None, 4), (0, None, 1)],
+)
+def test_jobs_are_bounded_by_cores_and_memory(cores: int, memory: int | None, jobs: int) -> None:
+    assert default_jobs(cores, memory) == jobs
+
+
+def test_available_memory_is_that_of_this_machine() -> None:
+    memory = available_memory_bytes()
+    assert memory is not None
+    assert 10_000_000 < memory < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_every_needed_package_is_in_the_extra() -> None:
+    requirements = importlib.metadata.requires("hvdprof") or []
+    in_extra = " ".join(line for line in requirements if "bench" in line)
+    assert all(name in in_extra for name in build_tools._NEEDED_PACKAGES)

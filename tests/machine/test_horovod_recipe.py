@@ -1,0 +1,85 @@
+import dataclasses
+from pathlib import Path
+
+from hvdprof.machine.horovod_recipe import (
+    TOOLCHAIN_FILE,
+    Recipe,
+    build_command,
+    install_command,
+)
+from hvdprof.machine.torch_install import TorchInstall
+from tests.builders.survey import make_mpi
+
+TORCH = TorchInstall("2.13.0+cpu", None, Path("/venv/torch"))
+RECIPE = Recipe(torch=TORCH, mpi=make_mpi(), jobs=3)
+BIN = Path("/venv/bin")
+
+
+def test_environment_asks_for_pytorch_mpi_and_gloo() -> None:
+    variables = RECIPE.environment({"PATH": "/usr/bin", "HOME": "/root"}, BIN, {})
+    assert variables["HOROVOD_WITH_PYTORCH"] == "1"
+    assert variables["HOROVOD_WITH_MPI"] == "1"
+    assert variables["HOROVOD_WITH_GLOO"] == "1"
+    assert variables["CMAKE_TOOLCHAIN_FILE"] == str(TOOLCHAIN_FILE)
+    assert variables["MAKEFLAGS"] == "-j3"
+    assert variables["PATH"] == "/venv/bin:/usr/bin"
+    assert variables["HOME"] == "/root"
+
+
+def test_environment_without_mpi_forbids_it() -> None:
+    variables = dataclasses.replace(RECIPE, mpi=None).environment({}, BIN, {})
+    assert variables["HOROVOD_WITHOUT_MPI"] == "1"
+    assert "HOROVOD_WITH_MPI" not in variables
+
+
+def test_settings_of_runs_and_of_an_outer_make_do_not_reach_the_build() -> None:
+    inherited = {
+        "HOROVOD_TIMELINE": "/x",
+        "HOROVOD_WITH_TENSORFLOW": "1",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_NCCL_HOME": "/nccl",
+        "MAKEFLAGS": " --jobserver-auth=3,4",
+        "MAKELEVEL": "1",
+    }
+    variables = RECIPE.environment(inherited, BIN, {})
+    assert not {"HOROVOD_TIMELINE", "HOROVOD_WITH_TENSORFLOW", "MAKELEVEL"} & variables.keys()
+    assert "HOROVOD_CPU_OPERATIONS" not in variables
+    assert variables["HOROVOD_NCCL_HOME"] == "/nccl"
+    assert variables["MAKEFLAGS"] == "-j3"
+
+
+def test_gpu_variables_are_added() -> None:
+    variables = RECIPE.environment({}, BIN, {"HOROVOD_GPU_OPERATIONS": "NCCL"})
+    assert variables["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+
+
+def test_key_depends_on_what_is_built_and_not_on_how_fast_or_where() -> None:
+    key = RECIPE.key
+    moved = make_mpi(mpirun="/elsewhere/bin/mpirun", library_dir="/elsewhere/lib")
+    torch_elsewhere = dataclasses.replace(TORCH, folder=Path("/elsewhere/torch"))
+    same = Recipe(torch=torch_elsewhere, mpi=moved, jobs=1)
+    assert same.key == key
+    assert dataclasses.replace(RECIPE, gpu=True).key != key
+    assert dataclasses.replace(RECIPE, mpi=None).key != key
+    assert dataclasses.replace(RECIPE, mpi=make_mpi(version="5.0.11")).key != key
+
+
+def test_title_names_what_is_built() -> None:
+    title = dataclasses.replace(RECIPE, gpu=True).title
+    assert title == "Horovod 0.28.1 for torch 2.13.0+cpu, Gloo, Open MPI 4.1.8, NCCL"
+
+
+def test_commands_use_the_interpreters_own_pip(tmp_path: Path) -> None:
+    build = build_command("/venv/bin/python", tmp_path)
+    assert build[:4] == ["/venv/bin/python", "-m", "pip", "wheel"]
+    assert {"--no-build-isolation", "--no-deps", "horovod==0.28.1"} <= set(build)
+    install = install_command("/venv/bin/python", tmp_path / "h.whl")
+    assert install[:4] == ["/venv/bin/python", "-m", "pip", "install"]
+    assert install[-1] == str(tmp_path / "h.whl")
+
+
+def test_the_toolchain_file_is_part_of_the_package() -> None:
+    text = TOOLCHAIN_FILE.read_text(encoding="utf-8")
+    assert 'set(CMAKE_CXX14_STANDARD_COMPILE_OPTION "-std=c++17")' in text
+    # Without it a wheel works only while the environment that built it exists.
+    assert "$ORIGIN/../../../.." in text
