@@ -1,0 +1,111 @@
+"""Plans for tests, and real ranks that run them."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+TRAIN = (sys.executable, "-m", "bench_models.train")
+FAULTY_TRAIN = (sys.executable, str(ROOT / "tests" / "builders" / "faulty_train.py"))
+
+_OF_A_JOB = ("HOROVOD_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "HVDPROF_")
+
+
+def segment(segment_id: str, **values: Any) -> Segment:
+    """A short mnist segment; what matters to the test is given."""
+    defaults: dict[str, Any] = {
+        "engine": "horovod",
+        "model": "mnist",
+        "compression": "none",
+        "reduction": "average",
+        "batch_size": 8,
+        "image_size": 28,
+        "num_warmup_batches": 1,
+        "num_steps": 4,
+        "max_seconds": None,
+        "timeline": False,
+    }
+    return Segment(id=segment_id, **defaults | values)
+
+
+def plan(size: int, *segments: Segment, **values: Any) -> Plan:
+    """A plan of one thread a rank on synthetic data; what matters to the test is given."""
+    defaults: dict[str, Any] = {
+        "pass_id": "pass",
+        "mode": "throughput",
+        "num_threads": 1,
+        "pin_cores": False,
+        "device": "cpu",
+        "data": "synthetic",
+        "data_dir": None,
+        "seed": 3,
+    }
+    return Plan(
+        schema_version=PLAN_SCHEMA_VERSION, size=size, segments=list(segments), **defaults | values
+    )
+
+
+def mpirun(size: int) -> list[str]:
+    """Open MPI's launcher for that many ranks on this machine."""
+    options = "--allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1"
+    return [str(BIN / "mpirun"), *options.split(), "-np", str(size)]
+
+
+def horovodrun(size: int) -> list[str]:
+    """Horovod's launcher with the Gloo controller."""
+    return [str(BIN / "horovodrun"), "--gloo", "-np", str(size)]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended and where it wrote."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    paths: PassPaths
+
+
+def run_job(
+    launcher: list[str],
+    the_plan: Plan,
+    folder: Path,
+    *options: str,
+    program: tuple[str, ...] = TRAIN,
+    timeout_s: float = 120,
+    **environment: str,
+) -> Ended:
+    """Run a plan in real ranks; those that outlast ``timeout_s`` are killed with their group."""
+    paths = PassPaths(folder)
+    the_plan.write(paths.plan)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_JOB)}
+    set_here = {
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "HVDPROF_RECORDER_DIR": str(paths.recorder_folder),
+    }
+    process = subprocess.Popen(
+        [*launcher, *program, "--plan", str(paths.plan), *options],
+        env=clean | set_here | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return Ended(process.returncode, stdout, stderr, paths)
