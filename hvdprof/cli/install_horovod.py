@@ -1,6 +1,7 @@
 """``hvdprof install-horovod``: build Horovod for the torch that is here."""
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ from hvdprof import units
 from hvdprof.machine import horovod_install
 from hvdprof.machine.horovod_install import Installer, InstallRequest, InstallResult
 
-_PLAIN_STEP = 0.1
+_PLAIN_LINES = 10
+# Percentages are whole numbers / 100, of which 0.3 x 10 falls just short of 3.
+_ROUNDING = 1e-6
 
 
 def install_horovod(
@@ -80,7 +83,7 @@ class PlainProgress:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._told = 0.0
+        self._told = 0
 
     def stage(self, words: str) -> None:
         """A stage begins."""
@@ -88,8 +91,9 @@ class PlainProgress:
 
     def fraction(self, done: float) -> None:
         """How much of the compiling is done, 0..1; told in steps of ten percent."""
-        if done >= self._told + _PLAIN_STEP:
-            self._told = done
+        reached = math.floor(done * _PLAIN_LINES + _ROUNDING)
+        if reached > self._told:
+            self._told = reached
             self._write(f"compiling: {units.percent(done, 0)}")
 
     def note(self, words: str) -> None:

@@ -1,0 +1,100 @@
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli import doctor as command
+from hvdprof.cli.main import build_app
+from hvdprof.machine.checks import CHECKS, judge
+from hvdprof.machine.survey import Survey
+from tests.builders.survey import make_survey
+
+
+@pytest.fixture
+def survey(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
+    """The survey that the command will find; a test replaces the only element."""
+    found = [make_survey()]
+    monkeypatch.setattr(command, "take_survey", lambda: found[0])
+    return found
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(build_app(), ["doctor", *arguments])
+
+
+def test_ready_machine_ends_with_0(survey: list[Survey]) -> None:
+    result = run()
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "hvdprof bench can run here."
+    assert any(line.startswith("found") and "Open MPI 4.1.8" in line for line in lines)
+
+
+def test_machine_without_horovod_ends_with_5_and_the_command(survey: list[Survey]) -> None:
+    survey[0] = make_survey(horovod=None)
+    result = run()
+    assert result.exit_code == 5
+    assert result.stdout.splitlines()[-1] == (
+        "hvdprof bench cannot run here: Horovod. First: hvdprof install-horovod"
+    )
+
+
+def test_every_cure_stands_under_its_line(survey: list[Survey]) -> None:
+    survey[0] = make_survey(hostname_resolves=False)
+    lines = run().stdout.splitlines()
+    place = next(i for i, line in enumerate(lines) if "does not resolve" in line)
+    assert lines[place].startswith("trap")
+    assert lines[place + 1].strip() == '-> echo "127.0.0.1 $(hostname)" >> /etc/hosts'
+
+
+@pytest.mark.parametrize(("ready", "code"), [(True, 0), (False, 5)])
+def test_json_is_one_object_with_stable_keys(ready: bool, code: int, survey: list[Survey]) -> None:
+    survey[0] = make_survey(topology="GPU0 X\n") if ready else make_survey(torch=None)
+    result = run("--json")
+    assert result.exit_code == code
+    record = json.loads(result.stdout)
+    assert list(record) == [
+        "schema_version",
+        "hvdprof_version",
+        "can_bench",
+        "findings",
+        "facts",
+    ]
+    assert record["can_bench"] is ready
+    assert len(record["findings"]) == len(CHECKS)
+    assert set(record["findings"][0]) == {
+        "name",
+        "title",
+        "state",
+        "detail",
+        "mend",
+        "stops_bench",
+    }
+    assert record["facts"]["topology"] == ("GPU0 X\n" if ready else None)
+    if ready:
+        assert record["facts"]["torch"]["folder"] == "/venv/torch"
+
+
+def test_terminal_gets_a_table(survey: list[Survey], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    survey[0] = make_survey(load_average=9.0)
+    result = run()
+    assert "\x1b[" in result.stdout
+    assert "-> top" in result.stdout
+
+
+def test_markup_in_details_is_printed_as_it_is(survey: list[Survey]) -> None:
+    findings = judge(make_survey(hostname="[red]"))
+    assert any("[red]" in line for line in command.as_lines(findings))
+    assert command.as_lines([]) == []
+
+
+@pytest.mark.horovod
+def test_this_machine_can_bench() -> None:
+    result = run("--json")
+    assert result.exit_code == 0, result.stdout
+    record = json.loads(result.stdout)
+    assert record["facts"]["horovod"]["version"] == "0.28.1"
+    assert record["facts"]["mpi"]["flavour"] == "openmpi"
