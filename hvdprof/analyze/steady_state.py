@@ -56,7 +56,9 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     centred = batches - batches.mean()
     sums, squares = (np.cumsum(values[::-1])[::-1] for values in (centred, centred**2))
     largest_cut = num_batches // 2
-    cut = int(np.argmin(((squares - sums**2 / left) / left**2)[: largest_cut + 1]))
+    # Rounding must not choose among cuts that leave equal batches; the first of them is meant.
+    spread = np.maximum(squares - sums**2 / left - 1e-9 * squares[0], 0)
+    cut = int(np.argmin((spread / left**2)[: largest_cut + 1]))
     num_cut = odd + cut * BATCH if cut else 0
     if not num_cut or not _clearly_different(times[:num_cut], times[num_cut:]):
         return SteadyWindow(0, True)

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import pytest
+
+from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec
+
+
+def test_all_tables_are_as_declared(tmp_path: Path) -> None:
+    analysis = analysis_of(tmp_path, sweep({0: 10, 1: 10.5, 2: 12.5}))
+    for table, frame in (
+        (JOB_STEPS, analysis.job_steps),
+        (LAUNCHES, analysis.launches),
+        (SCALING, analysis.scaling),
+        (LOSSES, analysis.losses),
+    ):
+        assert list(frame.columns) == table.column_names
+        assert len(frame)
+
+
+def test_a_run_without_anything_has_empty_tables(tmp_path: Path) -> None:
+    analysis = analysis_of(tmp_path, [])
+    for frame in (analysis.job_steps, analysis.launches, analysis.scaling, analysis.losses):
+        assert len(frame) == 0
+    assert analysis.warnings == ()
+
+
+def test_ranks_that_recorded_nothing_but_finished_are_told(tmp_path: Path) -> None:
+    analysis = analysis_of(tmp_path, [PassSpec(size=2, missing_ranks=[0, 1])])
+    assert len(analysis.scaling) == 0
+    assert "with 0 of 2" in analysis.warnings[0]
+    assert analysis.verdict.sentence.startswith("Nothing was measured")
+
+
+def test_a_single_step_gives_a_number_without_interval(tmp_path: Path) -> None:
+    segment = SegmentSpec(num_warmup_batches=0, num_steps=1)
+    row = analysis_of(tmp_path, [PassSpec(segments=[segment])]).scaling.iloc[0]
+    assert row["samples_per_s"] == pytest.approx(3200)
+    assert row[["samples_per_s_low", "samples_per_s_high"]].isna().all()

@@ -1,0 +1,155 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hvdprof.rundir.manifest import Failure
+from tests.builders.analysis import analysis_of, autoregressive, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts
+
+TWO = {0: 10.0, 2: 12.5}
+
+
+def warnings(folder: Path, passes: list[PassSpec], **manifest: object) -> list[str]:
+    return list(analysis_of(folder, passes, **manifest).warnings)
+
+
+def changed(**fields: object) -> list[PassSpec]:
+    passes = sweep(TWO)
+    for name, value in fields.items():
+        setattr(passes[-1], name, value)
+    return passes
+
+
+def test_a_good_run_has_none(tmp_path: Path) -> None:
+    assert warnings(tmp_path, sweep(TWO)) == []
+
+
+def test_those_of_the_run_come_first(tmp_path: Path) -> None:
+    told = warnings(tmp_path, changed(pinned=False), warnings=["The disk was full."])
+    assert told == [
+        "The disk was full.",
+        "np=2: ranks were not pinned to cores of their own, so the kernel may have moved them "
+        "between cores.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"other_cpu_cores": 0.7},
+            "Other processes kept cores busy during 1 of 6 passes, at most 0.7 cores in "
+            "06-np2-throughput-r3.",
+        ),
+        (
+            {"steal_share": 0.05},
+            "The hypervisor took cores away during 1 of 6 passes, at most 5.0 % of the time in "
+            "06-np2-throughput-r3.",
+        ),
+        (
+            {"num_threads": [1, 2]},
+            "Ranks computed with 1 or 2 threads: cells with different threads a rank cannot be "
+            "compared.",
+        ),
+        (
+            {"missing_ranks": [1]},
+            "1 measurement lack recordings of ranks, such as 06-np2-throughput-r3 with 1 of 2: "
+            "a rank that was late there is not seen.",
+        ),
+        (
+            {"segments": [SegmentSpec(status="failed", failure=Failure(reason="It hung."))]},
+            "1 measurement failed and is in no number below, first mnist at np=2 "
+            "(06-np2-throughput-r3): It hung.",
+        ),
+    ],
+)
+def test_what_happened_in_one_pass(
+    tmp_path: Path, fields: dict[str, object], sentence: str
+) -> None:
+    assert warnings(tmp_path, changed(**fields)) == [sentence]
+
+
+def test_load_before_the_first_pass(tmp_path: Path) -> None:
+    passes = sweep(TWO)
+    passes[0].load_average_before = 3.2
+    for later in passes[1:]:
+        later.load_average_before = 9.0
+    hosts = [host_of("node1", num_cores=4)]
+    assert warnings(tmp_path, passes, hosts=hosts) == [
+        "The load average was 3.2 before the first pass, and 2 of 4 cores were needed: other "
+        "processes compete with the ranks."
+    ]
+
+
+def test_load_that_the_run_made_itself_is_none_of_others(tmp_path: Path) -> None:
+    passes = sweep(TWO)
+    for later in passes[1:]:
+        later.load_average_before = 9.0
+    assert warnings(tmp_path, passes, hosts=[host_of("node1", num_cores=2)]) == []
+
+
+def test_oversubscribed_sizes(tmp_path: Path) -> None:
+    (told,) = warnings(tmp_path, changed(oversubscribed=True))
+    assert told.startswith("np=2: more ranks than cores or GPUs (oversubscribed)")
+
+
+def test_few_steps(tmp_path: Path) -> None:
+    (told,) = warnings(tmp_path, sweep(TWO, num_steps=12))
+    assert told == (
+        "6 launches rest on few steps, fewest mnist at np=1 (none, average, "
+        "01-np1-throughput-r1): 12 steady steps, worth 12 independent ones."
+    )
+
+
+def noisy_sweep(step_ms: dict[int, np.ndarray]) -> list[PassSpec]:
+    return [
+        PassSpec(
+            size=max(size, 1),
+            repeat=repeat,
+            segments=[
+                SegmentSpec(
+                    engine="horovod" if size else "torch",
+                    parts_ms=typical_parts(times),
+                    num_steps=len(times) - 2,
+                )
+            ],
+        )
+        for repeat in (1, 2, 3)
+        for size, times in step_ms.items()
+    ]
+
+
+def test_correlated_steps_are_worth_few(tmp_path: Path) -> None:
+    wave = 10 + np.sin(np.arange(62) * 2 * np.pi / 31)
+    told = warnings(tmp_path, noisy_sweep({0: wave, 2: wave}))
+    assert any("steady steps, worth" in sentence for sentence in told)
+
+
+def test_drift(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    rising = np.linspace(10, 11, 202) + 0.3 * autoregressive(rng, 202, 0.0)
+    told = warnings(tmp_path, noisy_sweep({0: np.full(202, 10.0), 2: rising}))
+    assert any("drifted, most mnist at np=2" in sentence for sentence in told)
+
+
+def test_no_steady_state(tmp_path: Path) -> None:
+    falling = np.linspace(30, 10, 62)
+    told = warnings(tmp_path, noisy_sweep({0: np.full(62, 10.0), 2: falling}))
+    assert any("3 launches found no steady state" in sentence for sentence in told)
+
+
+def test_one_launch(tmp_path: Path) -> None:
+    once = sweep(TWO)[:2]
+    assert warnings(tmp_path, once) == [
+        "np=1, 2: one launch of each cell, so what launches differ by is unknown and the "
+        "intervals hold for this launch only; add --repeats."
+    ]
+
+
+def test_wide_intervals(tmp_path: Path) -> None:
+    passes = sweep(TWO)
+    for one, factor in zip(passes[1::2], (0.8, 1.0, 1.3), strict=True):
+        one.segments = [SegmentSpec(parts_ms=typical_parts(12.5 * factor))]
+    (told,) = warnings(tmp_path, passes)
+    assert told.startswith("1 efficiency known to no better than a tenth, worst mnist at np=2")

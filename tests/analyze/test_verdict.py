@@ -1,0 +1,119 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from hvdprof.rundir.manifest import Failure
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts
+
+
+def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
+    passes = sweep({0: 10, 1: 10.1, 2: 12.5}, blocked_ms={2: 2.0})
+    verdict = analysis_of(tmp_path, passes).verdict
+    assert verdict.sentence == (
+        "mnist on 2 ranks: 80.0 ± 1.6 % scaling efficiency against torch np=1; "
+        "the biggest loss is exposed communication (16.0 points)."
+    )
+    assert (verdict.model, verdict.np, verdict.biggest_loss) == ("mnist", 2, "blocked")
+    assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
+    assert verdict.biggest_loss_share == pytest.approx(0.16, rel=1e-3)
+
+
+def test_the_model_that_scales_worst_at_its_largest_valid_size(tmp_path: Path) -> None:
+    passes = [
+        *sweep({0: 10, 2: 11, 4: 14}, model="mnist"),
+        *sweep({0: 10, 2: 15, 4: 18}, model="vgg16"),
+        PassSpec(size=8, oversubscribed=True, segments=[SegmentSpec(model="vgg16")]),
+    ]
+    verdict = analysis_of(tmp_path, passes).verdict
+    assert (verdict.model, verdict.np) == ("vgg16", 4)
+
+
+def test_toggles_are_not_the_headline(tmp_path: Path) -> None:
+    fp16 = sweep({2: 40}, compression="fp16")
+    verdict = analysis_of(tmp_path, [*sweep({0: 10, 2: 12.5}), *fp16]).verdict
+    assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
+
+
+def test_no_cause_where_nothing_may_be_lost(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.1})).verdict
+    assert verdict.sentence.endswith("; that is within its uncertainty of no loss at all.")
+    assert verdict.biggest_loss == ""
+
+
+def test_no_cause_where_no_part_stands_out(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.5})).verdict
+    assert verdict.sentence.endswith("torch np=1; no single part stands out.")
+    assert verdict.biggest_loss == ""
+
+
+def test_faster_than_the_baseline_is_legal(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, sweep({0: 10, 2: 9})).verdict
+    assert verdict.efficiency == pytest.approx(10 / 9, rel=1e-3)
+    assert verdict.sentence.endswith("; nothing was lost.")
+
+
+def test_one_number_of_ranks(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, sweep({0: 10, 1: 12.5})).verdict
+    assert verdict.sentence == (
+        "mnist on 1 rank: 2,560 ± 41 samples/s, 80.0 ± 1.8 % of torch np=1; with no second "
+        "number of ranks measured there is no scaling to judge."
+    )
+
+
+def test_only_plain_torch(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, sweep({0: 10})).verdict
+    assert verdict.sentence.startswith("mnist on 1 rank: 3,200 ± ")
+    assert verdict.sentence.endswith("there is no scaling to judge.")
+
+
+def test_everything_oversubscribed_says_so_and_gives_the_number_as_such(tmp_path: Path) -> None:
+    crowded = [
+        PassSpec(
+            size=4,
+            repeat=repeat,
+            oversubscribed=True,
+            segments=[SegmentSpec(parts_ms=typical_parts(40))],
+        )
+        for repeat in (1, 2)
+    ]
+    verdict = analysis_of(tmp_path, [*sweep({0: 10}), *crowded]).verdict
+    assert "25.0" in verdict.sentence
+    assert "oversubscribed" in verdict.sentence
+    assert "says nothing about scaling" in verdict.sentence
+    assert verdict.biggest_loss == ""
+
+
+def test_everything_failed(tmp_path: Path) -> None:
+    failed = SegmentSpec(status="failed", failure=Failure(reason="Rank 1 was killed."))
+    verdict = analysis_of(
+        tmp_path, [PassSpec(size=2, segments=[failed], missing_ranks=[0, 1])], status="failed"
+    ).verdict
+    assert verdict.sentence == (
+        "Nothing was measured: 1 of 1 planned measurements failed, first mnist at np=2: "
+        "Rank 1 was killed."
+    )
+    assert math.isnan(verdict.efficiency)
+
+
+def test_a_run_that_has_just_begun(tmp_path: Path) -> None:
+    planned = PassSpec(segments=[SegmentSpec(status="planned")], status="planned")
+    verdict = analysis_of(tmp_path, [planned], status="running").verdict
+    assert verdict.sentence == "Nothing is measured yet: the run is running."
+
+
+def test_everything_skipped(tmp_path: Path) -> None:
+    analysis = analysis_of(tmp_path, [], skipped=[skipped("Adasum needs MPI.")])
+    assert analysis.verdict.sentence == "Nothing was measured: every configuration was skipped."
+    assert analysis.skipped[0].reason == "Adasum needs MPI."
+
+
+def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path) -> None:
+    passes = [
+        PassSpec(size=1, segments=[SegmentSpec(engine="torch", parts_ms=typical_parts(10))]),
+        PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(12.5, 2))]),
+    ]
+    analysis = analysis_of(tmp_path, passes)
+    assert "exposed communication (16.0 points)" in analysis.verdict.sentence
+    assert any("one launch of each cell" in warning for warning in analysis.warnings)

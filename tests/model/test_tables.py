@@ -1,0 +1,49 @@
+import pandas as pd
+import pytest
+
+from hvdprof.model.parts import PART_NAMES, PARTS, RECORDED_PARTS
+from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables import STEPS, TABLES
+
+EXAMPLE = Table(
+    "example", "One thing.", (Column("a", "int64", "", "A."), Column("b", "str", "", "B."))
+)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_has_a_sentence_a_dtype_and_a_unit_where_its_name_has_one(
+    table: Table,
+) -> None:
+    assert table.doc.endswith(".")
+    assert len(set(table.column_names)) == len(table.columns)
+    for column in table.columns:
+        assert column.doc.endswith("."), column.name
+        pd.Series([], dtype=column.dtype)
+        for suffix, unit in (("_ns", "ns"), ("_bytes", "bytes")):
+            assert not column.name.endswith(suffix) or column.unit == unit
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_an_empty_table_has_its_columns(table: Table) -> None:
+    assert list(table.empty().columns) == table.column_names
+
+
+def test_names_of_tables_are_unique() -> None:
+    assert len({table.name for table in TABLES}) == len(TABLES)
+
+
+def test_a_frame_has_the_declared_order_and_dtypes() -> None:
+    frame = EXAMPLE.frame({"b": ["x"], "a": [1.0]})
+    assert list(frame.columns) == ["a", "b"]
+    assert frame["a"].dtype == "int64"
+
+
+@pytest.mark.parametrize("data", [{"a": [1]}, {"a": [1], "b": ["x"], "c": [0]}])
+def test_missing_and_unknown_columns_are_errors(data: dict[str, list[object]]) -> None:
+    with pytest.raises(ValueError, match="missing columns"):
+        EXAMPLE.frame(data)
+
+
+def test_the_parts_of_a_step_are_its_columns_and_have_names() -> None:
+    assert {f"{part}_ns" for part in RECORDED_PARTS} <= set(STEPS.column_names)
+    assert tuple(PART_NAMES) == PARTS

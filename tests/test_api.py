@@ -1,0 +1,52 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, list_runs, load_run, write_report
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from tests.builders.run_directory import PassSpec, write_run
+
+
+def test_from_the_folder_to_a_report(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
+    analysis = analyze_run(load_run(folder))
+    target = tmp_path / "scaling.json"
+    write_report(analysis, target)
+    assert json.loads(target.read_text())["verdict"]["sentence"] == analysis.verdict.sentence
+
+
+def test_the_format_may_be_named(tmp_path: Path) -> None:
+    analysis = analyze_run(load_run(write_run(tmp_path / "run", [PassSpec()])))
+    target = tmp_path / "report.data"
+    write_report(analysis, target, format="json")
+    assert json.loads(target.read_text())["schema_version"] == 1
+    with pytest.raises(UsageError):
+        write_report(analysis, tmp_path / "other.data")
+
+
+def test_a_report_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    analysis = analyze_run(load_run(write_run(tmp_path / "run", [PassSpec()])))
+    target = tmp_path / "scaling.json"
+    target.write_text("mine")
+    with pytest.raises(StorageError):
+        write_report(analysis, target)
+    assert target.read_text() == "mine"
+    write_report(analysis, target, overwrite=True)
+    assert target.read_text() != "mine"
+
+
+def test_runs_are_listed_newest_first_and_damaged_ones_say_why(tmp_path: Path) -> None:
+    for day in (3, 5, 4):
+        write_run(tmp_path / f"day{day}", [], name=f"of day {day}", created_at=f"2026-11-0{day}")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{")
+    (tmp_path / "no run").mkdir()
+    entries = list_runs(tmp_path)
+    assert [entry.name for entry in entries] == ["of day 5", "of day 4", "of day 3", "damaged"]
+    assert [bool(entry.problem) for entry in entries] == [False, False, False, True]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInputError):
+        list_runs(tmp_path / "nowhere")
