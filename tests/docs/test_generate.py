@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from docs import generate
+from hvdprof.model.tables import TABLES
+
+
+def test_the_page_of_tables_is_up_to_date() -> None:
+    assert (generate.DOCS / "tables.md").read_text(encoding="utf-8") == generate.tables_page()
+
+
+def test_every_column_of_every_table_is_on_the_page() -> None:
+    page = generate.tables_page()
+    for table in TABLES:
+        section = page.split(f"\n## {table.name}\n", 1)[1].split("\n## ", 1)[0]
+        for column in table.columns:
+            assert f"| `{column.name}` | {column.dtype} |" in section
+
+
+def test_check_names_the_pages_that_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(generate, "DOCS", tmp_path)
+    monkeypatch.setattr("sys.argv", ["generate.py"])
+    assert generate.main() == 0
+    monkeypatch.setattr("sys.argv", ["generate.py", "--check"])
+    assert generate.main() == 0
+    (tmp_path / "tables.md").write_text("old", encoding="utf-8")
+    assert generate.main() == 1
+    assert "docs/tables.md is out of date" in capsys.readouterr().err
+
+
+def test_help_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = generate.commands_page()
+    monkeypatch.setenv("COLUMNS", "40")
+    assert generate.commands_page() == wide
+    assert "## hvdprof\n" in wide
