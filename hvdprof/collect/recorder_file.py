@@ -34,7 +34,8 @@ class RecorderFile:
         written = os.write(self._descriptor, line)
         if written < len(line):
             os.ftruncate(self._descriptor, self._size_bytes)
-            raise OSError(f"only {written} of {len(line)} bytes fitted into {self.path}")
+            # What the kernel does when the disk is full, and then only.
+            raise OSError(f"disk full: only {written} of {len(line)} bytes fitted into {self.path}")
         self._size_bytes += written
 
     def close(self) -> None:

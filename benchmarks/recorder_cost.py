@@ -1,0 +1,222 @@
+"""What the recorder costs per step: the same training with it on and off, in turn.
+
+    python benchmarks/recorder_cost.py                        one process, plain torch
+    mpirun -np 2 python benchmarks/recorder_cost.py           two ranks under Horovod
+
+Blocks of steps alternate between on and off within one process, so that drift of the machine
+meets both alike. A pair of neighbouring blocks gives one ratio of median step times; the result
+is the median of these ratios with its 95 % interval (order statistics, which assume nothing about
+the distribution). The direct cost is the time that the calls of one step take in a tight loop.
+"""
+
+import argparse
+import math
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench_models.registry import BenchModel, model_named
+from bench_models.synthetic_data import SyntheticBatches
+from bench_models.training import Job, make_optimizer
+from hvdprof import collect
+from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.opening import RECORDER_DIR
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+
+CASES = (("mnist", 28, 64), ("resnet18", 32, 16))
+
+
+class Training:
+    """A model that trains as ``bench_models`` does, with or without the recorder."""
+
+    def __init__(self, job: Job, name: str, image_size: int, batch_size: int) -> None:
+        self.entry: BenchModel = model_named(name)
+        self.batch_size = batch_size
+        torch.manual_seed(job.plan.seed)
+        self.model = self.entry.build()
+        segment = _segment(name, image_size, batch_size)
+        self.optimizer: Any = make_optimizer(job, segment, self.entry, self.model)
+        self._batches = SyntheticBatches(
+            self.entry, batch_size, image_size, seed=job.plan.seed, rank=job.rank
+        )
+        functional = torch.nn.functional
+        self._loss = (
+            functional.nll_loss if self.entry.log_probabilities else (functional.cross_entropy)
+        )
+
+    def block(self, num_steps: int) -> float:
+        """Train that many steps; the median time from one step's end to the next, in s."""
+        ends = []
+        for _ in range(num_steps + 1):
+            with collect.step(samples=self.batch_size):
+                with collect.phase("data"):
+                    images, labels = self._batches.next_batch()
+                with collect.phase("forward"):
+                    self.optimizer.zero_grad()
+                    loss = self._loss(self.model(images), labels)
+                with collect.phase("backward"):
+                    loss.backward()
+                self.optimizer.step()
+                collect.loss(loss)
+            ends.append(time.perf_counter())
+        return statistics.median(b - a for a, b in zip(ends, ends[1:], strict=False))
+
+    def recorded_block(self, num_steps: int) -> float:
+        """The same with the recorder on."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ[RECORDER_DIR] = folder
+            collect.start()
+            collect.watch(self.model, self.optimizer)
+            try:
+                return self.block(num_steps)
+            finally:
+                collect.stop()
+                del os.environ[RECORDER_DIR]
+
+    def direct_cost_s(self, num_steps: int = 2000) -> float:
+        """Time of the recorder's own code in one step: every call and hook, and nothing else."""
+        loss = torch.zeros(())
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ[RECORDER_DIR] = folder
+            collect.start()
+            collect.watch(self.model, self.optimizer)
+            call = self._calls_of_a_step(loss)
+            call()
+            begin_s = time.perf_counter()
+            for _ in range(num_steps):
+                call()
+            duration_s = time.perf_counter() - begin_s
+            collect.stop()
+            del os.environ[RECORDER_DIR]
+        return duration_s / num_steps
+
+    def _calls_of_a_step(self, loss: torch.Tensor) -> Callable[[], None]:
+        parameters = [one for one in self.model.parameters() if one.requires_grad]
+        ready = [next(iter(one._post_accumulate_grad_hooks.values())) for one in parameters]
+        before = list(self.optimizer._optimizer_step_pre_hooks.values())
+        after = list(self.optimizer._optimizer_step_post_hooks.values())
+
+        def call() -> None:
+            with collect.step(samples=self.batch_size):
+                with collect.phase("data"):
+                    pass
+                with collect.phase("forward"):
+                    pass
+                with collect.phase("backward"):
+                    for hook, parameter in zip(ready, parameters, strict=True):
+                        hook(parameter)
+                # DistributedOptimizer runs its hooks twice a step; twice is the upper bound.
+                for hook in before + before:
+                    hook(self.optimizer, (), {})
+                for hook in after + after:
+                    hook(self.optimizer, (), {})
+                collect.loss(loss)
+
+        return call
+
+
+def median_interval(values: list[float]) -> tuple[float, float, float]:
+    """The median with its 95 % interval by order statistics (the sign test inverted)."""
+    ordered = sorted(values)
+    count = len(ordered)
+    tail, rank = 0.0, 0
+    while rank < count // 2:
+        tail += math.comb(count, rank) / 2**count
+        if tail > 0.025:
+            break
+        rank += 1
+    low = max(rank - 1, 0)
+    return ordered[low], statistics.median(ordered), ordered[count - 1 - low]
+
+
+def main() -> int:
+    """Measure and print a table on rank 0."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=20, help="pairs of blocks, on and off")
+    parser.add_argument("--steps", type=int, default=20, help="steps of a block")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    job = _job()
+    if job.rank == 0:
+        print(
+            f"np {job.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
+            f"{platform.machine()}, load average {os.getloadavg()[0]:.1f}"
+        )
+        print("| model | step off | on / off (95 % interval) | direct cost | of a step |")
+        print("|---|---|---|---|---|")
+    for name, image_size, batch_size in CASES:
+        training = Training(job, name, image_size, batch_size)
+        training.block(options.steps)
+        off_s, ratios = [], []
+        for pair in range(options.pairs):
+            # Which of the two comes first alternates, too.
+            if pair % 2:
+                on = training.recorded_block(options.steps)
+                off = training.block(options.steps)
+            else:
+                off = training.block(options.steps)
+                on = training.recorded_block(options.steps)
+            off_s.append(off)
+            ratios.append(on / off)
+        low, middle, high = median_interval(ratios)
+        direct_s = training.direct_cost_s()
+        if job.rank == 0:
+            step_s = statistics.median(off_s)
+            print(
+                f"| {name} {image_size}x{image_size}, batch {batch_size} | "
+                f"{step_s * 1e3:.1f} ms | {middle:.4f} ({low:.4f} to {high:.4f}) | "
+                f"{direct_s * 1e6:.0f} µs | {100 * direct_s / step_s:.2f} % |",
+                flush=True,
+            )
+    return 0
+
+
+def _job() -> Job:
+    identity = identity_from_environment()
+    plan = Plan(
+        schema_version=PLAN_SCHEMA_VERSION,
+        pass_id="recorder-cost",
+        mode="throughput",
+        size=identity.size if identity else 1,
+        num_threads=1,
+        pin_cores=False,
+        device="cpu",
+        data="synthetic",
+        data_dir=None,
+        seed=1,
+        segments=[],
+    )
+    if identity is None:
+        return Job(plan, 0, 1, "cpu", None)
+    import horovod.torch as hvd
+
+    hvd.init()
+    return Job(plan, hvd.rank(), hvd.size(), "cpu", hvd)
+
+
+def _segment(name: str, image_size: int, batch_size: int) -> Segment:
+    return Segment(
+        id=name,
+        engine="horovod",
+        model=name,
+        compression="none",
+        reduction="average",
+        batch_size=batch_size,
+        image_size=image_size,
+        num_warmup_batches=0,
+        num_steps=1,
+        max_seconds=None,
+        timeline=False,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
