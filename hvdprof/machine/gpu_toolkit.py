@@ -69,8 +69,8 @@ def find_gpu_toolkit(torch: TorchInstall, environment: Mapping[str, str]) -> Gpu
     missing = []
     if cuda_home is None:
         missing.append(
-            f"the CUDA {torch.cuda} toolkit (bin/nvcc; looked at HOROVOD_CUDA_HOME, CUDA_HOME, "
-            "PATH and /usr/local/cuda)"
+            f"the CUDA {torch.cuda} toolkit (bin/nvcc and cuda_runtime.h; looked at "
+            "HOROVOD_CUDA_HOME, CUDA_HOME, PATH and /usr/local/cuda)"
         )
     if nccl is None:
         missing.append(
@@ -116,7 +116,16 @@ def _cuda_home(environment: Mapping[str, str]) -> Path | None:
     places = [Path(name) for name in named if name]
     places += [Path(nvcc).resolve().parent.parent] if nvcc else []
     places.append(USUAL_CUDA_HOME)
-    return next((place for place in places if (place / "bin" / "nvcc").is_file()), None)
+    return next((place for place in places if _is_cuda_home(place)), None)
+
+
+def _is_cuda_home(place: Path) -> bool:
+    # A lone nvcc is not enough: in /usr/local/bin it may be a wrapper of one that lies elsewhere.
+    headers = (
+        place / "include" / "cuda_runtime.h",
+        *place.glob("targets/*/include/cuda_runtime.h"),
+    )
+    return (place / "bin" / "nvcc").is_file() and any(header.is_file() for header in headers)
 
 
 def _nccl(

@@ -19,12 +19,17 @@ def touch(path: Path) -> Path:
     return path
 
 
+def touch_toolkit(folder: Path) -> Path:
+    touch(folder / "include/cuda_runtime.h")
+    return touch(folder / "bin/nvcc")
+
+
 def cuda_torch(site_packages: Path) -> TorchInstall:
     return TorchInstall("2.13.0+cu130", "13.0", site_packages / "torch")
 
 
 def test_torchs_own_nccl_is_preferred_and_gets_the_linkers_name(tmp_path: Path) -> None:
-    nvcc = touch(tmp_path / "cuda/bin/nvcc")
+    nvcc = touch_toolkit(tmp_path / "cuda")
     library = touch(tmp_path / "site/nvidia/nccl/lib/libnccl.so.2")
     touch(tmp_path / "site/nvidia/nccl/include/nccl.h")
     touch(tmp_path / "cuda/include/nccl.h")
@@ -45,8 +50,8 @@ def test_torchs_own_nccl_is_preferred_and_gets_the_linkers_name(tmp_path: Path) 
 
 
 def test_named_folders_come_first(tmp_path: Path) -> None:
-    touch(tmp_path / "named/bin/nvcc")
-    touch(tmp_path / "other/bin/nvcc")
+    touch_toolkit(tmp_path / "named")
+    touch_toolkit(tmp_path / "other")
     touch(tmp_path / "nccl/include/nccl.h")
     touch(tmp_path / "nccl/lib/libnccl.so")
     touch(tmp_path / "site/nvidia/nccl/include/nccl.h")
@@ -62,12 +67,26 @@ def test_named_folders_come_first(tmp_path: Path) -> None:
 
 
 def test_nvcc_in_path_tells_the_toolkits_folder(tmp_path: Path) -> None:
-    nvcc = touch(tmp_path / "cuda/bin/nvcc")
+    nvcc = touch_toolkit(tmp_path / "cuda")
     nvcc.chmod(0o755)
     touch(tmp_path / "site/nvidia/nccl/include/nccl.h")
     touch(tmp_path / "site/nvidia/nccl/lib/libnccl.so.2")
     toolkit = find_gpu_toolkit(cuda_torch(tmp_path / "site"), {"PATH": str(nvcc.parent)})
     assert toolkit.cuda_home == tmp_path / "cuda"
+
+
+def test_a_wrapper_of_nvcc_is_not_a_toolkit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touch(tmp_path / "local/bin/nvcc").chmod(0o755)
+    touch(tmp_path / "real/bin/nvcc")
+    touch(tmp_path / "real/targets/x86_64-linux/include/cuda_runtime.h")
+    touch(tmp_path / "site/nvidia/nccl/include/nccl.h")
+    touch(tmp_path / "site/nvidia/nccl/lib/libnccl.so.2")
+    monkeypatch.setattr(gpu_toolkit, "USUAL_CUDA_HOME", tmp_path / "real")
+    environment = {"PATH": str(tmp_path / "local/bin")}
+    toolkit = find_gpu_toolkit(cuda_torch(tmp_path / "site"), environment)
+    assert toolkit.cuda_home == tmp_path / "real"
 
 
 def test_a_cpu_torch_cannot_have_a_gpu_horovod(tmp_path: Path) -> None:

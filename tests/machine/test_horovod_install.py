@@ -330,7 +330,12 @@ def test_gpu_needs_a_torch_with_cuda(machine: FakeMachine, tmp_path: Path) -> No
 
 def test_gpu_build_gets_cuda_and_nccl(machine: FakeMachine, tmp_path: Path) -> None:
     site = tmp_path / "site"
-    for name in ("nvidia/nccl/include/nccl.h", "nvidia/nccl/lib/libnccl.so.2", "cuda/bin/nvcc"):
+    for name in (
+        "nvidia/nccl/include/nccl.h",
+        "nvidia/nccl/lib/libnccl.so.2",
+        "cuda/bin/nvcc",
+        "cuda/include/cuda_runtime.h",
+    ):
         (site / name).parent.mkdir(parents=True, exist_ok=True)
         (site / name).touch()
     machine.torch = TorchInstall("2.13.0+cu130", "13.0", site / "torch")
