@@ -196,6 +196,16 @@ def placement(settings: BenchSettings, size: int) -> dict[str, int]:
     return ranks_by_host(parse_hosts(settings.hosts), size)
 
 
+def hosts_argument(settings: BenchSettings, size: int) -> str | None:
+    """The hosts of a launch with just the slots that it fills, None for this host alone.
+
+    `horovodrun` starts a rank in every slot it is told of, whatever `-np` says.
+    """
+    if settings.hosts is None:
+        return None
+    return ",".join(f"{host}:{ranks}" for host, ranks in placement(settings, size).items())
+
+
 def is_oversubscribed(settings: BenchSettings, capacity: Capacity, size: int) -> bool:
     """Whether a host gets more ranks than it has GPUs, or more threads than it has cores.
 

@@ -109,11 +109,13 @@ def explain(
         )
     rank = ended.rank if ended else None
     exit_code = ended.exit_code if ended else outcome.exit_code
+    lines = _last_lines(printed, rank)
+    message = f": {lines[-1].strip()}" if lines else " and no message"
     return Failure(
-        reason=f"{_named(rank)} ended with exit code {exit_code} and no message",
+        reason=f"{_named(rank)} ended with exit code {exit_code}{message}",
         rank=rank,
         exit_code=exit_code,
-        lines=_last_lines(printed, rank),
+        lines=lines,
     )
 
 

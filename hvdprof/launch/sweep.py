@@ -9,6 +9,7 @@ from typing import Protocol
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.attempts import GivenUp, settle, split_unfinished
+from hvdprof.launch.design import hosts_argument
 from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
 from hvdprof.launch.explain import explain
 from hvdprof.launch.interruption import interruptible
@@ -72,7 +73,7 @@ class Sweep:
         return Job(
             size=record.size,
             program=self.program(paths.plan),
-            hosts=self.settings.hosts,
+            hosts=hosts_argument(self.settings, record.size),
             environment=pass_environment(self.settings, record, paths, self.mpi),
             passed_on=names_to_pass_on(self.environment),
             device=self.settings.device,

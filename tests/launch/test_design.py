@@ -1,6 +1,6 @@
 import pytest
 
-from hvdprof.launch.design import Capacity, Design, plan_design, reason_to_skip
+from hvdprof.launch.design import Capacity, Design, hosts_argument, plan_design, reason_to_skip
 from hvdprof.launch.settings import BenchSettings
 from tests.builders.bench_settings import (
     LOCAL_FOUR_CORES,
@@ -128,6 +128,14 @@ def test_threads_count_as_cores_and_gpus_as_slots() -> None:
     gpus = Capacity({"localhost": 64}, {"localhost": 2}, nccl=True)
     on_gpus = plan_design(bench_settings(sizes=(2, 4), device="cuda"), gpus)
     assert {r.size: r.oversubscribed for r in on_gpus.passes} == {2: False, 4: True}
+
+
+def test_a_launch_names_just_the_slots_that_it_fills() -> None:
+    settings = bench_settings(hosts="a:2,b:2")
+    assert [hosts_argument(settings, size) for size in (1, 2, 3, 4)] == [
+        *("a:1", "a:2", "a:2,b:1", "a:2,b:2"),
+    ]
+    assert hosts_argument(bench_settings(), 2) is None
 
 
 def test_a_design_in_which_nothing_can_run_is_empty() -> None:

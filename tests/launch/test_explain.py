@@ -64,7 +64,7 @@ def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
 def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
     stderr = "prterun was unable to find the specified executable\n  Executable: none\n"
     failure = _explained(tmp_path, "", stderr, exit_code=66)
-    assert failure.reason == "the launch ended with exit code 66 and no message"
+    assert failure.reason == "the launch ended with exit code 66: Executable: none"
     assert failure.rank is None
     assert failure.lines == stderr.splitlines()
 
