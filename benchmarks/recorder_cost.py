@@ -4,12 +4,14 @@
     mpirun -np 2 python benchmarks/recorder_cost.py           two ranks under Horovod
 
 Blocks of steps alternate between on and off within one process, so that drift of the machine
-meets both alike. A pair of neighbouring blocks gives one ratio of median step times; the result
-is the median of these ratios with its 95 % interval (order statistics, which assume nothing about
-the distribution). The direct cost is the time that the calls of one step take in a tight loop.
+meets both alike. A pair of neighbouring blocks gives one ratio of median step times, by the wall
+clock and by CPU time, which other jobs on the machine disturb less; the result is the median of
+these ratios with its 95 % interval (order statistics, which assume nothing about the
+distribution). The direct cost is the time that the calls of one step take in a tight loop.
 """
 
 import argparse
+import itertools
 import math
 import os
 import platform
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,6 +34,14 @@ from hvdprof.collect.opening import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
 
 CASES = (("mnist", 28, 64), ("resnet18", 32, 16))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Median time of a step of a block by the wall clock and of this process's CPU, in s."""
+
+    wall_s: float
+    cpu_s: float
 
 
 class Training:
@@ -52,8 +62,8 @@ class Training:
             functional.nll_loss if self.entry.log_probabilities else (functional.cross_entropy)
         )
 
-    def block(self, num_steps: int) -> float:
-        """Train that many steps; the median time from one step's end to the next, in s."""
+    def block(self, num_steps: int) -> Block:
+        """Train that many steps."""
         ends = []
         for _ in range(num_steps + 1):
             with collect.step(samples=self.batch_size):
@@ -61,15 +71,19 @@ class Training:
                     images, labels = self._batches.next_batch()
                 with collect.phase("forward"):
                     self.optimizer.zero_grad()
-                    loss = self._loss(self.model(images), labels)
+                    loss: Any = self._loss(self.model(images), labels)
                 with collect.phase("backward"):
                     loss.backward()
                 self.optimizer.step()
                 collect.loss(loss)
-            ends.append(time.perf_counter())
-        return statistics.median(b - a for a, b in zip(ends, ends[1:], strict=False))
+            ends.append((time.perf_counter(), time.process_time()))
+        pairs = list(itertools.pairwise(ends))
+        return Block(
+            statistics.median(after[0] - before[0] for before, after in pairs),
+            statistics.median(after[1] - before[1] for before, after in pairs),
+        )
 
-    def recorded_block(self, num_steps: int) -> float:
+    def recorded_block(self, num_steps: int) -> Block:
         """The same with the recorder on."""
         with tempfile.TemporaryDirectory() as folder:
             os.environ[RECORDER_DIR] = folder
@@ -150,33 +164,37 @@ def main() -> int:
             f"np {job.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
             f"{platform.machine()}, load average {os.getloadavg()[0]:.1f}"
         )
-        print("| model | step off | on / off (95 % interval) | direct cost | of a step |")
-        print("|---|---|---|---|---|")
+        print("| model | step off | wall on / off | CPU on / off | direct cost | of a step |")
+        print("|---|---|---|---|---|---|")
     for name, image_size, batch_size in CASES:
         training = Training(job, name, image_size, batch_size)
         training.block(options.steps)
-        off_s, ratios = [], []
-        for pair in range(options.pairs):
-            # Which of the two comes first alternates, too.
-            if pair % 2:
-                on = training.recorded_block(options.steps)
-                off = training.block(options.steps)
-            else:
-                off = training.block(options.steps)
-                on = training.recorded_block(options.steps)
-            off_s.append(off)
-            ratios.append(on / off)
-        low, middle, high = median_interval(ratios)
+        blocks = [_pair(training, pair, options.steps) for pair in range(options.pairs)]
         direct_s = training.direct_cost_s()
+        step_s = statistics.median(off.wall_s for _, off in blocks)
+        wall = _interval_text([on.wall_s / off.wall_s for on, off in blocks])
+        cpu = _interval_text([on.cpu_s / off.cpu_s for on, off in blocks])
         if job.rank == 0:
-            step_s = statistics.median(off_s)
             print(
-                f"| {name} {image_size}x{image_size}, batch {batch_size} | "
-                f"{step_s * 1e3:.1f} ms | {middle:.4f} ({low:.4f} to {high:.4f}) | "
-                f"{direct_s * 1e6:.0f} µs | {100 * direct_s / step_s:.2f} % |",
+                f"| {name} {image_size}x{image_size}, batch {batch_size} | {step_s * 1e3:.1f} ms "
+                f"| {wall} | {cpu} | {direct_s * 1e6:.0f} µs | {100 * direct_s / step_s:.2f} % |",
                 flush=True,
             )
     return 0
+
+
+def _pair(training: Training, number: int, num_steps: int) -> tuple[Block, Block]:
+    """A block with the recorder on and one with it off; which comes first alternates, too."""
+    if number % 2:
+        on = training.recorded_block(num_steps)
+        return on, training.block(num_steps)
+    off = training.block(num_steps)
+    return training.recorded_block(num_steps), off
+
+
+def _interval_text(ratios: list[float]) -> str:
+    low, middle, high = median_interval(ratios)
+    return f"{middle:.4f} ({low:.4f} to {high:.4f})"
 
 
 def _job() -> Job:
