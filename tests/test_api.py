@@ -2,10 +2,12 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hvdprof.api import analyze_run, list_runs, load_run, write_report
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
-from tests.builders.run_directory import PassSpec, write_run
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
 def test_from_the_folder_to_a_report(tmp_path: Path) -> None:
@@ -50,3 +52,34 @@ def test_runs_are_listed_newest_first_and_damaged_ones_say_why(tmp_path: Path) -
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError):
         list_runs(tmp_path / "nowhere")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    segment = SegmentSpec(num_steps=6, timeline=True, parts_ms=typical_parts(10, 2), loss=1.0)
+    passes = [
+        PassSpec(segments=[segment]),
+        PassSpec(size=2, segments=[segment], clock_error_ns=5),
+        PassSpec(size=2, mode="trace", segments=[segment]),
+    ]
+    return write_run(tmp_path_factory.mktemp("recorded"), passes)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_no_damage_to_a_recording_is_a_traceback(recorded: Path, data: st.DataObject) -> None:
+    files = sorted(path for path in recorded.glob("passes/*/*/*") if path.is_file())
+    path = data.draw(st.sampled_from(files))
+    intact = path.read_bytes()
+    start = data.draw(st.integers(0, len(intact)))
+    length = data.draw(st.integers(0, 200))
+    noise = data.draw(st.sampled_from([b"", b"\n", b"0", b"-", b"9" * 18, b"null", b"\xff", b"[{"]))
+    try:
+        path.write_bytes(intact[:start] + noise + intact[start + length :])
+        run = load_run(recorded)
+        analysis = analyze_run(run)
+    finally:
+        path.write_bytes(intact)
+    assert analysis.verdict.sentence.endswith(".")

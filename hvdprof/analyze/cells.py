@@ -115,7 +115,7 @@ def _launches(launches: pd.DataFrame, segments: pd.DataFrame) -> Iterator[_Launc
     }
     for row in launches.to_dict("records"):
         key = (str(row["pass_id"]), str(row["segment"]))
-        if not row["num_steps"]:
+        if not row["step_time_ns"] > 0:
             continue
         segment, mean = segment_of[key], row["step_time_ns"]
         yield _Launch(

@@ -58,6 +58,8 @@ def arrival_block(
     pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
 ) -> Block | None:
     """When each gradient was ready on one rank in one segment; ``None`` where none was."""
+    if not segment.tensors:
+        return None
     offsets = np.asarray(segment.ready_ns, dtype=np.int64).reshape(-1, len(segment.tensors))
     row, tensor = np.nonzero(offsets >= 0)
     if not len(row):

@@ -174,6 +174,8 @@ class _Reader:
             whole(line["samples"]),
             *parts,
         )
+        if line["dur_ns"] <= 0 or line["samples"] <= 0:
+            raise ValueError("a step takes time and samples")
         loss = line.get("loss")
         loss = float("nan") if loss is None else float(loss)
         ready = [whole(offset) for offset in line["ready"]]

@@ -150,3 +150,10 @@ def test_names_are_categories(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match="not a run directory"):
         load_run(tmp_path)
+
+
+def test_a_segment_in_which_no_gradient_was_watched(tmp_path: Path) -> None:
+    spec = PassSpec(segments=[SegmentSpec(engine="torch", tensors={}, num_steps=4)])
+    run = load_run(write_run(tmp_path, [spec]))
+    assert len(run.steps) == 6
+    assert len(run.arrivals) == 0
