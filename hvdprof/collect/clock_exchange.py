@@ -79,10 +79,11 @@ class ClockExchange:
     ) -> None:
         self._group = group
         self._clock = clock
-        own_host = host or clock_identity()
-        gathered = group.all_gather(own_host) if group.size > 1 else [own_host]
-        hosts = [tuple(one) for one in gathered]
-        self._one_host = all(one == hosts[0] for one in hosts)
+        own = [*(host or clock_identity()), socket.gethostname()]
+        gathered = group.all_gather(own) if group.size > 1 else [own]
+        hosts = [(boot, namespace) for boot, namespace, _ in gathered]
+        # Containers of one machine share its clock but not its loopback addresses.
+        self._one_host = all(one == gathered[0] for one in gathered)
         self._asker_of = _askers(hosts, force_tcp)
         self._askers = sorted(set(self._asker_of.values()))
         self._timeout_s = timeout_s + _TIMEOUT_PER_ASKER_S * len(self._askers)
