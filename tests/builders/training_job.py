@@ -83,9 +83,18 @@ def run_job(
     timeout_s: float = 120,
     **environment: str,
 ) -> Ended:
-    """Run a plan in real ranks; those that outlast ``timeout_s`` are killed with their group."""
+    """Run a plan in real ranks; see ``run_ranks``."""
     paths = PassPaths(folder)
     the_plan.write(paths.plan)
+    command = [*launcher, *program, "--plan", str(paths.plan), *options]
+    return run_ranks(command, folder, timeout_s=timeout_s, **environment)
+
+
+def run_ranks(
+    command: list[str], folder: Path, *, timeout_s: float = 120, **environment: str
+) -> Ended:
+    """Run a command with the recorder on; what outlasts ``timeout_s`` is killed with its group."""
+    paths = PassPaths(folder)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(_OF_A_JOB)}
     set_here = {
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
@@ -94,7 +103,7 @@ def run_job(
         "HVDPROF_RECORDER_DIR": str(paths.recorder_folder),
     }
     process = subprocess.Popen(
-        [*launcher, *program, "--plan", str(paths.plan), *options],
+        command,
         env=clean | set_here | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
