@@ -102,7 +102,7 @@ CAUSES: tuple[Cause, ...] = (
         "HOROVOD_NCCL_HOME to the folder that holds include/nccl.h",
     ),
     Cause(
-        re.compile(r"Could NOT find CUDAToolkit|Could not find (?:nvcc|CUDA)|No CUDA toolset"),
+        re.compile(r"Could NOT find CUDAToolkit|Couldn't find CUDA library root|No CUDA toolset"),
         "The CUDA toolkit was not found: set HOROVOD_CUDA_HOME to the folder that holds bin/nvcc "
         "of the CUDA that torch was built for.",
     ),

@@ -29,13 +29,15 @@ class GpuToolkit:
         """Variables for Horovod's CMake files.
 
         Args:
-            folder: A folder for the build's lifetime. It gets the name ``libnccl.so``, which the
-                linker asks for and which torch's NCCL package does not have.
+            folder: A folder of the user. It gets the name ``libnccl.so``, which the linker asks
+                for and which torch's NCCL package does not have. The built library keeps the
+                folder in its run path, so it must not be one where others may write.
             compute_capabilities: Those of this machine's GPUs (``'9.0'``); empty: Horovod's list.
         """
         link = folder / "libnccl.so"
-        if not link.is_symlink():
-            link.symlink_to(self.nccl_library)
+        folder.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.nccl_library)
         variables = {
             "HOROVOD_GPU_OPERATIONS": "NCCL",
             "HOROVOD_CUDA_HOME": str(self.cuda_home),

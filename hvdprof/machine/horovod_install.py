@@ -204,7 +204,7 @@ class Installer:
     def _build(
         self, recipe: Recipe, toolkit: GpuToolkit | None, folder: Path, log: IO[str]
     ) -> Path:
-        gpu_variables = toolkit.environment(folder, compute_capabilities()) if toolkit else {}
+        gpu_variables = self._gpu_variables(recipe, toolkit) if toolkit else {}
         environment = recipe.environment(os.environ, Path(self.python).parent, gpu_variables)
         self.progress.stage(f"compiling with {recipe.jobs} jobs")
         code = self.run(build_command(self.python, folder), environment, log, self._hear)
@@ -213,6 +213,13 @@ class Installer:
             log.flush()
             raise self._failed("Horovod could not be built", code)
         return wheels[0]
+
+    def _gpu_variables(self, recipe: Recipe, toolkit: GpuToolkit) -> dict[str, str]:
+        folder = self.cache / "nccl" / recipe.key.folder_name
+        try:
+            return toolkit.environment(folder, compute_capabilities())
+        except OSError as error:
+            raise StorageError(f"Could not write {folder}: {error.strerror}.") from error
 
     def _install_wheel(self, wheel: Path, log: IO[str]) -> None:
         self.progress.stage("installing the wheel")

@@ -39,8 +39,7 @@ def test_torchs_own_nccl_is_preferred_and_gets_the_linkers_name(tmp_path: Path) 
     assert toolkit.cuda_home == nvcc.parent.parent
     assert toolkit.nccl_library == library
 
-    folder = tmp_path / "build"
-    folder.mkdir()
+    folder = tmp_path / "cache/nccl"
     variables = toolkit.environment(folder, ["9.0", "8.0", "9.0"])
     assert variables["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert variables["HOROVOD_BUILD_CUDA_CC_LIST"] == "80,90"

@@ -345,3 +345,5 @@ def test_gpu_build_gets_cuda_and_nccl(machine: FakeMachine, tmp_path: Path) -> N
         make_installer(machine, tmp_path / "c", gpu=True).install()
     assert machine.environments[0]["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert machine.environments[0]["HOROVOD_NCCL_INCLUDE"] == str(site / "nvidia/nccl/include")
+    # The folder stays in the library's run path: never one in which others may write.
+    assert Path(machine.environments[0]["HOROVOD_NCCL_LIB"]).is_relative_to(tmp_path / "c")
