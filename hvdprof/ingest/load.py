@@ -10,7 +10,7 @@ from hvdprof.ingest.blocks import Block, stacked
 from hvdprof.ingest.clock import Alignment, alignment_of
 from hvdprof.ingest.event_tables import mark_block, timeline_block, timeline_clock
 from hvdprof.ingest.horovod_timeline import read_timeline_file
-from hvdprof.ingest.recorded_tables import arrival_block, rank_block, step_block
+from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
 from hvdprof.model.run import Run
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
@@ -101,6 +101,9 @@ def _add_recording(
         arrivals = arrival_block(pass_id, rank, segment, alignment)
         if arrivals is not None:
             tables.arrivals.append(arrivals)
+        parts = part_block(pass_id, rank, segment, alignment)
+        if parts is not None:
+            tables.events.append(parts)
     if file.marks:
         tables.events.append(mark_block(pass_id, rank, file, alignment))
     tables.ranks.append(rank_block(pass_id, rank, file, alignment, last_ns))

@@ -33,6 +33,16 @@ def part_lengths(line: dict[str, Any]) -> tuple[int, ...]:
     return tuple(whole(length) for length in lengths.values())
 
 
+def intervals(line: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Name, offset and length in ns of every phase and blocked time of a ``step`` line.
+
+    Raises:
+        KeyError, TypeError, ValueError: The line is damaged.
+    """
+    named = [(str(name), whole(offset), whole(length)) for name, offset, length in line["phases"]]
+    return named + [("blocked", whole(offset), whole(length)) for offset, length in line["blocked"]]
+
+
 def _interval(offset: Any, length: Any) -> Interval:
     start = whole(offset)
     return start, start + whole(length)

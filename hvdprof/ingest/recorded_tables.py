@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.blocks import Block
+from hvdprof.ingest.blocks import Block, names
 from hvdprof.ingest.clock import Alignment
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.model.parts import RECORDED_PARTS
@@ -66,8 +66,7 @@ def arrival_block(
         return None
     steps = segment.step_table()[np.asarray(segment.ready_row, dtype=np.int64)]
     ready_ns = steps[row, 2] + offsets[row, tensor]
-    names = pd.Index(segment.tensors, dtype=str)
-    codes, unique = pd.factorize(names)
+    codes, unique = pd.factorize(pd.Index(segment.tensors, dtype=str))
     return {
         "pass_id": pass_id,
         "segment": segment.id,
@@ -76,6 +75,34 @@ def arrival_block(
         "tensor": pd.Categorical.from_codes(codes[tensor], categories=unique),
         "ready_ns": alignment.aligned_ns(ready_ns),
         "clock_error_ns": alignment.errors_ns(ready_ns),
+    }
+
+
+def part_block(
+    pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
+) -> Block | None:
+    """Phases and blocked time of one rank in one segment, as EVENTS; ``None`` without any."""
+    if not segment.parts:
+        return None
+    row, offset_ns, dur_ns = np.asarray(segment.parts, dtype=np.int64).T
+    steps = segment.step_table()[row]
+    start_ns = steps[:, 2] + offset_ns
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "source": "recorder",
+        "rank": np.full(len(row), rank),
+        "step": steps[:, 0],
+        "phase": "part",
+        "activity": names(segment.part_names),
+        "collective": "",
+        "tensor": "",
+        "occurrence": np.zeros(len(row), dtype=np.int64),
+        "fusion_id": np.full(len(row), -1),
+        "start_ns": alignment.aligned_ns(start_ns),
+        "dur_ns": dur_ns,
+        "size_bytes": pd.array([None] * len(row), dtype="Int64"),
+        "clock_error_ns": alignment.errors_ns(start_ns),
     }
 
 

@@ -5,6 +5,7 @@ is used, what cannot is counted and told in ``problems``.
 """
 
 import json
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.phases import NUM_STEP_PARTS, part_lengths
+from hvdprof.ingest.phases import NUM_STEP_PARTS, intervals, part_lengths
 from hvdprof.ingest.whole_number import whole
 
 RECORDER_SCHEMA_VERSION = 1
@@ -47,6 +48,8 @@ class SegmentRecording:
 
     ``steps`` has a row a step: step, warmup, start_ns, dur_ns, samples, and the parts of
     ``ingest.phases``; ``ready_ns`` holds the offsets of the gradients of step ``ready_row``.
+    ``parts`` has row of the step, offset and length of each recorded interval, ``part_names`` its
+    name.
     """
 
     id: str
@@ -57,6 +60,8 @@ class SegmentRecording:
     losses: list[float] = field(default_factory=list)
     ready_row: list[int] = field(default_factory=list)
     ready_ns: list[list[int]] = field(default_factory=list)
+    parts: list[tuple[int, int, int]] = field(default_factory=list)
+    part_names: list[str] = field(default_factory=list)
 
     def step_table(self) -> NDArray[np.int64]:
         """The steps as an array of one row a step."""
@@ -165,14 +170,14 @@ class _Reader:
         )
 
     def step(self, line: Line) -> None:
-        parts = part_lengths(line)
+        lengths, found = part_lengths(line), intervals(line)
         row = (
             whole(line["step"]),
             int(bool(line["warmup"])),
             whole(line["start_ns"]),
             whole(line["dur_ns"]),
             whole(line["samples"]),
-            *parts,
+            *lengths,
         )
         if line["dur_ns"] <= 0 or line["samples"] <= 0:
             raise ValueError("a step takes time and samples")
@@ -188,6 +193,8 @@ class _Reader:
             recording.ready_ns.append(ready)
         else:
             self.counts["ready"] += 1
+        recording.parts += [(len(recording.steps), offset, dur) for _, offset, dur in found]
+        recording.part_names += [sys.intern(part) for part, _, _ in found]
         recording.steps.append(row)
         recording.losses.append(loss)
 

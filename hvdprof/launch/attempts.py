@@ -12,23 +12,25 @@ MAX_FAILURES = 2
 def settle(record: PassRecord, progress: PassProgress, failure: Failure | None) -> None:
     """Give every planned segment of an ended pass its status.
 
-    A segment that all ranks ended is done. With a failure, the segment that ran takes the blame;
-    where none had begun, all do, since the next launch would end alike. Segments that were not
-    reached stay planned.
+    A segment that all ranks ended is done. With a failure, the first one that has not ended takes
+    the blame, since segments run in their order; the ones behind it stay planned. Where no rank had
+    begun to record, all take it: the next launch would end alike.
     """
     ended = progress.ended_segments(record.size)
-    started = progress.started_segments()
-    planned = [segment for segment in record.segments if segment.status == Status.PLANNED]
-    for segment in planned:
-        if segment.segment.id in ended:
+    open_segments = []
+    for segment in record.segments:
+        if segment.status == Status.PLANNED and segment.segment.id in ended:
             segment.status = Status.DONE
-        elif failure is None:
-            segment.status = Status.FAILED
-            segment.failure = _not_recorded(record, progress)
-        elif segment.segment.id in started or not started:
-            segment.status, segment.failure = Status.FAILED, failure
+        elif segment.status == Status.PLANNED:
+            open_segments.append(segment)
+    if failure is None:
+        failure, blamed = _not_recorded(record, progress), open_segments
+    else:
+        blamed = open_segments[:1] if progress.ranks else open_segments
+    for segment in blamed:
+        segment.status, segment.failure = Status.FAILED, failure
     failed = any(segment.status == Status.FAILED for segment in record.segments)
-    record.status = Status.FAILED if failure or failed else Status.DONE
+    record.status = Status.FAILED if failed or record.exit_code else Status.DONE
 
 
 def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | None:

@@ -59,11 +59,6 @@ class PassProgress:
             elif line:
                 _apply(state, line)
 
-    def started_segments(self) -> set[str]:
-        """The segments that at least one rank has begun."""
-        running = {state.segment for state in self.ranks.values() if state.segment}
-        return running.union(*(state.ended for state in self.ranks.values()))
-
     def ended_segments(self, size: int) -> set[str]:
         """The segments that all ranks have ended; none while a rank has no file."""
         if len(self.ranks) < size:

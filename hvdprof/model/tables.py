@@ -98,7 +98,13 @@ EVENTS = Table(
         Column("source", "category", "", "Producer: recorder or timeline."),
         _RANK,
         _STEP,
-        Column("phase", "category", "", "negotiation, operation or activity; mark for instants."),
+        Column(
+            "phase",
+            "category",
+            "",
+            "negotiation, operation or activity of Horovod; part of a "
+            "recorded step; mark for instants.",
+        ),
         Column(
             "activity",
             "category",

@@ -23,8 +23,9 @@ def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[Trac
     """The lanes of a rank that are not empty, and their events in order of time."""
     steps = _of_rank(traced.steps, rank).sort_values("start_ns")
     arrivals = _of_rank(traced.arrivals, rank).sort_values("ready_ns")
-    marks = traced.events[traced.events["source"] == "recorder"]
-    marks = _of_rank(marks, rank).sort_values("start_ns")
+    recorded = traced.events[traced.events["source"] == "recorder"]
+    recorded = _of_rank(recorded, rank).sort_values("start_ns")
+    marks, parts = (recorded[recorded["phase"] == phase] for phase in ("mark", "part"))
     step_lane, phase_lane = Lane(rank, 1, "steps"), Lane(rank, 2, "phases")
     ready_lane, mark_lane = Lane(rank, 3, "gradients ready"), Lane(rank, 4, "marks")
     lanes = [step_lane, phase_lane]
@@ -32,7 +33,7 @@ def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[Trac
     sources = [
         _segments(steps, traced.segments, step_lane),
         _steps(steps, step_lane),
-        _phases(steps, phase_lane),
+        _phases(parts, phase_lane),
         _ready(arrivals, ready_lane),
         _marks(marks, mark_lane),
     ]
@@ -75,19 +76,14 @@ def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
         yield TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
 
 
-def _phases(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
-    """Phases one after the other from the start of a step: the tables hold only their lengths."""
-    for row in rows_of(steps):
-        start_ns = int(row.start_ns)
-        lengths = {name: int(getattr(row, f"{name}_ns")) for name in _COLOURS}
-        lengths["optimizer"] += lengths["blocked"]
-        for name, dur_ns in lengths.items():
-            if dur_ns:
-                label = _BLOCKED_LABEL if name == "blocked" else name
-                args = {"step": int(row.step)}
-                yield TraceEvent(lane, label, start_ns, dur_ns, args, _COLOURS[name])
-            # Blocked time lies inside the optimizer phase, so both start together.
-            start_ns += dur_ns if name != "optimizer" else 0
+def _phases(parts: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    # Of two that start together the longer one holds the other: blocked lies in the optimizer's.
+    for row in rows_of(parts.sort_values(["start_ns", "dur_ns"], ascending=[True, False])):
+        name = str(row.activity)
+        label = _BLOCKED_LABEL if name == "blocked" else name
+        colour = _COLOURS.get(name, "")
+        args = {"step": int(row.step)}
+        yield TraceEvent(lane, label, int(row.start_ns), int(row.dur_ns), args, colour)
 
 
 def _ready(arrivals: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:

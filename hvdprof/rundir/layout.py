@@ -39,7 +39,8 @@ class PassPaths:
     def recorder_files(self) -> list[Path]:
         """The recorder files that exist, by rank."""
         files = self.recorder_folder.glob("rank-*.jsonl")
-        return sorted(files, key=lambda path: int(path.stem.removeprefix("rank-")))
+        ranks = {path.stem.removeprefix("rank-"): path for path in files}
+        return [ranks[rank] for rank in sorted(filter(str.isdecimal, ranks), key=int)]
 
     def timeline(self, segment: str) -> Path:
         """Horovod's timeline of one segment, written by rank 0 alone."""

@@ -3,8 +3,9 @@
     python fake_ranks.py --plan PLAN
 
 FAKE_FAULT is `KIND:SEGMENT` with KIND `raise`, `kill`, `hang`, `orphan` (a hang that leaves a
-process of another session behind), `silent` (ends well but the segment is not recorded) or `start`
-(fails before any segment). With `:once` appended it fails only until the file FAKE_ONCE exists.
+process of another session behind), `stuck` (a hang before the first step), `silent` (ends well but
+the segment is not recorded) or `start` (fails before any segment). With `:once` appended it fails
+only until the file FAKE_ONCE exists.
 """
 
 import argparse
@@ -48,6 +49,8 @@ def main() -> None:
 
 
 def _train(segment, files, kind):  # type: ignore[no-untyped-def]
+    if kind == "stuck":
+        _fail(kind)
     for file in files:
         _write(file, {"kind": "segment", "id": segment["id"], "tensors": []})
     for step in range(segment["num_steps"]):

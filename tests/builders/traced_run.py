@@ -97,6 +97,26 @@ def event_row(
     return row | values
 
 
+def part_rows(rank: int, step: int) -> list[dict[str, Any]]:
+    """The parts of ``step_row``, with 1 ms outside of them between data and forward."""
+    parts = [("data", 0, 1), ("forward", 2, 5), ("backward", 7, 8), ("optimizer", 15, 5)]
+    shift = (step - 1) * 20
+    return [
+        event_row(
+            "part",
+            name,
+            shift + at,
+            dur,
+            source="recorder",
+            rank=rank,
+            step=step,
+            tensor="",
+            collective="",
+        )
+        for name, at, dur in [*parts, ("blocked", 15, 4)]
+    ]
+
+
 def fused_events() -> list[dict[str, Any]]:
     """Two tensors that negotiate, wait for rank 1, and are reduced together once."""
     bias: dict[str, Any] = {"tensor": "allreduce.fc.bias", "fusion_id": 7}
@@ -148,7 +168,9 @@ def traced_run(**tables: Any) -> Run:
         "segments": SEGMENTS.frame([segment_row()]),
         "steps": STEPS.frame([step_row(rank, step) for rank in range(2) for step in range(2)]),
         "arrivals": ARRIVALS.frame(arrivals),
-        "events": EVENTS.frame(fused_events()),
+        "events": EVENTS.frame(
+            fused_events() + [row for rank in range(2) for row in part_rows(rank, 1)]
+        ),
         "ranks": RANKS.frame([rank_row(0, "node1"), rank_row(1, "node2")]),
     }
     return run(**(fields | tables))

@@ -87,7 +87,8 @@ def test_a_wall_clock_that_was_set_is_in_the_error(tmp_path: Path) -> None:
     lines[stop] = lines[stop].replace(wall, str(int(wall) + 5_000_000))
     path.write_text("\n".join(lines) + "\n")
     run = load_run(folder)
-    assert set(run.events["clock_error_ns"]) == {5_001_000}
+    timeline = run.events[run.events["source"] == "timeline"]
+    assert set(timeline["clock_error_ns"]) == {5_001_000}
 
 
 def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path: Path) -> None:
@@ -110,8 +111,9 @@ def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path:
 def test_a_timeline_without_rank_0_keeps_its_own_time(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [PassSpec(size=2, segments=[TRACED], missing_ranks=[0])]))
     assert "without a recording of rank 0 it cannot be placed on its clock" in " ".join(run.notes)
-    assert set(run.events["step"]) == {-1}
-    assert set(run.events["clock_error_ns"]) == {1_000_000_000}
+    timeline = run.events[run.events["source"] == "timeline"]
+    assert set(timeline["step"]) == {-1}
+    assert set(timeline["clock_error_ns"]) == {1_000_000_000}
 
 
 def test_a_run_that_has_just_begun_loads_without_complaint(tmp_path: Path) -> None:
@@ -124,13 +126,37 @@ def test_a_run_that_has_just_begun_loads_without_complaint(tmp_path: Path) -> No
     assert run.notes == ()
 
 
+def test_parts_of_steps_are_events_where_they_were_recorded(tmp_path: Path) -> None:
+    parts = {"data": 1.0, "forward": 4.0, "backward": 6.0, "blocked": 2.0, "optimizer": 1.0}
+    spec = PassSpec(
+        size=2,
+        offset_ms=[0, 700],
+        segments=[SegmentSpec(num_steps=1, num_warmup_batches=1, parts_ms=parts)],
+    )
+    run = load_run(write_run(tmp_path, [spec]))
+    step = run.steps.query("rank == 1 and step == 1").iloc[0]
+    events = run.events.query("rank == 1 and step == 1")
+    found = {
+        (row.activity, (row.start_ns - step["start_ns"]) / 1e6, row.dur_ns / 1e6)
+        for row in events.itertuples()
+    }
+    assert found == {
+        ("data", 0.0, 1.0),
+        ("forward", 1.0, 4.0),
+        ("backward", 5.0, 6.0),
+        ("optimizer", 11.0, 3.0),
+        ("blocked", 11.0, 2.0),
+    }
+    assert set(events["phase"]) == {"part"}
+
+
 def test_marks_of_the_script_are_events(tmp_path: Path) -> None:
     folder = write_run(tmp_path, [PassSpec(segments=[SegmentSpec(num_steps=3)])])
     (path,) = folder.glob("passes/*/recorder/rank-0.jsonl")
     mark = '{"kind": "mark", "name": "checkpoint", "monotonic_ns": 6000000000}\n'
     path.write_text(path.read_text() + mark)
     run = load_run(folder)
-    (row,) = run.events.to_dict("records")
+    (row,) = run.events[run.events["phase"] == "mark"].to_dict("records")
     assert (row["source"], row["activity"], row["start_ns"]) == (
         "recorder",
         "checkpoint",

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +180,18 @@ def test_a_launch_that_never_begins_fails_all_its_segments_at_once(
     assert len(manifest.passes) == 2
     reasons = {s.failure.reason for r in manifest.passes for s in r.segments if s.failure}
     assert reasons == {"rank 0 raised ImportError: no module named model"}
+
+
+def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="stuck:mnist-none-average:once")
+    sweep.settings = replace(sweep.settings, timeout_s=1.0)
+    with pytest.raises(SweepIncompleteError, match="2 of 4"):
+        sweep.run()
+    assert _statuses(Manifest.read(sweep.paths.folder))["01-np2-throughput-r1-attempt2"] == {
+        "resnet18-none-average": "done"
+    }
 
 
 def test_a_cell_that_failed_twice_is_not_tried_a_third_time(

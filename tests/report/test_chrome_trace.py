@@ -15,6 +15,7 @@ from tests.builders.traced_run import (
     START_NS,
     event_row,
     fused_events,
+    part_rows,
     rank_row,
     segment_row,
     step_row,
@@ -27,19 +28,19 @@ rank 0 (node1) / steps
     0.000  +20.000    step 1
 rank 0 (node1) / phases
     0.000   +1.000  data
-    1.000   +5.000  forward
-    6.000   +8.000  backward
-   14.000   +5.000  optimizer
-   14.000   +4.000    blocked in synchronize()
+    2.000   +5.000  forward
+    7.000   +8.000  backward
+   15.000   +5.000  optimizer
+   15.000   +4.000    blocked in synchronize()
 rank 1 (node2) / steps
     0.000  +20.000  resnet18 none average
     0.000  +20.000    step 1
 rank 1 (node2) / phases
     0.000   +1.000  data
-    1.000   +5.000  forward
-    6.000   +8.000  backward
-   14.000   +5.000  optimizer
-   14.000   +4.000    blocked in synchronize()
+    2.000   +5.000  forward
+    7.000   +8.000  backward
+   15.000   +5.000  optimizer
+   15.000   +4.000    blocked in synchronize()
 Horovod timeline (rank 0's view) / executions
    14.600   +3.200  ALLREDUCE
    14.600   +0.400    MEMCPY_IN_FUSION_BUFFER
@@ -174,9 +175,11 @@ def test_it_is_written_event_by_event():
             self.longest = max(self.longest, len(text))
             return super().write(text)
 
-    steps = STEPS.frame([step_row(rank, step) for rank in range(2) for step in range(500)])
+    both = [(rank, step) for rank in range(2) for step in range(500)]
+    steps = STEPS.frame([step_row(*one) for one in both])
+    events = EVENTS.frame([row for one in both for row in part_rows(*one)])
     out = CountingStream()
-    ChromeTraceReporter().render(analysis(run=traced_run(steps=steps)), out)
+    ChromeTraceReporter().render(analysis(run=traced_run(steps=steps, events=events)), out)
     assert len(out.getvalue()) > 500_000
     assert out.longest < 1_000
     assert len(json.loads(out.getvalue())["traceEvents"]) > 6_000

@@ -143,5 +143,6 @@ def test_recorder_files_are_listed_by_rank(tmp_path: Path) -> None:
     paths.recorder_folder.mkdir()
     for rank in (10, 2, 0):
         paths.recorder_file(rank).touch()
+    (paths.recorder_folder / "rank-x.jsonl").touch()
     names = [path.name for path in paths.recorder_files()]
     assert names == ["rank-0.jsonl", "rank-2.jsonl", "rank-10.jsonl"]
