@@ -126,7 +126,7 @@ def learning_rate_scale(job: Job, segment: Segment) -> int:
 def agreed_steps(job: Job, segment: Segment, warmup_s: float) -> int:
     """The number of measured steps, the same on all ranks.
 
-    As many as fit into ``max_seconds`` at the median warm-up step of the slowest rank, at least
+    As many as fit into ``max_seconds`` at the warm-up step of the slowest rank, at least
     ``MIN_STEPS``, at most ``num_steps``.
 
     Raises:
@@ -181,7 +181,11 @@ class _Loop:
         self._batches = make_batches(job, segment, entry)
 
     def warm_up(self) -> float:
-        """Train the warm-up batches; the median length of their steps in s, NaN without any."""
+        """Train the warm-up batches; the median length of their later half in s, NaN if none.
+
+        The first steps of a launch are the slowest: their length would make the measured steps
+        too few.
+        """
         # A time limit becomes a number of steps by what warm-up shows, so there must be one.
         needed = 0 if self._segment.max_seconds is None else 1
         durations_s = []
@@ -191,7 +195,8 @@ class _Loop:
             end_s = time.perf_counter()
             durations_s.append(end_s - begin_s)
             begin_s = end_s
-        return statistics.median(durations_s) if durations_s else math.nan
+        later_half = durations_s[len(durations_s) // 2 :]
+        return statistics.median(later_half) if later_half else math.nan
 
     def steps(self, count: int, *, warmup: bool) -> Iterator[None]:
         """Train that many steps, yielding after each."""

@@ -1,5 +1,6 @@
 """The Dash app: its pages, the choice of a run, and the server that shows them."""
 
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -52,15 +53,19 @@ def serve(
         EnvironmentNotReadyError: The address or port cannot be used.
     """
     app = create_app(RunStore(folders))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        server = create_server(app.server, host=host, port=port, threads=_NUM_THREADS)
+        # waitress leaves its own socket open where the port is taken.
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise EnvironmentNotReadyError(
             f"Could not listen on {host}:{port}: {error.strerror or error}.",
             hint="Leave --port away to take a free one.",
         ) from error
-    on_ready(f"http://{host}:{server.effective_port}/")
-    server.run()
+    with listening:
+        server = create_server(app.server, sockets=[listening], threads=_NUM_THREADS)
+        on_ready(f"http://{host}:{listening.getsockname()[1]}/")
+        server.run()
 
 
 def page_for(pathname: str | None) -> Any:

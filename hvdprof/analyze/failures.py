@@ -1,22 +1,31 @@
 """Which measurements have no result, and why."""
 
 from hvdprof.model.run import FailedSegment
-from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord, Status
 
 
 def failed_segments(manifest: Manifest) -> tuple[FailedSegment, ...]:
     """The segments that failed or were interrupted, in the order of the passes."""
     return tuple(
-        FailedSegment(
-            pass_id=one.id,
-            model=record.segment.model,
-            np=one.size,
-            compression=record.segment.compression,
-            reduction=record.segment.reduction,
-            reason=record.failure.reason if record.failure else f"It was {record.status}.",
-            lines=tuple(record.failure.lines) if record.failure else (),
-        )
-        for one in manifest.passes
-        for record in one.segments
+        _failed(of_pass, record)
+        for of_pass in manifest.passes
+        for record in of_pass.segments
         if record.status in (Status.FAILED, Status.INTERRUPTED)
+    )
+
+
+def _failed(of_pass: PassRecord, record: SegmentRecord) -> FailedSegment:
+    failure = record.failure or Failure(reason=f"it was {record.status}")
+    return FailedSegment(
+        pass_id=of_pass.id,
+        model=record.segment.model,
+        np=of_pass.size,
+        engine=record.segment.engine,
+        compression=record.segment.compression,
+        reduction=record.segment.reduction,
+        reason=failure.reason,
+        rank=failure.rank,
+        exit_code=failure.exit_code,
+        signal=failure.signal,
+        lines=tuple(failure.lines),
     )

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.stats
+import scipy.special
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
@@ -54,7 +54,7 @@ class LogEstimate:
             return Interval(NAN, NAN, NAN)
         if math.isnan(self.error) or not self.degrees >= 1:
             return Interval(math.exp(self.value), NAN, NAN)
-        reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.degrees)) * self.error
+        reach = float(scipy.special.stdtrit(self.degrees, (1 + CONFIDENCE) / 2)) * self.error
         low, high = self.value - reach, self.value + reach
         return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, 700.0)))
 

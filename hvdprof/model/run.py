@@ -58,14 +58,22 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class FailedSegment:
-    """A cell that has no result in one pass, and why."""
+    """A cell that has no result in one pass, and why.
+
+    ``rank``, ``exit_code`` and ``signal`` are those of the process that failed first, ``None``
+    where that is not known; ``lines`` are the last lines printed that explain it.
+    """
 
     pass_id: str
     model: str
     np: int
+    engine: str
     compression: str
     reduction: str
     reason: str
+    rank: int | None
+    exit_code: int | None
+    signal: str | None
     lines: tuple[str, ...]
 
 

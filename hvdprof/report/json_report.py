@@ -8,6 +8,7 @@ from typing import IO, Any, ClassVar
 import pandas as pd
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 1
 
@@ -36,7 +37,7 @@ def json_object(analysis: RunAnalysis) -> dict[str, Any]:
         "verdict": _finite(dataclasses.asdict(analysis.verdict)),
         "scaling": _rows(analysis.scaling),
         "losses": _rows(analysis.losses),
-        "skipped": [dataclasses.asdict(cell) for cell in analysis.skipped],
+        "skipped": [_skipped(cell) for cell in analysis.skipped],
         "failed": [
             dataclasses.asdict(cell) | {"lines": list(cell.lines)} for cell in analysis.failed
         ],
@@ -48,6 +49,12 @@ def json_object(analysis: RunAnalysis) -> dict[str, Any]:
             "versions": {"hvdprof": manifest.hvdprof_version, **manifest.versions},
         },
     }
+
+
+def _skipped(cell: Skipped) -> dict[str, Any]:
+    fields = dataclasses.asdict(cell)
+    # The number of ranks has one name in the whole object.
+    return {"model": fields.pop("model"), "np": fields.pop("size"), **fields}
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ class ModelTable:
 
 @dataclass(frozen=True, slots=True)
 class FailedCell:
-    """A cell without result: what, why, and the last lines that explain it."""
+    """Cells of a pass that failed alike: what, why, and the last lines that explain it."""
 
     what: str
     reason: str
@@ -81,7 +81,7 @@ def shape_page(analysis: RunAnalysis) -> Page:
     return Page(
         verdict=analysis.verdict.sentence,
         tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
-        failed=tuple(_failed_cell(cell) for cell in analysis.failed),
+        failed=_failed_cells(analysis.failed),
         skipped=_by_reason(analysis.skipped),
         warnings=analysis.warnings,
         where=_where(analysis.run.manifest),
@@ -148,11 +148,17 @@ def _has_no_toggle(row: dict[Any, Any]) -> bool:
     return bool(row["compression"] == "none" and row["reduction"] == "average")
 
 
-def _failed_cell(cell: FailedSegment) -> FailedCell:
-    return FailedCell(
-        what=f"{cell.model} np={cell.np} {cell.compression} {cell.reduction} ({cell.pass_id})",
-        reason=cell.reason,
-        lines=cell.lines[-_MOST_LINES:],
+def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
+    alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for cell in cells:
+        setting = (
+            "plain torch" if cell.engine == TORCH_ENGINE else f"{cell.compression} {cell.reduction}"
+        )
+        what = f"{cell.model} np={cell.np} {setting}"
+        alike.setdefault((cell.pass_id, cell.reason, cell.lines), []).append(what)
+    return tuple(
+        FailedCell(f"{', '.join(names)} ({pass_id})", reason, lines[-_MOST_LINES:])
+        for (pass_id, reason, lines), names in alike.items()
     )
 
 

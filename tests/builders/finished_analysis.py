@@ -197,8 +197,12 @@ def failed(**values: Any) -> FailedSegment:
         "pass_id": "07-np2-throughput-r2",
         "model": "mnist",
         "np": 2,
+        "engine": "horovod",
         **PLAIN,
         "reason": "rank 1 was killed by SIGKILL",
+        "rank": 1,
+        "exit_code": 137,
+        "signal": "SIGKILL",
         "lines": ("[1]<stderr>: out of memory", "Process 1 exit with status code 137."),
     }
     return FailedSegment(**(fields | values))

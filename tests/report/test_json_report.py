@@ -73,7 +73,7 @@ def test_skipped_failed_and_the_run():
     assert result["skipped"] == [
         {
             "model": "resnet18",
-            "size": 1,
+            "np": 1,
             "compression": "fp16",
             "reduction": "average",
             "reason": "no",
