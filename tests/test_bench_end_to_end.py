@@ -114,10 +114,10 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
 
     run = tmp_path / "run"
     timeline = json.loads(
-        (run / "passes/04-np2-trace-r1/timeline/mnist-fp16-adasum.json").read_text()
+        (run / "passes/05-np2-trace-r1/timeline/mnist-fp16-adasum.json").read_text()
     )
     assert sum(event.get("name") == "ADASUM" for event in timeline) == 12 * 8
-    assert list((run / "passes/02-np2-throughput-r1/timeline").iterdir()) == []
+    assert list((run / "passes/03-np2-throughput-r1/timeline").iterdir()) == []
     again = _hvdprof("analyze", "run", "--format", "json", cwd=tmp_path)
     assert json.loads(again.stdout)["scaling"] == result["scaling"]
 
@@ -250,7 +250,7 @@ def test_a_mistake_is_one_message_and_starts_nothing(
 def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
     done = _hvdprof("bench", "--preset", "quick", "--dry-run", "--use-adasum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("-m bench_models.train --plan") == 7
+    assert done.stdout.count("-m bench_models.train --plan") == 10
     assert "export HOROVOD_TIMELINE=DYNAMIC" in done.stdout
     assert "# skipped: mnist np=1 none/adasum" in done.stdout
     assert list(tmp_path.iterdir()) == []

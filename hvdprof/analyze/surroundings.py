@@ -7,6 +7,9 @@ from hvdprof.model.run import Run
 from hvdprof.rundir.manifest import PassRecord
 
 BUSY_CORES = 0.2
+OWN_LOAD = 0.5
+"""Load that the command itself leaves in the minute's average before its first launch."""
+
 STEAL_SHARE = 0.02
 
 
@@ -26,11 +29,10 @@ def _load_before(run: Run) -> Iterator[str]:
         return
     first = known[0]
     load = first.load_average_before or 0.0
-    largest = max(one.size for one in run.manifest.passes)
-    free = max(sum(cores) - largest, 0)
-    if load > max(free, BUSY_CORES):
+    needed = min(max(one.size for one in run.manifest.passes), sum(cores))
+    if load > sum(cores) - needed + OWN_LOAD:
         yield (
-            f"The load average was {load:.1f} before the first pass, and {largest} of "
+            f"The load average was {load:.1f} before the first pass, and {needed} of "
             f"{sum(cores)} cores were needed: other processes compete with the ranks."
         )
 

@@ -10,6 +10,7 @@ from hvdprof import units
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.sweep import SweepObserver
 from hvdprof.rundir.manifest import PassRecord, Status
+from hvdprof.rundir.plan import TORCH_ENGINE
 
 
 def observer_for(stream: IO[str], *, quiet: bool) -> SweepObserver:
@@ -149,7 +150,9 @@ class _Bar:
 
 def _title(record: PassRecord) -> str:
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
-    return f"{ranks}, {record.mode}, repeat {record.repeat}"
+    plain = all(segment.segment.engine == TORCH_ENGINE for segment in record.segments)
+    what = "plain torch" if plain else record.mode
+    return f"{ranks}, {what}, repeat {record.repeat}"
 
 
 def _failures(record: PassRecord) -> list[str]:

@@ -43,36 +43,50 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
     """All passes of a sweep, the skipped cells apart.
 
     A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
+    Plain torch has launches of its own: behind another segment of the same process it would find
+    warm memory, and be compared with a Horovod that does not.
     """
     skipped: list[Skipped] = []
-    cells: dict[int, list[Segment]] = {}
+    groups: list[_Group] = []
     for size in settings.sizes:
-        cells[size] = [*_baseline(settings, size), *_cells(settings, capacity, size, skipped)]
-    rounds = _rounds(settings, [size for size in settings.sizes if cells[size]])
+        if size == 1:
+            groups.append(_Group(1, TORCH_ENGINE, tuple(_baseline(settings))))
+        cells = tuple(_cells(settings, capacity, size, skipped))
+        if cells:
+            groups.append(_Group(size, HOROVOD_ENGINE, cells))
     passes = [
-        _pass(settings, capacity, number, launch, cells[launch.size])
-        for number, launch in enumerate(rounds, start=1)
+        _pass(settings, capacity, number, launch)
+        for number, launch in enumerate(_rounds(settings, groups), start=1)
     ]
     return Design(passes, skipped)
 
 
 @dataclass(frozen=True, slots=True)
+class _Group:
+    """The segments that one launch runs: one engine at one number of ranks."""
+
+    size: int
+    engine: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Launch:
     mode: Mode
-    size: int
+    group: _Group
     repeat: int
 
 
-def _rounds(settings: BenchSettings, sizes: list[int]) -> Iterator[_Launch]:
-    observed = [size for size in sizes if size > 1]
+def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
+    observed = [group for group in groups if group.size > 1]
     for repeat in range(1, settings.repeats + 1):
-        for size in sizes if repeat % 2 else reversed(sizes):
-            yield _Launch(Mode.THROUGHPUT, size, repeat)
+        for group in groups if repeat % 2 else reversed(groups):
+            yield _Launch(Mode.THROUGHPUT, group, repeat)
         if repeat == 1:
-            for size in observed:
-                yield _Launch(Mode.TRACE, size, repeat)
-            for size in observed if settings.attribution else ():
-                yield _Launch(Mode.ATTRIBUTION, size, repeat)
+            for group in observed:
+                yield _Launch(Mode.TRACE, group, repeat)
+            for group in observed if settings.attribution else ():
+                yield _Launch(Mode.ATTRIBUTION, group, repeat)
 
 
 def _pass(
@@ -80,33 +94,28 @@ def _pass(
     capacity: Capacity,
     number: int,
     launch: _Launch,
-    segments: list[Segment],
 ) -> PassRecord:
+    size, segments = launch.group.size, launch.group.segments
     observed = launch.mode is not Mode.THROUGHPUT
-    ordered = segments if launch.repeat % 2 else _reversed_after_baseline(segments)
+    what = TORCH_ENGINE if launch.group.engine == TORCH_ENGINE else launch.mode
     return PassRecord(
-        id=f"{number:02d}-np{launch.size}-{launch.mode}-r{launch.repeat}",
+        id=f"{number:02d}-np{size}-{what}-r{launch.repeat}",
         mode=launch.mode,
-        size=launch.size,
+        size=size,
         repeat=launch.repeat,
         controller=settings.controller,
-        oversubscribed=is_oversubscribed(settings, capacity, launch.size),
-        pinned=_can_pin(settings, capacity, launch.size, timeline=observed),
-        segments=[SegmentRecord(segment=replace(cell, timeline=observed)) for cell in ordered],
+        oversubscribed=is_oversubscribed(settings, capacity, size),
+        pinned=_can_pin(settings, capacity, size, timeline=observed),
+        segments=[
+            SegmentRecord(segment=replace(segment, timeline=observed))
+            for segment in (segments if launch.repeat % 2 else reversed(segments))
+        ],
     )
 
 
-def _reversed_after_baseline(segments: list[Segment]) -> list[Segment]:
-    # Plain torch must come before hvd.init(), whose thread would run along with it.
-    plain = [segment for segment in segments if segment.engine == TORCH_ENGINE]
-    horovod = [segment for segment in segments if segment.engine == HOROVOD_ENGINE]
-    return [*reversed(plain), *reversed(horovod)]
-
-
-def _baseline(settings: BenchSettings, size: int) -> Iterator[Segment]:
-    if size == 1:
-        for model in settings.models:
-            yield _segment(settings, model, 1, engine=TORCH_ENGINE)
+def _baseline(settings: BenchSettings) -> Iterator[Segment]:
+    for model in settings.models:
+        yield _segment(settings, model, 1, engine=TORCH_ENGINE)
 
 
 def _cells(

@@ -34,7 +34,7 @@ PRESETS: dict[str, Preset] = {
         reductions=("average",),
         image_size=32,
         num_warmup_batches=5,
-        max_seconds=2.0,
+        max_seconds=1.5,
         repeats=3,
     ),
     "standard": Preset(

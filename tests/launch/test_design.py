@@ -18,24 +18,28 @@ def _cells(design: Design, pass_id: str) -> list[str]:
 def test_passes_of_two_repeats_are_interleaved_and_the_second_is_reversed() -> None:
     design = plan_design(bench_settings(sizes=(1, 2, 4), repeats=2), LOCAL_FOUR_CORES)
     assert [record.id for record in design.passes] == [
-        "01-np1-throughput-r1",
-        "02-np2-throughput-r1",
-        "03-np4-throughput-r1",
-        "04-np2-trace-r1",
-        "05-np4-trace-r1",
-        "06-np4-throughput-r2",
-        "07-np2-throughput-r2",
-        "08-np1-throughput-r2",
+        "01-np1-torch-r1",
+        "02-np1-throughput-r1",
+        "03-np2-throughput-r1",
+        "04-np4-throughput-r1",
+        "05-np2-trace-r1",
+        "06-np4-trace-r1",
+        "07-np4-throughput-r2",
+        "08-np2-throughput-r2",
+        "09-np1-throughput-r2",
+        "10-np1-torch-r2",
     ]
 
 
-def test_one_launch_holds_all_models_and_plain_torch_stays_first_when_reversed() -> None:
+def test_one_launch_holds_all_models_and_plain_torch_has_launches_of_its_own() -> None:
     settings = bench_settings(sizes=(1,), models=(MNIST, RESNET), repeats=2)
     design = plan_design(settings, LOCAL_FOUR_CORES)
-    first = ["mnist-torch", "resnet18-torch", "mnist-none-average", "resnet18-none-average"]
-    assert _cells(design, "01-np1-throughput-r1") == first
-    second = ["resnet18-torch", "mnist-torch", "resnet18-none-average", "mnist-none-average"]
-    assert _cells(design, "02-np1-throughput-r2") == second
+    assert [_cells(design, record.id) for record in design.passes] == [
+        ["mnist-torch", "resnet18-torch"],
+        ["mnist-none-average", "resnet18-none-average"],
+        ["resnet18-none-average", "mnist-none-average"],
+        ["resnet18-torch", "mnist-torch"],
+    ]
 
 
 def test_factorial_of_the_toggles() -> None:
@@ -43,14 +47,15 @@ def test_factorial_of_the_toggles() -> None:
         sizes=(1, 2, 3), compressions=("none", "fp16"), reductions=("average", "adasum")
     )
     design = plan_design(settings, LOCAL_FOUR_CORES)
-    assert _cells(design, "01-np1-throughput-r1") == ["mnist-torch", "mnist-none-average"]
-    assert _cells(design, "02-np2-throughput-r1") == [
+    assert _cells(design, "01-np1-torch-r1") == ["mnist-torch"]
+    assert _cells(design, "02-np1-throughput-r1") == ["mnist-none-average"]
+    assert _cells(design, "03-np2-throughput-r1") == [
         "mnist-none-average",
         "mnist-none-adasum",
         "mnist-fp16-average",
         "mnist-fp16-adasum",
     ]
-    assert _cells(design, "03-np3-throughput-r1") == ["mnist-none-average", "mnist-fp16-average"]
+    assert _cells(design, "04-np3-throughput-r1") == ["mnist-none-average", "mnist-fp16-average"]
     skipped = {(s.size, s.compression, s.reduction): s.reason for s in design.skipped}
     assert skipped == {
         (1, "none", "adasum"): "nothing is reduced at np=1, so Adasum would do nothing",

@@ -100,25 +100,18 @@ def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
     manifest = Manifest.read(sweep.paths.folder)
     assert manifest.status == Status.DONE
     assert _statuses(manifest) == {
-        "01-np1-throughput-r1": dict.fromkeys(
-            (
-                "mnist-torch",
-                "resnet18-torch",
-                "mnist-none-average",
-                "resnet18-none-average",
-            ),
-            "done",
-        ),
-        "02-np2-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
-        "03-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "01-np1-torch-r1": {"mnist-torch": "done", "resnet18-torch": "done"},
+        "02-np1-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "03-np2-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "04-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
     }
-    record = manifest.passes[1]
+    record = manifest.passes[2]
     assert record.exit_code == 0
     assert record.duration_s is not None and 0 < record.duration_s < 60
     assert record.command[0] == sys.executable
     assert record.environment["OMP_NUM_THREADS"] == "1"
     assert "HOROVOD_TIMELINE" not in record.environment
-    assert manifest.passes[2].environment["HOROVOD_TIMELINE"] == "DYNAMIC"
+    assert manifest.passes[3].environment["HOROVOD_TIMELINE"] == "DYNAMIC"
     assert record.other_cpu_cores is not None
     assert [host["hostname"] for host in manifest.hosts] == ["node1"]
     plan = Plan.read(sweep.paths.of_pass(record.id).plan)
@@ -197,14 +190,17 @@ def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
 def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     sweep_of: Callable[..., Sweep],
 ) -> None:
-    sweep = sweep_of(sizes=(1,), repeats=3, fault="raise:mnist-none-average")
-    with pytest.raises(SweepIncompleteError, match="3 of 6"):
+    sweep = sweep_of(
+        sizes=(1,), models=(MNIST, RESNET), repeats=3, fault="raise:mnist-none-average"
+    )
+    with pytest.raises(SweepIncompleteError, match="3 of 12"):
         sweep.run()
     last = Manifest.read(sweep.paths.folder).passes[-1].segments
-    failure = {segment.segment.id: segment.failure for segment in last}["mnist-none-average"]
+    by_id = {segment.segment.id: segment for segment in last}
+    failure = by_id["mnist-none-average"].failure
     assert failure is not None
     assert failure.reason == "not tried again because it failed 2 times before"
-    assert {s.segment.id: s.status for s in last}["mnist-torch"] == "done"
+    assert by_id["resnet18-none-average"].status == "done"
 
 
 def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]) -> None:
@@ -293,7 +289,7 @@ def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = sweep_of()
-    done = sweep.paths.of_pass("01-np1-throughput-r1").recorder_file(0)
+    done = sweep.paths.of_pass("02-np1-throughput-r1").recorder_file(0)
     monkeypatch.setattr(
         "hvdprof.launch.preflight.free_bytes", lambda _: 10 if done.exists() else 10**12
     )
@@ -302,8 +298,8 @@ def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     assert "--resume" in raised.value.hint
     manifest = Manifest.read(sweep.paths.folder)
     assert manifest.status == Status.INTERRUPTED
-    assert _statuses(manifest)["01-np1-throughput-r1"]["mnist-none-average"] == "done"
-    assert _statuses(manifest)["02-np2-throughput-r1"]["mnist-none-average"] == "planned"
+    assert _statuses(manifest)["02-np1-throughput-r1"]["mnist-none-average"] == "done"
+    assert _statuses(manifest)["03-np2-throughput-r1"]["mnist-none-average"] == "planned"
 
 
 def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> None:
