@@ -1,4 +1,4 @@
-"""Every table of hvdprof, declared once; docs/tables.md is generated from this module."""
+"""The tables of a run and of its analysis; ``catalogue`` lists those of all modules."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -316,16 +316,4 @@ LOSSES = Table(
             "to 1 less its efficiency.",
         ),
     ),
-)
-
-TABLES: tuple[Table, ...] = (
-    SEGMENTS,
-    RANKS,
-    STEPS,
-    ARRIVALS,
-    EVENTS,
-    JOB_STEPS,
-    LAUNCHES,
-    SCALING,
-    LOSSES,
 )

@@ -1,0 +1,26 @@
+"""Every table of hvdprof; docs/tables.md is generated from this list."""
+
+from hvdprof.model.schema import Table
+from hvdprof.model.tables import (
+    ARRIVALS,
+    EVENTS,
+    JOB_STEPS,
+    LAUNCHES,
+    LOSSES,
+    RANKS,
+    SCALING,
+    SEGMENTS,
+    STEPS,
+)
+
+TABLES: tuple[Table, ...] = (
+    SEGMENTS,
+    RANKS,
+    STEPS,
+    ARRIVALS,
+    EVENTS,
+    JOB_STEPS,
+    LAUNCHES,
+    SCALING,
+    LOSSES,
+)
