@@ -1,0 +1,187 @@
+"""What one timeline file says, as columns: its finished syntax, before any meaning.
+
+Two roads fill it with the same result: ``plain_road`` in plain Python, and ``fast_road`` compiled.
+The layout of the file is that of Horovod's ``timeline.cc`` (``TimelineWriter``), 0.12 to 0.28.1.
+
+Records that carry a time (B, E, X, i) are numbered in file order from 0; metadata records are not.
+A damaged place takes a number too, so that two records with consecutive numbers stood side by side.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+OPEN = -1
+"""``Slices.end_order`` and ``dur_us`` of a slice whose end is not in the file."""
+
+ORPHAN = -1
+"""``Slices.begin_order`` and ``name`` of an end whose begin is not in the file."""
+
+DEEPEST = 255
+"""A begin on a pid with so many open ones starts anew: those stay open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Begins with their ends, paired by a stack per pid in file order; one row each.
+
+    Rows stand in the order of their begin; an orphan (an end without a begin) where its end stood.
+    A begin whose name starts with ``NEGOTIATE_`` clears the stack of its pid first: Horovod never
+    negotiates a tensor in use, so the ends of what was open are lost, and those rows stay open.
+
+    Attributes:
+        pid: Code of the pid, index into ``RawTimeline.pids``.
+        name: Index into ``RawTimeline.names``; ``ORPHAN`` without a begin.
+        start_us: Time of the begin in µs of the file (fractions floored); of the end for orphans.
+        dur_us: Length in µs, ``OPEN`` where ``end_order`` is; 0 for orphans.
+        depth: Number of slices of the pid that were open at the begin, from 0.
+        begin_order: Number of the begin in the file, ``ORPHAN`` where missing.
+        end_order: Number of the end in the file, ``OPEN`` where missing. This, and not ``dur_us``,
+            tells open rows: times that run backwards make lengths negative.
+        args: Args of the end, index into ``RawTimeline.args``; -1 where it has none.
+    """
+
+    pid: Int32s
+    name: Int32s
+    start_us: Int64s
+    dur_us: Int64s
+    depth: NDArray[np.uint8]
+    begin_order: Int64s
+    end_order: Int64s
+    args: Int32s
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.start_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """X records: a rank got ready; ``pid`` is the code of the pid, ``rank`` that in the name."""
+
+    pid: Int32s
+    rank: Int32s
+    ts_us: Int64s
+    order: Int64s
+
+    def __len__(self) -> int:
+        """The number of ticks."""
+        return len(self.ts_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """``i`` records: a cycle began (``CYCLE_START``); ``name`` is an index into ``names``."""
+
+    name: Int32s
+    ts_us: Int64s
+    order: Int64s
+
+    def __len__(self) -> int:
+        """The number of marks."""
+        return len(self.ts_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A place that could not be used: where it starts, how many bytes, and what was wrong."""
+
+    offset: int
+    length: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class DamageReport:
+    """All that was passed over; ``places`` are the first ones, the counts are those of all."""
+
+    num_places: int = 0
+    num_bytes: int = 0
+    places: tuple[Damage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the file is written.
+
+    Attributes:
+        closed: It ends in ``]``.
+        one_per_line: Every event stands on a line of its own (Horovod before 0.20.1).
+        crlf: Its lines end in CR LF.
+        in_object: The array stands in an object under the key ``traceEvents``.
+        encoding: ``utf-8``, or ``utf-16``.
+        compression: Empty, ``gzip`` or ``zstd``.
+    """
+
+    closed: bool = False
+    one_per_line: bool = False
+    crlf: bool = False
+    in_object: bool = False
+    encoding: str = "utf-8"
+    compression: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawTimeline:
+    """The records of one file.
+
+    Attributes:
+        slices: Begins with their ends.
+        ticks: Ranks that got ready.
+        marks: Cycle marks.
+        pids: The number of the pid by code. A pid that is named anew in the file (two recordings
+            in one file) has one code for each name.
+        tensors: Name of the tensor by code of the pid; empty where the file does not name it.
+            Bytes that are not UTF-8 stand as ``\\xNN``.
+        names: Names of slices and marks.
+        args: Args of ends as JSON text, each different one once.
+        epochs: (number of the next timed record, wall clock in µs at time 0 of the file), one for
+            each header; none where the file has no header (Horovod before 0.20.1).
+        num_records: Number of usable records by ``ph``.
+        num_timed: The next free number of a timed record.
+        damage: What was passed over.
+        layout: How the file is written.
+        size_bytes: Size of the text, after decompression.
+        foreign: Empty for Horovod's files (and those without any record), else what it is.
+    """
+
+    slices: Slices
+    ticks: Ticks
+    marks: Marks
+    pids: tuple[int, ...]
+    tensors: tuple[str, ...]
+    names: tuple[str, ...]
+    args: tuple[str, ...]
+    epochs: tuple[tuple[int, int], ...]
+    num_records: Mapping[str, int]
+    num_timed: int
+    damage: DamageReport
+    layout: Layout
+    size_bytes: int
+    foreign: str = ""
+
+    @property
+    def epoch_us(self) -> int | None:
+        """Wall clock in µs at time 0 of the file, from its first header."""
+        return self.epochs[0][1] if self.epochs else None
+
+    @property
+    def range_us(self) -> tuple[int, int] | None:
+        """Earliest and latest time in the file in µs; ``None`` without timed records."""
+        slices = self.slices
+        ended = slices.end_order != OPEN
+        times = (
+            slices.start_us,
+            slices.start_us[ended] + slices.dur_us[ended],
+            self.ticks.ts_us,
+            self.marks.ts_us,
+        )
+        filled = [column for column in times if len(column)]
+        if not filled:
+            return None
+        return min(int(c.min()) for c in filled), max(int(c.max()) for c in filled)
