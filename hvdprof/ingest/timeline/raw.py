@@ -137,7 +137,7 @@ class RawTimeline:
         pids: The number of the pid by code. A pid that is named anew in the file (two recordings
             in one file) has one code for each name.
         tensors: Name of the tensor by code of the pid; empty where the file does not name it.
-            Bytes that are not UTF-8 stand as ``\\xNN``.
+            Bytes that are not UTF-8 stand as their hexadecimal escape.
         names: Names of slices and marks.
         args: Args of ends as JSON text, each different one once.
         epochs: (number of the next timed record, wall clock in µs at time 0 of the file), one for
