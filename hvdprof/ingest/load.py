@@ -1,33 +1,21 @@
 """The only door from a run directory to tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from hvdprof.ingest.blocks import Block, stacked
-from hvdprof.ingest.clock import Alignment, alignment_of
-from hvdprof.ingest.event_tables import mark_block, timeline_block, timeline_clock
+from hvdprof.ingest.blocks import Block
+from hvdprof.ingest.clock import alignment_of
+from hvdprof.ingest.event_tables import timeline_block, timeline_clock
+from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
-from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
 from hvdprof.model.run import Run
-from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
-
-
-@dataclass(slots=True)
-class _Tables:
-    segments: list[Block] = field(default_factory=list)
-    ranks: list[Block] = field(default_factory=list)
-    steps: list[Block] = field(default_factory=list)
-    arrivals: list[Block] = field(default_factory=list)
-    events: list[Block] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def load_run(folder: Path) -> Run:
@@ -39,26 +27,17 @@ def load_run(folder: Path) -> Run:
         UnreadableInputError: The folder has no manifest, or one that cannot be read.
     """
     manifest = Manifest.read(folder)
-    tables = _Tables()
+    tables = Gathered()
     for record in manifest.passes:
         _load_pass(record, RunPaths(folder).of_pass(record.id), tables)
-    return Run(
-        folder=folder,
-        manifest=manifest,
-        segments=stacked(SEGMENTS, tables.segments),
-        steps=stacked(STEPS, tables.steps),
-        arrivals=stacked(ARRIVALS, tables.arrivals),
-        events=stacked(EVENTS, tables.events),
-        notes=tuple(tables.notes),
-        ranks=stacked(RANKS, tables.ranks),
-    )
+    return tables.run(folder, manifest)
 
 
-def _load_pass(record: PassRecord, paths: PassPaths, tables: _Tables) -> None:
+def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered) -> None:
     files = _recorder_files(record, paths, tables.notes)
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
     for rank, file in files.items():
-        _add_recording(record.id, rank, file, alignments[rank], tables)
+        tables.add_recording(record.id, rank, file, alignments[rank])
     for segment in record.segments:
         tables.segments.append(_segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED:
@@ -89,32 +68,12 @@ def _recorder_files(
     return files
 
 
-def _add_recording(
-    pass_id: str, rank: int, file: RecorderFile, alignment: Alignment, tables: _Tables
-) -> None:
-    last_ns = int(file.header.get("monotonic_ns", 0))
-    for segment in file.segments.values():
-        if not segment.steps:
-            continue
-        last_ns = max(last_ns, segment.steps[-1][2])
-        tables.steps.append(step_block(pass_id, rank, segment, alignment))
-        arrivals = arrival_block(pass_id, rank, segment, alignment)
-        if arrivals is not None:
-            tables.arrivals.append(arrivals)
-        parts = part_block(pass_id, rank, segment, alignment)
-        if parts is not None:
-            tables.events.append(parts)
-    if file.marks:
-        tables.events.append(mark_block(pass_id, rank, file, alignment))
-    tables.ranks.append(rank_block(pass_id, rank, file, alignment, last_ns))
-
-
 def _add_timeline(
     record: PassRecord,
     segment: SegmentRecord,
     paths: PassPaths,
     rank_0: RecorderFile | None,
-    tables: _Tables,
+    tables: Gathered,
 ) -> None:
     name = segment.segment.id
     try:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.blocks import Block, names
+from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import Alignment
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.model.parts import RECORDED_PARTS
@@ -60,7 +60,7 @@ def arrival_block(
     """When each gradient was ready on one rank in one segment; ``None`` where none was."""
     if not segment.tensors:
         return None
-    offsets = np.asarray(segment.ready_ns, dtype=np.int64).reshape(-1, len(segment.tensors))
+    offsets = segment.ready_table()
     row, tensor = np.nonzero(offsets >= 0)
     if not len(row):
         return None
@@ -84,7 +84,7 @@ def part_block(
     """Phases and blocked time of one rank in one segment, as EVENTS; ``None`` without any."""
     if not segment.parts:
         return None
-    row, offset_ns, dur_ns = np.asarray(segment.parts, dtype=np.int64).T
+    row, offset_ns, dur_ns = segment.part_table().T
     steps = segment.step_table()[row]
     start_ns = steps[:, 2] + offset_ns
     return {
@@ -94,7 +94,10 @@ def part_block(
         "rank": np.full(len(row), rank),
         "step": steps[:, 0],
         "phase": "part",
-        "activity": names(segment.part_names),
+        "activity": pd.Categorical.from_codes(
+            np.asarray(segment.part_codes),
+            categories=pd.Index(list(segment.part_names), dtype=str),
+        ),
         "collective": "",
         "tensor": "",
         "occurrence": np.zeros(len(row), dtype=np.int64),

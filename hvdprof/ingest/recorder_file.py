@@ -5,11 +5,12 @@ is used, what cannot is counted and told in ``problems``.
 """
 
 import json
-import sys
+from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ from hvdprof.ingest.whole_number import whole
 RECORDER_SCHEMA_VERSION = 1
 
 Line = dict[str, Any]
+
+_STEP_COLUMNS = 5 + NUM_STEP_PARTS
+_LONGEST_LINE = 1 << 24
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +47,52 @@ class TimelineSwitch:
     wall_ns: int
 
 
+def _int64s() -> "array[int]":
+    return array("q")
+
+
 @dataclass(slots=True)
 class SegmentRecording:
     """What a rank recorded in one segment, on the rank's own clock.
 
-    ``steps`` has a row a step: step, warmup, start_ns, dur_ns, samples, and the parts of
-    ``ingest.phases``; ``ready_ns`` holds the offsets of the gradients of step ``ready_row``.
-    ``parts`` has row of the step, offset and length of each recorded interval, ``part_names`` its
-    name.
+    Numbers are packed one after the other, eight bytes each, since hundreds of ranks are held at
+    once: ``step_table``, ``ready_table`` and ``part_table`` give them their shape. ``part_codes``
+    holds the name of each recorded interval as an index into ``part_names``.
     """
 
     id: str
     tensors: list[str] = field(default_factory=list)
     size_bytes: int = 0
     sent_bytes: int = 0
-    steps: list[tuple[int, ...]] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    ready_row: list[int] = field(default_factory=list)
-    ready_ns: list[list[int]] = field(default_factory=list)
-    parts: list[tuple[int, int, int]] = field(default_factory=list)
-    part_names: list[str] = field(default_factory=list)
+    steps: "array[int]" = field(default_factory=_int64s)
+    losses: "array[float]" = field(default_factory=lambda: array("d"))
+    ready_row: "array[int]" = field(default_factory=_int64s)
+    ready_ns: "array[int]" = field(default_factory=_int64s)
+    parts: "array[int]" = field(default_factory=_int64s)
+    part_codes: "array[int]" = field(default_factory=_int64s)
+    part_names: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps."""
+        return len(self.losses)
+
+    @property
+    def last_start_ns(self) -> int:
+        """The start of the last step; there must be one."""
+        return self.steps[2 - _STEP_COLUMNS]
 
     def step_table(self) -> NDArray[np.int64]:
-        """The steps as an array of one row a step."""
-        return np.asarray(self.steps, dtype=np.int64).reshape(-1, 5 + NUM_STEP_PARTS)
+        """One row a step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``."""
+        return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
+
+    def ready_table(self) -> NDArray[np.int64]:
+        """Offsets of the gradients, a column a tensor; row i belongs to step ``ready_row[i]``."""
+        return np.asarray(self.ready_ns, dtype=np.int64).reshape(-1, max(len(self.tensors), 1))
+
+    def part_table(self) -> NDArray[np.int64]:
+        """One row a recorded interval: row of the step, offset and length in ns."""
+        return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +124,26 @@ def read_recorder_file(path: Path) -> RecorderFile:
         OSError: The file cannot be read at all.
     """
     reader = _Reader()
-    data = path.read_bytes()
-    lines = data.split(b"\n")
-    torn = lines.pop()
-    for line in lines:
-        reader.read_line(line)
-    if torn and not reader.take(torn):
-        reader.counts["torn"] += 1
+    with path.open("rb") as stream:
+        for line in _whole_lines(stream):
+            if line is None:
+                reader.counts["damaged"] += 1
+            elif line.endswith(b"\n"):
+                reader.read_line(line)
+            elif not reader.take(line):
+                reader.counts["torn"] += 1
     return reader.finished()
+
+
+def _whole_lines(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Lines with their end; ``None`` for one that is longer than any that a recorder writes."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) < _LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_LONGEST_LINE)
+        yield None
 
 
 class _Reader:
@@ -183,19 +222,21 @@ class _Reader:
             raise ValueError("a step takes time and samples")
         loss = line.get("loss")
         loss = float("nan") if loss is None else float(loss)
-        ready = [whole(offset) for offset in line["ready"]]
+        ready = _offsets(line["ready"])
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
-        if recording.steps and row[0] <= recording.steps[-1][0]:
+        if recording.num_steps and row[0] <= recording.steps[-_STEP_COLUMNS]:
             raise ValueError("steps are numbered upwards")
         if len(ready) == len(recording.tensors):
-            recording.ready_row.append(len(recording.steps))
-            recording.ready_ns.append(ready)
+            recording.ready_row.append(recording.num_steps)
+            recording.ready_ns.extend(ready)
         else:
             self.counts["ready"] += 1
-        recording.parts += [(len(recording.steps), offset, dur) for _, offset, dur in found]
-        recording.part_names += [sys.intern(part) for part, _, _ in found]
-        recording.steps.append(row)
+        codes = recording.part_names
+        for part, offset, dur in found:
+            recording.parts.extend((recording.num_steps, offset, dur))
+            recording.part_codes.append(codes.setdefault(part, len(codes)))
+        recording.steps.extend(row)
         recording.losses.append(loss)
 
     def mark(self, line: Line) -> None:
@@ -237,3 +278,10 @@ class _Reader:
             problems.append(f"its schema version is {self.file.header.get('schema_version')}")
         self.file.problems += problems
         return self.file
+
+
+def _offsets(values: Any) -> "array[int]":
+    offsets = array("q", values)
+    if offsets and not -_LARGEST < min(offsets) <= max(offsets) < _LARGEST:
+        raise ValueError("an offset is out of range")
+    return offsets

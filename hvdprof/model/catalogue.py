@@ -1,5 +1,6 @@
 """Every table of hvdprof; docs/tables.md is generated from this list."""
 
+from hvdprof.model.log_tables import LOG_TABLES
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import (
     ARRIVALS,
@@ -23,4 +24,5 @@ TABLES: tuple[Table, ...] = (
     LAUNCHES,
     SCALING,
     LOSSES,
+    *LOG_TABLES,
 )

@@ -1,11 +1,14 @@
-"""A run as read from its directory, and the finished analysis of it."""
+"""A run as read from its directory or from lone files, and the finished analysis of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.model.tables import JOB_STEPS, RANKS
+from hvdprof.errors import UsageError
+from hvdprof.model.catalogue import TABLES
+from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Manifest, Skipped
 
 
@@ -13,7 +16,10 @@ from hvdprof.rundir.manifest import Manifest, Skipped
 class Run:
     """A manifest and the tables that its files hold; ``notes`` say what was skipped or is odd.
 
-    The tables are those of ``model.tables`` of the same names.
+    The tables are those of ``model.tables`` of the same names; ``others`` holds every other table
+    by name, such as those of logs. ``recorded`` is true for a run directory of ``hvdprof bench``;
+    otherwise the run was put together from lone files, and its manifest says only their name: it
+    has no passes, no versions and no time.
     """
 
     folder: Path
@@ -24,6 +30,38 @@ class Run:
     events: pd.DataFrame
     notes: tuple[str, ...]
     ranks: pd.DataFrame = field(default_factory=RANKS.empty)
+    others: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    recorded: bool = True
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table that has rows, by name, in the order of ``model.catalogue``."""
+        found = {table.name: self.table(table.name) for table in TABLES}
+        return {name: frame for name, frame in found.items() if len(frame)}
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One table by name, without rows where the run holds none.
+
+        Raises:
+            UsageError: No table has that name.
+        """
+        own = {
+            SEGMENTS.name: self.segments,
+            RANKS.name: self.ranks,
+            STEPS.name: self.steps,
+            ARRIVALS.name: self.arrivals,
+            EVENTS.name: self.events,
+        }
+        frame = own.get(name, self.others.get(name))
+        if frame is not None:
+            return frame
+        for table in TABLES:
+            if table.name == name:
+                return table.empty()
+        raise UsageError(
+            f"No table is named {name!r}.",
+            hint=f"Tables: {', '.join(table.name for table in TABLES)}.",
+        )
 
 
 @dataclass(frozen=True, slots=True)

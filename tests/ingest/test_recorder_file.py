@@ -21,7 +21,7 @@ def read(tmp_path: Path, text: str | bytes) -> RecorderFile:
 
 
 def num_steps(file: RecorderFile) -> int:
-    return sum(len(segment.steps) for segment in file.segments.values())
+    return sum(segment.num_steps for segment in file.segments.values())
 
 
 def test_a_whole_file(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:
     lines = [line.replace('"ready": [', '"ready": [1, ', 1) for line in LINES]
     file = read(tmp_path, "\n".join(lines) + "\n")
     (segment,) = file.segments.values()
-    assert segment.ready_ns == []
+    assert len(segment.ready_ns) == 0
     assert file.problems == ["5 steps have ready times for other tensors than announced"]
 
 

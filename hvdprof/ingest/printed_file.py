@@ -1,0 +1,69 @@
+"""A text file that may hold several things at once: each part goes to the reader that knows it."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.ingest.autotune import Autotune
+from hvdprof.ingest.benchmark_output import BenchmarkOutput
+from hvdprof.ingest.horovod_log import HorovodLog
+from hvdprof.ingest.incidents import Incidents
+from hvdprof.ingest.nccl_tests import NcclTests
+from hvdprof.ingest.part_reader import PartReader
+from hvdprof.ingest.printed_lines import printed_lines
+from hvdprof.ingest.stall_warnings import StallWarnings
+from hvdprof.ingest.throughput_table import ThroughputTable
+
+PARTS: tuple[Callable[[str], PartReader], ...] = (
+    HorovodLog,
+    StallWarnings,
+    Incidents,
+    Autotune,
+    NcclTests,
+    BenchmarkOutput,
+    ThroughputTable,
+)
+"""A reader for each kind of content; a new kind is a new entry."""
+
+
+@dataclass(slots=True)
+class PrintedFile:
+    """What a text file holds; ``tables`` may have several frames of one table."""
+
+    num_lines: int = 0
+    has_nccl: bool = False
+    kinds: list[str] = field(default_factory=list)
+    tables: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_printed_file(path: Path, *, progress: Callable[[int], None] | None = None) -> PrintedFile:
+    """Read a text file in one pass; nothing in it is an error.
+
+    Args:
+        path: The file; ``.gz`` is decompressed.
+        progress: Called now and then with the number of lines read so far.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    file = PrintedFile()
+    readers = [part(str(path)) for part in PARTS]
+    try:
+        for line in printed_lines(path):
+            file.num_lines = line.number
+            file.has_nccl = file.has_nccl or " NCCL " in line.text
+            for reader in readers:
+                reader.take(line)
+            if progress is not None and line.number % 20_000 == 0:
+                progress(line.number)
+    except (EOFError, zlib.error):
+        file.notes.append("its compressed end is cut off or damaged")
+    for reader in readers:
+        file.kinds += reader.kinds()
+        file.notes += reader.notes()
+        file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
+    return file

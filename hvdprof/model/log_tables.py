@@ -1,0 +1,249 @@
+"""The tables of what jobs print: Horovod's log, failures, autotuning, nccl-tests, throughput."""
+
+from hvdprof.model.schema import Column, Table
+
+_FILE = Column("file", "category", "", "The file, as it was named to hvdprof.")
+_LINE = Column("line", "int64", "", "Number of the line in the file, from 1.")
+_RANK = Column(
+    "rank",
+    "Int32",
+    "",
+    "Rank whose process printed the line, from the launcher's or Horovod's own tag; missing where "
+    "neither stands there.",
+)
+_TIME = Column(
+    "time_ns",
+    "Int64",
+    "ns",
+    "Time printed in the line, as nanoseconds since 1970 of that host's local time (the zone is "
+    "not in the log); missing where none is printed.",
+)
+_NP = Column("np", "Int64", "", "Number of ranks; missing where the file does not say it.")
+
+FILES = Table(
+    "files",
+    "One file that was read, what it was recognised as, and how much was used.",
+    (
+        _FILE,
+        Column("kind", "str", "", "What the file is, by its content; parts joined by a comma."),
+        Column("size_bytes", "int64", "bytes", "Size of the file on disk."),
+        Column("num_lines", "Int64", "", "Lines; missing where a file is not read by lines."),
+        Column("num_rows", "int64", "", "Rows that it gave to the other tables."),
+    ),
+)
+
+HOROVOD_LOG = Table(
+    "horovod_log",
+    "One line that Horovod's own logging printed.",
+    (
+        _FILE,
+        _LINE,
+        _RANK,
+        _TIME,
+        Column("level", "category", "", "trace, debug, info, warning, error or fatal, as printed."),
+        Column("source", "category", "", "Source file and line of Horovod; empty where cut off."),
+        Column(
+            "message", "category", "", "The text, at most 500 characters, stall lists left out."
+        ),
+    ),
+)
+
+STALLS = Table(
+    "stalls",
+    "One tensor for which one stall warning says that one rank did not submit it (or did).",
+    (
+        _FILE,
+        _LINE,
+        _TIME,
+        Column("warning", "int64", "", "Number of the warning in its file, from 0."),
+        Column("waited_s", "float64", "s", "Time that the warning says the tensor has waited."),
+        Column(
+            "state",
+            "category",
+            "",
+            "missing, or ready in the format of Horovod 0.13 and earlier, which lists ready ranks.",
+        ),
+        Column("stalled_rank", "int32", "", "The rank that the warning names."),
+        Column("tensor", "category", "", "Name of the tensor."),
+        Column("cut", "bool", "", "Horovod printed only the first names of this rank's list."),
+        Column("shutdown", "bool", "", "Horovod shuts the job down because of this rank."),
+    ),
+)
+
+INCIDENTS = Table(
+    "incidents",
+    "One line of a job's output that says that something went wrong.",
+    (
+        _FILE,
+        _LINE,
+        _RANK,
+        _TIME,
+        Column(
+            "kind",
+            "category",
+            "",
+            "process-end (of the launcher), exception, internal-error, shutdown, background-loop, "
+            "stall, stall-setting, cache-eviction, timeline-file, mpi or nccl-tests.",
+        ),
+        Column(
+            "failed_rank", "Int32", "", "Rank that the line blames; missing where it names none."
+        ),
+        Column("exit_code", "Int32", "", "Exit code that the line names; missing where none."),
+        Column("signal", "Int32", "", "Signal number that the line names; missing where none."),
+        Column("message", "str", "", "The line without prefixes, at most 500 characters."),
+    ),
+)
+
+AUTOTUNE = Table(
+    "autotune",
+    "One sample of Horovod's autotuning, from the file of HOROVOD_AUTOTUNE_LOG.",
+    (
+        _FILE,
+        _LINE,
+        Column("hierarchical_allreduce", "boolean", "", "Allreduce in two levels was on."),
+        Column("hierarchical_allgather", "boolean", "", "Allgather in two levels was on."),
+        Column(
+            "torus_allreduce",
+            "boolean",
+            "",
+            "Torus allreduce was on; missing in logs of versions that do not know it.",
+        ),
+        Column("cache_enabled", "boolean", "", "The response cache was on."),
+        Column("cycle_time_ns", "int64", "ns", "Cycle time of the sample."),
+        Column("fusion_threshold_mb", "float64", "MiB", "Fusion threshold of the sample."),
+        Column(
+            "score", "float64", "bytes/us", "Bytes reduced by time, median of the sample's trials."
+        ),
+        Column(
+            "final",
+            "bool",
+            "",
+            "The last row, which repeats the best one: Horovod writes it when tuning is finished.",
+        ),
+    ),
+)
+
+NCCL_TEST_RUNS = Table(
+    "nccl_test_runs",
+    "One run of a program of nccl-tests, as far as its output tells.",
+    (
+        _FILE,
+        _LINE,
+        Column("run", "int64", "", "Number of the run in its file, from 0."),
+        Column("operation", "category", "", "Such as all_reduce; empty where not printed."),
+        Column(
+            "np", "Int64", "", "Highest rank that the output lists, plus 1; missing where none."
+        ),
+        Column("num_hosts", "Int64", "", "Hosts of these ranks; missing where none is listed."),
+        Column("device", "category", "", "Name of the GPU of the first rank; empty if unknown."),
+        Column("version", "category", "", "Version of nccl-tests; empty where not printed."),
+        Column("num_sizes", "int64", "", "Message sizes with a result."),
+        Column("num_damaged", "int64", "", "Rows of the table that could not be put together."),
+        Column(
+            "avg_busbw_gb_s",
+            "float64",
+            "GB/s",
+            "`Avg bus bandwidth` as printed: over all sizes, tiny ones included; NaN if absent.",
+        ),
+        Column("failed", "bool", "", "The output reports a test failure."),
+    ),
+)
+
+NCCL_TESTS = Table(
+    "nccl_tests",
+    "One measurement of nccl-tests: one message size, in place or out of place.",
+    (
+        _FILE,
+        _LINE,
+        Column("run", "int64", "", "Number of the run in its file, from 0."),
+        Column("size_bytes", "int64", "bytes", "Size of the message."),
+        Column("count", "Int64", "elements", "Elements; missing where the layout has no column."),
+        Column("dtype", "category", "", "Type of the elements; empty where not printed."),
+        Column("redop", "category", "", "Reduction; empty where the operation has none."),
+        Column("root", "Int64", "", "Root rank, -1 for none; missing where not printed."),
+        Column("in_place", "boolean", "", "In place; missing where the layout does not say."),
+        Column("time_ns", "int64", "ns", "Mean time of one operation."),
+        Column("algbw_gb_s", "float64", "GB/s", "Size by time, as printed (1e9 bytes)."),
+        Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth as printed."),
+        Column("num_wrong", "Int64", "", "Wrong elements (`#wrong`); missing where not checked."),
+        Column("max_error", "float64", "", "Largest error (`error`); NaN where not checked."),
+    ),
+)
+
+PRINTED_RATES = Table(
+    "printed_rates",
+    "One throughput that a benchmark printed.",
+    (
+        _FILE,
+        _LINE,
+        _RANK,
+        Column("tool", "category", "", "tf_cnn_benchmarks, synthetic_benchmark or other."),
+        Column(
+            "scope",
+            "category",
+            "",
+            "step (a running mean or one iteration), rank (the mean of a rank) or job (what a rank "
+            "printed as the total of all ranks; never sum these over ranks).",
+        ),
+        Column("iteration", "Int64", "", "Number as printed; missing for means and totals."),
+        Column("samples_per_s", "float64", "samples/s", "The rate."),
+        Column(
+            "spread",
+            "float64",
+            "samples/s",
+            "The number behind +/- as printed: standard error in tf_cnn_benchmarks, 1.96 standard "
+            "deviations in synthetic_benchmark; NaN where none.",
+        ),
+        _NP,
+    ),
+)
+
+THROUGHPUT = Table(
+    "throughput",
+    "Throughput of a whole job at one number of ranks, read from a table or a benchmark's total.",
+    (
+        _FILE,
+        _LINE,
+        Column("series", "category", "", "What belongs together: heading, or tool and model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column(
+            "stated_speedup", "float64", "ratio", "Speed-up as the table states it; NaN if absent."
+        ),
+    ),
+)
+
+THROUGHPUT_SCALING = Table(
+    "throughput_scaling",
+    "Scaling of one series of `throughput` against its smallest number of ranks. These are single "
+    "numbers without repeats, so there is no interval.",
+    (
+        Column("series", "category", "", "What belongs together: heading, or tool and model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column("baseline_np", "Int64", "", "Ranks of the baseline; missing where there is none."),
+        Column(
+            "speedup", "float64", "ratio", "Throughput by that of the baseline; NaN without one."
+        ),
+        Column(
+            "efficiency",
+            "float64",
+            "ratio",
+            "Throughput a rank by that of the baseline; NaN without one.",
+        ),
+        Column("file", "category", "", "The file of the row."),
+    ),
+)
+
+LOG_TABLES: tuple[Table, ...] = (
+    FILES,
+    HOROVOD_LOG,
+    STALLS,
+    INCIDENTS,
+    AUTOTUNE,
+    NCCL_TEST_RUNS,
+    NCCL_TESTS,
+    PRINTED_RATES,
+    THROUGHPUT,
+    THROUGHPUT_SCALING,
+)
