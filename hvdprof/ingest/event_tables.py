@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,12 @@ from hvdprof.ingest.blocks import Block, names
 from hvdprof.ingest.clock import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.horovod_timeline import TimelineFile
 from hvdprof.ingest.recorder_file import RecorderFile
+from hvdprof.ingest.timeline.facts import SINCE_RECORDING
+from hvdprof.ingest.timeline.vocabulary import PARTS
+from hvdprof.model.tables import EVENTS
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+
+Int64s = NDArray[np.int64]
 
 # Horovod's own resolution.
 _RESOLUTION_NS = 1000
@@ -29,9 +36,12 @@ def timeline_clock(file: TimelineFile, rank_0: RecorderFile | None) -> TimelineC
 
     The file gives its time 0 on the wall clock, the recorder gives pairs of both clocks. The pair
     nearest to time 0 is used, because the wall clock may be slewed later; by how much the pairs
-    disagree is the error. A file without an epoch (Horovod before 0.20.1) is on the monotonic
-    clock already. Without any pair the file keeps its own time, with an unknown error.
+    disagree is the error. A file without an epoch is on the monotonic clock already (Horovod 0.16
+    to 0.20.0) or nowhere (before 0.16). Without any pair, or nowhere, the file keeps its own time
+    with an unknown error.
     """
+    if file.facts.time_zero == SINCE_RECORDING:
+        return TimelineClock(0, UNKNOWN_ERROR_NS)
     if file.epoch_us is None:
         return TimelineClock(0, _RESOLUTION_NS)
     pairs = _clock_pairs(rank_0)
@@ -44,12 +54,21 @@ def timeline_clock(file: TimelineFile, rank_0: RecorderFile | None) -> TimelineC
     return TimelineClock(epoch_ns - differences[nearest], spread + _RESOLUTION_NS)
 
 
+@dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Numbers, starts and ends of steps by start, in ns of one clock."""
+
+    numbers: Int64s
+    starts_ns: Int64s
+    ends_ns: Int64s
+
+
 def timeline_block(
     pass_id: str,
     segment: str,
     file: TimelineFile,
     clock: TimelineClock,
-    steps_of_rank_0: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    steps_of_rank_0: tuple[Int64s, Int64s, Int64s] | None,
 ) -> Block:
     """The events of one timeline file.
 
@@ -59,27 +78,125 @@ def timeline_block(
         file: What the file holds.
         clock: Its place on rank 0's clock.
         steps_of_rank_0: Numbers, starts and ends of rank 0's steps in this segment, by start, on
-            rank 0's monotonic clock.
+            rank 0's monotonic clock; ``None`` where nobody recorded steps, so that those that the
+            file itself shows stand in (``INFERRED_STEPS``).
     """
     rows = file.rows
-    start_ns = np.asarray([row.start_us for row in rows], dtype=np.int64) * 1000 + clock.zero_ns
-    dur_us = np.asarray([row.dur_us for row in rows], dtype=np.int64)
+    start_ns = rows.start_us * 1000 + clock.zero_ns
+    steps = _steps(file, clock, steps_of_rank_0)
     return {
         "pass_id": pass_id,
         "segment": segment,
         "source": "timeline",
-        "rank": np.asarray([row.rank for row in rows], dtype=np.int64),
-        "step": steps_at(start_ns, *steps_of_rank_0),
-        "phase": names([row.phase for row in rows]),
-        "activity": names([row.activity for row in rows]),
-        "collective": names([row.collective for row in rows]),
-        "tensor": names([row.tensor for row in rows]),
-        "occurrence": np.asarray([row.occurrence for row in rows], dtype=np.int64),
-        "fusion_id": np.asarray([row.fusion_id for row in rows], dtype=np.int64),
+        "rank": rows.rank,
+        "step": steps_at(start_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
+        "phase": rows.phase,
+        "activity": rows.activity,
+        "collective": rows.collective,
+        "tensor": rows.tensor,
+        "occurrence": rows.occurrence,
+        "fusion_id": rows.fusion_id,
         "start_ns": start_ns,
-        "dur_ns": np.where(dur_us >= 0, dur_us * 1000, -1),
-        "size_bytes": pd.array([row.size_bytes for row in rows], dtype="Int64"),
+        "dur_ns": np.where(rows.dur_us >= 0, rows.dur_us * 1000, -1),
+        "size_bytes": rows.size_bytes,
         "clock_error_ns": np.full(len(rows), clock.error_ns),
+    }
+
+
+def timeline_blocks(
+    pass_id: str,
+    segment: str,
+    file: TimelineFile,
+    clock: TimelineClock,
+    steps_of_rank_0: tuple[Int64s, Int64s, Int64s] | None,
+) -> dict[str, Block]:
+    """All tables of one timeline file by name: EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS.
+
+    The arguments are those of ``timeline_block``. A table without rows is left out; steps are
+    inferred only where nobody recorded them.
+    """
+    steps = _steps(file, clock, steps_of_rank_0)
+    common = {"pass_id": pass_id, "segment": segment}
+    blocks = {
+        EVENTS.name: (
+            len(file.rows),
+            timeline_block(pass_id, segment, file, clock, steps_of_rank_0),
+        ),
+        TENSOR_USES.name: (len(file.uses), common | _use_columns(file, clock, steps)),
+        EXECUTIONS.name: (len(file.executions), common | _execution_columns(file, clock, steps)),
+    }
+    if steps_of_rank_0 is None:
+        inferred = common | _inferred_columns(file, clock)
+        blocks[INFERRED_STEPS.name] = (len(file.steps), inferred)
+    return {name: block for name, (length, block) in blocks.items() if length}
+
+
+def _steps(
+    file: TimelineFile, clock: TimelineClock, recorded: tuple[Int64s, Int64s, Int64s] | None
+) -> StepTimes:
+    if recorded is not None:
+        return StepTimes(*recorded)
+    starts = file.steps.start_us * 1000 + clock.zero_ns
+    last_end = file.steps.end_us[-1:] * 1000 + clock.zero_ns + _RESOLUTION_NS
+    return StepTimes(np.arange(len(starts)), starts, np.append(starts[1:], last_end))
+
+
+def _use_columns(file: TimelineFile, clock: TimelineClock, steps: StepTimes) -> dict[str, Any]:
+    uses = file.uses
+    begin_ns = uses.begin_us * 1000 + clock.zero_ns
+    return {
+        "step": steps_at(begin_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
+        "tensor": uses.tensor,
+        "occurrence": uses.occurrence,
+        "collective": uses.collective,
+        "fusion_id": uses.fusion_id,
+        "negotiation_start_ns": uses.negotiation_start_us * 1000 + clock.zero_ns,
+        "negotiation_ns": uses.negotiation_us * 1000,
+        "start_ns": uses.start_us * 1000 + clock.zero_ns,
+        "dur_ns": uses.dur_us * 1000,
+        "size_bytes": uses.size_bytes,
+        "dtype": uses.dtype,
+        "num_ticks": uses.num_ticks,
+        "first_rank": uses.first_rank,
+        "last_rank": uses.last_rank,
+        "last_after_ns": uses.last_after_us * 1000,
+        "warmup": uses.warmup,
+        "clock_error_ns": np.full(len(uses), clock.error_ns),
+    }
+
+
+def _execution_columns(
+    file: TimelineFile, clock: TimelineClock, steps: StepTimes
+) -> dict[str, Any]:
+    executions = file.executions
+    start_ns = executions.start_us * 1000 + clock.zero_ns
+    parts = {f"{part}_ns": executions.part_us[:, i] * 1000 for i, part in enumerate(PARTS)}
+    return parts | {
+        "step": steps_at(start_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
+        "fusion_id": np.arange(len(executions)),
+        "collective": executions.collective,
+        "num_tensors": executions.num_tensors,
+        "size_bytes": executions.size_bytes,
+        "start_ns": start_ns,
+        "dur_ns": executions.dur_us * 1000,
+        "warmup": executions.warmup,
+        "clock_error_ns": np.full(len(executions), clock.error_ns),
+    }
+
+
+def _inferred_columns(file: TimelineFile, clock: TimelineClock) -> dict[str, Any]:
+    steps = file.steps
+    lengths_ns = np.append(np.diff(steps.start_us) * 1000, -1)[: len(steps)]
+    return {
+        "step": np.arange(len(steps)),
+        "start_ns": steps.start_us * 1000 + clock.zero_ns,
+        "dur_ns": pd.arrays.IntegerArray(lengths_ns, np.arange(len(steps)) == len(steps) - 1),
+        "communication_ns": (steps.end_us - steps.start_us) * 1000,
+        "num_tensors": steps.num_tensors,
+        "size_bytes": pd.arrays.IntegerArray(steps.size_bytes.copy(), steps.size_bytes < 0),
+        "complete": steps.complete,
+        "confidence": np.full(len(steps), steps.confidence),
+        "clock_error_ns": np.full(len(steps), clock.error_ns),
     }
 
 
@@ -106,11 +223,11 @@ def mark_block(pass_id: str, rank: int, file: RecorderFile, alignment: Alignment
 
 
 def steps_at(
-    times_ns: NDArray[np.int64],
-    numbers: NDArray[np.int64],
-    starts_ns: NDArray[np.int64],
-    ends_ns: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    times_ns: Int64s,
+    numbers: Int64s,
+    starts_ns: Int64s,
+    ends_ns: Int64s,
+) -> Int64s:
     """The number of the step in which each time lies, -1 between steps."""
     if not len(numbers):
         return np.full(len(times_ns), -1, dtype=np.int64)

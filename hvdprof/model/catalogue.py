@@ -13,6 +13,7 @@ from hvdprof.model.tables import (
     SEGMENTS,
     STEPS,
 )
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
 TABLES: tuple[Table, ...] = (
     SEGMENTS,
@@ -20,6 +21,9 @@ TABLES: tuple[Table, ...] = (
     STEPS,
     ARRIVALS,
     EVENTS,
+    TENSOR_USES,
+    EXECUTIONS,
+    INFERRED_STEPS,
     JOB_STEPS,
     LAUNCHES,
     SCALING,

@@ -102,8 +102,9 @@ EVENTS = Table(
             "phase",
             "category",
             "",
-            "negotiation, operation or activity of Horovod; part of a "
-            "recorded step; mark for instants.",
+            "negotiation, operation or activity of Horovod; phantom for a negotiation that no "
+            "operation followed (a joined rank answers for every cached tensor), which is no use "
+            "of the tensor; part of a recorded step; mark for instants.",
         ),
         Column(
             "activity",

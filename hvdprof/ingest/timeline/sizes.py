@@ -1,0 +1,72 @@
+"""Bytes of a tensor, from the dtype and shape that Horovod writes where an operation ends."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_DTYPE_BYTES = {
+    "uint8": 1,
+    "int8": 1,
+    "bool": 1,
+    "uint16": 2,
+    "int16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "float32": 4,
+    "int64": 8,
+    "float64": 8,
+}
+_SHAPE = re.compile(r"\[\s*(\d+(?:\s*,\s*\d+)*)?\s*\]")
+_LARGEST = 2**62
+
+UNKNOWN = -1
+"""Stands for a size that the file does not say; missing in every table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Bytes (``UNKNOWN`` where not told) and dtype (empty where not told) for each code of args.
+
+    Both have one more row at the end for the code -1, which stands for no args at all.
+    """
+
+    size_bytes: NDArray[np.int64]
+    dtype: NDArray[np.int32]
+    dtypes: tuple[str, ...]
+
+
+def payloads_of(args: Sequence[str]) -> Payloads:
+    """What the args of ends say, each different one read once."""
+    told = [_payload(text) for text in args]
+    dtypes = tuple(dict.fromkeys(["", *(dtype for dtype, _ in told)]))
+    codes = {dtype: code for code, dtype in enumerate(dtypes)}
+    return Payloads(
+        np.asarray([*(size for _, size in told), UNKNOWN], dtype=np.int64),
+        np.asarray([*(codes[dtype] for dtype, _ in told), 0], dtype=np.int32),
+        dtypes,
+    )
+
+
+def _payload(text: str) -> tuple[str, int]:
+    try:
+        args: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return "", UNKNOWN
+    if not isinstance(args, dict):
+        return "", UNKNOWN
+    dtype = args.get("dtype")
+    dtype = dtype if isinstance(dtype, str) else ""
+    shape = _SHAPE.fullmatch(str(args.get("shape")))
+    width = _DTYPE_BYTES.get(dtype)
+    if shape is None or width is None:
+        return dtype, UNKNOWN
+    edges = [int(edge) for edge in shape.group(1).split(",")] if shape.group(1) else []
+    size = width * math.prod(edges)
+    return dtype, size if size <= _LARGEST else UNKNOWN
