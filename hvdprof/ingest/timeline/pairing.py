@@ -22,8 +22,11 @@ class Pairing(Protocol):
             The place that comes next, and the next free number of a record.
         """
 
-    def put(self, event: Event, pid: int, order: int) -> None:
-        """Take one record; ``pid`` is the code of its pid, ``order`` its number."""
+    def put(self, event: Event, pid: int, order: int, text: str) -> None:
+        """Take one record: ``pid`` is the code of its pid, ``order`` its number.
+
+        ``text`` is how it stands in the file, so that a pairing can know it again.
+        """
 
     def rename(self, number: int, code: int) -> None:
         """From now on a pid of this number has this code."""
@@ -51,7 +54,7 @@ class PlainPairing:
         """Nothing is taken quickly."""
         return start, order
 
-    def put(self, event: Event, pid: int, order: int) -> None:
+    def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""
         self._counts[event.kind] += 1
         if event.kind == BEGIN:

@@ -1,12 +1,20 @@
 """The door to timeline files: which road reads them, and when a file is refused."""
 
+import importlib.util
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Chunks, Progress
-from hvdprof.ingest.timeline.pairing import PlainPairing
+from hvdprof.ingest.timeline.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.raw import RawTimeline
 from hvdprof.ingest.timeline.reader import Reader
+
+SMALL_BYTES = 4_000_000
+"""Files below this size take the plain road."""
+
+SLOW_BYTES = 200_000_000
+SLOW_HINT = "pip install 'hvdprof[fast]' reads it some fifty times faster."
+"""What to tell where ``is_slow``."""
 
 
 def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
@@ -26,7 +34,7 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
     size = path.stat().st_size
     with path.open("rb") as source:
         chunks = Chunks(source, size, progress=progress)
-        raw = Reader(chunks, PlainPairing()).read()
+        raw = Reader(chunks, _pairing_for(size)).read()
     if raw.foreign:
         raise UnreadableInputError(
             f"{path} is {raw.foreign}, not a Horovod timeline.",
@@ -39,6 +47,24 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
             hint="Give the file that HOROVOD_TIMELINE named on rank 0.",
         )
     return raw
+
+
+def is_slow(path: Path) -> bool:
+    """Whether a file is so large that reading it without numba is worth a word to the user."""
+    return path.stat().st_size >= SLOW_BYTES and not _has_numba()
+
+
+def _pairing_for(size: int) -> Pairing:
+    # Below this, starting the compiled code takes longer than reading without it.
+    if size < SMALL_BYTES or not _has_numba():
+        return PlainPairing()
+    from hvdprof.ingest.timeline.fast_road import FastPairing
+
+    return FastPairing()
+
+
+def _has_numba() -> bool:
+    return importlib.util.find_spec("numba") is not None
 
 
 def _what_is(path: Path) -> str:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 
 from hvdprof.ingest.timeline.chunks import SLACK, Chunks
-from hvdprof.ingest.timeline.fields import Event, Naming, UnusableError, meaning
+from hvdprof.ingest.timeline.fields import MARK, Event, Naming, UnusableError, meaning
 from hvdprof.ingest.timeline.pairing import Pairing
 from hvdprof.ingest.timeline.raw import Damage, DamageReport, Layout, RawTimeline
 from hvdprof.ingest.timeline.record_text import (
@@ -162,7 +162,9 @@ class Reader:
             self.order += 1
             return
         if isinstance(said, Event):
-            self.pairing.put(said, self._code(said.pid) if said.pid != -1 else -1, self.order)
+            code = -1 if said.kind == MARK else self._code(said.pid)
+            text = self.chunks.text(self.place - length, length)
+            self.pairing.put(said, code, self.order, text)
             self.order += 1
         elif isinstance(said, Naming):
             self.counts["M"] += 1

@@ -1,0 +1,169 @@
+"""A timeline file to columns with compiled code; importing this needs numba."""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from hvdprof.ingest.timeline.chunks import Chunks
+from hvdprof.ingest.timeline.fields import BEGIN, END, TICK, Event
+from hvdprof.ingest.timeline.kernel import Columns, Known, is_full, scan
+from hvdprof.ingest.timeline.kernel_pairs import (
+    ARGS,
+    BEGIN_ORDER,
+    BEGINS,
+    DEPTH,
+    END_ORDER,
+    ENDS,
+    LENGTH,
+    MARKS,
+    NAME,
+    NARROW_WIDTH,
+    NEXT_ORDER,
+    PID,
+    ROWS,
+    START,
+    STATE_WIDTH,
+    TICKS,
+    WIDE_WIDTH,
+    begin,
+    end_,
+    mark,
+    tick,
+)
+from hvdprof.ingest.timeline.kernel_spans import SpanTable
+from hvdprof.ingest.timeline.pairing import NEGOTIATE
+from hvdprof.ingest.timeline.raw import Marks, Slices, Ticks
+
+_LARGEST_DIRECT_PID = 1 << 22
+_FIRST_ROWS = 1 << 16
+_PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
+
+
+class FastPairing:
+    """The pairing whose ``scan`` is compiled; all else does what ``PlainPairing`` does."""
+
+    def __init__(self) -> None:
+        self._wide = np.empty((_FIRST_ROWS, WIDE_WIDTH), np.int64)
+        self._narrow = np.empty((_FIRST_ROWS, NARROW_WIDTH), np.int32)
+        self._ticks = np.empty((_FIRST_ROWS, 4), np.int64)
+        self._marks = np.empty((_FIRST_ROWS, 3), np.int64)
+        self._top = np.full(1024, -1, np.int32)
+        self._codes = np.full(1024, -1, np.int32)
+        self._clears = np.zeros(256, np.uint8)
+        self._state = np.zeros(STATE_WIDTH, np.int64)
+        self._name_spans, self._args_spans = SpanTable(), SpanTable()
+        self._names: dict[str, int] = {}
+        self._args: dict[str, int] = {}
+
+    def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
+        """Take records as long as they are plain and hold nothing new."""
+        state = self._state
+        state[NEXT_ORDER] = order
+        words = np.ndarray((len(chunks.data) - 7,), np.uint64, chunks.data.data, strides=(1,))
+        names, args = self._name_spans.spans, self._args_spans.spans
+        meant = Known(names, args, self._codes, self._clears)
+        place = start
+        while True:
+            self._make_room()
+            into = Columns(self._wide, self._narrow, self._ticks, self._marks, self._top, state)
+            place = scan(chunks.data, words, place, chunks.end, meant, into)
+            if not is_full(self._wide, self._ticks, self._marks, state):
+                return int(place), int(state[NEXT_ORDER])
+
+    def put(self, event: Event, pid: int, order: int, text: str) -> None:
+        """See ``Pairing``."""
+        self._make_room()
+        state, ts_us = self._state, event.ts_us
+        state[NEXT_ORDER] = order
+        if event.kind == BEGIN:
+            name = self._name(event.name)
+            clears = bool(self._clears[name])
+            begin(self._wide, self._narrow, self._top, state, pid, name, ts_us, clears)
+        elif event.kind == END:
+            args = -1 if event.args is None else self._arg(event.args, text)
+            end_(self._wide, self._narrow, self._top, state, pid, args, ts_us)
+        elif event.kind == TICK:
+            tick(self._ticks, state, pid, event.rank, ts_us)
+        else:
+            mark(self._marks, state, self._name(event.name), ts_us)
+
+    def rename(self, number: int, code: int) -> None:
+        """See ``Pairing``."""
+        if 0 <= number < _LARGEST_DIRECT_PID:
+            self._codes = _long_enough(self._codes, number + 1, -1)
+            self._codes[number] = code
+        self._top = _long_enough(self._top, code + 1, -1)
+
+    def counts(self) -> dict[str, int]:
+        """See ``Pairing``."""
+        state = self._state
+        kinds = {"B": BEGINS, "E": ENDS, "X": TICKS, "i": MARKS}
+        return {kind: int(state[place]) for kind, place in kinds.items()}
+
+    def finished(self) -> tuple[Slices, Ticks, Marks, tuple[str, ...], tuple[str, ...]]:
+        """See ``Pairing``."""
+        state = self._state
+        wide, narrow = self._wide[: state[ROWS]], self._narrow[: state[ROWS]]
+        slices = Slices(
+            pid=narrow[:, PID].copy(),
+            name=narrow[:, NAME].copy(),
+            start_us=wide[:, START].copy(),
+            dur_us=wide[:, LENGTH].copy(),
+            depth=narrow[:, DEPTH].astype(np.uint8),
+            begin_order=wide[:, BEGIN_ORDER].copy(),
+            end_order=wide[:, END_ORDER].copy(),
+            args=narrow[:, ARGS].copy(),
+        )
+        rows = self._ticks[: state[TICKS]]
+        pid, rank = rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32)
+        ticks = Ticks(pid, rank, rows[:, 2].copy(), rows[:, 3].copy())
+        rows = self._marks[: state[MARKS]]
+        marks = Marks(rows[:, 0].astype(np.int32), rows[:, 1].copy(), rows[:, 2].copy())
+        return slices, ticks, marks, tuple(self._names), tuple(self._args)
+
+    def _name(self, name: str) -> int:
+        code = self._names.setdefault(name, len(self._names))
+        if '"' not in name and "\\" not in name and "\0" not in name:
+            self._name_spans.learn(name.encode(), code)
+        self._clears = _long_enough(self._clears, code + 1, 0)
+        self._clears[code] = name.startswith(NEGOTIATE)
+        return code
+
+    def _arg(self, args: str, text: str) -> int:
+        code = self._args.setdefault(args, len(self._args))
+        found = _PLAIN_ARGS.search(text)
+        if found is not None and text.isascii() and _says(found.group(1) + "}", args):
+            self._args_spans.learn(found.group(1).encode(), code)
+        return code
+
+    def _make_room(self) -> None:
+        state = self._state
+        if state[ROWS] >= len(self._wide):
+            self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
+        if state[TICKS] >= len(self._ticks):
+            self._ticks = _doubled(self._ticks)
+        if state[MARKS] >= len(self._marks):
+            self._marks = _doubled(self._marks)
+
+
+def _says(span: str, args: str) -> bool:
+    try:
+        return json.dumps(json.loads(span, strict=False), ensure_ascii=False) == args
+    except ValueError:
+        return False
+
+
+def _doubled(column: Any) -> Any:
+    doubled = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
+    doubled[: len(column)] = column
+    return doubled
+
+
+def _long_enough(column: Any, length: int, fill: int) -> Any:
+    if length <= len(column):
+        return column
+    grown = np.full(max(length, 2 * len(column)), fill, column.dtype)
+    grown[: len(column)] = column
+    return grown

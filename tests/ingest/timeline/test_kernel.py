@@ -1,0 +1,126 @@
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hvdprof.ingest.timeline.chunks import Chunks
+from hvdprof.ingest.timeline.plain_road import parse_plain
+from hvdprof.ingest.timeline.raw import DEEPEST, RawTimeline
+from hvdprof.ingest.timeline.reader import Reader
+from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks
+
+pytest.importorskip("numba", reason="the fast road needs numba")
+
+from hvdprof.ingest.timeline.fast_road import FastPairing
+
+RECORDINGS = Path(__file__).parent.parent / "recordings"
+CORPUS = Path(
+    os.environ.get("HVDPROF_CORPUS", Path(__file__).parents[3] / ".." / "shared" / "corpus")
+)
+SPACINGS: dict[str, dict[str, Any]] = {
+    "horovod": {},
+    "compact": {"separators": (",", ":")},
+    "indented": {"indent": 1},
+    "sorted": {"sort_keys": True},
+}
+NAMES = st.sampled_from(
+    ["NEGOTIATE_ALLREDUCE", "ALLREDUCE", "MEMCPY_IN_FUSION_BUFFER", "A", "ABCDEFGH", "a b", "é"]
+) | st.text(max_size=9)
+TIMES = st.integers(0, 10**14) | st.floats(0, 1e12, allow_nan=False)
+PIDS = st.integers(0, 4) | st.sampled_from([10**6, 10**9, 10**12, -3])
+ARGS = st.dictionaries(
+    st.sampled_from(["dtype", "shape", "x"]),
+    st.sampled_from(["float32", "[64, 784]", "[]", "}", '"', 7, 1.5, None, {"a": [1]}]),
+    max_size=3,
+)
+EVENTS = st.one_of(
+    st.fixed_dictionaries({"ph": st.just("B"), "name": NAMES, "ts": TIMES, "pid": PIDS}),
+    st.fixed_dictionaries({"ph": st.just("E"), "ts": TIMES, "pid": PIDS}, optional={"args": ARGS}),
+    st.fixed_dictionaries(
+        {
+            "ph": st.just("X"),
+            "name": st.integers(0, 10**9).map(str),
+            "ts": TIMES,
+            "pid": PIDS,
+            "dur": st.just(0),
+        }
+    ),
+    st.fixed_dictionaries({"ph": st.just("i"), "name": NAMES, "ts": TIMES, "s": st.just("g")}),
+)
+
+
+def parse_fast(content: bytes, chunk_bytes: int = 1 << 20) -> RawTimeline:
+    chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
+    return Reader(chunks, FastPairing()).read()
+
+
+@pytest.mark.parametrize("spacing", SPACINGS)
+@given(events=st.lists(EVENTS, max_size=40), repeats=st.integers(1, 3))
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+def test_the_result_is_that_of_json_and_a_naive_stack(
+    spacing: str, events: list[dict[str, Any]], repeats: int
+) -> None:
+    text = json.dumps(events * repeats, **SPACINGS[spacing])
+    slices, seen_ticks, seen_marks = naive(text)
+    fast = parse_fast(text.encode())
+    assert rows(fast) == slices
+    assert ticks(fast) == seen_ticks
+    assert marks(fast) == seen_marks
+    assert fast.damage.num_places == 0
+    assert_same(fast, parse_plain(text.encode()))
+
+
+@given(
+    name=st.sampled_from(["12_dynamic_b_started_midop.json", "14_gloo_unescaped_names.json"]),
+    cut=st.integers(0, 5000),
+    chunk_bytes=st.integers(1, 400),
+)
+@settings(deadline=None)
+def test_cuts_and_borders_anywhere_change_nothing(name: str, cut: int, chunk_bytes: int) -> None:
+    content = (RECORDINGS / name).read_bytes()[:cut]
+    assert_same(parse_fast(content, chunk_bytes), parse_plain(content))
+
+
+def test_borders_of_every_width_around_a_record() -> None:
+    content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
+    whole = parse_plain(content)
+    for chunk_bytes in range(1, 201):
+        assert_same(parse_fast(content, chunk_bytes), whole)
+
+
+def test_more_rows_strings_and_pids_than_there_is_room_for_at_first() -> None:
+    events = [
+        {"ph": "B", "name": f"NAME_{i % 3000}", "ts": i, "pid": i % 2500} for i in range(70_000)
+    ]
+    events += [
+        {"ph": "E", "ts": i, "pid": i % 2500, "args": {"shape": f"[{i % 5000}]"}}
+        for i in range(70_000)
+    ]
+    content = json.dumps(events).encode()
+    fast = parse_fast(content)
+    assert len(fast.slices) == 70_000
+    assert fast.num_records["E"] == 70_000
+    assert len(fast.args) == 5000
+    assert_same(fast, parse_plain(content))
+
+
+def test_begins_without_end_do_not_nest_for_ever() -> None:
+    events = [{"ph": "B", "name": "A", "ts": i, "pid": 1} for i in range(3 * DEEPEST)]
+    fast = parse_fast(json.dumps(events).encode())
+    assert int(fast.slices.depth.max()) == DEEPEST - 1
+    assert_same(fast, parse_plain(json.dumps(events).encode()))
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of public recordings on this machine")
+def test_recordings_of_other_people_are_the_same_on_both_roads() -> None:
+    files = sorted((CORPUS / "horovod_timelines").glob("*.json"))
+    assert files
+    for path in files:
+        fast = parse_fast(path.read_bytes())
+        assert fast.damage.num_places == 0, path.name
+        assert_same(fast, parse_plain(path.read_bytes()))
