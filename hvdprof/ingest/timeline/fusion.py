@@ -118,5 +118,7 @@ def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -
 
 def _stamps_agree(start_us: Int64s, last_child: Int64s) -> Flags:
     both = (last_child[1:] != NONE) & (last_child[:-1] != NONE)
+    # Where the recording ended before their first activity, nothing speaks against it.
+    neither = (last_child[1:] == NONE) & (last_child[:-1] == NONE)
     apart = np.abs(start_us[last_child[1:]] - start_us[last_child[:-1]])
-    return np.asarray(both & (apart <= SAME_STAMP_US))
+    return np.asarray(neither | (both & (apart <= SAME_STAMP_US)))

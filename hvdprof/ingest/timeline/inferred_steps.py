@@ -70,8 +70,8 @@ def infer_steps(reductions: Reductions) -> InferredSteps:
     """The steps that a timeline shows, or the reason why it shows none.
 
     The set is every tensor reduced at least half as often as the one reduced most. A round ends
-    where a tensor of the set comes again; a recording that began within a step is aligned to the
-    longest pauses. The confidence is the product of: the share of rounds (the first and the last
+    where a tensor of the set comes again; a recording that began within a step is aligned so that
+    rounds are whole and begin after pauses. The confidence is the product of: the share of rounds (the first and the last
     left out) that hold the whole set; the share of reductions that are of the set; and the share of
     rounds that begin with the longest pause since the round before began.
     """
@@ -118,16 +118,23 @@ def _pauses(ready_us: Int64s, end_us: Int64s) -> Int64s:
 
 
 def _aligned_starts(tensor: Int64s, pause: Int64s, set_size: int) -> Int64s:
-    """Where rounds begin, the first one moved so that the pauses before them are longest."""
+    """Where rounds begin: of all rows at which the first may begin, that which fits best."""
     repeat = _first_repeat_after(tensor)
-    best, best_pause = 0, -np.inf
+    best, best_fit = 0, -1.0
     for first in range(min(set_size, _STARTS_TO_TRY, len(tensor))):
-        starts = _starts(repeat, first, _ROUNDS_TO_ALIGN)
-        typical = float(np.median(pause[starts[1:]])) if len(starts) > 1 else -np.inf
-        if typical > best_pause:
-            best, best_pause = first, typical
-    starts = _starts(repeat, best, len(tensor))
-    return np.asarray([0, *starts] if best else starts, dtype=np.int64)
+        *starts, stop = [*_starts(repeat, first, _ROUNDS_TO_ALIGN), len(tensor)]
+        if len(starts) == _ROUNDS_TO_ALIGN:
+            stop = starts.pop()
+        fit = _fit(pause[:stop], np.asarray(starts, dtype=np.int64), set_size)
+        if fit > best_fit:
+            best, best_fit = first, fit
+    aligned = _starts(repeat, best, len(tensor))
+    return np.asarray([0, *aligned] if best else aligned, dtype=np.int64)
+
+
+def _fit(pause: Int64s, starts: Int64s, set_size: int) -> float:
+    complete = np.diff(np.append(starts, len(pause))) == set_size
+    return float(complete.mean()) * _share_after_longest_pause(pause, starts, set_size)
 
 
 def _first_repeat_after(tensor: Int64s) -> Int64s:
@@ -156,6 +163,8 @@ def _num_different(tensor: Int64s, starts: Int64s) -> Int64s:
 def _share_after_longest_pause(pause: Int64s, starts: Int64s, set_size: int) -> float:
     if set_size == 1:
         return LONE_TENSOR
+    if len(starts) < 2:
+        return 0.0
     within = pause.copy()
     within[starts] = np.iinfo(np.int64).min
     longest_within = np.maximum.reduceat(within, starts)

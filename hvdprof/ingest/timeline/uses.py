@@ -142,7 +142,8 @@ class _Walk:
         self.group_start = np.maximum.accumulate(np.where(new, self.position, 0))
         negotiation = _flags(names, _is_negotiation)[name]
         # A negotiation whose end got lost holds its operation as if it were an activity.
-        base = self.open_around(self.last(negotiation))
+        latest_negotiation = self.last(negotiation)
+        base = self.open_around(latest_negotiation)
         known = _flags(names, OPERATIONS.__contains__) | _negotiated(names)
         operation = known[name] & (slices.depth[order] <= base)
         never_begun = _flags(names, _has_no_operation)[name]
@@ -155,7 +156,8 @@ class _Walk:
         self.opens_use = self.first_of_uses(base_rows)
         outer = self.last(self.role == OPERATION)
         inside = self.open_around(outer) | (outer == self.position)
-        self.operation = np.where(inside & (self.role != ENDED_ALONE), outer, NONE)
+        inside &= (self.role != ENDED_ALONE) & (outer > latest_negotiation)
+        self.operation = np.where(inside, outer, NONE)
 
     def last(self, flags: Flags) -> Int64s:
         """The last flagged row of the tensor up to each row, ``NONE`` where none is."""
