@@ -22,6 +22,8 @@ LONE_TENSOR = 0.5
 
 _ROUNDS_TO_ALIGN = 50
 _STARTS_TO_TRY = 512
+# Most recordings begin with a step, so a later start must explain more than noise does.
+_CLEARLY_BETTER = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,9 @@ def infer_steps(reductions: Reductions) -> InferredSteps:
 
     The set is every tensor reduced at least half as often as the one reduced most. A round ends
     where a tensor of the set comes again; a recording that began within a step is aligned so that
-    rounds are whole and begin after pauses. The confidence is the product of: the share of rounds (the first and the last
-    left out) that hold the whole set; the share of reductions that are of the set; and the share of
-    rounds that begin with the longest pause since the round before began.
+    rounds are whole and begin after pauses. The confidence is the product of: the share of rounds
+    (the first and the last left out) that hold the whole set; the share of reductions that are of
+    the set; and the share of rounds that begin after the longest pause since the one before began.
     """
     counts = np.bincount(reductions.tensor) if len(reductions.tensor) else np.zeros(1, np.int64)
     if counts.max() < FEWEST_STEPS:
@@ -126,7 +128,7 @@ def _aligned_starts(tensor: Int64s, pause: Int64s, set_size: int) -> Int64s:
         if len(starts) == _ROUNDS_TO_ALIGN:
             stop = starts.pop()
         fit = _fit(pause[:stop], np.asarray(starts, dtype=np.int64), set_size)
-        if fit > best_fit:
+        if fit > best_fit + (_CLEARLY_BETTER if first else 0):
             best, best_fit = first, fit
     aligned = _starts(repeat, best, len(tensor))
     return np.asarray([0, *aligned] if best else aligned, dtype=np.int64)
