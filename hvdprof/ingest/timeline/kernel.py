@@ -28,6 +28,7 @@ from hvdprof.ingest.timeline.kernel_spans import (
     compiled,
     digits,
     find_span,
+    inlined,
     known,
 )
 from hvdprof.ingest.timeline.raw import Int32s, Int64s
@@ -137,7 +138,7 @@ def scan(data: Uint8s, words: Uint64s, place: int, end: int, meant: Known, into:
         place = after
 
 
-@compiled
+@inlined
 def is_full(wide: Int64s, ticks: Int64s, marks: Int64s, state: Int64s) -> bool:
     """Whether a record might find no room."""
     return (
@@ -147,7 +148,7 @@ def is_full(wide: Int64s, ticks: Int64s, marks: Int64s, state: Int64s) -> bool:
     )
 
 
-@compiled
+@inlined
 def code_of(codes: Int32s, number: int) -> int:
     """The code of a pid, -1 where it is new."""
     if number < 0 or number >= len(codes):
@@ -155,7 +156,7 @@ def code_of(codes: Int32s, number: int) -> int:
     return np.int64(codes[number])
 
 
-@compiled
+@inlined
 def is_separator(byte: int) -> bool:
     """Whether the byte may stand between records."""
     return (
@@ -169,7 +170,7 @@ def is_separator(byte: int) -> bool:
     )
 
 
-@compiled
+@inlined
 def template(
     data: Uint8s, words: Uint64s, start: int, end: int, found: Int64s, hashes: Uint64s
 ) -> int:
@@ -206,7 +207,7 @@ def template(
     return template_rest(data, words, place, end, found, hashes)
 
 
-@compiled
+@inlined
 def template_rest(
     data: Uint8s, words: Uint64s, place: int, end: int, found: Int64s, hashes: Uint64s
 ) -> int:
@@ -335,7 +336,7 @@ def skip_blanks(data: Uint8s, place: int) -> int:
     return place
 
 
-@compiled
+@inlined
 def rank_in(words: Uint64s, place: int, width: int) -> int:
     """The number that a name is; -1 where it is none, or a longer one."""
     if width < 1 or width > 8:

@@ -6,7 +6,7 @@ narrow table (code of the pid, code of the name, code of the args, row below on 
 
 import numpy as np
 
-from hvdprof.ingest.timeline.kernel_spans import compiled
+from hvdprof.ingest.timeline.kernel_spans import inlined
 from hvdprof.ingest.timeline.raw import DEEPEST, Int32s, Int64s
 
 START, LENGTH, BEGIN_ORDER, END_ORDER, WIDE_WIDTH = range(5)
@@ -15,7 +15,7 @@ ROWS, TICKS, MARKS, BEGINS, ENDS, NEXT_ORDER, STATE_WIDTH = range(7)
 """Places in the array of counters."""
 
 
-@compiled
+@inlined
 def begin(
     wide: Int64s,
     narrow: Int32s,
@@ -50,7 +50,7 @@ def begin(
     state[NEXT_ORDER] += 1
 
 
-@compiled
+@inlined
 def end_(
     wide: Int64s, narrow: Int32s, top: Int32s, state: Int64s, pid: int, args: int, ts_us: int
 ) -> None:
@@ -75,7 +75,7 @@ def end_(
     state[NEXT_ORDER] += 1
 
 
-@compiled
+@inlined
 def tick(ticks: Int64s, state: Int64s, pid: int, rank: int, ts_us: int) -> None:
     """Take a tick: a row of (code of the pid, rank, time, number)."""
     row = state[TICKS]
@@ -87,7 +87,7 @@ def tick(ticks: Int64s, state: Int64s, pid: int, rank: int, ts_us: int) -> None:
     state[NEXT_ORDER] += 1
 
 
-@compiled
+@inlined
 def mark(marks: Int64s, state: Int64s, name: int, ts_us: int) -> None:
     """Take a cycle mark: a row of (code of the name, time, number)."""
     row = state[MARKS]

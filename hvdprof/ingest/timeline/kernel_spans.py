@@ -38,6 +38,14 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(function)
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile into the caller, at the cost of compiling it there again."""
+    try:
+        return njit(cache=True, nogil=True, inline="always")(function)
+    except RuntimeError:
+        return njit(nogil=True, inline="always")(function)
+
+
 _ONES = np.uint64(0x0101010101010101)
 _HIGHS = np.uint64(0x8080808080808080)
 QUOTES = np.uint64(0x2222222222222222)
@@ -47,14 +55,14 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-@compiled
+@inlined
 def mix(hash_so_far: np.uint64, word: np.uint64) -> np.uint64:
     """The hash with one more word in it."""
     mixed = (hash_so_far ^ word) * _PRIME
     return mixed ^ (mixed >> _SHIFT)
 
 
-@compiled
+@inlined
 def find_span(words: Uint64s, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
     """The first place of a byte (given eight times), -1 behind a backslash, and the span's hash."""
     hash_so_far = np.uint64(0)
@@ -83,7 +91,7 @@ def find_span(words: Uint64s, start: int, end: int, last: np.uint64) -> tuple[in
     return -1, hash_so_far
 
 
-@compiled
+@inlined
 def known(
     slots: Int32s,
     known_words: Uint64s,
@@ -107,7 +115,7 @@ def known(
         slot = (slot + np.uint64(1)) & mask
 
 
-@compiled
+@inlined
 def same_bytes(known_words: Uint64s, first: int, words: Uint64s, start: int, length: int) -> bool:
     """Whether a known span has these bytes."""
     whole = length >> 3
@@ -121,7 +129,7 @@ def same_bytes(known_words: Uint64s, first: int, words: Uint64s, start: int, len
     return known_words[first + whole] == kept
 
 
-@compiled
+@inlined
 def digits(data: Uint8s, start: int, longest: int) -> tuple[int, int]:
     """A whole number without sign and the place after it; the place is -1 where there is none."""
     place = start

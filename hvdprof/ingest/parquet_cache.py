@@ -1,0 +1,136 @@
+"""Tables of a parsed file kept as Parquet, so that it is parsed once.
+
+They stand in ``.hvdprof-cache`` beside the file, else in the user's cache folder. What is kept is
+used only while the file has the size and the time of change it had, and the declared columns and
+hvdprof's version are the same; it is written whole or not at all. A cache that cannot be read is
+made anew, one that cannot be written is done without: neither changes what the caller gets.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hvdprof import __version__
+from hvdprof.errors import StorageError
+from hvdprof.machine.cache_folder import cache_folder
+from hvdprof.model.schema import Table
+from hvdprof.rundir.whole_file import open_whole
+
+FOLDER = ".hvdprof-cache"
+"""Name of the folder beside the file."""
+
+_KEY_LETTERS = 16
+
+
+def cached(table: Table, source: Path, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """A table of a file, from the cache where it is there, else built and kept.
+
+    Args:
+        table: The declared table.
+        source: The file that it is built from.
+        build: Builds it; called only where the cache cannot serve.
+
+    Returns:
+        The frame, checked against the table.
+
+    Raises:
+        OSError: The file cannot be looked at.
+    """
+    return cached_tables((table,), (source,), lambda: {table.name: build()})[table.name]
+
+
+def cached_tables(
+    tables: Sequence[Table],
+    sources: Sequence[Path],
+    build: Callable[[], Mapping[str, pd.DataFrame]],
+) -> dict[str, pd.DataFrame]:
+    """Several tables that are built together from one or more files, by their names.
+
+    Args:
+        tables: The declared tables.
+        sources: The files that they are built from, at least one; the cache stands beside the
+            first.
+        build: Builds them all; called where the cache lacks one of them.
+
+    Returns:
+        The frames by name of the table, checked against it.
+
+    Raises:
+        OSError: A file cannot be looked at.
+        ValueError: What was built is not as declared.
+    """
+    key = _key(sources)
+    kept = _read_all(tables, sources[0], key)
+    if kept is not None:
+        return kept
+    built = build()
+    frames = {table.name: table.frame(built[table.name]) for table in tables}
+    # The key is that of before: a file that changed while it was read is read again.
+    for table in tables:
+        _keep(frames[table.name], table, sources[0], key)
+    return frames
+
+
+def _key(sources: Sequence[Path]) -> str:
+    told = [__version__]
+    for source in sources:
+        stat = source.stat()
+        told += [str(source.resolve()), str(stat.st_size), str(stat.st_mtime_ns)]
+    return "\0".join(told)
+
+
+def _name(table: Table, source: Path, key: str) -> str:
+    columns = [f"{column.name}:{column.dtype}" for column in table.columns]
+    digest = hashlib.sha256("\0".join([key, *columns]).encode("utf-8", "surrogateescape"))
+    return f"{source.name}-{table.name}-{digest.hexdigest()[:_KEY_LETTERS]}.parquet"
+
+
+def _folders(source: Path) -> Iterator[Path]:
+    yield source.parent / FOLDER
+    yield cache_folder() / "tables"
+
+
+def _read_all(tables: Sequence[Table], source: Path, key: str) -> dict[str, pd.DataFrame] | None:
+    frames = {}
+    for table in tables:
+        frame = _read(table, source, key)
+        if frame is None:
+            return None
+        frames[table.name] = frame
+    return frames
+
+
+def _read(table: Table, source: Path, key: str) -> pd.DataFrame | None:
+    for folder in _folders(source):
+        path = folder / _name(table, source, key)
+        # Whatever is wrong with it, it can be built again.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+            return table.frame(pq.read_table(path, memory_map=True).to_pandas())
+    return None
+
+
+def _keep(frame: pd.DataFrame, table: Table, source: Path, key: str) -> None:
+    name = _name(table, source, key)
+    for folder in _folders(source):
+        try:
+            with open_whole(folder / name, binary=True) as file:
+                content = pa.Table.from_pandas(frame, preserve_index=False)
+                pq.write_table(content, file, compression="zstd", compression_level=1)
+        except (StorageError, pa.ArrowException):
+            continue
+        _drop_older(folder, name)
+        return
+
+
+def _drop_older(folder: Path, name: str) -> None:
+    stem = name[: -len(".parquet") - _KEY_LETTERS]
+    for path in folder.iterdir():
+        is_of_same = path.name.startswith(stem) and len(path.name) == len(name)
+        if is_of_same and path.name != name:
+            with contextlib.suppress(OSError):
+                path.unlink()
