@@ -1,0 +1,61 @@
+"""What a rule on an NCCL log returns, and how it is put into words with its evidence."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One row of ``model.finding_tables.FINDINGS`` in the making."""
+
+    id: str
+    severity: str
+    subject: str
+    sentence: str
+    remedy: str
+    confidence: str
+    file: str = ""
+    line: int | None = None
+    evidence: str = ""
+
+
+def matching(frame: pd.DataFrame, column: str, pattern: str) -> pd.DataFrame:
+    """The rows whose text begins with a pattern."""
+    return frame[frame[column].astype(str).str.match(pattern).astype(bool)]
+
+
+def is_several(frame: pd.DataFrame, column: str) -> bool:
+    """Whether a column holds more than one value."""
+    return len(frame[column].drop_duplicates()) > 1
+
+
+def first_row(frame: pd.DataFrame) -> dict[Hashable, Any]:
+    """The first row of a frame that has one, by column."""
+    return frame.iloc[0].to_dict()
+
+
+def shown(frame: pd.DataFrame) -> tuple[str, int]:
+    """File and line of the first row: where the evidence of a finding stands."""
+    row = first_row(frame)
+    return str(row["file"]), int(row["line"])
+
+
+def hosts_of(frame: pd.DataFrame) -> str:
+    """The hosts of some rows: `node1`, `node1 and node2`, `node1 and 7 more hosts`."""
+    hosts = [str(host) for host in frame["host"].drop_duplicates()]
+    if len(hosts) <= 2:
+        return " and ".join(hosts)
+    return f"{hosts[0]} and {len(hosts) - 1} more hosts"
+
+
+def ranks_text(ranks: list[int]) -> str:
+    """`rank 3`, `ranks 1, 2 and 5`, `ranks 1, 2, 3 and 12 more`."""
+    ordered = sorted(set(ranks))
+    if len(ordered) == 1:
+        return f"rank {ordered[0]}"
+    if len(ordered) > 6:
+        return f"ranks {', '.join(map(str, ordered[:5]))} and {len(ordered) - 5} more"
+    return f"ranks {', '.join(map(str, ordered[:-1]))} and {ordered[-1]}"

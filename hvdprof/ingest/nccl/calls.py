@@ -1,0 +1,64 @@
+"""Lines of the subsystem COLL: one for each collective call of a rank."""
+
+import re
+
+from hvdprof.ingest.nccl.communicators import member_of_pointer
+from hvdprof.ingest.nccl.logbook import Logbook, Message
+
+_CALL = re.compile(
+    r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) "
+    r"datatype (\d{1,4}) op (\d{1,18}) root (-?\d{1,7}) "
+    r"comm (0x[0-9a-f]{1,16}) \[nranks=(\d{1,7})\]"
+)
+
+_DTYPES: tuple[tuple[str, int], ...] = (
+    ("int8", 1),
+    ("uint8", 1),
+    ("int32", 4),
+    ("uint32", 4),
+    ("int64", 8),
+    ("uint64", 8),
+    ("float16", 2),
+    ("float32", 4),
+    ("float64", 8),
+    ("bfloat16", 2),
+    ("float8_e4m3", 1),
+    ("float8_e5m2", 1),
+)
+"""Name and bytes of an element by its number in ``ncclDataType_t`` of NCCL's header nccl.h."""
+
+_REDUCTIONS = ("sum", "prod", "max", "min", "avg")
+"""By their number in ``ncclRedOp_t`` of nccl.h."""
+
+
+def read_call(log: Logbook, said: Message) -> bool:
+    """`AllReduce: opCount 5f7 sendbuff ... count 4 datatype 0 op 0 root 0 comm 0x.. [nranks=4]`.
+
+    The counter is hexadecimal and counts per communicator.
+    """
+    found = _CALL.match(said.text)
+    if found is None:
+        return False
+    operation, op_count, count, dtype, reduction, root, pointer, num_ranks = found.groups()
+    member = member_of_pointer(log, said, pointer, int(num_ranks))
+    name, size = _dtype(int(dtype))
+    elements = int(count)
+    bytes_told = size is not None and elements < 1 << 59
+    number = int(reduction)
+    log.rows["nccl_calls"].add(
+        member.context,
+        member.context,
+        operation,
+        int(op_count, 16),
+        elements,
+        name,
+        elements * size if size is not None and bytes_told else None,
+        _REDUCTIONS[number] if number < len(_REDUCTIONS) else f"op{number}",
+        int(root),
+        *log.speaker(said),
+    )
+    return True
+
+
+def _dtype(number: int) -> tuple[str, int | None]:
+    return _DTYPES[number] if number < len(_DTYPES) else (f"type{number}", None)

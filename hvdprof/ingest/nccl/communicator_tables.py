@@ -1,0 +1,68 @@
+"""The frames of communicators and of their ranks."""
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from hvdprof.ingest.nccl.joining import Communicator
+from hvdprof.ingest.nccl.logbook import Logbook
+from hvdprof.model.nccl_tables import NCCL_COMMUNICATORS, NCCL_RANKS
+
+
+def communicator_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
+    """One row of ``NCCL_COMMUNICATORS`` for each."""
+    rows = []
+    for number, communicator in enumerate(communicators):
+        members = [log.members[index] for index in communicator.members]
+        rows.append(
+            {
+                "communicator": number,
+                "comm_id": members[0].comm_id,
+                "num_ranks": _first(member.num_ranks for member in members),
+                "num_ranks_seen": len({member.rank for member in members}),
+                "num_ranks_started": len({m.rank for m in members if m.started}),
+                "num_ranks_complete": len({m.rank for m in members if m.complete}),
+                "num_hosts": len({log.processes[member.process].host for member in members}),
+                "num_coll_channels": _first(member.num_coll_channels for member in members),
+                "num_p2p_channels": _first(member.num_p2p_channels for member in members),
+                "join": communicator.join,
+                "num_joined": communicator.num_joined,
+            }
+        )
+    return NCCL_COMMUNICATORS.frame(rows)
+
+
+def rank_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
+    """One row of ``NCCL_RANKS`` for each rank of each, as its own process speaks of it."""
+    rows = []
+    for number, communicator in enumerate(communicators):
+        for index in communicator.members:
+            member = log.members[index]
+            process = log.processes[member.process]
+            rows.append(
+                {
+                    "communicator": number,
+                    "rank": member.rank,
+                    "num_ranks": member.num_ranks,
+                    "host": process.host,
+                    "pid": process.pid,
+                    "tag_rank": process.tag_rank,
+                    "cuda_device": member.cuda_device,
+                    "nvml_device": member.nvml_device,
+                    "bus_id": member.bus_id,
+                    "num_nodes": member.num_nodes,
+                    "num_local_ranks": member.num_local_ranks,
+                    "num_coll_channels": member.num_coll_channels,
+                    "num_p2p_channels": member.num_p2p_channels,
+                    "started": member.started,
+                    "complete": member.complete,
+                    "end": member.end,
+                    "file": member.file,
+                    "line": member.line,
+                }
+            )
+    return NCCL_RANKS.frame(rows)
+
+
+def _first(values: Iterable[int | None]) -> int | None:
+    return next((value for value in values if value is not None), None)

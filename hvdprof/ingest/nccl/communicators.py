@@ -1,0 +1,182 @@
+"""Lines on the life of a communicator: init, its times, its shape, channel counts, its end."""
+
+import re
+
+from hvdprof.ingest.nccl.logbook import Logbook, Member, Message
+
+_PAIRS = re.compile(
+    r"\b(rank|nranks|nRanks|cudaDev|nvmlDev|busId|commId|nNodes|localRanks) (\w{1,18})\b"
+)
+_COMM = re.compile(r"^(?:ncclComm\w+ )?comm (0x[0-9a-f]{1,16}) (?=rank )(.*)$")
+_TIMINGS = re.compile(
+    r"^Init timings(?::| - \w+:) rank (\d{1,7}) nranks (\d{1,7}) total (\d{1,9}\.\d+) \((.*)\)"
+)
+_BOOTSTRAP = re.compile(r"^Bootstrap timings total (\d{1,9}\.\d+) \((.*)\)")
+_PART = re.compile(r"(\w+) (\d{1,9}\.\d+)")
+_COUNTS = re.compile(
+    r"^(\d{1,4}) coll channels,(?: \d{1,4} collnet channels,)?(?: \d{1,4} nvls channels,)? "
+    r"(\d{1,4}) p2p channels, \d{1,4} p2p channels per peer$"
+)
+_ENDS = {"Destroy COMPLETE": "destroyed", "Abort COMPLETE": "aborted"}
+
+
+def read_comm(log: Logbook, said: Message) -> bool:
+    """Init START and COMPLETE, the shape line, Destroy and Abort COMPLETE."""
+    found = _COMM.match(said.text)
+    if found is None:
+        return False
+    pairs = dict(_PAIRS.findall(found[2]))
+    _, dash, ending = found[2].rpartition(" - ")
+    if not dash:
+        return _shape(log, said, found[1], pairs)
+    if ending in _ENDS:
+        log.members[_known(log, said, found[1], pairs)].end = _ENDS[ending]
+        return True
+    if ending == "Init START":
+        return _start(log, said, found[1], pairs)
+    return ending == "Init COMPLETE" and _complete(log, said, found[1], pairs)
+
+
+def _start(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
+    if not _has_ranks(pairs):
+        return False
+    member = _new(log, said, pointer, pairs)
+    log.members[member].started = True
+    log.begin(said, member)
+    return True
+
+
+def _complete(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
+    if not _has_ranks(pairs):
+        return False
+    member = _open(log, said, pointer, pairs)
+    _fill(log.members[member], pairs)
+    log.members[member].complete = True
+    log.members[member].complete_order = log.num_completed
+    log.num_completed += 1
+    _adopt_counts(log, said, member)
+    log.finish(said, member)
+    return True
+
+
+def _adopt_counts(log: Logbook, said: Message, member: int) -> None:
+    counts = log.counts.pop((said.process, said.tid), None)
+    if counts is not None and log.members[member].num_coll_channels is None:
+        log.members[member].num_coll_channels, log.members[member].num_p2p_channels = counts
+
+
+def _shape(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
+    if "nNodes" not in pairs:
+        return False
+    member = log.members[_known(log, said, pointer, pairs)]
+    member.num_nodes = _whole(pairs["nNodes"])
+    member.num_local_ranks = _whole(pairs.get("localRanks", ""))
+    return True
+
+
+def read_timings(log: Logbook, said: Message) -> bool:
+    """`Init timings: rank R nranks N total S (part S, ...)`, in seconds."""
+    found = _TIMINGS.match(said.text)
+    if found is None:
+        return False
+    rank, num_ranks = int(found[1]), int(found[2])
+    context = log.context(said)
+    for index in reversed(log.processes[said.process].members):
+        member = log.members[index]
+        if (member.rank, member.num_ranks) == (rank, num_ranks):
+            context = member.context
+            break
+    _keep_timings(log, said, context, rank, ("init", found[3], found[4]))
+    return True
+
+
+def read_bootstrap_timings(log: Logbook, said: Message) -> bool:
+    """`Bootstrap timings total S (create S, send S, ...)`, in seconds."""
+    found = _BOOTSTRAP.match(said.text)
+    if found is None:
+        return False
+    owner = log.owner(said)
+    rank = None if owner is None else owner.rank
+    _keep_timings(log, said, log.context(said), rank, ("bootstrap", found[1], found[2]))
+    return True
+
+
+def _keep_timings(
+    log: Logbook, said: Message, context: int, rank: int | None, told: tuple[str, str, str]
+) -> None:
+    stage, total, parts = told
+    for part, seconds in [("total", total), *_PART.findall(parts)]:
+        log.rows["nccl_init_timings"].add(
+            context, rank, stage, part, round(float(seconds) * 1e9), said.file, said.line
+        )
+
+
+def read_channel_counts(log: Logbook, said: Message) -> bool:
+    """`4 coll channels, 4 p2p channels, 1 p2p channels per peer` in all its lengths."""
+    found = _COUNTS.match(said.text)
+    if found is None:
+        return False
+    owner = log.owner(said)
+    if owner is None:
+        log.counts[said.process, said.tid] = int(found[1]), int(found[2])
+    else:
+        owner.num_coll_channels, owner.num_p2p_channels = int(found[1]), int(found[2])
+    return True
+
+
+def _has_ranks(pairs: dict[str, str]) -> bool:
+    return all(_whole(pairs.get(key, "")) is not None for key in ("rank", "nranks"))
+
+
+def _open(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:
+    """The rank that this Init COMPLETE completes, which may be one not seen before."""
+    index = log.processes[said.process].by_pointer.get(pointer)
+    if index is None:
+        return _new(log, said, pointer, pairs)
+    member = log.members[index]
+    same = (member.rank, member.num_ranks) == (_whole(pairs["rank"]), _whole(pairs["nranks"]))
+    same = same and member.comm_id in ("", pairs.get("commId", ""))
+    fresh = not member.complete and not member.end
+    return index if same and fresh else _new(log, said, pointer, pairs)
+
+
+def _known(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:
+    """The rank of a pointer; one not seen before where the log began after its init."""
+    index = log.processes[said.process].by_pointer.get(pointer)
+    if index is None:
+        return _new(log, said, pointer, pairs)
+    if log.members[index].rank is None:
+        log.members[index].rank = _whole(pairs.get("rank", ""))
+    return index
+
+
+def _new(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:
+    rank = _whole(pairs.get("rank", ""))
+    num_ranks = _whole(pairs.get("nranks", pairs.get("nRanks", "")))
+    member = Member(said.process, pointer, rank, num_ranks, said.file, said.line)
+    _fill(member, pairs)
+    log.quote(said)
+    return log.add_member(member)
+
+
+def member_of_pointer(log: Logbook, said: Message, pointer: str, num_ranks: int) -> Member:
+    """The rank that a collective call names by its communicator's pointer."""
+    index = log.processes[said.process].by_pointer.get(pointer)
+    if index is None:
+        log.quote(said)
+        fresh = Member(said.process, pointer, None, num_ranks, said.file, said.line)
+        index = log.add_member(fresh)
+    return log.members[index]
+
+
+def _fill(member: Member, pairs: dict[str, str]) -> None:
+    member.comm_id = pairs.get("commId", member.comm_id)
+    member.bus_id = pairs.get("busId", member.bus_id)
+    if "cudaDev" in pairs:
+        member.cuda_device = _whole(pairs["cudaDev"])
+    if "nvmlDev" in pairs:
+        member.nvml_device = _whole(pairs["nvmlDev"])
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None

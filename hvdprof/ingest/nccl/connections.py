@@ -1,0 +1,60 @@
+"""Connection lines: one per channel and direction, with the transport at the end."""
+
+import re
+from typing import NamedTuple
+
+from hvdprof.ingest.nccl.logbook import Logbook, Message
+
+_END = r"(\d{1,7})(?:\[([0-9a-f]{1,16})\])?"
+_CONNECTION = re.compile(
+    rf"^(?:Channel|Ring|CollNet) (\d{{1,4}})(?:/(\d{{1,4}}))? : {_END}(?: -> {_END})?"
+    r"(?: \[(send|receive)\])? via (\S.*)$"
+)
+_NETWORK = re.compile(r"^(NET|COLLNET)/([^/(]+)/(\d{1,4})((?:[/(].*)?)$")
+
+
+class Transport(NamedTuple):
+    """What `via` says; ``network`` is empty and ``nic`` ``None`` within a host."""
+
+    kind: str
+    network: str
+    nic: int | None
+    gpudirect: bool
+
+
+def read_transport(via: str) -> Transport | None:
+    """The parts of everything after `via`; ``None`` where the head is not known."""
+    found = _NETWORK.match(via)
+    if found is not None:
+        return Transport(found[1], found[2], int(found[3]), "GDRDMA" in found[4])
+    if via.startswith("P2P/"):
+        return Transport("P2P", "", None, False)
+    if via.startswith("SHM") or via == "direct shared memory":
+        return Transport("SHM", "", None, False)
+    return None
+
+
+def read_connection(log: Logbook, said: Message) -> bool:
+    """`Channel 00/0 : 4[0] -> 5[1] [send] via NET/IB/0/GDRDMA` of all versions."""
+    found = _CONNECTION.match(said.text)
+    transport = None if found is None else read_transport(found[8].strip())
+    if found is None or transport is None:
+        return False
+    channel, slot, source, source_id, target, target_id, direction, via = found.groups()
+    if (said.process, via) not in log.quoted_vias:
+        log.quoted_vias.add((said.process, via))
+        log.quote(said)
+    log.rows["nccl_connections"].add(
+        log.context(said),
+        int(channel),
+        None if slot is None else int(slot),
+        int(source),
+        None if target is None else int(target),
+        source_id or "",
+        target_id or "",
+        direction or "",
+        *transport,
+        via.strip(),
+        *log.speaker(said),
+    )
+    return True

@@ -1,0 +1,77 @@
+"""How many lines of each kind a log has, with a sample of those that were not understood."""
+
+import re
+
+import pandas as pd
+
+from hvdprof.ingest.nccl.logbook import Message
+from hvdprof.ingest.nccl.subjects import first_word
+from hvdprof.model.nccl_call_tables import NCCL_LINE_KINDS
+
+_DIGITS = re.compile(r"(?:0x)?\d[\da-f]*")
+_MOST_KINDS = 2000
+_LONGEST_SAMPLE = 400
+
+
+Key = tuple[str, str, bool]
+"""File, kind, and whether the line was understood."""
+
+
+class LineKinds:
+    """Counts by file, kind and whether the line was understood."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, list[int]] = {}
+        self._samples: dict[Key, str] = {}
+        self._names: dict[str, str] = {}
+
+    def count(self, said: Message, understood: bool) -> Key:
+        """Count one line; returns where it was counted."""
+        key = (said.file, self._name(said), understood)
+        counted = self._counts.get(key)
+        if counted is None:
+            self._counts[key] = [1, said.line]
+            self._samples[key] = said.raw[:_LONGEST_SAMPLE]
+        else:
+            counted[0] += 1
+        return key
+
+    def correct(self, key: Key | None, said: Message) -> None:
+        """A line counted as not understood was, once its rest had come."""
+        if key is not None:
+            self._counts[key][0] -= 1
+        self.count(said, True)
+
+    @property
+    def num_not_understood(self) -> int:
+        """Lines with NCCL's prefix that no reader understood."""
+        return sum(counted[0] for key, counted in self._counts.items() if not key[2])
+
+    def frame(self) -> pd.DataFrame:
+        """The counts as a frame of ``NCCL_LINE_KINDS``, in order of first appearance."""
+        return NCCL_LINE_KINDS.frame(
+            [
+                {
+                    "kind": kind,
+                    "understood": understood,
+                    "count": count,
+                    "sample": self._samples[file, kind, understood],
+                    "file": file,
+                    "line": line,
+                }
+                for (file, kind, understood), (count, line) in self._counts.items()
+                if count
+            ]
+        )
+
+    def _name(self, said: Message) -> str:
+        if said.level != "INFO":
+            return said.level
+        word = first_word(said.text)
+        name = self._names.get(word)
+        if name is None:
+            if len(self._names) >= _MOST_KINDS:
+                return "other"
+            name = _DIGITS.sub("N", word)[:60]
+            self._names[word] = name
+        return name

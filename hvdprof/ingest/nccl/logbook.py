@@ -1,0 +1,174 @@
+"""What is known while logs are read: processes, their communicators, and the rows so far."""
+
+from dataclasses import dataclass, field
+
+from hvdprof.ingest.nccl.rows import Rows
+from hvdprof.ingest.nccl.troubles import Troubles
+from hvdprof.model import nccl_call_tables as calls
+from hvdprof.model import nccl_tables as tables
+
+_MOST_QUOTES = 20_000
+_LONGEST_QUOTE = 500
+
+
+@dataclass(slots=True)
+class Process:
+    """One process of the job; ``members`` are indices of its ranks in ``Logbook.members``."""
+
+    host: str
+    pid: int
+    tag_rank: int | None
+    members: list[int] = field(default_factory=list)
+    by_pointer: dict[str, int] = field(default_factory=dict)
+    contexts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Member:
+    """One rank of one communicator, as its own process speaks of it."""
+
+    process: int
+    pointer: str
+    rank: int | None
+    num_ranks: int | None
+    file: str
+    line: int
+    context: int = -1
+    comm_id: str = ""
+    cuda_device: int | None = None
+    nvml_device: int | None = None
+    bus_id: str = ""
+    num_nodes: int | None = None
+    num_local_ranks: int | None = None
+    num_coll_channels: int | None = None
+    num_p2p_channels: int | None = None
+    started: bool = False
+    complete: bool = False
+    complete_order: int = -1
+    end: str = ""
+
+
+@dataclass(slots=True)
+class Message:
+    """The words of one line and who said them where; ``raw`` is the line as it stood."""
+
+    text: str
+    process: int
+    tid: int
+    level: str
+    where: str
+    file: str
+    line: int
+    raw: str
+
+
+class Logbook:
+    """Everything that has been read so far.
+
+    A line that names no communicator belongs to a context: what one thread says between two
+    communicators. A context gets its owner from the Init START before it or, where the version
+    prints none, from the Init COMPLETE after it.
+    """
+
+    def __init__(self) -> None:
+        self.processes: list[Process] = []
+        self.members: list[Member] = []
+        self.context_owner: list[int | None] = []
+        self.context_process: list[int] = []
+        self.num_completed = 0
+        self.quotes: dict[tuple[str, int], str] = {}
+        self.quoted_vias: set[tuple[int, str]] = set()
+        self.troubles = Troubles()
+        self.headings: dict[tuple[int, int], list[tuple[str, str]]] = {}
+        self.counts: dict[tuple[int, int], tuple[int, int]] = {}
+        self.rows = {
+            table.name: Rows(table)
+            for table in (
+                tables.NCCL_CHANNELS,
+                tables.NCCL_RINGS,
+                tables.NCCL_TREES,
+                tables.NCCL_CONNECTIONS,
+                tables.NCCL_NETWORKS,
+                tables.NCCL_NICS,
+                tables.NCCL_GPUDIRECT,
+                tables.NCCL_SETTINGS,
+                tables.NCCL_LINKS,
+                tables.NCCL_TUNING,
+                tables.NCCL_INIT_TIMINGS,
+                calls.NCCL_CHOICES,
+                calls.NCCL_CALLS,
+            )
+        }
+        self._process_of: dict[tuple[str, int], int] = {}
+        self._hosts_of_pid: dict[int, list[str]] = {}
+
+    def process(self, host: str, pid: int, tag_rank: int | None) -> int:
+        """The index of a process; a host glued to text, or cut, is recognised by its pid."""
+        index = self._process_of.get((host, pid))
+        if index is None:
+            for known in self._hosts_of_pid.get(pid, ()):
+                if host.endswith(known) or known.endswith(host):
+                    return self._process_of[known, pid]
+            index = len(self.processes)
+            self.processes.append(Process(host, pid, tag_rank))
+            self._process_of[host, pid] = index
+            self._hosts_of_pid.setdefault(pid, []).append(host)
+        elif self.processes[index].tag_rank is None:
+            self.processes[index].tag_rank = tag_rank
+        return index
+
+    def quote(self, said: Message) -> None:
+        """Keep a line as evidence: up to 20,000 lines, which are those of long trouble."""
+        self.quote_text(said.file, said.line, said.raw)
+
+    def quote_text(self, file: str, line: int, text: str) -> None:
+        """Keep a line that has no prefix as evidence."""
+        if len(self.quotes) < _MOST_QUOTES:
+            self.quotes.setdefault((file, line), text[:_LONGEST_QUOTE])
+
+    def speaker(self, said: Message) -> tuple[str, int, str, int]:
+        """Host, pid, file and line: the last four columns of most tables."""
+        process = self.processes[said.process]
+        return process.host, process.pid, said.file, said.line
+
+    def context(self, said: Message) -> int:
+        """The context that a line without a communicator belongs to."""
+        process = self.processes[said.process]
+        context = process.contexts.get(said.tid)
+        if context is None:
+            context = self._new_context(said.process, None)
+            process.contexts[said.tid] = context
+        return context
+
+    def owner(self, said: Message) -> Member | None:
+        """The rank that the thread is initialising; ``None`` where not told yet."""
+        context = self.processes[said.process].contexts.get(said.tid)
+        index = None if context is None else self.context_owner[context]
+        return None if index is None else self.members[index]
+
+    def begin(self, said: Message, member: int) -> None:
+        """An Init START: what the thread says from here on is about this rank."""
+        process = self.processes[said.process]
+        process.contexts[said.tid] = self.members[member].context
+
+    def finish(self, said: Message, member: int) -> None:
+        """An Init COMPLETE: what the thread said before it was about this rank."""
+        process = self.processes[said.process]
+        context = process.contexts.pop(said.tid, None)
+        if context is not None and self.context_owner[context] is None:
+            self.context_owner[context] = member
+
+    def add_member(self, member: Member) -> int:
+        """Keep a new rank of a communicator; returns its index."""
+        index = len(self.members)
+        self.members.append(member)
+        member.context = self._new_context(member.process, index)
+        process = self.processes[member.process]
+        process.members.append(index)
+        process.by_pointer[member.pointer] = index
+        return index
+
+    def _new_context(self, process: int, owner: int | None) -> int:
+        self.context_owner.append(owner)
+        self.context_process.append(process)
+        return len(self.context_owner) - 1

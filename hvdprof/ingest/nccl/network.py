@@ -1,0 +1,181 @@
+"""Lines on networks: bootstrap, plugins, devices, the choice, GPUDirect decisions, settings."""
+
+import re
+
+from hvdprof.ingest.nccl.logbook import Logbook, Message
+
+_INTERFACE = re.compile(
+    r"(?:\[(\d{1,3})\])?([A-Za-z][\w.-]{0,31}):(\[?[0-9a-fA-F.:%\w]+\]?<\d{1,5}>)"
+)
+_DEVICE = re.compile(r"\[(\d{1,3})\]([\w.+-]{1,80}):(\d{1,3})/(IB|RoCE)")
+_OFI_DEVICE = re.compile(r"NIC group (\d{1,3}) device #\d{1,3} (\S+)$")
+_GPUDIRECT_DEVICE = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA (\d{1,3}) '([^']*)'")
+_GPUDIRECT_PATH = re.compile(
+    r"^GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16}) / HCA (\d{1,3}) "
+    r"\(distance (\d{1,4}) (?:<=|>) (\d{1,4})\)"
+)
+_SETTING = re.compile(
+    r"^((?:NCCL|RCCL|OFI|FI|UCX|HSA|CUDA)_[A-Z0-9_]{1,60}) set (?:by environment )?to (.+?)\.?$"
+)
+_PLUGIN_SETTING = re.compile(
+    r"Setting ([A-Z][A-Z0-9_]{1,60}) (?:environment variable )?to \"?([^\"]+?)\"?"
+    r"(?: for .*)?$"
+)
+_MISSING = re.compile(
+    r"No plugin found|Could not find|cannot open shared|Failed to find|returned 2"
+)
+_OFI_FAILED = re.compile(r"(?i)\b(?:fail|unable|couldn't|could not|no eligible|no .*provider)")
+
+
+def read_setting(log: Logbook, said: Message) -> bool:
+    """`NCCL_P2P_DISABLE set by environment to 1` and its older form `... set to 1`."""
+    found = _SETTING.match(said.text.rstrip())
+    if found is None:
+        return False
+    log.quote(said)
+    log.rows["nccl_settings"].add(found[1], found[2], "environment", *log.speaker(said))
+    return True
+
+
+def read_bootstrap(log: Logbook, said: Message) -> bool:
+    """`Bootstrap : Using [0]eth0:10.1.2.3<0>`."""
+    return _keep_interfaces(log, said, said.text, ("bootstrap", ""))
+
+
+def read_ib(log: Logbook, said: Message) -> bool:
+    """`NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:...`, or that there is no device."""
+    if "GPU Direct RDMA" in said.text:
+        return read_gpudirect_device(log, said)
+    if "No device found" in said.text:
+        return _keep(log, said, "ib", "missing")
+    data, _, out_of_band = said.text.partition("; OOB ")
+    devices = _DEVICE.findall(data) if "Using [" in data else []
+    for index, name, port, link in devices:
+        log.rows["nccl_nics"].add(
+            "data", "IB", int(index), name, int(port), link, "", *log.speaker(said)
+        )
+    if devices:
+        _keep_interfaces(log, said, out_of_band, ("oob", "IB"))
+        return _keep(log, said, "ib", "using")
+    return "Using [" not in data
+
+
+def read_socket(log: Logbook, said: Message) -> bool:
+    """`NET/Socket : Using [0]eth0:10.1.2.3<0>`, or how many threads and sockets it uses."""
+    if "GPU Direct RDMA" in said.text:
+        return read_gpudirect_device(log, said)
+    if "Using [" not in said.text:
+        return True
+    _keep(log, said, "socket", "using")
+    return _keep_interfaces(log, said, said.text, ("data", "Socket"))
+
+
+def read_ofi(log: Logbook, said: Message) -> bool:
+    """What the AWS plugin for libfabric says of itself: provider, devices, settings it makes."""
+    setting = _PLUGIN_SETTING.search(said.text)
+    device = _OFI_DEVICE.search(said.text)
+    if setting is not None:
+        log.quote(said)
+        log.rows["nccl_settings"].add(setting[1], setting[2], "plugin", *log.speaker(said))
+    elif device is not None:
+        log.rows["nccl_nics"].add(
+            "data", "OFI", int(device[1]), device[2], None, "", "", *log.speaker(said)
+        )
+    elif "Selected Provider" in said.text:
+        _keep(log, said, "ofi", "using")
+    elif "aws-ofi-nccl " in said.text:
+        _keep(log, said, "ofi", "loaded")
+    elif said.level == "WARN" or _OFI_FAILED.search(said.text):
+        _keep(log, said, "ofi", "failed")
+    return True
+
+
+def read_net_plugin(log: Logbook, said: Message) -> bool:
+    """`NET/Plugin : No plugin found`, `Loaded net plugin ...`, missing CollNet symbols."""
+    if "CollNet" in said.text:
+        return _keep(log, said, "collnet", _state(said.text))
+    if "Failed to find ncclNetPlugin_v" in said.text:
+        return True
+    return _keep(log, said, "net-plugin", _state(said.text))
+
+
+def read_tuner_plugin(log: Logbook, said: Message) -> bool:
+    """`TUNER/Plugin: Could not find: libnccl-tuner.so. Using internal tuner plugin.`."""
+    return _keep(log, said, "tuner", _state(said.text))
+
+
+def read_profiler_plugin(log: Logbook, said: Message) -> bool:
+    """`PROFILER/Plugin: Could not find: libnccl-profiler.so.`."""
+    return _keep(log, said, "profiler", _state(said.text))
+
+
+def read_using(log: Logbook, said: Message) -> bool:
+    """`Using network IB`; `Using 256 threads, ...` of 2.4 says nothing that a table holds."""
+    if said.text.startswith(("Using network ", "Using internal Network ")):
+        return _keep(log, said, "network", "using")
+    return True
+
+
+def read_failed(log: Logbook, said: Message) -> bool:
+    """`Failed to open libibverbs.so[.1]`: there is no InfiniBand library."""
+    return "libibverbs" in said.text and _keep(log, said, "ib", "missing")
+
+
+def read_gpudirect_device(log: Logbook, said: Message) -> bool:
+    """`GPU Direct RDMA Disabled for HCA 0 'mlx5_0'`: whether the driver can at all."""
+    found = _GPUDIRECT_DEVICE.search(said.text)
+    if found is None:
+        return False
+    log.quote(said)
+    log.rows["nccl_gpudirect"].add(
+        "device", "", int(found[2]), found[3], found[1] == "Enabled", None, None, *log.speaker(said)
+    )
+    return True
+
+
+def read_gpudirect_path(log: Logbook, said: Message) -> bool:
+    """`GPU Direct RDMA Disabled for GPU 81000 / HCA 0 (distance 6 > 4)`."""
+    found = _GPUDIRECT_PATH.match(said.text)
+    if found is None:
+        return False
+    log.quote(said)
+    state, gpu, hca, distance, limit = found.groups()
+    log.rows["nccl_gpudirect"].add(
+        "path",
+        gpu,
+        int(hca),
+        "",
+        state == "Enabled",
+        int(distance),
+        int(limit),
+        *log.speaker(said),
+    )
+    return True
+
+
+def _keep(log: Logbook, said: Message, subject: str, state: str) -> bool:
+    log.quote(said)
+    log.rows["nccl_networks"].add(subject, state, said.text.strip(), *log.speaker(said))
+    return True
+
+
+def _keep_interfaces(log: Logbook, said: Message, text: str, what: tuple[str, str]) -> bool:
+    log.quote(said)
+    found = _INTERFACE.findall(text)
+    for number, (index, name, address) in enumerate(found):
+        log.rows["nccl_nics"].add(
+            *what,
+            int(index) if index else number,
+            name,
+            None,
+            "",
+            address,
+            *log.speaker(said),
+        )
+    return bool(found)
+
+
+def _state(text: str) -> str:
+    if _MISSING.search(text):
+        return "missing"
+    return "loaded" if "oaded" in text or "Using" in text else "using"

@@ -1,0 +1,146 @@
+"""The door: NCCL logs in, an ``NcclRecording`` of declared tables out."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
+from hvdprof.ingest.nccl.joining import Communicator, join_members
+from hvdprof.ingest.nccl.line_kinds import LineKinds
+from hvdprof.ingest.nccl.lines import read_lines
+from hvdprof.ingest.nccl.logbook import Logbook
+from hvdprof.ingest.nccl.prefixes import HEAD
+from hvdprof.ingest.nccl.scanner import Scanner
+from hvdprof.model.nccl_call_tables import NCCL_QUOTES
+from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.units import count
+
+_OWNED = (
+    "nccl_channels",
+    "nccl_rings",
+    "nccl_trees",
+    "nccl_connections",
+    "nccl_tuning",
+    "nccl_init_timings",
+)
+
+
+def read_nccl_logs(paths: Sequence[Path]) -> NcclRecording:
+    """Read the NCCL debug output of one job: one file for all ranks, or one for each.
+
+    Lines of NCCL 2.2 to 2.27 and RCCL are understood behind any launcher's prefix, cut, glued or
+    interrupted. Files are read in one pass with bounded memory apart from the tables.
+
+    Returns:
+        Declared tables; times in ns, sizes in bytes. ``notes`` say what was damaged or ambiguous.
+
+    Raises:
+        UnreadableInputError: A file cannot be read, or none holds a line of NCCL's.
+    """
+    log, kinds = Logbook(), LineKinds()
+    scanner = Scanner(log, kinds)
+    for path in paths:
+        scanner.open(str(path))
+        for line in read_lines(path):
+            scanner.read(line)
+        scanner.close()
+    recording = _recording(log, kinds, scanner)
+    if recording.line_kinds.empty and recording.problems.empty and recording.versions.empty:
+        raise UnreadableInputError(
+            f"There is no line of NCCL's in {', '.join(str(path) for path in paths)}.",
+            hint="Record one with NCCL_DEBUG=INFO.",
+        )
+    return recording
+
+
+def is_nccl_log(sample: str) -> bool:
+    """Whether a piece of text holds a line with NCCL's prefix."""
+    return any("CCL" in line and HEAD.search(line) is not None for line in sample.splitlines())
+
+
+def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecording:
+    communicators = join_members(log.members)
+    owner = _owners(log, communicators)
+    frames = {
+        name: rows.frame({"communicator": owner} if name in _OWNED else None)
+        for name, rows in log.rows.items()
+        if name != "nccl_calls"
+    }
+    ranks = {"communicator": owner, "rank": _ranks(log)}
+    return NcclRecording(
+        versions=log.troubles.versions(),
+        communicators=communicator_frame(log, communicators),
+        ranks=rank_frame(log, communicators),
+        init_timings=frames["nccl_init_timings"],
+        channels=frames["nccl_channels"],
+        rings=frames["nccl_rings"],
+        trees=frames["nccl_trees"],
+        connections=frames["nccl_connections"],
+        networks=frames["nccl_networks"],
+        nics=frames["nccl_nics"],
+        gpudirect=frames["nccl_gpudirect"],
+        settings=frames["nccl_settings"],
+        links=frames["nccl_links"],
+        tuning=frames["nccl_tuning"],
+        choices=frames["nccl_choices"],
+        calls=log.rows["nccl_calls"].frame(ranks),
+        problems=log.troubles.problems(),
+        line_kinds=kinds.frame(),
+        quotes=NCCL_QUOTES.frame(
+            [
+                {"file": file, "line": line, "text": text}
+                for (file, line), text in log.quotes.items()
+            ]
+        ),
+        notes=_notes(log, communicators, scanner, kinds.num_not_understood),
+    )
+
+
+def _owners(log: Logbook, communicators: Sequence[Communicator]) -> npt.NDArray[np.int64]:
+    """The communicator of every context, -1 where the log does not tell.
+
+    Lines that no Init line of their thread claims (2.22 connects at the first collective, from a
+    thread of its own) belong to the only communicator of their process, if it has only one.
+    """
+    of_member = {
+        member: number
+        for number, communicator in enumerate(communicators)
+        for member in communicator.members
+    }
+    only = []
+    for process in log.processes:
+        numbers = {of_member[member] for member in process.members}
+        only.append(numbers.pop() if len(numbers) == 1 else -1)
+    owners = [
+        only[process] if member is None else of_member[member]
+        for member, process in zip(log.context_owner, log.context_process, strict=True)
+    ]
+    return np.array([*owners, -1], dtype=np.int64)
+
+
+def _ranks(log: Logbook) -> npt.NDArray[np.int64]:
+    """The rank of every context that a line names by its communicator, -1 where unknown."""
+    ranks = [
+        -1 if member is None or log.members[member].rank is None else log.members[member].rank
+        for member in log.context_owner
+    ]
+    return np.array([*ranks, -1], dtype=np.int64)
+
+
+def _notes(
+    log: Logbook, communicators: Sequence[Communicator], scanner: Scanner, num_unknown: int
+) -> tuple[str, ...]:
+    ambiguous = [item for item in communicators if item.join == "ambiguous"]
+    told = (
+        (num_unknown, "lines with NCCL's prefix were not understood; nccl_line_kinds has samples"),
+        (scanner.num_mended, "lines were cut by another writer and put together again"),
+        (log.troubles.num_dropped, "further warnings are not kept one by one"),
+        (
+            sum(item.num_joined for item in ambiguous),
+            "or more communicators of the same size are not told apart by the log",
+        ),
+    )
+    return tuple(f"{count(number)} {text}." for number, text in told if number)

@@ -1,0 +1,208 @@
+"""Physical lines of a log to messages: glued, interrupted and wrapped lines put right."""
+
+import re
+from collections import deque
+from dataclasses import dataclass, replace
+
+from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
+from hvdprof.ingest.nccl.logbook import Logbook, Message
+from hvdprof.ingest.nccl.prefixes import HEAD, TAGS, Head, read_head
+from hvdprof.ingest.nccl.subjects import first_word, understand
+from hvdprof.ingest.nccl.trouble import read_foreign
+
+_MOST_HEADS = 8192
+_TORCH = re.compile(r"(?:\[rank\d{1,7}\]:)?\[[EWI][^\]]{0,60}ProcessGroupNCCL\.cpp:\d+\]")
+_TORN = re.compile(
+    r"\w[\w.-]{0,253}:\d{1,9}:\d{1,9}"
+    r"(?: (?:\[\d{1,4}\](?: (?:NCCL(?: (?:INFO|INF|IN|I)?)?|NCC|NC|N)?)?)?)?"
+)
+_INFO = "NCCL INFO "
+_MOST_FRAGMENTS = 32
+_LONGEST_GAP = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Fragment:
+    """The beginning of a line that another writer cut.
+
+    The last ``loose`` characters may belong to the host name of the one who cut it.
+    """
+
+    text: str
+    line: int
+    loose: int = 0
+    counted: Key | None = None
+
+
+class Scanner:
+    """Reads the lines of one file after the other into a logbook.
+
+    A prefix is told apart once: most lines repeat that of an earlier line, so the text before
+    `NCCL INFO` is looked up before any pattern is tried.
+    """
+
+    def __init__(self, log: Logbook, kinds: LineKinds) -> None:
+        self.num_foreign = 0
+        self.num_mended = 0
+        self._log = log
+        self._kinds = kinds
+        self._heads: dict[str, tuple[int, Head]] = {}
+        self._fragments: deque[_Fragment] = deque(maxlen=_MOST_FRAGMENTS)
+        self._wrapped: _Fragment | None = None
+        self._file = ""
+        self._line = 0
+
+    def open(self, file: str) -> None:
+        """Begin a file."""
+        self._file = file
+        self._line = 0
+
+    def close(self) -> None:
+        """End a file: what waited for the rest of its line will not get it."""
+        self._unwrap("")
+        self._fragments.clear()
+
+    def read(self, raw: str) -> None:
+        """Read the next line."""
+        self._line += 1
+        if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._mend(raw):
+            return
+        if self._wrapped:
+            self._unwrap("")
+        found = raw.find(_INFO)
+        if found > 0:
+            head = self._heads.get(raw[:found])
+            if head is not None and not _suspicious(raw, found):
+                self._say(head, raw[found + len(_INFO) :], _Fragment(raw, self._line))
+                return
+        self._read_any(raw)
+
+    def _read_any(self, raw: str) -> None:
+        """A line with a new prefix, several prefixes, damage, or none of NCCL's at all."""
+        if "CCL" not in raw and " INFO " not in raw:
+            self._read_foreign(raw)
+            return
+        torch = _TORCH.search(raw)
+        if torch is not None:
+            self._read_foreign(raw[torch.start() :])
+            raw = raw[: torch.start()]
+        heads = list(HEAD.finditer(raw))
+        if heads:
+            self._read_parts(raw, heads)
+        else:
+            self._read_torn(raw)
+
+    def _read_parts(self, raw: str, heads: list[re.Match[str]]) -> None:
+        for number, head in enumerate(heads):
+            last = number == len(heads) - 1
+            end = len(raw) if last else heads[number + 1].start()
+            loose = 0 if last else len(heads[number + 1]["host"])
+            text = TAGS.split(raw[head.end() : end], maxsplit=1)[0]
+            part = _Fragment(raw[head.start() : end + loose], self._line, loose)
+            if last and _is_wrapped(text):
+                self._wrapped = part
+            elif loose and not text:
+                self._fragments.append(part)
+            else:
+                self._say(self._head(head), text, part)
+
+    def _read_torn(self, raw: str) -> None:
+        """A prefix that breaks off, and whatever was written over its rest."""
+        torn = _TORN.search(raw)
+        if torn is None:
+            self._read_foreign(raw)
+            return
+        rest = raw[torn.end() :]
+        if not rest or not self._mend(rest):
+            self._read_foreign(rest)
+        self._fragments.append(_Fragment(torn[0], self._line))
+
+    def _head(self, found: re.Match[str]) -> tuple[int, Head]:
+        """The process and prefix; remembered by the text up to the level."""
+        head = read_head(found)
+        known = self._log.process(head.host, head.pid, head.tag_rank), head
+        if len(self._heads) >= _MOST_HEADS:
+            self._heads.clear()
+        text, end = found.string, found.end() - len(_INFO)
+        if head.level == "INFO" and text.startswith(_INFO, end):
+            self._heads[text[:end]] = known
+        return known
+
+    def _say(self, known: tuple[int, Head], text: str, part: _Fragment) -> None:
+        said = self._message(known, text, part)
+        understood = understand(self._log, said)
+        counted = self._kinds.count(said, understood)
+        if not understood:
+            self._fragments.append(replace(part, counted=counted))
+
+    def _message(self, known: tuple[int, Head], text: str, part: _Fragment) -> Message:
+        process, head = known
+        return Message(
+            text, process, head.tid, head.level, head.where, self._file, part.line, part.text
+        )
+
+    def _mend(self, raw: str) -> bool:
+        """Whether a line without a prefix is the rest of an earlier one; reads it if it is."""
+        rest = TAGS.sub("", raw, count=1)
+        if self._wrapped is not None:
+            self._unwrap(rest)
+            return True
+        if not rest or _TORCH.search(rest):
+            return False
+        for fragment in reversed(self._fragments):
+            if self._line - fragment.line > _LONGEST_GAP:
+                break
+            if self._joins(fragment, rest):
+                self._fragments.remove(fragment)
+                self.num_mended += 1
+                return True
+        return False
+
+    def _joins(self, fragment: _Fragment, rest: str) -> bool:
+        whole = len(fragment.text)
+        for end in range(whole - fragment.loose, whole + 1):
+            for glue in ("", " "):
+                text = fragment.text[:end] + glue + rest
+                joined = _Fragment(text, fragment.line, 0, fragment.counted)
+                if self._makes_sense(joined):
+                    return True
+        return False
+
+    def _makes_sense(self, joined: _Fragment) -> bool:
+        found = HEAD.search(joined.text)
+        if found is None:
+            return False
+        said = self._message(self._head(found), joined.text[found.end() :], joined)
+        if not first_word(said.text) or not understand(self._log, said):
+            return False
+        self._kinds.correct(joined.counted, said)
+        return True
+
+    def _unwrap(self, rest: str) -> None:
+        """Read a failed work request, whose line some terminals break, with its second half."""
+        wrapped, self._wrapped = self._wrapped, None
+        found = None if wrapped is None else HEAD.search(wrapped.text)
+        if wrapped is not None and found is not None:
+            whole = _Fragment(f"{wrapped.text} {rest}".rstrip(), wrapped.line)
+            self._say(self._head(found), whole.text[found.end() :], whole)
+
+    def _read_foreign(self, raw: str) -> None:
+        if not raw or raw.isspace():
+            return
+        self.num_foreign += 1
+        if "CCL" in raw or "ccl" in raw or " died from signal " in raw:
+            read_foreign(self._log, raw, self._file, self._line)
+
+
+def _suspicious(raw: str, found: int) -> bool:
+    """A second prefix, a tag or another writer inside the line: it needs the slow way."""
+    return (
+        raw.find("CCL INFO", found + len(_INFO)) >= 0
+        or raw.find("<std", found) >= 0
+        or raw.find("ProcessGroup", found) >= 0
+        or raw.find("CCL WARN", found) >= 0
+    )
+
+
+def _is_wrapped(text: str) -> bool:
+    return "Got completion" in text and "vendor" not in text

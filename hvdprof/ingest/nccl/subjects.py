@@ -1,0 +1,164 @@
+"""Which reader understands a line, told by its first word: no line is tried against all of them."""
+
+import re
+from collections.abc import Callable
+
+from hvdprof.ingest.nccl import communicators, graph, network, trouble, tuning
+from hvdprof.ingest.nccl.calls import read_call
+from hvdprof.ingest.nccl.logbook import Logbook, Message
+
+Reader = Callable[[Logbook, Message], bool]
+
+_SOURCE_LINE = re.compile(r"^\S+\.(?:cc|cu|cpp|c|h):\d+ ")
+_PLACE = re.compile(r"^(?:CPU|GPU|NET|NIC|PCI|NVS)/[\w-]+ ?(?::|\(|$)")
+
+
+def _silent(_log: Logbook, _said: Message) -> bool:
+    """A line of a known kind that says nothing that a table holds."""
+    return True
+
+
+def _read_operation(log: Logbook, said: Message) -> bool:
+    if "opCount " in said.text:
+        return read_call(log, said)
+    if " -> Algo " in said.text:
+        return tuning.read_choice(log, said)
+    return tuning.read_cells(log, said)
+
+
+def _read_bootstrap(log: Logbook, said: Message) -> bool:
+    if said.text.startswith("Bootstrap timings"):
+        return communicators.read_bootstrap_timings(log, said)
+    return network.read_bootstrap(log, said)
+
+
+def _read_number(log: Logbook, said: Message) -> bool:
+    if "coll channels" in said.text:
+        return communicators.read_channel_counts(log, said)
+    if " Bytes -> " in said.text:
+        return tuning.read_old_choice(log, said)
+    return " : GPU/" in said.text or " : NET/" in said.text
+
+
+def _read_gpu(log: Logbook, said: Message) -> bool:
+    return network.read_gpudirect_path(log, said) or network.read_gpudirect_device(log, said)
+
+
+_WORDS: dict[str, Reader] = {
+    "Channel": graph.read_channel,
+    "CollNet": graph.read_channel,
+    "Ring": graph.read_ring,
+    "Tree": graph.read_tree,
+    "Trees": graph.read_trees,
+    "+": graph.read_link,
+    "===": graph.read_system,
+    "Pattern": graph.read_pattern,
+    "comm": communicators.read_comm,
+    "Init": communicators.read_timings,
+    "Bootstrap": _read_bootstrap,
+    "NET/IB": network.read_ib,
+    "NET/Socket": network.read_socket,
+    "NET/OFI": network.read_ofi,
+    "NET/Plugin": network.read_net_plugin,
+    "TUNER/Plugin": network.read_tuner_plugin,
+    "PROFILER/Plugin": network.read_profiler_plugin,
+    "Using": network.read_using,
+    "Failed": network.read_failed,
+    "GPU": _read_gpu,
+    "NCCL": trouble.read_version,
+    "RCCL": trouble.read_version,
+    "Algorithm": tuning.read_heading,
+    "Protocol": tuning.read_heading,
+    "Latency/AlgBw": tuning.read_heading,
+    "AllReduce": _read_operation,
+    "AllGather": _read_operation,
+    "ReduceScatter": _read_operation,
+    "Broadcast": _read_operation,
+    "Reduce": _read_operation,
+    "Send": _read_operation,
+    "Recv": _read_operation,
+    "AlltoAll": _read_operation,
+    "AllToAll": _read_operation,
+    "Gather": _read_operation,
+    "Scatter": _read_operation,
+}
+
+_SILENT_WORDS = frozenset(
+    (
+        "Setting",
+        "threadThresholds",
+        "Connected",
+        "P2P",
+        "NVLS",
+        "CC",
+        "DMA-BUF",
+        "cudaDriverVersion",
+        "New",
+        "Connection",
+        "[Proxy",
+        "[Service",
+        "RAS",
+        "Mem",
+        "ncclPollProxyResponse",
+        "proxyProgressAsync",
+        "Received",
+        "Allocated",
+        "UDS",
+        "Launch",
+        "CUDA",
+        "Could",
+        "dlvsym",
+        "TOPO/NET",
+        "Retrieving",
+        "Initialized",
+        "Assigned",
+        "MNNVL",
+        "ncclTopoPopulateNics",
+        "Max",
+        "Threads",
+        "SHARP",
+        "Loading",
+        "NET",
+        "Comm",
+        "Check",
+        "CUMEM",
+    )
+)
+
+_SILENT_STARTS = ("resp.opId=", "nvmlDevice")
+
+
+def understand(log: Logbook, said: Message) -> bool:
+    """Read a line into tables; False where no reader knows it or it is damaged."""
+    if said.level == "WARN":
+        return trouble.read_warning(log, said)
+    if said.level in ("TRACE", "CALL"):
+        return True
+    word = first_word(said.text)
+    reader = _WORDS.get(word)
+    if reader is None:
+        reader = _by_shape(word, said.text)
+    return reader is not None and reader(log, said)
+
+
+def first_word(text: str) -> str:
+    """The word that tells the kind of a line; empty for an empty line."""
+    return text.lstrip().partition(" ")[0].rstrip(":")
+
+
+def _by_shape(word: str, text: str) -> Reader | None:
+    if word in _SILENT_WORDS or word.startswith(_SILENT_STARTS) or _PLACE.match(text):
+        return _silent
+    if not word:
+        return _silent
+    if word[0].isdigit():
+        return _read_number
+    if word.startswith("ncclComm"):
+        return communicators.read_comm
+    if " set " in text and word.isupper() and "_" in word:
+        return network.read_setting
+    if word[0] == "=":
+        return graph.read_system
+    if _SOURCE_LINE.match(text):
+        return trouble.read_trail if " -> " in text else _silent
+    return None

@@ -1,0 +1,75 @@
+"""Problems and versions that logs state, each kept once with its count."""
+
+from dataclasses import asdict, dataclass
+
+import pandas as pd
+
+from hvdprof.model.nccl_call_tables import NCCL_PROBLEMS
+from hvdprof.model.nccl_tables import NCCL_VERSIONS
+
+_MOST_PROBLEMS = 20_000
+
+
+@dataclass(slots=True)
+class Problem:
+    """One problem and its repetitions."""
+
+    kind: str
+    code: int | None
+    where: str
+    text: str
+    tag_rank: int | None
+    host: str
+    pid: int | None
+    count: int
+    file: str
+    line: int
+    last_line: int
+
+
+@dataclass(slots=True)
+class Stated:
+    """One version as one process states it."""
+
+    version: str
+    build: str
+    host: str
+    pid: int | None
+    count: int
+    file: str
+    line: int
+
+
+class Troubles:
+    """Problems and versions so far; the same text of the same process is counted, not repeated."""
+
+    def __init__(self) -> None:
+        self.num_dropped = 0
+        self._problems: dict[tuple[object, ...], Problem] = {}
+        self._versions: dict[tuple[object, ...], Stated] = {}
+
+    def keep(self, problem: Problem) -> None:
+        """Count a problem; beyond 20,000 different ones only their number is kept."""
+        key = (problem.kind, problem.tag_rank, problem.host, problem.pid, problem.where)
+        known = self._problems.get((*key, problem.text, problem.file))
+        if known is not None:
+            known.count += 1
+            known.last_line = problem.line
+        elif len(self._problems) < _MOST_PROBLEMS:
+            self._problems[(*key, problem.text, problem.file)] = problem
+        else:
+            self.num_dropped += 1
+
+    def keep_version(self, stated: Stated) -> None:
+        """Count a statement of a version."""
+        key = (stated.version, stated.build, stated.host, stated.pid)
+        known = self._versions.setdefault((*key, stated.file), stated)
+        known.count += known is not stated
+
+    def problems(self) -> pd.DataFrame:
+        """The problems in the order in which they first appeared."""
+        return NCCL_PROBLEMS.frame([asdict(problem) for problem in self._problems.values()])
+
+    def versions(self) -> pd.DataFrame:
+        """The versions in the order in which they first appeared."""
+        return NCCL_VERSIONS.frame([asdict(stated) for stated in self._versions.values()])

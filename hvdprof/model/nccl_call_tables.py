@@ -1,0 +1,114 @@
+"""The tables of what NCCL was asked to do, what went wrong, and which lines a log consists of."""
+
+from hvdprof.model.schema import Column, Table
+
+_FILE = Column("file", "category", "", "Log file, as it was given.")
+_LINE = Column("line", "int64", "", "Number of the line in that file, from 1.")
+_HOST = Column("host", "category", "", "Host as the log names it.")
+_PID = Column("pid", "int64", "", "Process id on that host.")
+
+NCCL_CHOICES = Table(
+    "nccl_choices",
+    "The algorithm and protocol that NCCL chose for one operation (subsystem TUNING).",
+    (
+        Column("operation", "category", "", "AllReduce ...; empty before 2.22."),
+        Column("size_bytes", "int64", "bytes", "Size it was chosen for."),
+        Column("algorithm", "category", "", "TREE, RING, NVLS ..."),
+        Column("protocol", "category", "", "LL, LL128 or SIMPLE."),
+        Column("first_channel", "Int64", "", "First channel in use; missing before 2.22."),
+        Column("last_channel", "Int64", "", "Last channel in use; missing before 2.22."),
+        Column("time_ns", "float64", "ns", "Time that NCCL expects; NaN from 2.22 on."),
+        _HOST,
+        _PID,
+        _FILE,
+        _LINE,
+    ),
+)
+
+NCCL_CALLS = Table(
+    "nccl_calls",
+    "One collective call of one rank (subsystem COLL); the log gives no time, only the order.",
+    (
+        Column("communicator", "Int64", "", "Id of the communicator in `nccl_communicators`."),
+        Column("rank", "Int64", "", "Rank within the communicator; missing where not told."),
+        Column("operation", "category", "", "AllReduce, AllGather, Broadcast, Send ..."),
+        Column("op_count", "int64", "", "Counter that NCCL prints; 0 throughout in some versions."),
+        Column("count", "int64", "", "Elements; per rank for AllGather and ReduceScatter."),
+        Column("dtype", "category", "", "float32, float16 ...; typeN where the number is new."),
+        Column("size_bytes", "Int64", "bytes", "Count times element size; missing for a new type."),
+        Column("reduction", "category", "", "sum, prod, max, min, avg; opN where new."),
+        Column("root", "int64", "", "Root rank as printed."),
+        _HOST,
+        _PID,
+        _FILE,
+        _LINE,
+    ),
+)
+
+NCCL_JOINED_CALLS = Table(
+    "nccl_joined_calls",
+    "One collective call of rank 0 and the fused execution of Horovod it belongs to for sure.",
+    (
+        Column("call", "int64", "", "Number of the row in `nccl_calls`, from 0."),
+        Column("fusion_id", "int64", "", "Id of the execution in `events`."),
+        _FILE,
+        _LINE,
+    ),
+)
+
+NCCL_PROBLEMS = Table(
+    "nccl_problems",
+    "One warning or error; the same text of one process is one row.",
+    (
+        Column(
+            "kind",
+            "category",
+            "",
+            "warning, trail (a caller that passed an error on), completion (a failed InfiniBand "
+            "work request), watchdog (PyTorch gave up on a collective), failure (an NCCL error as "
+            "another program reports it) or died (a launcher).",
+        ),
+        Column("code", "Int64", "", "NCCL result code, completion status or signal."),
+        Column("where", "category", "", "Source file and line of NCCL; empty where not told."),
+        Column("text", "category", "", "What the line says."),
+        Column("tag_rank", "Int64", "", "Rank by the launcher's or PyTorch's tag."),
+        Column("host", "category", "", "Host; empty where the line has no NCCL prefix."),
+        Column("pid", "Int64", "", "Process; missing where the line has no NCCL prefix."),
+        Column("count", "int64", "", "How often it was said."),
+        _FILE,
+        _LINE,
+        Column("last_line", "int64", "", "Line of its last repetition."),
+    ),
+)
+
+NCCL_QUOTES = Table(
+    "nccl_quotes",
+    "A line of a log as it stands there: the evidence for the rows that name its number.",
+    (
+        _FILE,
+        _LINE,
+        Column("text", "str", "", "The line, verbatim, cut after 500 characters."),
+    ),
+)
+
+NCCL_LINE_KINDS = Table(
+    "nccl_line_kinds",
+    "One kind of line of one file, by its first word, with a sample.",
+    (
+        Column("kind", "category", "", "First word, numbers replaced; the level for TRACE, CALL."),
+        Column("understood", "bool", "", "The line was read in full."),
+        Column("count", "int64", "", "Lines of this kind."),
+        Column("sample", "category", "", "The first such line."),
+        _FILE,
+        _LINE,
+    ),
+)
+
+NCCL_CALL_TABLES: tuple[Table, ...] = (
+    NCCL_CHOICES,
+    NCCL_CALLS,
+    NCCL_JOINED_CALLS,
+    NCCL_PROBLEMS,
+    NCCL_QUOTES,
+    NCCL_LINE_KINDS,
+)

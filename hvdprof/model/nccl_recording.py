@@ -1,0 +1,35 @@
+"""What NCCL logs say, as declared tables."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class NcclRecording:
+    """Tables of ``model.nccl_tables`` and ``model.nccl_call_tables``; ``notes`` say what is odd.
+
+    ``line_kinds`` counts every line with an NCCL prefix, those not understood with a sample.
+    ``quotes`` holds the text of the lines that a finding may have to show.
+    """
+
+    versions: pd.DataFrame
+    communicators: pd.DataFrame
+    ranks: pd.DataFrame
+    init_timings: pd.DataFrame
+    channels: pd.DataFrame
+    rings: pd.DataFrame
+    trees: pd.DataFrame
+    connections: pd.DataFrame
+    networks: pd.DataFrame
+    nics: pd.DataFrame
+    gpudirect: pd.DataFrame
+    settings: pd.DataFrame
+    links: pd.DataFrame
+    tuning: pd.DataFrame
+    choices: pd.DataFrame
+    calls: pd.DataFrame
+    problems: pd.DataFrame
+    line_kinds: pd.DataFrame
+    quotes: pd.DataFrame
+    notes: tuple[str, ...]
