@@ -1,4 +1,4 @@
-"""hvdprof from Python: load a run directory, analyze it, write a report.
+"""hvdprof from Python: load a run directory or any files, analyze them, write a report.
 
     from pathlib import Path
     from hvdprof.api import analyze_run, load_run, write_report
@@ -7,35 +7,98 @@
     print(analysis.verdict.sentence)
     write_report(analysis, Path("scaling.json"))
 
-All tables are pandas frames whose columns, dtypes and units are declared in
-``hvdprof.model.tables`` and listed in docs/tables.md.
+    log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
+    print(log.tables["nccl_tests"])
+
+All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
+and listed in docs/tables.md.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from hvdprof.analyze import pipeline
+import pandas as pd
+
+from hvdprof.analyze import found, pipeline
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest import load
+from hvdprof.ingest import load, load_files
+from hvdprof.ingest.load_files import Progress
+from hvdprof.model.catalogue import TABLES
+from hvdprof.model.found import FoundAnalysis
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
 from hvdprof.report.registry import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
 
+Paths = str | Path | Sequence[str | Path]
 
-def load_run(folder: Path) -> Run:
-    """The run that a folder of ``hvdprof bench`` holds.
 
-    The tables: ``segments`` (one row a model with its toggles in one launch: pass_id, segment,
-    mode, repeat, engine, model, size, ...), ``ranks`` (hostname, device, threads, clock),
-    ``steps`` (start_ns, dur_ns, data_ns, forward_ns, backward_ns, blocked_ns, optimizer_ns,
+def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
+    """What a run directory of ``hvdprof bench`` holds, or any files together.
+
+    The tables of a run directory: ``segments`` (one row a model with its toggles in one launch:
+    pass_id, segment, mode, repeat, engine, model, size, ...), ``ranks`` (hostname, device, threads,
+    clock), ``steps`` (start_ns, dur_ns, data_ns, forward_ns, backward_ns, blocked_ns, optimizer_ns,
     other_ns, samples, loss by rank and step), ``arrivals`` (ready_ns by tensor, rank and step) and
     ``events`` (Horovod's timeline). All times are ns on rank 0's monotonic clock. ``notes`` say
     what is missing or damaged; a run in progress loads with what there is.
 
+    Files are recognised by their content: Horovod timelines (rows of ``events`` whose pass_id is
+    the file, times on the file's own clock), recorder files, and text, whose parts become the
+    tables of ``hvdprof.model.log_tables``. ``tables`` maps the name of every table that has rows to
+    its frame, ``table(name)`` gives one, with or without rows. The manifest of such a run holds
+    nothing but a name, and ``recorded`` is false.
+
+    Args:
+        paths: A run directory; or a file, a folder of files, a pattern, or several of these.
+        progress: Called with the file being read, the bytes before it and the bytes of all files.
+
     Raises:
-        UnreadableInputError: The folder holds no readable manifest.
+        UnreadableInputError: Nothing usable is there, or a run directory stands among files.
     """
-    return load.load_run(folder)
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not given:
+        raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
+    if len(given) == 1 and is_run_directory(given[0]):
+        return load.load_run(given[0])
+    return load_files.load_files(given, progress=progress)
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether a folder is a run directory of ``hvdprof bench``, or will be: it has a manifest."""
+    return (path / MANIFEST_NAME).is_file()
+
+
+def analyze_files(run: Run) -> FoundAnalysis:
+    """What lone files say: a page of facts a file, and tables made of all of them.
+
+    ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest
+    number of ranks (ratio 0..1, without an interval: these are single numbers). ``unanswered`` of a
+    page names what the file cannot say and the command that would.
+
+    Args:
+        run: A run of ``load_run`` whose ``recorded`` is false.
+    """
+    return found.analyze_files(run)
+
+
+def all_tables(run: Run) -> dict[str, pd.DataFrame]:
+    """The tables of a run and of its analysis that have rows, by name, in the order of the docs.
+
+    These are what ``hvdprof convert`` writes and ``hvdprof sql`` queries.
+    """
+    tables = dict(run.tables)
+    if run.recorded:
+        analysis = analyze_run(run)
+        tables |= {
+            "job_steps": analysis.job_steps,
+            "launches": analysis.launches,
+            "scaling": analysis.scaling,
+            "losses": analysis.losses,
+        }
+    else:
+        tables |= analyze_files(run).derived
+    return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
 
 def analyze_run(run: Run) -> RunAnalysis:

@@ -1,4 +1,4 @@
-"""`hvdprof analyze`: the finished analysis of a run directory, printed or written."""
+"""`hvdprof analyze`: the finished analysis of a run directory or of any files."""
 
 import sys
 from enum import StrEnum
@@ -8,7 +8,11 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.load_progress import load_progress
+from hvdprof.errors import UsageError
+from hvdprof.report.found_report import render_found, render_found_json
 from hvdprof.report.registry import reporter_for, write_with
+from hvdprof.rundir.whole_file import open_whole
 
 
 class ReportFormat(StrEnum):
@@ -19,8 +23,18 @@ class ReportFormat(StrEnum):
     CSV = "csv"
 
 
+_OF_FILES = {ReportFormat.TERMINAL: render_found, ReportFormat.JSON: render_found_json}
+
+
 def analyze(
-    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Run directory, or timelines, logs and benchmark output.",
+            show_default=False,
+        ),
+    ],
     format_: Annotated[
         ReportFormat | None,
         typer.Option(
@@ -31,15 +45,30 @@ def analyze(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write to this file instead of the terminal."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write instead of standard output; its name chooses the format.",
+            show_default=False,
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Say how well a run scaled, what cost most, and how far the numbers can be trusted.
 
     Works from the run directory alone: neither torch nor Horovod nor the machine of the run is
-    needed.
+    needed. Other files are recognised by their content: of each it says what it is, the facts in
+    it, and what it cannot say.
     """
+    if len(paths) == 1 and api.is_run_directory(paths[0]):
+        _analyze_run(paths[0], format_, output, force=force)
+    else:
+        _analyze_files(paths, format_, output, force=force)
+
+
+def _analyze_run(
+    run: Path, format_: ReportFormat | None, output: Path | None, *, force: bool
+) -> None:
     if output is None:
         reporter = reporter_for(format_ or ReportFormat.TERMINAL)
         reporter.render(api.analyze_run(api.load_run(run)), sys.stdout)
@@ -47,3 +76,31 @@ def analyze(
     reporter = reporter_for(format_ or output)
     write_with(reporter, api.analyze_run(api.load_run(run)), output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
+
+
+def _analyze_files(
+    paths: list[Path], format_: ReportFormat | None, output: Path | None, *, force: bool
+) -> None:
+    chosen = format_ or _format_of(output)
+    if chosen not in _OF_FILES:
+        raise UsageError(
+            f"What files hold is not written as {chosen}.",
+            hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
+        )
+    with load_progress() as told:
+        found = api.analyze_files(api.load_run(paths, progress=told))
+    if output is None:
+        _OF_FILES[chosen](found, sys.stdout)
+        return
+    with open_whole(output, overwrite=force) as file:
+        _OF_FILES[chosen](found, file)
+    sys.stderr.write(f"Wrote {output}\n")
+
+
+def _format_of(output: Path | None) -> ReportFormat:
+    if output is None:
+        return ReportFormat.TERMINAL
+    name = reporter_for(output).name
+    if name not in set(ReportFormat):
+        raise UsageError(f"{output} cannot be written: its name chooses the format {name}.")
+    return ReportFormat(name)

@@ -9,10 +9,12 @@ import typer
 from hvdprof import __version__
 from hvdprof.cli.analyze import analyze
 from hvdprof.cli.bench import bench
+from hvdprof.cli.convert import convert
 from hvdprof.cli.dashboard import dashboard
 from hvdprof.cli.doctor import doctor
 from hvdprof.cli.export import export
 from hvdprof.cli.install_horovod import install_horovod
+from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
 # In the order of a user's work, so that --help reads like a story.
@@ -21,6 +23,8 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("install-horovod", install_horovod),
     ("bench", bench),
     ("analyze", analyze),
+    ("convert", convert),
+    ("sql", sql),
     ("dashboard", dashboard),
     ("export", export),
 )

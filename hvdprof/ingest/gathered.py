@@ -9,14 +9,24 @@ from pandas.api.types import union_categoricals
 
 from hvdprof.ingest.blocks import Block, stacked
 from hvdprof.ingest.clock import Alignment
-from hvdprof.ingest.event_tables import mark_block
+from hvdprof.ingest.event_tables import (
+    Int64s,
+    mark_block,
+    timeline_blocks,
+    timeline_clock,
+)
+from hvdprof.ingest.horovod_timeline import TimelineFile
 from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile
+from hvdprof.ingest.timeline_file_row import timeline_file_row
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
+
+StepsOfRank0 = tuple[Int64s, Int64s, Int64s] | None
 
 
 @dataclass(slots=True)
@@ -28,6 +38,7 @@ class Gathered:
     steps: list[Block] = field(default_factory=list)
     arrivals: list[Block] = field(default_factory=list)
     events: list[Block] = field(default_factory=list)
+    of_timelines: dict[str, list[Block]] = field(default_factory=dict)
     others: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -51,6 +62,34 @@ class Gathered:
             self.events.append(mark_block(pass_id, rank, file, alignment))
         self.ranks.append(rank_block(pass_id, rank, file, alignment, last_ns))
 
+    def add_timeline(
+        self,
+        pass_id: str,
+        segment: str,
+        file: TimelineFile,
+        rank_0: RecorderFile | None,
+        steps_of_rank_0: StepsOfRank0,
+    ) -> int:
+        """Add all that a timeline file holds; returns the number of rows of EVENTS.
+
+        Args:
+            pass_id: The pass, or the name of a lone file.
+            segment: The segment whose timeline it is.
+            file: What the file holds.
+            rank_0: The recording of rank 0 that tells its clock.
+            steps_of_rank_0: As for ``event_tables.timeline_block``.
+        """
+        clock = timeline_clock(file, rank_0)
+        blocks = timeline_blocks(pass_id, segment, file, clock, steps_of_rank_0)
+        events = blocks.pop(EVENTS.name, None)
+        if events is None:
+            return 0
+        self.events.append(events)
+        for name, block in blocks.items():
+            self.of_timelines.setdefault(name, []).append(block)
+        self.add_tables([(TIMELINES.name, timeline_file_row(pass_id, segment, file.facts))])
+        return len(file.rows)
+
     def add_tables(self, tables: Iterable[tuple[str, pd.DataFrame]]) -> int:
         """Add frames of other tables by name; returns the number of rows added."""
         num_rows = 0
@@ -62,6 +101,10 @@ class Gathered:
 
     def run(self, folder: Path, manifest: Manifest, *, recorded: bool = True) -> Run:
         """The run of all that was added."""
+        for table in TABLES:
+            if table.name in self.of_timelines:
+                blocks = self.of_timelines[table.name]
+                self.add_tables([(table.name, stacked(table, blocks))])
         return Run(
             folder=folder,
             manifest=manifest,

@@ -7,7 +7,6 @@ import numpy as np
 
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
-from hvdprof.ingest.event_tables import timeline_block, timeline_clock
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
@@ -88,10 +87,7 @@ def _add_timeline(
     if rank_0 is None and file.epoch_us is not None:
         problems.append("without a recording of rank 0 it cannot be placed on its clock")
     tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
-    if file.rows:
-        clock = timeline_clock(file, rank_0)
-        steps = _steps_of(rank_0, name)
-        tables.events.append(timeline_block(record.id, name, file, clock, steps))
+    tables.add_timeline(record.id, name, file, rank_0, _steps_of(rank_0, name))
 
 
 def _steps_of(

@@ -111,7 +111,10 @@ def _in_folder(folder: Path) -> Iterator[Recognised]:
         return
     files = _files_in(folder)
     if not files:
-        raise UnreadableInputError(f"{folder} holds no file.", hint="Check the path.")
+        raise UnreadableInputError(
+            f"{folder} is not a run directory, and holds no file.",
+            hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
+        )
     yield from map(recognise, files)
 
 

@@ -1,6 +1,9 @@
 """Every table of hvdprof; docs/tables.md is generated from this list."""
 
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.log_tables import LOG_TABLES
+from hvdprof.model.nccl_call_tables import NCCL_CALL_TABLES
+from hvdprof.model.nccl_tables import NCCL_TABLES
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import (
     ARRIVALS,
@@ -13,6 +16,7 @@ from hvdprof.model.tables import (
     SEGMENTS,
     STEPS,
 )
+from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
 TABLES: tuple[Table, ...] = (
@@ -28,5 +32,9 @@ TABLES: tuple[Table, ...] = (
     LAUNCHES,
     SCALING,
     LOSSES,
+    TIMELINES,
     *LOG_TABLES,
+    *NCCL_TABLES,
+    *NCCL_CALL_TABLES,
+    FINDINGS,
 )

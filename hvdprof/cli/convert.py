@@ -1,0 +1,68 @@
+"""`hvdprof convert`: the tables of a run or of any files as Parquet, CSV or JSON."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.cli.load_progress import load_progress
+from hvdprof.errors import UsageError
+from hvdprof.report.table_files import TableFormat, pick, write_all, write_object, write_table
+
+
+def convert(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Run directory, or files and folders of files.", show_default=False),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for all tables, or a file .parquet, .csv or .json.",
+            show_default=False,
+        ),
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option("--table", help="Only this table, into one file.", show_default=False),
+    ] = None,
+    format_: Annotated[
+        TableFormat | None,
+        typer.Option(
+            "--format",
+            help="Format of the files in a folder; parquet when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write the tables of a run, or of timelines and logs, for other programs.
+
+    A folder gets one file a table; a .json file holds all of them in one object; a .parquet or
+    .csv file holds the one that --table names.
+    """
+    by_ending = {f".{one}": one for one in TableFormat}
+    chosen = format_ or by_ending.get(output.suffix)
+    if table is not None and chosen is None:
+        raise UsageError(
+            f"One table cannot be written to {output}: its name chooses no format.",
+            hint=f"End it in {', '.join(by_ending)}, or add --format.",
+        )
+    with load_progress() as told:
+        tables = api.all_tables(api.load_run(paths, progress=told))
+    if table is not None and chosen is not None:
+        write_table(table, pick(tables, table), output, chosen, overwrite=force)
+    elif output.suffix not in by_ending:
+        write_all(tables, output, chosen or TableFormat.PARQUET, overwrite=force)
+    elif chosen == TableFormat.JSON:
+        write_object(tables, output, overwrite=force)
+    else:
+        raise UsageError(
+            f"A {output.suffix} file holds one table: name it with --table, or give a folder.",
+            hint=f"Tables with rows: {', '.join(tables)}.",
+        )
+    sys.stderr.write(f"Wrote {output}\n")

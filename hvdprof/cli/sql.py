@@ -1,0 +1,94 @@
+"""`hvdprof sql`: questions in SQL to the tables of a run or of any file."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Annotated
+
+import pyarrow as pa
+import typer
+
+from hvdprof import api
+from hvdprof.cli.load_progress import load_progress
+from hvdprof.errors import UsageError
+from hvdprof.report.query_result import render_catalogue, render_result, write_csv, write_json
+from hvdprof.report.table_query import query
+from hvdprof.rundir.whole_file import open_whole
+
+
+class ResultFormat(StrEnum):
+    """How a result is shown or written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def sql(
+    path: Annotated[
+        Path,
+        typer.Argument(help="Run directory, file, or folder of files.", show_default=False),
+    ],
+    statement: Annotated[
+        str | None, typer.Argument(help="One SELECT in DuckDB's SQL.", show_default=False)
+    ] = None,
+    list_tables: Annotated[
+        bool, typer.Option("--tables", help="List the tables with their columns and units.")
+    ] = False,
+    format_: Annotated[
+        ResultFormat | None,
+        typer.Option(
+            "--format",
+            help="How to show it; table, unless the name of --output says otherwise.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write, .csv or .json.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Ask the tables of a run, a timeline or a log in SQL.
+
+    The statement can read the tables and nothing else: no files, no network, no change.
+    """
+    if (statement is None) != list_tables:
+        raise UsageError(
+            "Give one statement, or --tables.",
+            hint='hvdprof sql RUN "SELECT model, np, efficiency FROM scaling"',
+        )
+    chosen = format_ or _format_of(output)
+    with load_progress() as told:
+        tables = api.all_tables(api.load_run(path, progress=told))
+    if statement is None:
+        render_catalogue(tables, sys.stdout)
+        return
+    result = query(tables, statement)
+    if output is None:
+        _write(result, chosen, sys.stdout)
+        return
+    with open_whole(output, overwrite=force) as file:
+        _write(result, chosen, file)
+    sys.stderr.write(f"Wrote {output}\n")
+
+
+def _format_of(output: Path | None) -> ResultFormat:
+    if output is None:
+        return ResultFormat.TABLE
+    by_ending = {f".{one}": one for one in (ResultFormat.CSV, ResultFormat.JSON)}
+    if output.suffix not in by_ending:
+        raise UsageError(
+            f"A result cannot be written to {output}: its name chooses no format.",
+            hint=f"End it in {' or '.join(by_ending)}, or add --format.",
+        )
+    return by_ending[output.suffix]
+
+
+def _write(result: pa.Table, format_: ResultFormat, stream: IO[str]) -> None:
+    writers = {
+        ResultFormat.TABLE: render_result,
+        ResultFormat.CSV: write_csv,
+        ResultFormat.JSON: write_json,
+    }
+    writers[format_](result, stream)

@@ -1,0 +1,199 @@
+"""The only door from lone files to tables: recordings, timelines and logs without a manifest."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.ingest.clock import alignment_of
+from hvdprof.ingest.gathered import Gathered
+from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
+from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
+from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
+from hvdprof.ingest.rows import Rows
+from hvdprof.model.log_tables import FILES
+from hvdprof.model.run import Run
+from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
+
+Progress = Callable[[str, int, int], None]
+"""Told the file that is being read, the bytes of all files before it, and the bytes of all."""
+
+LOOKED_FOR = (
+    "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), a recorder file, an NCCL "
+    "log, output of nccl-tests, of Horovod and its launchers, an autotuning log, output of "
+    "tf_cnn_benchmarks or a synthetic benchmark, a table of (np, samples/s)."
+)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A row of FILES in the making."""
+
+    found: Recognised
+    kind: str
+    num_lines: int | None = None
+    num_rows: int = 0
+
+
+def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Run:
+    """The run that some files make up together; files that hold nothing usable are noted.
+
+    Args:
+        paths: Files, folders of files, or patterns.
+        progress: Told what is being read.
+
+    Raises:
+        UnreadableInputError: Nothing usable is in them, or a run directory is among them.
+    """
+    found = recognise_all(paths)
+    _refuse_runs(found)
+    gathered = Gathered()
+    told = progress or (lambda file, done, total: None)
+    total = sum(one.size_bytes for one in found)
+    done = 0
+    entries = []
+    recorders: list[Recognised] = []
+    for one in found:
+        told(str(one.path), done, total)
+        if one.kind == Kind.RECORDER:
+            recorders.append(one)
+        else:
+            entries.append(_add_file(one, gathered))
+        done += one.size_bytes
+    entries += _add_recordings(recorders, gathered)
+    _refuse_nothing(entries, gathered)
+    gathered.add_tables([(FILES.name, _file_rows(entries))])
+    folder = Path(paths[0])
+    name = folder.name if len(found) == 1 else f"{len(found)} files"
+    return gathered.run(folder, _manifest_of(name), recorded=False)
+
+
+def _refuse_runs(found: Sequence[Recognised]) -> None:
+    runs = [one.path for one in found if one.kind == Kind.RUN]
+    if runs:
+        raise UnreadableInputError(
+            f"A run directory is read alone, not together with others: {runs[0]}.",
+            hint=f"Give one of: {', '.join(map(str, runs[:5]))}.",
+        )
+
+
+def _refuse_nothing(entries: Sequence[_Entry], gathered: Gathered) -> None:
+    if any(entry.num_rows for entry in entries):
+        return
+    if len(entries) != 1:
+        raise UnreadableInputError(
+            f"None of the {len(entries)} files holds anything that hvdprof reads.", hint=LOOKED_FOR
+        )
+    (entry,) = entries
+    path, kind = entry.found.path, entry.kind
+    if gathered.notes:
+        raise UnreadableInputError(gathered.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
+    if kind == Kind.TEXT:
+        raise UnreadableInputError(f"{path} is text that holds nothing known.", hint=LOOKED_FOR)
+    raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=LOOKED_FOR)
+
+
+def _add_file(found: Recognised, gathered: Gathered) -> _Entry:
+    entry = _Entry(found, found.what)
+    try:
+        if found.kind == Kind.TIMELINE:
+            _add_timeline(found.path, entry, gathered)
+        elif found.kind == Kind.TEXT:
+            _add_printed(found.path, entry, gathered)
+    except HvdprofError as error:
+        gathered.notes.append(error.message)
+    except OSError as error:
+        gathered.notes.append(f"{found.path}: {error.strerror or error}.")
+    return entry
+
+
+def _add_timeline(path: Path, entry: _Entry, gathered: Gathered) -> None:
+    file = read_timeline_file(path)
+    gathered.notes.extend(f"{path}: {clause}." for clause in file.problems)
+    entry.num_rows = gathered.add_timeline(str(path), "", file, None, None)
+
+
+def _add_printed(path: Path, entry: _Entry, gathered: Gathered) -> None:
+    file = read_printed_file(path)
+    _note(path, file, gathered)
+    entry.num_lines = file.num_lines
+    entry.num_rows = gathered.add_tables(file.tables)
+    entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
+
+
+def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
+    gathered.notes.extend(f"{path}: {clause}." for clause in file.notes)
+
+
+def _add_recordings(found: Sequence[Recognised], gathered: Gathered) -> list[_Entry]:
+    entries = []
+    folders = dict.fromkeys(one.path.parent for one in found)
+    for folder in folders:
+        members = [one for one in found if one.path.parent == folder]
+        entries += _add_recordings_of(folder, members, gathered)
+    return entries
+
+
+def _add_recordings_of(
+    folder: Path, found: Sequence[Recognised], gathered: Gathered
+) -> list[_Entry]:
+    """The recordings of one launch: those that lie in one folder."""
+    files: dict[int, RecorderFile] = {}
+    entries = []
+    for number, one in enumerate(found):
+        entry = _Entry(one, one.what)
+        entries.append(entry)
+        try:
+            file = read_recorder_file(one.path)
+        except OSError as error:
+            gathered.notes.append(f"{one.path}: {error.strerror or error}.")
+            continue
+        rank = file.header.get("rank", number)
+        if rank in files:
+            gathered.notes.append(f"{one.path}: another file holds rank {rank}; left out.")
+            continue
+        files[rank] = file
+        clauses = list(file.problems)
+        if not file.ended:
+            clauses.append("it has no end: the rank did not end on its own")
+        gathered.notes.extend(f"{one.path}: {clause}." for clause in clauses)
+        entry.num_rows = sum(segment.num_steps for segment in file.segments.values())
+        entry.num_rows += len(file.marks) + bool(file.header)
+    for rank, file in sorted(files.items()):
+        gathered.add_recording(str(folder), rank, file, alignment_of(file, files.get(0)))
+    return entries
+
+
+def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
+    rows = Rows(FILES)
+    for entry in entries:
+        rows.add(
+            file=str(entry.found.path),
+            kind=entry.kind,
+            size_bytes=entry.found.size_bytes,
+            num_lines=entry.num_lines,
+            num_rows=entry.num_rows,
+        )
+    return rows.frame()
+
+
+def _manifest_of(name: str) -> Manifest:
+    """What is known of a run of lone files: its name."""
+    return Manifest(
+        schema_version=MANIFEST_SCHEMA_VERSION,
+        hvdprof_version="",
+        name=name,
+        created_at="",
+        command=[],
+        settings={},
+        environment={},
+        versions={},
+        hosts=[],
+        git=None,
+        passes=[],
+        skipped=[],
+        status=Status.DONE,
+    )

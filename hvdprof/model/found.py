@@ -1,0 +1,50 @@
+"""What lone files say: facts with their units, what they cannot say, and tables made of them."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from hvdprof.model.log_tables import THROUGHPUT_SCALING
+from hvdprof.model.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact; ``name`` is its key in JSON, ``unit`` one of model.schema's or empty."""
+
+    name: str
+    label: str
+    value: str | int | float | None
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A question that the file cannot answer, why, and the command whose result can."""
+
+    question: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """One file: what it is, its facts, and what it leaves open."""
+
+    file: str
+    kind: str
+    size_bytes: int
+    facts: tuple[Fact, ...]
+    unanswered: tuple[Unanswered, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnalysis:
+    """Finished pages and tables of lone files; everything after it only formats.
+
+    ``derived`` holds tables computed from those of the run, by name.
+    """
+
+    run: Run
+    files: tuple[FilePage, ...]
+    throughput_scaling: pd.DataFrame = field(default_factory=THROUGHPUT_SCALING.empty)
+    derived: dict[str, pd.DataFrame] = field(default_factory=dict)

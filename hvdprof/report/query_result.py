@@ -1,0 +1,93 @@
+"""The result of a SQL query as text, CSV or JSON, and the list of tables one can ask."""
+
+import csv
+import datetime as dt
+import decimal
+import json
+import math
+from collections.abc import Mapping
+from typing import IO, Any
+
+import pandas as pd
+import pyarrow as pa
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.model.catalogue import TABLES
+
+_MOST_ROWS = 1000
+
+
+def render_result(result: pa.Table, stream: IO[str]) -> None:
+    """Write rows as a table; at most 1000 of them, with the number of the others."""
+    frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
+    for field in result.schema:
+        numeric = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        justify = "right" if numeric or pa.types.is_decimal(field.type) else "left"
+        frame.add_column(
+            Text(field.name),
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=True,
+            header_style="none",
+        )
+    for row in _rows(result.slice(0, _MOST_ROWS)):
+        frame.add_row(*(Text("" if value is None else str(value)) for value in row))
+    console = Console(file=stream, highlight=False, emoji=False)
+    # A number that is cut is a wrong number: narrow terminals wrap the line instead.
+    wide = console.options.update(width=100_000, max_width=100_000)
+    console.width = max(console.width, console.measure(frame, options=wide).maximum)
+    console.print(frame)
+    left = result.num_rows - _MOST_ROWS
+    if left > 0:
+        console.print(f"... and {units.count(left)} rows more: write them with -o FILE")
+
+
+def write_csv(result: pa.Table, stream: IO[str]) -> None:
+    """Write a header and the rows as CSV; an empty field where a value is NULL."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(result.column_names)
+    writer.writerows(_rows(result))
+
+
+def write_json(result: pa.Table, stream: IO[str]) -> None:
+    """Write a list of objects, one a row, as strict JSON."""
+    rows = [dict(zip(result.column_names, row, strict=True)) for row in _rows(result)]
+    json.dump(rows, stream, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    stream.write("\n")
+
+
+def render_catalogue(tables: Mapping[str, pd.DataFrame], stream: IO[str]) -> None:
+    """Write every declared table that has rows with its columns, then the names of the others."""
+    console = Console(file=stream, highlight=False, emoji=False)
+    for table in TABLES:
+        if table.name not in tables:
+            continue
+        heading = Text(table.name, style="bold cyan")
+        heading.append(f"  {units.count(len(tables[table.name]))} rows. ", style="not bold default")
+        heading.append(table.doc, style="not bold default")
+        console.print(heading)
+        frame = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 2))
+        for column in table.columns:
+            frame.add_row(Text(column.name), Text(column.unit or column.dtype), Text(column.doc))
+        console.print(frame)
+        console.print()
+    empty = [table.name for table in TABLES if table.name not in tables]
+    console.print(Text(f"Without rows here: {', '.join(empty)}.", style="dim"))
+
+
+def _rows(result: pa.Table) -> list[list[Any]]:
+    columns = [[_plain(value) for value in column.to_pylist()] for column in result.columns]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dt.date | dt.time | dt.timedelta | bytes):
+        return str(value)
+    return value
