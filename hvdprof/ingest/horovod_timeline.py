@@ -1,17 +1,20 @@
 """Horovod's timeline file: what it holds, and what that means.
 
 ``docs/timeline.md`` tells what is read and what cannot be. The syntax is read by
-``ingest.timeline.plain_road``; the meaning is made of its columns by the modules beside it.
+``ingest.timeline.read``; the meaning is made of its columns by the modules beside it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.timeline.chunks import Progress
 from hvdprof.ingest.timeline.facts import TimelineFacts, facts_of
 from hvdprof.ingest.timeline.inferred_steps import InferredSteps
 from hvdprof.ingest.timeline.notes import notes_of
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.raw import RawTimeline
+from hvdprof.ingest.timeline.read import read_raw
 from hvdprof.ingest.timeline.rows import (
     EventRows,
     ExecutionRows,
@@ -47,13 +50,25 @@ class TimelineFile:
     problems: tuple[str, ...]
 
 
-def read_timeline_file(path: Path) -> TimelineFile:
-    """What a timeline file holds; an empty file holds nothing.
+def read_timeline_file(path: Path, *, progress: Progress | None = None) -> TimelineFile:
+    """What a timeline file holds, compressed or not.
+
+    An empty file holds nothing, and so does one that is no timeline at all: ``problems`` then says
+    what it is instead, because one such file must not keep a whole run from being read.
+
+    Args:
+        path: The file.
+        progress: Called with the bytes of the file read so far and its size.
 
     Raises:
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: The file cannot be read.
     """
-    return understood(parse_plain(path.read_bytes()))
+    try:
+        return understood(read_raw(path, progress=progress))
+    except UnreadableInputError as error:
+        clause = error.message.removeprefix(str(path)).strip(" .")
+        return replace(parse_timeline(""), problems=(f"it {clause}",))
 
 
 def parse_timeline(text: str) -> TimelineFile:

@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 from pathlib import Path
@@ -173,6 +174,42 @@ def test_a_file_cut_anywhere_keeps_what_came_before(data: st.DataObject) -> None
 def test_no_text_is_a_traceback(text: str) -> None:
     parse_timeline(text)
     parsed(text)
+
+
+def test_a_compressed_file_says_the_same(tmp_path: Path) -> None:
+    plain = RECORDINGS / "07_mpi_fp16.json"
+    packed = tmp_path / "timeline.json.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert rows_of(read_timeline_file(packed)) == rows_of(read_timeline_file(plain))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\x7fELF\0\0\0 not json", "it holds no record of a Horovod timeline: it is binary data"),
+        (b"a line of text\n", "it holds no record of a Horovod timeline: it is other text"),
+    ],
+)
+def test_a_file_that_is_no_timeline_is_told_and_no_error(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    path = tmp_path / "timeline.json"
+    path.write_bytes(content)
+    file = read_timeline_file(path)
+    assert file.problems == (problem,)
+    assert len(file.rows) == len(file.uses) == len(file.executions) == len(file.steps) == 0
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_timeline_file(tmp_path / "timeline.json")
+
+
+def test_reading_tells_how_far_it_is() -> None:
+    told: list[tuple[int, int]] = []
+    path = RECORDINGS / "07_mpi_fp16.json"
+    read_timeline_file(path, progress=lambda done, size: told.append((done, size)))
+    assert told[-1] == (path.stat().st_size,) * 2
 
 
 def test_fp16_against_what_the_ranks_measured_themselves() -> None:
