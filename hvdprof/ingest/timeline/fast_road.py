@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hvdprof.ingest.timeline.kernel_pairs import (
     ARGS,
     BEGIN_ORDER,
     BEGINS,
+    BELOW,
     DEPTH,
     END_ORDER,
     ENDS,
@@ -34,7 +36,10 @@ from hvdprof.ingest.timeline.kernel_pairs import (
 )
 from hvdprof.ingest.timeline.kernel_spans import SpanTable
 from hvdprof.ingest.timeline.pairing import NEGOTIATE
-from hvdprof.ingest.timeline.raw import Marks, Slices, Ticks
+from hvdprof.ingest.timeline.raw import Int32s, Int64s, Marks, Slices, Ticks
+
+Drain = Callable[[Slices, Ticks, Marks, list[str], list[str]], None]
+"""Takes finished rows, with the names and the args that their codes mean."""
 
 _LARGEST_DIRECT_PID = 1 << 22
 _FIRST_ROWS = 1 << 16
@@ -42,9 +47,16 @@ _PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
 
 
 class FastPairing:
-    """The pairing whose ``scan`` is compiled; all else does what ``PlainPairing`` does."""
+    """The pairing whose ``scan`` is compiled; all else does what ``PlainPairing`` does.
 
-    def __init__(self) -> None:
+    Args:
+        drain: Where given, rows that cannot change any more are handed to it whenever there is no
+            room for another (with the names and args so far), and are not kept. So memory does
+            not grow with the file.
+    """
+
+    def __init__(self, drain: Drain | None = None) -> None:
+        self._drain = drain
         self._wide = np.empty((_FIRST_ROWS, WIDE_WIDTH), np.int64)
         self._narrow = np.empty((_FIRST_ROWS, NARROW_WIDTH), np.int32)
         self._ticks = np.empty((_FIRST_ROWS, 4), np.int64)
@@ -54,6 +66,7 @@ class FastPairing:
         self._clears = np.zeros(256, np.uint8)
         self._state = np.zeros(STATE_WIDTH, np.int64)
         self._name_spans, self._args_spans = SpanTable(), SpanTable()
+        self._num_ticks, self._num_marks = 0, 0
         self._names: dict[str, int] = {}
         self._args: dict[str, int] = {}
 
@@ -99,28 +112,19 @@ class FastPairing:
     def counts(self) -> dict[str, int]:
         """See ``Pairing``."""
         state = self._state
-        kinds = {"B": BEGINS, "E": ENDS, "X": TICKS, "i": MARKS}
-        return {kind: int(state[place]) for kind, place in kinds.items()}
+        return {
+            "B": int(state[BEGINS]),
+            "E": int(state[ENDS]),
+            "X": int(state[TICKS]) + self._num_ticks,
+            "i": int(state[MARKS]) + self._num_marks,
+        }
 
     def finished(self) -> tuple[Slices, Ticks, Marks, tuple[str, ...], tuple[str, ...]]:
         """See ``Pairing``."""
-        state = self._state
-        wide, narrow = self._wide[: state[ROWS]], self._narrow[: state[ROWS]]
-        slices = Slices(
-            pid=narrow[:, PID].copy(),
-            name=narrow[:, NAME].copy(),
-            start_us=wide[:, START].copy(),
-            dur_us=wide[:, LENGTH].copy(),
-            depth=narrow[:, DEPTH].astype(np.uint8),
-            begin_order=wide[:, BEGIN_ORDER].copy(),
-            end_order=wide[:, END_ORDER].copy(),
-            args=narrow[:, ARGS].copy(),
-        )
-        rows = self._ticks[: state[TICKS]]
-        pid, rank = rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32)
-        ticks = Ticks(pid, rank, rows[:, 2].copy(), rows[:, 3].copy())
-        rows = self._marks[: state[MARKS]]
-        marks = Marks(rows[:, 0].astype(np.int32), rows[:, 1].copy(), rows[:, 2].copy())
+        num_rows, num_ticks, num_marks = (int(self._state[i]) for i in (ROWS, TICKS, MARKS))
+        slices = _slices(self._wide[:num_rows], self._narrow[:num_rows])
+        ticks = _ticks(self._ticks[:num_ticks])
+        marks = _marks(self._marks[:num_marks])
         return slices, ticks, marks, tuple(self._names), tuple(self._args)
 
     def _name(self, name: str) -> int:
@@ -140,12 +144,61 @@ class FastPairing:
 
     def _make_room(self) -> None:
         state = self._state
+        if self._drain is not None and is_full(self._wide, self._ticks, self._marks, state):
+            self._drain_rows(self._drain)
         if state[ROWS] >= len(self._wide):
             self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
         if state[TICKS] >= len(self._ticks):
             self._ticks = _doubled(self._ticks)
         if state[MARKS] >= len(self._marks):
             self._marks = _doubled(self._marks)
+
+    def _drain_rows(self, drain: Drain) -> None:
+        state, top = self._state, self._top
+        num_rows, num_ticks, num_marks = (int(state[i]) for i in (ROWS, TICKS, MARKS))
+        live = np.zeros(num_rows, bool)
+        rows = top[top >= 0]
+        while len(rows):
+            live[rows] = True
+            below = self._narrow[rows, BELOW]
+            rows = below[below >= 0]
+        done = np.flatnonzero(~live)
+        slices = _slices(self._wide[done], self._narrow[done])
+        ticks, marks = _ticks(self._ticks[:num_ticks]), _marks(self._marks[:num_marks])
+        drain(slices, ticks, marks, list(self._names), list(self._args))
+        kept = np.flatnonzero(live)
+        moved_to = np.append(np.cumsum(live, dtype=np.int32) - 1, np.int32(-1))
+        self._wide[: len(kept)] = self._wide[kept]
+        self._narrow[: len(kept)] = self._narrow[kept]
+        self._narrow[: len(kept), BELOW] = moved_to[self._narrow[: len(kept), BELOW]]
+        top[:] = moved_to[top]
+        state[ROWS], state[TICKS], state[MARKS] = len(kept), 0, 0
+        self._num_ticks += num_ticks
+        self._num_marks += num_marks
+        if len(kept) > len(self._wide) // 2:
+            self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
+
+
+def _slices(wide: Int64s, narrow: Int32s) -> Slices:
+    return Slices(
+        pid=narrow[:, PID].copy(),
+        name=narrow[:, NAME].copy(),
+        start_us=wide[:, START].copy(),
+        dur_us=wide[:, LENGTH].copy(),
+        depth=narrow[:, DEPTH].astype(np.uint8),
+        begin_order=wide[:, BEGIN_ORDER].copy(),
+        end_order=wide[:, END_ORDER].copy(),
+        args=narrow[:, ARGS].copy(),
+    )
+
+
+def _ticks(rows: Int64s) -> Ticks:
+    pid, rank = rows[:, 0].astype(np.int32), rows[:, 1].astype(np.int32)
+    return Ticks(pid, rank, rows[:, 2].copy(), rows[:, 3].copy())
+
+
+def _marks(rows: Int64s) -> Marks:
+    return Marks(rows[:, 0].astype(np.int32), rows[:, 1].copy(), rows[:, 2].copy())
 
 
 def _says(span: str, args: str) -> bool:

@@ -64,8 +64,9 @@ _ARGS, _SCOPE = _word(', "args"'), _word(', "s": "')
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _B, _E, _X, _I = ord("B"), ord("E"), ord("X"), ord("i")
 _LONGEST_TIME, _LONGEST_PID, _LONGEST_EXACT = 18, 9, 15
-_KEY_PH, _KEY_TS, _KEY_S = _word("ph"), _word("ts"), _word("s")
-_KEY_PID, _KEY_DUR, _KEY_NAME, _KEY_ARGS = _word("pid"), _word("dur"), _word("name"), _word("args")
+# With the quote that ends them: a key may hold a zero byte.
+_KEY_PH, _KEY_TS, _KEY_S, _KEY_PID = _word('ph"'), _word('ts"'), _word('s"'), _word('pid"')
+_KEY_DUR, _KEY_NAME, _KEY_ARGS = _word('dur"'), _word('name"'), _word('args"')
 
 # Places of the fields of a record that was found: -1 where it has none.
 _KIND, _NAME_AT, _NAME_LENGTH, _TIME, _NUMBER, _ARGS_AT, _ARGS_LENGTH, _WIDTH = range(8)
@@ -259,10 +260,10 @@ def any_spacing(
 
 @compiled
 def short_key(word: int) -> tuple[int, int]:
-    """A key of at most four bytes that starts here, and its length; 0 for any other."""
+    """A key of at most four bytes with its quote, and its length; 0 for any other."""
     for width in range(1, 5):
         if (word >> np.uint64(8 * width)) & np.uint64(0xFF) == np.uint64(34):
-            return word & ((np.uint64(1) << np.uint64(8 * width)) - np.uint64(1)), width
+            return word & ((np.uint64(1) << np.uint64(8 * width + 8)) - np.uint64(1)), width
     return np.uint64(0), 0
 
 

@@ -5,6 +5,7 @@ Horovod writes them, and damage, after which reading goes on at the next place w
 start. So both roads tolerate the same, and give the same.
 """
 
+import json
 import re
 from collections import Counter
 
@@ -29,6 +30,7 @@ _SEPARATORS = re.compile(r"[,\[\] \t\r\n]*")
 _WINDOWS = (ENOUGH + 64, 1 << 18, LONGEST + 64)
 _HEAD_BYTES = 1 << 16
 _SEARCH_BYTES = 1 << 16
+_LONGEST_TRAILER = 1 << 16
 _ARRAY_IN_OBJECT = re.compile(r'"traceEvents"[ \t\r\n]{0,8}:[ \t\r\n]{0,40}\[')
 _TIMED_LINE = re.compile(r'"ts"[ ]{0,8}:')
 _ENOUGH_TO_TELL_FOREIGN = 500
@@ -102,7 +104,8 @@ class Reader:
                 return
         start = self.chunks.offset + self.place
         if self.chunks.data[self.place] != ord("{"):
-            self.damage.open(start)
+            if not self._skip_trailer():
+                self.damage.open(start)
             return
         try:
             record, length = self._record()
@@ -112,6 +115,21 @@ class Reader:
             return
         self.place += length
         self._take(record, start, length)
+
+    def _skip_trailer(self) -> bool:
+        """Pass over the keys that follow the array of an object; whether there are any."""
+        if not self.in_object:
+            return False
+        while not self.chunks.final and self.chunks.end - self.place <= _LONGEST_TRAILER:
+            self._refill()
+        rest = self.chunks.text(self.place, _LONGEST_TRAILER).strip()
+        try:
+            whole = isinstance(json.loads("{" + rest), dict)
+        except (ValueError, RecursionError):
+            whole = False
+        if whole:
+            self.place = self.chunks.end
+        return whole
 
     def _record(self) -> tuple[Record, int]:
         while True:
@@ -227,7 +245,7 @@ class Reader:
         cut = self.damage.ends_at == self.chunks.offset + self.chunks.end
         lines = [len(_TIMED_LINE.findall(line)) for line in self.head.split("\n")]
         return Layout(
-            closed=tail.endswith("]") and not cut,
+            closed=tail.endswith("}" if self.in_object else "]") and not cut,
             one_per_line=sum(lines) > 1 and max(lines) == 1,
             crlf="\r\n" in self.head,
             in_object=self.in_object,

@@ -1,9 +1,12 @@
+import dataclasses
 import io
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.raw import DEEPEST, RawTimeline
 from hvdprof.ingest.timeline.reader import Reader
+from tests.builders.timeline_mutants import mutant
 from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks
 
 pytest.importorskip("numba", reason="the fast road needs numba")
@@ -124,3 +128,34 @@ def test_recordings_of_other_people_are_the_same_on_both_roads() -> None:
         fast = parse_fast(path.read_bytes())
         assert fast.damage.num_places == 0, path.name
         assert_same(fast, parse_plain(path.read_bytes()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mutants_are_the_same_on_both_roads(seed: int) -> None:
+    numbers = random.Random(seed)
+    seeds = [path.read_bytes()[:5000] for path in sorted(RECORDINGS.glob("[01]*[a-z].json"))]
+    for _ in range(150):
+        content = mutant(numbers, numbers.choice(seeds))
+        fast = parse_fast(content, numbers.choice((61, 1 << 20)))
+        assert_same(fast, parse_plain(content))
+
+
+def test_drained_rows_are_those_that_would_have_been_kept() -> None:
+    one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
+    open_row = {"ph": "B", "name": "NEVER", "ts": 0, "pid": 99}
+    content = json.dumps([open_row] + one * 400).encode()
+    parts: list[Any] = []
+    pairing = FastPairing(lambda *tables: parts.append(tables))
+    drained = Reader(Chunks(io.BytesIO(content), len(content)), pairing).read()
+    whole = parse_fast(content)
+    assert parts
+    assert drained.num_records == whole.num_records
+    for table in (0, 1, 2):
+        ours = [part[table] for part in parts]
+        ours.append((drained.slices, drained.ticks, drained.marks)[table])
+        theirs = (whole.slices, whole.ticks, whole.marks)[table]
+        order = "begin_order" if table == 0 else "order"
+        place = np.argsort(np.concatenate([getattr(part, order) for part in ours]), kind="stable")
+        for column in dataclasses.fields(theirs):
+            together = np.concatenate([getattr(part, column.name) for part in ours])[place]
+            assert np.array_equal(together, getattr(theirs, column.name)), column.name
