@@ -97,7 +97,13 @@ EVENTS = Table(
         _SEGMENT,
         Column("source", "category", "", "Producer: recorder or timeline."),
         _RANK,
-        _STEP,
+        Column(
+            "step",
+            "int64",
+            "",
+            "Number of the step within its segment, from 0; -1 outside steps. That of "
+            "`inferred_steps` in files beside which nobody recorded steps.",
+        ),
         Column(
             "phase",
             "category",

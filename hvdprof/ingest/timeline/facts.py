@@ -25,6 +25,7 @@ SINCE_RECORDING = "since the recording began"
 # Horovod negotiates its first tensor soon after it has opened the file.
 _LONGEST_START_US = 600_000_000
 _FEW_INITS = 2
+_ENOUGH_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class TimelineFacts:
         cycle: Length of a cycle of Horovod's loop.
         ranks_told: Whether ranks are named after the first use of a tensor.
         autotuned: Fusion buffers were made again and again, as autotuning does.
+        cache_misses: The response cache missed in at least half of the rounds, though not always.
         torus: Stages are those of the torus allreduce, whose stamps do not say what they cost.
         unknown_activities: Activities that no known version of Horovod writes, with their number.
         fewer_ranks: Tensors that were negotiated by fewer ranks than ``size``.
@@ -98,6 +100,7 @@ class TimelineFacts:
     cycle: Cycle
     ranks_told: RankEvidence
     autotuned: bool
+    cache_misses: bool
     torus: bool
     unknown_activities: Mapping[str, int]
     fewer_ranks: int
@@ -110,6 +113,7 @@ def facts_of(known: Semantics) -> TimelineFacts:
     activities = _counted(raw, roles.role == ACTIVITY)
     collectives = _uses_by_collective(known)
     size, reason = _size(raw)
+    autotuned = _makes_buffers_again(known)
     num_members = np.bincount(known.batches.batch, minlength=1)
     return TimelineFacts(
         writer=_writer(raw, time_zero),
@@ -126,7 +130,8 @@ def facts_of(known: Semantics) -> TimelineFacts:
         size_reason=reason,
         cycle=known.cycle,
         ranks_told=_ranks_told(known),
-        autotuned=_makes_buffers_again(known),
+        autotuned=autotuned,
+        cache_misses=_misses_often(known) and not autotuned,
         torus=_is_torus(known),
         unknown_activities={
             name: number for name, number in activities.items() if not is_known_activity(name)
@@ -173,13 +178,30 @@ def _size(raw: RawTimeline) -> tuple[int | None, str]:
     return highest + 1, f"the highest rank it names is {highest}"
 
 
-def _ranks_told(known: Semantics) -> RankEvidence:
+def _later_cached_uses(known: Semantics) -> NDArray[np.int64]:
     if not len(known.uses):
-        return RankEvidence(0, 0)
+        return np.empty(0, dtype=np.int64)
     cached = np.asarray([name in CACHED for name in known.collectives], dtype=bool)
     later = (known.uses.occurrence > 0) & cached[known.collective_of_use()]
-    later &= known.uses.negotiation != NONE
-    return RankEvidence(int(later.sum()), int((later & (known.readiness.num_ticks > 0)).sum()))
+    return np.flatnonzero(later & (known.uses.negotiation != NONE))
+
+
+def _ranks_told(known: Semantics) -> RankEvidence:
+    later = _later_cached_uses(known)
+    return RankEvidence(len(later), int((known.readiness.num_ticks[later] > 0).sum()))
+
+
+def _misses_often(known: Semantics) -> bool:
+    """Whether some tensors, but not all, were negotiated in full in at least half of the rounds.
+
+    A round is one occurrence number. A stall or a join does the same to a few rounds only.
+    """
+    later = _later_cached_uses(known)
+    told = known.readiness.num_ticks[later] > 0
+    rounds = np.unique(known.uses.occurrence[later])
+    rounds_told = np.unique(known.uses.occurrence[later][told])
+    several = len(rounds) >= _ENOUGH_ROUNDS
+    return bool(several and not told.all() and 2 * len(rounds_told) >= len(rounds))
 
 
 def _makes_buffers_again(known: Semantics) -> bool:

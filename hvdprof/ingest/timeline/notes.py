@@ -73,6 +73,11 @@ def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
         )
     if facts.autotuned:
         yield "Horovod was tuning its parameters while it was recorded"
+    if facts.cache_misses:
+        yield (
+            "the response cache missed in most rounds: there are more tensors than "
+            "HOROVOD_CACHE_CAPACITY, or their shapes change"
+        )
     if facts.torus:
         yield (
             "its allreduces are those of the torus algorithm, whose stages are stamped where they "

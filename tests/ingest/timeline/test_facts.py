@@ -130,6 +130,29 @@ def test_fusion_buffers_made_again_and_again_tell_of_autotuning() -> None:
     assert not facts_of(trained(2)).autotuned
 
 
+@pytest.mark.parametrize(
+    ("rounds_told", "misses"), [((1, 2, 3, 4), True), ((3,), False), ((), False)]
+)
+def test_a_cache_too_small_is_told_from_a_stall(rounds_told: tuple[int, ...], misses: bool) -> None:
+    writer = TimelineWriter()
+    for step in range(6):
+        for tensor in ("allreduce.a", "allreduce.b"):
+            told = step == 0 or (step in rounds_told and tensor == "allreduce.b")
+            writer.negotiate([tensor], ranks=(0, 1) if told else ())
+        writer.execute(["allreduce.a", "allreduce.b"])
+    file = parse_timeline(writer.text())
+    assert file.facts.cache_misses == misses
+    assert any("HOROVOD_CACHE_CAPACITY" in note for note in file.problems) == misses
+
+
+def test_a_cache_that_is_off_does_not_miss() -> None:
+    writer = TimelineWriter()
+    for _ in range(6):
+        writer.negotiate(["allreduce.a"], ranks=(0, 1))
+        writer.execute(["allreduce.a"])
+    assert not facts_of(writer).cache_misses
+
+
 def test_a_refused_operation_is_an_error_and_is_noted() -> None:
     writer = TimelineWriter()
     writer.negotiate(["allreduce.a"])

@@ -142,6 +142,7 @@ def test_own_recordings_say_what_was_done(name: str) -> None:
     assert file.facts.num_phantoms == known.phantoms
     assert file.facts.unknown_activities == {}
     assert file.facts.autotuned == (name == "19_mpi_autotune")
+    assert not file.facts.cache_misses
 
 
 @pytest.mark.parametrize("name", [*BASICS, *FAULTS])
