@@ -101,7 +101,7 @@ class Scanner:
             part = _Fragment(raw[head.start() : end + loose], self._line, loose)
             if last and _is_wrapped(text):
                 self._wrapped = part
-            elif loose and not text:
+            elif not text:
                 self._fragments.append(part)
             else:
                 self._say(self._head(head), text, part)

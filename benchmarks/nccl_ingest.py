@@ -1,0 +1,118 @@
+"""How fast NCCL logs are read, and with how much memory.
+
+``python benchmarks/nccl_ingest.py [--mb 200] [--log FILE]`` writes a synthetic log (or repeats a
+given one) and reads it in a process of its own, against two lower bounds interleaved with it: going
+over the lines alone, and one regular expression for the prefix alone. Medians of three rounds.
+"""
+
+import argparse
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hvdprof.ingest.nccl.lines import read_lines
+from hvdprof.ingest.nccl.prefixes import HEAD
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+
+_ROUNDS = 3
+
+
+def main() -> None:
+    """Write the log, read it several ways in turn, print MB/s and peak memory of each."""
+    parser = argparse.ArgumentParser(description="Measure reading of NCCL logs.")
+    parser.add_argument("--mb", type=int, default=200, help="size of the log")
+    parser.add_argument("--log", type=Path, help="repeat this log instead of a synthetic one")
+    parser.add_argument("--way", choices=sorted(WAYS), help="read once and print; for itself")
+    parser.add_argument("--file", type=Path, help="the file that --way reads")
+    options = parser.parse_args()
+    if options.way:
+        print(*_measured(WAYS[options.way], options.file))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "nccl.log"
+        _write(path, options.mb * 10**6, options.log)
+        _compare(path)
+
+
+def _lines_alone(path: Path) -> None:
+    for _ in read_lines(path):
+        pass
+
+
+def _prefix_alone(path: Path) -> None:
+    for line in read_lines(path):
+        HEAD.search(line)
+
+
+def _tables(path: Path) -> None:
+    read_nccl_logs([path])
+
+
+WAYS: dict[str, Callable[[Path], None]] = {
+    "lines": _lines_alone,
+    "prefix": _prefix_alone,
+    "tables": _tables,
+}
+
+
+def _measured(way: Callable[[Path], None], path: Path) -> tuple[float, float]:
+    """Seconds, and peak memory of the process in MB."""
+    start = time.perf_counter()
+    way(path)
+    seconds = time.perf_counter() - start
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def _compare(path: Path) -> None:
+    megabytes = path.stat().st_size / 1e6
+    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
+    for _ in range(_ROUNDS):
+        for name in WAYS:
+            command = [sys.executable, __file__, "--way", name, "--file", str(path)]
+            answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            seconds, peak = answer.split()
+            rounds[name].append((float(seconds), float(peak)))
+    print(f"{megabytes:.0f} MB")
+    for name, measured in rounds.items():
+        seconds = statistics.median(second for second, _ in measured)
+        peak = statistics.median(memory for _, memory in measured)
+        print(f"{name:8} {megabytes / seconds:6.1f} MB/s   peak {peak:.0f} MB")
+
+
+def _write(path: Path, size: int, source: Path | None) -> None:
+    block = _synthetic() if source is None else source.read_bytes()
+    with path.open("wb") as stream:
+        for _ in range(size // len(block) + 1):
+            stream.write(block)
+
+
+def _synthetic() -> bytes:
+    """What a job of eight ranks writes with NCCL_DEBUG_SUBSYS=INIT,COLL: calls above all."""
+    lines = []
+    for rank in range(8):
+        head = f"elm{rank // 4}:{9000 + rank}:{9100 + rank} [{rank % 4}] NCCL INFO "
+        lines.append(f"{head}comm 0x{rank + 1:x}000 rank {rank} nranks 8 cudaDev {rank % 4} "
+                     f"busId {rank + 1}c000 commId 0x77 - Init COMPLETE")  # fmt: skip
+        lines += [
+            f"{head}Channel {channel:02d}/0 : {rank}[0] -> {(rank + 1) % 8}[1] via P2P/CUMEM/read"
+            for channel in range(16)
+        ]
+    for call in range(2000):
+        rank = call % 8
+        lines.append(
+            f"elm{rank // 4}:{9000 + rank}:{9000 + rank} [{rank % 4}] NCCL INFO AllReduce: "
+            f"opCount {call // 8:x} sendbuff 0x7f2000000000 recvbuff 0x7f2000000000 count "
+            f"{1024 * (1 + call % 64)} datatype 7 op 0 root 0 comm 0x{rank + 1:x}000 [nranks=8] "
+            "stream 0x55b6a98daaf0"
+        )
+    return re.sub(rb"\n*$", b"\n", "\n".join(lines).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Public logs of other people, read where they lie; the numbers are those of their index."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.model.nccl_recording import NcclRecording
+from tests.builders.nccl_log import CORPUS
+
+pytestmark = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="no corpus of public recordings on this machine"
+)
+
+NO_BEGINNING = {
+    ("alcf_polaris_vae_20250115_with_aws.log", "GDR"): 1,
+}
+"""Connections whose line lost its beginning to another writer, so that nobody can read them."""
+
+
+def indexed() -> list[tuple[str, str]]:
+    """Path and counted features of every NCCL log in the index."""
+    if not CORPUS.is_dir():
+        return []
+    rows = [row.split(" | ") for row in (CORPUS / "INDEX.md").read_text().splitlines()]
+    return [
+        (row[0].removeprefix("| "), row[3])
+        for row in rows
+        if len(row) > 4 and row[0].startswith(("| nccl_logs/", "| horovod_logs/stackhpc"))
+    ]
+
+
+@cache
+def recording_of(path: str) -> NcclRecording:
+    return read_nccl_logs([CORPUS / path])
+
+
+def counted(path: str) -> dict[str, int]:
+    """What the tables hold of each feature that the index counts."""
+    recording = recording_of(path)
+    connections, kinds = recording.connections, recording.line_kinds
+    via = connections["via"].astype(str)
+    network = connections["network"].astype(str)
+    problems = recording.problems.loc[
+        recording.problems["kind"].isin(["warning", "completion"]), "count"
+    ]
+    trees = recording.line_kinds.loc[(kinds["kind"] == "Trees") & kinds["understood"], "count"]
+    levels = kinds.set_index("kind")["count"].groupby(level=0, observed=True).sum()
+    timings = recording.init_timings
+    return {
+        "P2P/IPC": int(via.str.startswith("P2P/IPC").sum()),
+        "P2P/CUMEM": int(via.str.startswith("P2P/CUMEM").sum()),
+        "P2P/direct": int(via.str.startswith("P2P/direct").sum()),
+        "SHM": int((connections["transport"] == "SHM").sum()),
+        "IB": int((network == "IB").sum()),
+        "SOCK": int((network == "Socket").sum()),
+        "GDR": int(connections["gpudirect"].sum()),
+        "Init": int(recording.ranks["complete"].sum()),
+        "Initt": int((timings["part"].eq("total") & timings["stage"].eq("init")).sum()),
+        "Tree": int(trees.sum()),
+        "thr": int(levels.get("threadThresholds", 0)),
+        "coll_op": len(recording.calls),
+        "WARN": int(problems.sum()),
+        "TRACE": int(levels.get("TRACE", 0)),
+    }
+
+
+@pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
+def test_the_tables_hold_what_the_index_counts(path: str, features: str) -> None:
+    mine = counted(path)
+    told = {name: int(number) for name, number in re.findall(r"([\w/]+)=(\d+)", features)}
+    for name in told.keys() & mine.keys():
+        lost = NO_BEGINNING.get((Path(path).name, name), 0)
+        assert mine[name] == told[name] - lost, name
+
+
+@pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
+def test_versions_are_those_of_the_index(path: str, features: str) -> None:
+    told = set(re.findall(r"NCCL version (\d+\.\d+\.\d+)", features))
+    assert set(recording_of(path).versions["version"]) == told
+
+
+@pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
+def test_nearly_every_line_is_understood(path: str, features: str) -> None:
+    kinds = recording_of(path).line_kinds
+    damaged = 3 if "HANG" in path or "overwritten" in path or "vae" in path else 0
+    assert kinds.loc[~kinds["understood"], "count"].sum() <= damaged
+
+
+def test_ranks_that_never_completed_are_known() -> None:
+    ranks = recording_of("nccl_logs/alcf_polaris_resnet50_20250115_with_aws_HANG.log").ranks
+    assert sorted(ranks.loc[ranks["complete"], "rank"]) == [0, 2, 3]
+    assert sorted(ranks.loc[ranks["started"] & ~ranks["complete"], "rank"]) == [1, 5, 7]
+
+
+def test_communicators_of_one_size_are_told_apart_only_where_the_log_does() -> None:
+    recording = recording_of("nccl_logs/bigscience_meg_ds_3d_gpt2_perf_n16.out")
+    joins = recording.communicators["join"].value_counts()
+    assert joins["single"] == 64
+    assert set(recording.communicators["num_ranks"]) == {1, 2, 4, 16, 64}
+    ambiguous = recording.communicators[recording.communicators["join"] == "ambiguous"]
+    assert set(ambiguous["num_ranks"]) == {2, 4, 16}
+    assert (ambiguous["num_joined"] > 1).all()
+
+
+def test_overwritten_files_give_both_ranks() -> None:
+    recording = recording_of("nccl_logs/raddet_2gpu_shm_overwritten.log")
+    assert recording.ranks["rank"].tolist() == [1, 0]
+    assert set(recording.ranks["host"]) == {"ljm"}
+
+
+def test_channel_counts() -> None:
+    recording = recording_of("nccl_logs/timezzx_nccl_all_subsys.log")
+    assert recording.communicators["num_coll_channels"].tolist() == [24]
+    assert len(recording.choices) == 495
+    assert recording.calls["rank"].value_counts().to_dict() == {0: 495, 1: 495}
+    assert (recording.links["kind"] == "NVL").sum() == 4

@@ -1,0 +1,156 @@
+from pathlib import Path
+
+import pytest
+
+from tests.builders.nccl_log import init_line, job, of_rank, recorded, said
+
+WRAPPERS = {
+    "mpirun": ("[1,3]<stdout>:", 3),
+    "mpirun with blank": ("[1,3]<stderr>: ", 3),
+    "mpirun with date": ("Fri Jun 19 08:53:03 2020[1,11]<stdout>:", 11),
+    "srun": ("5: ", 5),
+    "sagemaker": ("[1,mpirank:6,algo-1]<stdout>:", 6),
+    "gloo": ("[0]<stdout>:", 0),
+    "indented": ("    ", None),
+    "stamp": ("[2026-03-03 12:11:38] ", None),
+    "ansi": ("\x1b[0;36m(Worker_TP0 pid=481416)\x1b[0;0m ", None),
+    "kubectl": ("2024-05-01T10:11:12.345678901Z ", None),
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS, ids=str)
+def test_wrappers_are_taken_off_and_their_rank_kept(tmp_path: Path, wrapper: str) -> None:
+    text, rank = WRAPPERS[wrapper]
+    line = text + said(init_line(1, 2, "COMPLETE"))
+    row = recorded(tmp_path, line + "\r\n").ranks.iloc[0]
+    assert (row["host"], row["pid"], row["rank"]) == ("oak1", 7100, 1)
+    tag = row["tag_rank"]
+    assert tag == rank if rank is not None else str(tag) == "<NA>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "oak1:7100:7200 [0] INFO NCCL_IB_DISABLE set by environment to 1",
+        "<cluster_name>:919:1150 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1",
+        "a1b2c3d4e5f6:919:1150 [-1] NCCL INFO NCCL_IB_DISABLE set by environment to 1.",
+    ],
+)
+def test_prefixes_without_the_word_nccl_with_brackets_and_without_device(
+    tmp_path: Path, line: str
+) -> None:
+    assert recorded(tmp_path, [line]).settings["value"].tolist() == ["1"]
+
+
+def test_trace_and_call_lines_are_counted_by_their_level(tmp_path: Path) -> None:
+    lines = [
+        "oak1:7100:7200 [1] 117.724290 some_init:1396 NCCL TRACE NET/OFI words",
+        "oak1:7100:7200 NCCL CALL ncclGetUniqueId(0x32b3)",
+        "oak1:7100:7200 NCCL CALL ncclAllReduce(71e6,71e6,10,7,0,0,0xe3,0xc7)",
+    ]
+    kinds = recorded(tmp_path, lines).line_kinds
+    assert kinds[["kind", "count", "understood"]].to_numpy().tolist() == [
+        ["TRACE", 1, True],
+        ["CALL", 2, True],
+    ]
+
+
+def test_glued_versions_are_two(tmp_path: Path) -> None:
+    versions = recorded(
+        tmp_path, ["NCCL version 2.7.8+cuda10.2NCCL version 2.7.8+cuda10.2"]
+    ).versions
+    assert versions[["version", "build", "count"]].to_numpy().tolist() == [["2.7.8", "cuda10.2", 2]]
+
+
+def test_two_writers_in_one_line_are_both_read(tmp_path: Path) -> None:
+    lines = [
+        said("cudaDriverVersion 12020"),
+        said("comm 0x9497 rank 1 nranks ")
+        + said("NCCL_P2P_DISABLE set by environment to 1", pid=8),
+        said("cudaDev 0") + said(init_line(1, 2, "COMPLETE")),
+    ]
+    recording = recorded(tmp_path, lines)
+    assert recording.settings["pid"].tolist() == [8]
+    assert recording.ranks["host"].tolist() == ["oak1"]
+    assert recording.line_kinds.loc[~recording.line_kinds["understood"], "count"].sum() == 2
+
+
+# A cut behind the 26th letter leaves `Channel 03/0 : 1`, a whole line of another kind.
+@pytest.mark.parametrize("cut", [cut for cut in range(1, 60) if cut != 26])
+def test_a_line_that_another_writer_cut_is_put_together_again(tmp_path: Path, cut: int) -> None:
+    line = of_rank(1, "Channel 03/0 : 1[1] -> 5[0] [send] via NET/IB/2/GDRDMA")
+    head = line.index("] ") + 2
+    whole = line[: head + cut]
+    watchdog = "[rank4]:[E ProcessGroupNCCL.cpp:563] [Rank 4] Watchdog caught collective operation "
+    lines = [
+        *job(),
+        whole + watchdog + "timeout: WorkNCCL(SeqNum=1) ran for 9 ms",
+        line[head + cut :],
+    ]
+    recording = recorded(tmp_path, lines)
+    assert recording.problems["kind"].tolist() == ["watchdog"]
+    assert recording.problems["tag_rank"].tolist() == [4]
+    mended = recording.connections.iloc[-1]
+    # A cut within `GDRDMA` or behind it leaves a line that is complete in itself.
+    assert mended["line"] == len(job()) + 1
+    assert mended["nic"] == 2
+    assert mended["source"] == 1
+
+
+def test_a_line_cut_by_another_process_waits_for_its_rest(tmp_path: Path) -> None:
+    lines = [
+        *job(),
+        of_rank(0, "Channel 01/0 : 0[0] -> 2[0] [sen") + of_rank(3, "cudaDriverVersion 12020"),
+        of_rank(3, "Connected all rings"),
+        "d] via NET/IB/0/GDRDMA",
+    ]
+    recording = recorded(tmp_path, lines)
+    row = recording.connections.iloc[-1]
+    assert (row["pid"], row["destination"], row["direction"]) == (7000, 2, "send")
+    assert recording.line_kinds["understood"].all()
+
+
+@pytest.mark.parametrize("rest", [["0, vendor err 129 (Recv)"], [], [said("cudaDriverVersion 1")]])
+def test_a_work_request_is_read_with_or_without_its_second_half(
+    tmp_path: Path, rest: list[str]
+) -> None:
+    line = (
+        "oak1:7100:7200 [0] transport/net_ib.cc:1296 NCCL WARN NET/IB : Got completion from peer "
+        "10.2.0.5<33092> with error 12, opcode 0, len"
+    )
+    problems = recorded(tmp_path, [line, *rest]).problems
+    assert problems[["kind", "code", "where", "count"]].to_numpy().tolist() == [
+        ["completion", 12, "transport/net_ib.cc:1296", 1]
+    ]
+    assert problems["text"].iloc[0].endswith("(Recv)" if rest and "vendor" in rest[0] else "len")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NET/IB : Got completion from peer 10.2.0.6<5> with status=12 opcode=0 len=0 vendor err 1",
+        "NET/IB: Got completion from peer 1.2.3.4<4> with status=IBV_WC_RETRY_EXC_ERR(12) "
+        "opcode=IBV_WC_RECV_RDMA_WITH_IMM(129) vendor_err=129 hca mlx5_1",
+    ],
+)
+def test_work_requests_of_later_versions(tmp_path: Path, text: str) -> None:
+    line = f"[2026-09-09 10:46:33] oak1:1:2 [1] transport/net_ib/p2p.cc:648 NCCL WARN {text}"
+    assert recorded(tmp_path, [line]).problems["code"].tolist() == [12]
+
+
+def test_the_same_warning_is_one_row_with_a_count(tmp_path: Path) -> None:
+    line = "oak1:1:2 [1] misc/x.cc:1 NCCL WARN Call to something failed"
+    problems = recorded(tmp_path, [line] * 7).problems
+    assert problems[["count", "line", "last_line"]].to_numpy().tolist() == [[7, 1, 7]]
+
+
+def test_trails_and_last_words(tmp_path: Path) -> None:
+    lines = [
+        said("proxy.cc:858 -> 6 [Proxy Thread]"),
+        "oak1.example.org: rank 4 died from signal 6 and dumped core",
+        "oak1: Test NCCL failure common.cu:1012 'unhandled system error'",
+    ]
+    problems = recorded(tmp_path, lines).problems
+    assert problems["kind"].tolist() == ["trail", "died", "failure"]
+    assert problems["code"].tolist()[:2] == [6, 6]
+    assert problems["where"].iloc[0] == "proxy.cc:858"
