@@ -6,8 +6,11 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
+from hvdprof.analyze.nccl_facts import nccl_facts
+from hvdprof.analyze.nccl_findings import nccl_findings
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
 from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.run import Run
@@ -32,8 +35,17 @@ def analyze_files(run: Run) -> FoundAnalysis:
     ]
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
-    derived = {THROUGHPUT_SCALING.name: scaling} if len(scaling) else {}
-    return FoundAnalysis(run, tuple(pages), scaling, derived)
+    derived = {THROUGHPUT_SCALING.name: scaling, FINDINGS.name: _findings(run)}
+    return FoundAnalysis(
+        run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
+    )
+
+
+def _findings(run: Run) -> pd.DataFrame:
+    """What is wrong in each job's NCCL logs."""
+    frames = [nccl_findings(recording) for recording in run.nccl]
+    rows = [row for frame in frames for row in frame.to_dict("records")]
+    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
 
 
 def _facts(run: Run, file: str) -> list[Fact]:
@@ -46,6 +58,9 @@ def _facts(run: Run, file: str) -> list[Fact]:
         rows = frame[frame["file"] == file]
         if len(rows):
             facts += describe(rows)
+    for recording in run.nccl:
+        if (recording.line_kinds["file"] == file).any():
+            facts += nccl_facts(recording)
     return facts
 
 

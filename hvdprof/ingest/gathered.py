@@ -16,10 +16,13 @@ from hvdprof.ingest.event_tables import (
     timeline_clock,
 )
 from hvdprof.ingest.horovod_timeline import TimelineFile
+from hvdprof.ingest.nccl_jobs import nccl_tables
 from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile
 from hvdprof.ingest.timeline_file_row import timeline_file_row
 from hvdprof.model.catalogue import TABLES
+from hvdprof.model.log_tables import NOTES
+from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
@@ -40,6 +43,7 @@ class Gathered:
     events: list[Block] = field(default_factory=list)
     of_timelines: dict[str, list[Block]] = field(default_factory=dict)
     others: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
+    nccl: list[NcclRecording] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add_recording(
@@ -101,6 +105,8 @@ class Gathered:
 
     def run(self, folder: Path, manifest: Manifest, *, recorded: bool = True) -> Run:
         """The run of all that was added."""
+        self.add_tables(nccl_tables(self.nccl))
+        self.add_tables([(NOTES.name, NOTES.frame({"note": self.notes}))])
         for table in TABLES:
             if table.name in self.of_timelines:
                 blocks = self.of_timelines[table.name]
@@ -120,6 +126,7 @@ class Gathered:
                 if table.name in self.others
             },
             recorded=recorded,
+            nccl=tuple(self.nccl),
         )
 
 

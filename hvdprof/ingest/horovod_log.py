@@ -22,7 +22,7 @@ LONGEST_MESSAGE = 500
 _LEVELS = dict(zip("TDIWEF", ("trace", "debug", "info", "warning", "error", "fatal"), strict=True))
 _HEADER = re.compile(
     r"\[(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(?P<us>[ \d]{6}): (?P<level>[TDIWEF])"
-    r"(?: (?P<source>[^\s\]]*))?|(?P<bare_level>[TDIWEF]) (?P<bare_source>[^\s\]]+\.(?:cc|h):\d+))"
+    r"(?: (?P<source>[^\]]*))?|(?P<bare_level>[TDIWEF]) (?P<bare_source>[^\s\]]+\.(?:cc|h):\d+))"
     r"\](?: ?\[(?P<rank>\d+)\]:?)? ?"
 )
 _SOURCE = re.compile(r"[^/]+$")

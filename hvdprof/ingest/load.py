@@ -1,19 +1,40 @@
 """The only door from a run directory to tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.parquet_cache import cached_tables
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
+from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
+from hvdprof.model.schema import Table
+from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
+# Smaller runs are parsed as fast as they are found in a cache, and stay as they are on disk.
+_KEEP_FROM_BYTES = 32_000_000
+_TABLES = (
+    SEGMENTS,
+    RANKS,
+    STEPS,
+    ARRIVALS,
+    EVENTS,
+    TENSOR_USES,
+    EXECUTIONS,
+    INFERRED_STEPS,
+    TIMELINES,
+    NOTES,
+)
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 
 
@@ -26,6 +47,41 @@ def load_run(folder: Path) -> Run:
         UnreadableInputError: The folder has no manifest, or one that cannot be read.
     """
     manifest = Manifest.read(folder)
+    sources = _sources(folder)
+    if sum(path.stat().st_size for path in sources) < _KEEP_FROM_BYTES:
+        return _parsed(folder, manifest)
+    tables = cached_tables(_TABLES, sources, lambda: _tables_of(_parsed(folder, manifest), _TABLES))
+    return _run_of(folder, manifest, tables)
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The manifest, then every file of the passes: a run in progress gets new ones."""
+    paths = RunPaths(folder)
+    files = sorted(path for path in folder.glob("passes/*/*/*") if path.is_file())
+    return [paths.manifest, *files]
+
+
+def _tables_of(run: Run, tables: Sequence[Table]) -> dict[str, pd.DataFrame]:
+    return {table.name: run.table(table.name) for table in tables}
+
+
+def _run_of(folder: Path, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Run:
+    own = (SEGMENTS, RANKS, STEPS, ARRIVALS, EVENTS)
+    others = {table.name: tables[table.name] for table in _TABLES if table not in own}
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        segments=tables[SEGMENTS.name],
+        ranks=tables[RANKS.name],
+        steps=tables[STEPS.name],
+        arrivals=tables[ARRIVALS.name],
+        events=tables[EVENTS.name],
+        notes=tuple(tables[NOTES.name]["note"]),
+        others={name: frame for name, frame in others.items() if len(frame)},
+    )
+
+
+def _parsed(folder: Path, manifest: Manifest) -> Run:
     tables = Gathered()
     for record in manifest.passes:
         _load_pass(record, RunPaths(folder).of_pass(record.id), tables)

@@ -10,6 +10,8 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.nccl_jobs import jobs_of
 from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
@@ -36,6 +38,7 @@ class _Entry:
     kind: str
     num_lines: int | None = None
     num_rows: int = 0
+    num_nccl_processes: int = 0
 
 
 def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Run:
@@ -64,6 +67,7 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
             entries.append(_add_file(one, gathered))
         done += one.size_bytes
     entries += _add_recordings(recorders, gathered)
+    _add_nccl(entries, gathered)
     _refuse_nothing(entries, gathered)
     gathered.add_tables([(FILES.name, _file_rows(entries))])
     folder = Path(paths[0])
@@ -122,10 +126,25 @@ def _add_printed(path: Path, entry: _Entry, gathered: Gathered) -> None:
     entry.num_lines = file.num_lines
     entry.num_rows = gathered.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
+    entry.num_nccl_processes = len(file.nccl_processes)
 
 
 def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
     gathered.notes.extend(f"{path}: {clause}." for clause in file.notes)
+
+
+def _add_nccl(entries: Sequence[_Entry], gathered: Gathered) -> None:
+    by_path = {entry.found.path: entry for entry in entries if entry.num_nccl_processes}
+    counts = {path: entry.num_nccl_processes for path, entry in by_path.items()}
+    for paths in jobs_of(counts):
+        recording = read_nccl_logs(paths)
+        gathered.nccl.append(recording)
+        gathered.notes.extend(recording.notes)
+        for path in paths:
+            lines = recording.line_kinds
+            entry = by_path[path]
+            entry.num_rows += int(lines.loc[lines["file"] == str(path), "count"].sum())
+            entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
 
 
 def _add_recordings(found: Sequence[Recognised], gathered: Gathered) -> list[_Entry]:

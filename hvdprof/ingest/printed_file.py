@@ -11,6 +11,7 @@ from hvdprof.ingest.autotune import Autotune
 from hvdprof.ingest.benchmark_output import BenchmarkOutput
 from hvdprof.ingest.horovod_log import HorovodLog
 from hvdprof.ingest.incidents import Incidents
+from hvdprof.ingest.nccl.prefixes import HEAD
 from hvdprof.ingest.nccl_tests import NcclTests
 from hvdprof.ingest.part_reader import PartReader
 from hvdprof.ingest.printed_lines import printed_lines
@@ -31,10 +32,13 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
 
 @dataclass(slots=True)
 class PrintedFile:
-    """What a text file holds; ``tables`` may have several frames of one table."""
+    """What a text file holds; ``tables`` may have several frames of one table.
+
+    ``nccl_processes`` are processes whose NCCL lines are in it, at most two of them.
+    """
 
     num_lines: int = 0
-    has_nccl: bool = False
+    nccl_processes: set[tuple[str, str]] = field(default_factory=set)
     kinds: list[str] = field(default_factory=list)
     tables: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -55,7 +59,8 @@ def read_printed_file(path: Path, *, progress: Callable[[int], None] | None = No
     try:
         for line in printed_lines(path):
             file.num_lines = line.number
-            file.has_nccl = file.has_nccl or " NCCL " in line.text
+            if len(file.nccl_processes) < 2 and " NCCL " in line.text:
+                _note_process(line.text, file)
             for reader in readers:
                 reader.take(line)
             if progress is not None and line.number % 20_000 == 0:
@@ -67,3 +72,9 @@ def read_printed_file(path: Path, *, progress: Callable[[int], None] | None = No
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
     return file
+
+
+def _note_process(text: str, file: PrintedFile) -> None:
+    head = HEAD.search(text)
+    if head is not None:
+        file.nccl_processes.add((head["host"], head["pid"]))

@@ -32,6 +32,12 @@ FILES = Table(
     ),
 )
 
+NOTES = Table(
+    "notes",
+    "One thing that was left out or is odd in what was read.",
+    (Column("note", "str", "", "One sentence that names the file or the pass."),),
+)
+
 HOROVOD_LOG = Table(
     "horovod_log",
     "One line that Horovod's own logging printed.",
@@ -237,6 +243,7 @@ THROUGHPUT_SCALING = Table(
 
 LOG_TABLES: tuple[Table, ...] = (
     FILES,
+    NOTES,
     HOROVOD_LOG,
     STALLS,
     INCIDENTS,

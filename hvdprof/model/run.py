@@ -8,6 +8,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.catalogue import TABLES
+from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Manifest, Skipped
 
@@ -17,9 +18,9 @@ class Run:
     """A manifest and the tables that its files hold; ``notes`` say what was skipped or is odd.
 
     The tables are those of ``model.tables`` of the same names; ``others`` holds every other table
-    by name, such as those of logs. ``recorded`` is true for a run directory of ``hvdprof bench``;
-    otherwise the run was put together from lone files, and its manifest says only their name: it
-    has no passes, no versions and no time.
+    by name, such as those of logs, and ``nccl`` what each job's NCCL logs say. ``recorded`` is
+    true for a run directory of ``hvdprof bench``; otherwise the run was put together from lone
+    files, and its manifest says only their name: it has no passes, no versions and no time.
     """
 
     folder: Path
@@ -32,6 +33,7 @@ class Run:
     ranks: pd.DataFrame = field(default_factory=RANKS.empty)
     others: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     recorded: bool = True
+    nccl: tuple[NcclRecording, ...] = ()
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -1,0 +1,45 @@
+"""What NCCL logs say of a job, in a few facts; what is wrong in them is ``nccl_findings``."""
+
+import pandas as pd
+
+from hvdprof.model.found import Fact
+from hvdprof.model.nccl_recording import NcclRecording
+
+_MOST_NAMES = 6
+
+
+def nccl_facts(recording: NcclRecording) -> list[Fact]:
+    """Versions, communicators, ranks, transports and calls of one job's NCCL logs."""
+    communicators, ranks = recording.communicators, recording.ranks
+    lines = recording.line_kinds
+    return [
+        Fact("nccl_versions", "NCCL", _named(recording.versions["version"])),
+        Fact("num_communicators", "communicators", len(communicators)),
+        Fact("largest_communicator", "largest, ranks", _largest(communicators["num_ranks"])),
+        Fact("num_complete", "ranks that completed init", int(ranks["complete"].sum())),
+        Fact("num_nccl_ranks", "of ranks seen", len(ranks)),
+        Fact("transports", "transports", _counted(recording.connections["transport"])),
+        Fact("num_calls", "collective calls", len(recording.calls)),
+        Fact("num_problems", "warnings and errors", int(recording.problems["count"].sum())),
+        Fact("num_nccl_lines", "lines of NCCL's", int(lines["count"].sum())),
+        Fact(
+            "num_not_understood",
+            "of them not understood",
+            int(lines.loc[~lines["understood"], "count"].sum()),
+        ),
+    ]
+
+
+def _named(values: pd.Series) -> str | None:
+    names = [str(name) for name in values.dropna().unique()]
+    return ", ".join(names[:_MOST_NAMES]) or None
+
+
+def _counted(values: pd.Series) -> str | None:
+    numbers = values.astype(str).value_counts()
+    return ", ".join(f"{name} {number}" for name, number in numbers.items()) or None
+
+
+def _largest(values: pd.Series) -> int | None:
+    known = values.dropna()
+    return int(known.max()) if len(known) else None
