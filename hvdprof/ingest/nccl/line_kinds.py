@@ -5,7 +5,6 @@ import re
 import pandas as pd
 
 from hvdprof.ingest.nccl.logbook import Message
-from hvdprof.ingest.nccl.subjects import first_word
 from hvdprof.model.nccl_call_tables import NCCL_LINE_KINDS
 
 _DIGITS = re.compile(r"(?:0x)?\d[\da-f]*")
@@ -67,11 +66,10 @@ class LineKinds:
     def _name(self, said: Message) -> str:
         if said.level != "INFO":
             return said.level
-        word = first_word(said.text)
-        name = self._names.get(word)
+        name = self._names.get(said.word)
         if name is None:
             if len(self._names) >= _MOST_KINDS:
                 return "other"
-            name = _DIGITS.sub("N", word)[:60]
-            self._names[word] = name
+            name = _DIGITS.sub("N", said.word)[:60]
+            self._names[said.word] = name
         return name

@@ -50,7 +50,11 @@ class Member:
 
 @dataclass(slots=True)
 class Message:
-    """The words of one line and who said them where; ``raw`` is the line as it stood."""
+    """The words of one line and who said them where.
+
+    ``raw`` is the line as it stood; ``word`` is the first word, which tells its kind, without a
+    colon behind it, and empty for an empty line.
+    """
 
     text: str
     process: int
@@ -60,6 +64,10 @@ class Message:
     file: str
     line: int
     raw: str
+    word: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.word = self.text.lstrip().partition(" ")[0].rstrip(":")
 
 
 class Logbook:

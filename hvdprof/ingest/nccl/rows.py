@@ -16,7 +16,7 @@ _MISSING = np.iinfo(np.int64).min
 class Rows:
     """Rows as tuples in the order of the declared columns; ``None`` where a value is missing.
 
-    Packing keeps a row of ten columns at about 60 bytes, so that the log of a long job fits.
+    Packed columns are as narrow as their values allow, so that the log of a long job fits.
     """
 
     def __init__(self, table: Table) -> None:
@@ -32,7 +32,7 @@ class Rows:
             self._pack()
 
     def frame(self, replaced: Mapping[str, npt.NDArray[np.int64]] | None = None) -> pd.DataFrame:
-        """All rows as a frame of the declared columns.
+        """All rows as a frame of the declared columns; the packed rows are given up for it.
 
         Args:
             replaced: For a column that held indices while reading: the value of each index, and
@@ -56,11 +56,13 @@ class Rows:
     def _column(
         self, number: int, name: str, dtype: str, replaced: Mapping[str, npt.NDArray[np.int64]]
     ) -> Any:
-        parts = self._packed[number]
-        values = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        parts, self._packed[number] = self._packed[number], []
         if dtype == "category":
+            codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
             names = pd.Index(list(self._codes[number]), dtype=str)
-            return pd.Categorical.from_codes(values.astype(np.int32), categories=names)
+            return pd.Categorical.from_codes(codes, categories=names)
+        wide = np.float64 if dtype == "float64" else np.int64
+        values = np.concatenate(parts, dtype=wide) if parts else np.empty(0, dtype=wide)
         if name in replaced:
             known = values >= 0
             values = np.where(known, replaced[name][np.where(known, values, 0)], -1)
@@ -76,9 +78,22 @@ def _packed(values: tuple[Any, ...], dtype: str, codes: dict[str, int]) -> npt.N
         for value in set(values):
             if value not in codes:
                 codes[value] = len(codes)
-        return np.fromiter((codes[value] for value in values), np.int32, len(values))
+        return _narrow(np.fromiter((codes[value] for value in values), np.int32, len(values)))
     if dtype == "Int64":
-        return np.fromiter(
-            (_MISSING if value is None else value for value in values), np.int64, len(values)
+        return _narrow(
+            np.fromiter(
+                (_MISSING if value is None else value for value in values), np.int64, len(values)
+            )
         )
-    return np.asarray(values, dtype=np.dtype(dtype))
+    packed = np.asarray(values, dtype=np.dtype(dtype))
+    return packed if packed.dtype.kind != "i" else _narrow(packed)
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers in the smallest type that holds all of them."""
+    low, high = values.min(), values.max()
+    for narrow in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(narrow)
+        if limits.min <= low and high <= limits.max:
+            return values.astype(narrow)
+    return values

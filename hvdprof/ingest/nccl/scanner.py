@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.prefixes import HEAD, TAGS, Head, read_head
-from hvdprof.ingest.nccl.subjects import first_word, understand
+from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble import read_foreign
 
 _MOST_HEADS = 8192
@@ -173,7 +173,7 @@ class Scanner:
         if found is None:
             return False
         said = self._message(self._head(found), joined.text[found.end() :], joined)
-        if not first_word(said.text) or not understand(self._log, said):
+        if not said.word or not understand(self._log, said):
             return False
         self._kinds.correct(joined.counted, said)
         return True
@@ -195,13 +195,8 @@ class Scanner:
 
 
 def _suspicious(raw: str, found: int) -> bool:
-    """A second prefix, a tag or another writer inside the line: it needs the slow way."""
-    return (
-        raw.find("CCL INFO", found + len(_INFO)) >= 0
-        or raw.find("<std", found) >= 0
-        or raw.find("ProcessGroup", found) >= 0
-        or raw.find("CCL WARN", found) >= 0
-    )
+    """A second prefix, PyTorch's words or a tag inside the line: it needs the slow way."""
+    return raw.find("CCL", found + len(_INFO)) >= 0 or raw.find("<std", found) >= 0
 
 
 def _is_wrapped(text: str) -> bool:

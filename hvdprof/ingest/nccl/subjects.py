@@ -134,16 +134,10 @@ def understand(log: Logbook, said: Message) -> bool:
         return trouble.read_warning(log, said)
     if said.level in ("TRACE", "CALL"):
         return True
-    word = first_word(said.text)
-    reader = _WORDS.get(word)
+    reader = _WORDS.get(said.word)
     if reader is None:
-        reader = _by_shape(word, said.text)
+        reader = _by_shape(said.word, said.text)
     return reader is not None and reader(log, said)
-
-
-def first_word(text: str) -> str:
-    """The word that tells the kind of a line; empty for an empty line."""
-    return text.lstrip().partition(" ")[0].rstrip(":")
 
 
 def _by_shape(word: str, text: str) -> Reader | None:
