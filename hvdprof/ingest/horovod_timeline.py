@@ -81,7 +81,7 @@ def understood(raw: RawTimeline) -> TimelineFile:
     known = semantics_of(raw)
     facts = facts_of(known)
     return TimelineFile(
-        epoch_us=raw.epoch_us,
+        epoch_us=known.raw.epoch_us,
         rows=event_rows(known),
         uses=use_rows(known),
         executions=execution_rows(known),

@@ -112,7 +112,7 @@ def facts_of(known: Semantics) -> TimelineFacts:
     time_zero = _time_zero(raw)
     activities = _counted(raw, roles.role == ACTIVITY)
     collectives = _uses_by_collective(known)
-    size, reason = _size(raw)
+    size, reason = _size(known)
     autotuned = _makes_buffers_again(known)
     num_members = np.bincount(known.batches.batch, minlength=1)
     return TimelineFacts(
@@ -171,11 +171,15 @@ def _uses_by_collective(known: Semantics) -> dict[str, int]:
     return counts
 
 
-def _size(raw: RawTimeline) -> tuple[int | None, str]:
-    if not len(raw.ticks):
+def _size(known: Semantics) -> tuple[int | None, str]:
+    ranks = np.unique(known.raw.ticks.rank[known.places.use != NONE])
+    if not len(ranks):
         return None, "the file names no rank"
-    highest = int(raw.ticks.rank.max())
-    return highest + 1, f"the highest rank it names is {highest}"
+    highest = int(ranks[-1])
+    reason = f"the highest rank it names is {highest}"
+    if len(ranks) <= highest:
+        reason += f", though it names {len(ranks)} ranks only"
+    return highest + 1, reason
 
 
 def _later_cached_uses(known: Semantics) -> NDArray[np.int64]:

@@ -43,6 +43,11 @@ def _of_the_file(raw: RawTimeline) -> Iterator[str]:
 def _of_the_records(known: Semantics) -> Iterator[str]:
     raw = known.raw
     slices = raw.slices
+    if known.num_moved:
+        yield (
+            f"{known.num_moved} records have times that no clock shows; they were moved to the "
+            "nearest possible ones"
+        )
     alone = slices.name == ORPHAN
     expected = np.asarray([name.startswith(_ENDS_ALONE) for name in raw.tensors], dtype=bool)
     num_alone = int((~expected[slices.pid[alone]]).sum())

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.fusion import Batches, batch_of_rows, batches_of
 from hvdprof.ingest.timeline.inferred_steps import InferredSteps, Reductions, infer_steps
+from hvdprof.ingest.timeline.plausible import with_plausible_times
 from hvdprof.ingest.timeline.raw import OPEN, RawTimeline
 from hvdprof.ingest.timeline.sessions import on_first_axis
 from hvdprof.ingest.timeline.sizes import UNKNOWN, Payloads, payloads_of
@@ -38,6 +39,7 @@ class Semantics:
 
     Attributes:
         raw: The file, its times on one axis and lost ends mended.
+        num_moved: Records whose times no clock shows.
         tensors: Names of tensors.
         roles: What each slice is.
         uses: One row a use of a tensor.
@@ -53,6 +55,7 @@ class Semantics:
     """
 
     raw: RawTimeline
+    num_moved: int
     tensors: Tensors
     roles: Roles
     uses: Uses
@@ -74,6 +77,7 @@ class Semantics:
 
 def semantics_of(raw: RawTimeline) -> Semantics:
     """What a file means."""
+    raw, num_moved = with_plausible_times(raw)
     raw = on_first_axis(raw)
     tensors = tensors_of(raw)
     roles, uses = roles_and_uses(raw, tensors)
@@ -84,6 +88,7 @@ def semantics_of(raw: RawTimeline) -> Semantics:
     places = places_of(raw, tensors, roles, uses)
     return Semantics(
         raw=raw,
+        num_moved=num_moved,
         tensors=tensors,
         roles=roles,
         uses=uses,

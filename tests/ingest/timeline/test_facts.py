@@ -104,6 +104,9 @@ def test_the_number_of_ranks_is_that_of_the_highest_tick() -> None:
     writer.negotiate(["allreduce.a"], ranks=(0, 2, 1))
     facts = facts_of(writer)
     assert (facts.size, facts.size_reason) == (3, "the highest rank it names is 2")
+    writer.negotiate(["allreduce.b"], ranks=(0, 7))
+    reason = facts_of(writer).size_reason
+    assert reason == "the highest rank it names is 7, though it names 4 ranks only"
     nothing = facts_of(TimelineWriter())
     assert (nothing.size, nothing.size_reason) == (None, "the file names no rank")
 
