@@ -1,3 +1,4 @@
+import random
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +118,38 @@ def test_times_since_the_recording_began_have_no_place_on_a_clock() -> None:
     since_boot.now_us = 10**12
     since_boot.negotiate(["allreduce.a"])
     assert timeline_clock(parse_timeline(since_boot.text()), None).error_ns < UNKNOWN_ERROR_NS
+
+
+def disordered(numbers: random.Random, text: str) -> str:
+    """A timeline with records lost, doubled, exchanged, cut and turned into others."""
+    records = text.split("},")
+    for _ in range(numbers.randint(1, 8)):
+        one, other = numbers.randrange(len(records)), numbers.randrange(len(records))
+        match numbers.randrange(6):
+            case 0:
+                records.insert(other, records[one])
+            case 1:
+                records[one], records[other] = records[other], records[one]
+            case 2:
+                records[one] = records[one][: numbers.randrange(len(records[one]) + 1)]
+            case 3:
+                records[one] = records[one].replace('"B"', '"E"')
+            case 4:
+                records[one] = records[one].replace('"E"', '"B", "name": "ALLREDUCE"')
+            case _:
+                records[one : one + numbers.randint(1, 20)] = [""]
+    return "},".join(records)
+
+
+@pytest.mark.parametrize("name", ["06_mpi_adasum", "13_gloo_all_ops_join_barrier_error"])
+def test_tables_of_disordered_files_agree_with_each_other(name: str) -> None:
+    numbers = random.Random(3)
+    text = (RECORDINGS / f"{name}.json").read_text()
+    for _ in range(60):
+        tables = tables_of(parse_timeline(disordered(numbers, text)), None)
+        events, uses = tables["events"], tables["tensor_uses"]
+        operations = events[events["phase"] == "operation"]
+        assert tables["executions"]["num_tensors"].sum() == len(operations)
+        assert uses["start_ns"].notna().sum() == len(operations)
+        assert not uses.duplicated(["tensor", "occurrence"]).any()
+        assert uses["num_ticks"].sum() <= (events["phase"] == "mark").sum()
