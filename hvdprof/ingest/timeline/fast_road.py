@@ -9,7 +9,7 @@ import numpy as np
 
 from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.ingest.timeline.fields import BEGIN, END, TICK, Event
-from hvdprof.ingest.timeline.kernel import Columns, Known, is_full, scan
+from hvdprof.ingest.timeline.kernel import FOUND_WIDTH, PLACES_WIDTH, scan
 from hvdprof.ingest.timeline.kernel_pairs import (
     ARGS,
     BEGIN_ORDER,
@@ -65,6 +65,8 @@ class FastPairing:
         self._codes = np.full(1024, -1, np.int32)
         self._clears = np.zeros(256, np.uint8)
         self._state = np.zeros(STATE_WIDTH, np.int64)
+        self._places = np.zeros(PLACES_WIDTH, np.int64)
+        self._found = np.zeros(FOUND_WIDTH, np.int64)
         self._name_spans, self._args_spans = SpanTable(), SpanTable()
         self._num_ticks, self._num_marks = 0, 0
         self._names: dict[str, int] = {}
@@ -72,35 +74,57 @@ class FastPairing:
 
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
         """Take records as long as they are plain and hold nothing new."""
-        state = self._state
-        state[NEXT_ORDER] = order
-        words = np.ndarray((len(chunks.data) - 7,), np.uint64, chunks.data.data, strides=(1,))
-        names, args = self._name_spans.spans, self._args_spans.spans
-        meant = Known(names, args, self._codes, self._clears)
+        self._state[NEXT_ORDER] = order
         place = start
         while True:
             self._make_room()
-            into = Columns(self._wide, self._narrow, self._ticks, self._marks, self._top, state)
-            place = scan(chunks.data, words, place, chunks.end, meant, into)
-            if not is_full(self._wide, self._ticks, self._marks, state):
-                return int(place), int(state[NEXT_ORDER])
+            self._point_to(chunks)
+            place = scan(self._places.ctypes.data, place)
+            if not self._is_full():
+                return int(place), int(self._state[NEXT_ORDER])
+
+    def _point_to(self, chunks: Chunks) -> None:
+        names, args = self._name_spans.spans, self._args_spans.spans
+        self._places[:] = (
+            chunks.data.ctypes.data,
+            chunks.end,
+            names.places.ctypes.data,
+            len(names.slots),
+            args.places.ctypes.data,
+            len(args.slots),
+            self._codes.ctypes.data,
+            len(self._codes),
+            self._clears.ctypes.data,
+            self._wide.ctypes.data,
+            self._narrow.ctypes.data,
+            self._ticks.ctypes.data,
+            self._marks.ctypes.data,
+            self._top.ctypes.data,
+            self._state.ctypes.data,
+            len(self._wide),
+            len(self._ticks),
+            len(self._marks),
+            self._found.ctypes.data,
+        )
 
     def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""
         self._make_room()
         state, ts_us = self._state, event.ts_us
         state[NEXT_ORDER] = order
+        # The arrays are held by this object as long as the compiled code has their addresses.
+        wide, narrow = self._wide.ctypes.data, self._narrow.ctypes.data
+        top, counters = self._top.ctypes.data, state.ctypes.data
         if event.kind == BEGIN:
             name = self._name(event.name)
-            clears = bool(self._clears[name])
-            begin(self._wide, self._narrow, self._top, state, pid, name, ts_us, clears)
+            begin(wide, narrow, top, counters, pid, name, ts_us, bool(self._clears[name]))
         elif event.kind == END:
             args = -1 if event.args is None else self._arg(event.args, text)
-            end_(self._wide, self._narrow, self._top, state, pid, args, ts_us)
+            end_(wide, narrow, top, counters, pid, args, ts_us)
         elif event.kind == TICK:
-            tick(self._ticks, state, pid, event.rank, ts_us)
+            tick(self._ticks.ctypes.data, counters, pid, event.rank, ts_us)
         else:
-            mark(self._marks, state, self._name(event.name), ts_us)
+            mark(self._marks.ctypes.data, counters, self._name(event.name), ts_us)
 
     def rename(self, number: int, code: int) -> None:
         """See ``Pairing``."""
@@ -142,9 +166,17 @@ class FastPairing:
             self._args_spans.learn(found.group(1).encode(), code)
         return code
 
+    def _is_full(self) -> bool:
+        state = self._state
+        return bool(
+            state[ROWS] >= len(self._wide)
+            or state[TICKS] >= len(self._ticks)
+            or state[MARKS] >= len(self._marks)
+        )
+
     def _make_room(self) -> None:
         state = self._state
-        if self._drain is not None and is_full(self._wide, self._ticks, self._marks, state):
+        if self._drain is not None and self._is_full():
             self._drain_rows(self._drain)
         if state[ROWS] >= len(self._wide):
             self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)

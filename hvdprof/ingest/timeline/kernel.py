@@ -6,10 +6,9 @@ which then goes the way of ``reader``. So it can be fast without being tolerant,
 is tolerant without being fast.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
+from hvdprof.ingest.timeline.kernel_memory import byte_at, int_at, long_at, put_long, word_at
 from hvdprof.ingest.timeline.kernel_pairs import (
     MARKS,
     ROWS,
@@ -22,36 +21,21 @@ from hvdprof.ingest.timeline.kernel_pairs import (
 from hvdprof.ingest.timeline.kernel_spans import (
     BRACES,
     QUOTES,
-    Spans,
-    Uint8s,
-    Uint64s,
     compiled,
     digits,
     find_span,
-    inlined,
     known,
 )
-from hvdprof.ingest.timeline.raw import Int32s, Int64s
 
+TEXT, END, NAMES, NAME_SLOTS, ARG_STRINGS, ARG_SLOTS, CODES, NUM_CODES, CLEARS = range(9)
+WIDE, NARROW, TICK_ROWS, MARK_ROWS, TOP, STATE, MOST_ROWS, MOST_TICKS, MOST_MARKS = range(9, 18)
+FOUND, PLACES_WIDTH = 18, 19
+"""Places in the array of what ``scan`` works on: addresses, and how many there are of each.
 
-class Known(NamedTuple):
-    """What strings and pids mean; ``clears`` says by code of a name whether it clears the stack."""
-
-    names: Spans
-    args: Spans
-    codes: Int32s
-    clears: Uint8s
-
-
-class Columns(NamedTuple):
-    """Where records go; ``top`` is the innermost open row by code of the pid, -1 for none."""
-
-    wide: Int64s
-    narrow: Int32s
-    ticks: Int64s
-    marks: Int64s
-    top: Int32s
-    state: Int64s
+``TEXT`` is followed by at least 64 zero bytes. ``CODES`` is the code by number of a pid, ``CLEARS``
+says by code of a name whether it clears the stack, ``TOP`` is the innermost open row by code of the
+pid, -1 for none, and ``FOUND`` is room for the fields of a record.
+"""
 
 
 def _word(text: str) -> np.uint64:
@@ -69,95 +53,93 @@ _KEY_PH, _KEY_TS, _KEY_S, _KEY_PID = _word('ph"'), _word('ts"'), _word('s"'), _w
 _KEY_DUR, _KEY_NAME, _KEY_ARGS = _word('dur"'), _word('name"'), _word('args"')
 
 # Places of the fields of a record that was found: -1 where it has none.
-_KIND, _NAME_AT, _NAME_LENGTH, _TIME, _NUMBER, _ARGS_AT, _ARGS_LENGTH, _WIDTH = range(8)
+_KIND, _NAME_AT, _NAME_LENGTH, _TIME, _NUMBER, _ARGS_AT, _ARGS_LENGTH = range(7)
+_NAME_HASH, _ARGS_HASH, FOUND_WIDTH = range(7, 10)
 
 
 @compiled
-def scan(data: Uint8s, words: Uint64s, place: int, end: int, meant: Known, into: Columns) -> int:
+def scan(places: int, place: int) -> int:
     """Take records from ``place`` on, as long as there is room for them.
 
     Args:
-        data: The text, followed by at least 64 zero bytes.
-        words: The eight bytes at each place of it.
-        place: Where to start.
-        end: Length of the text.
-        meant: Known strings and pids.
-        into: Where the records go.
+        places: Address of the array of places.
+        place: Where to start in the text.
 
     Returns:
         The place of what was not taken.
     """
-    # Out of the tuples once: what reads an array in a tuple counts references of all of them.
-    names, args, codes, clears = meant
-    name_slots, name_words, name_entries = names
-    args_slots, args_words, args_entries = args
-    wide, narrow, ticks, marks, top, state = into
-    found = np.empty(_WIDTH, np.int64)
-    hashes = np.empty(2, np.uint64)
+    data, end = long_at(places + 8 * TEXT), long_at(places + 8 * END)
+    names, name_slots = long_at(places + 8 * NAMES), long_at(places + 8 * NAME_SLOTS)
+    args, args_slots = long_at(places + 8 * ARG_STRINGS), long_at(places + 8 * ARG_SLOTS)
+    codes, num_codes = long_at(places + 8 * CODES), long_at(places + 8 * NUM_CODES)
+    clears = long_at(places + 8 * CLEARS)
+    wide, narrow = long_at(places + 8 * WIDE), long_at(places + 8 * NARROW)
+    ticks, marks = long_at(places + 8 * TICK_ROWS), long_at(places + 8 * MARK_ROWS)
+    top, state = long_at(places + 8 * TOP), long_at(places + 8 * STATE)
+    found = long_at(places + 8 * FOUND)
     while True:
-        while place < end and is_separator(data[place]):
+        while place < end and is_separator(byte_at(data + place)):
             place += 1
-        if place >= end or data[place] != 123 or is_full(wide, ticks, marks, state):
+        if place >= end or byte_at(data + place) != 123 or is_full(places, state):
             return place
-        after = template(data, words, place, end, found, hashes)
+        after = template(data, place, end, found)
         if after <= 0:
-            after = any_spacing(data, words, place, end, found, hashes)
+            after = any_spacing(data, place, end, found)
         if after <= 0 or after > end:
             return place
-        kind, name_at, args_at = found[_KIND], found[_NAME_AT], found[_ARGS_AT]
-        pid = code_of(codes, found[_NUMBER])
+        kind, ts_us = long_at(found + 8 * _KIND), long_at(found + 8 * _TIME)
+        name_at, args_at = long_at(found + 8 * _NAME_AT), long_at(found + 8 * _ARGS_AT)
+        pid = code_of(codes, num_codes, long_at(found + 8 * _NUMBER))
         if pid < 0 and kind != _I:
             return place
         if kind == _E:
-            code = np.int64(-1)
+            code = -1
             if args_at >= 0:
-                length = found[_ARGS_LENGTH]
-                code = known(
-                    args_slots, args_words, args_entries, words, args_at, length, hashes[1]
-                )
+                length, hashed = long_at(found + 8 * _ARGS_LENGTH), word_at(found + 8 * _ARGS_HASH)
+                code = known(args, args_slots, data, args_at, length, hashed)
                 if code < 0:
                     return place
-            end_(wide, narrow, top, state, pid, code, found[_TIME])
+            end_(wide, narrow, top, state, pid, code, ts_us)
         elif name_at < 0 or args_at >= 0:
             return place
         elif kind == _X:
-            rank = rank_in(words, name_at, found[_NAME_LENGTH])
+            rank = rank_in(data, name_at, long_at(found + 8 * _NAME_LENGTH))
             if rank < 0:
                 return place
-            tick(ticks, state, pid, rank, found[_TIME])
+            tick(ticks, state, pid, rank, ts_us)
         else:
-            length = found[_NAME_LENGTH]
-            code = known(name_slots, name_words, name_entries, words, name_at, length, hashes[0])
+            length, hashed = long_at(found + 8 * _NAME_LENGTH), word_at(found + 8 * _NAME_HASH)
+            code = known(names, name_slots, data, name_at, length, hashed)
             if code < 0:
                 return place
             if kind == _B:
-                begin(wide, narrow, top, state, pid, code, found[_TIME], clears[code] != 0)
+                begin(wide, narrow, top, state, pid, code, ts_us, byte_at(clears + code) != 0)
             elif kind == _I:
-                mark(marks, state, code, found[_TIME])
+                mark(marks, state, code, ts_us)
             else:
                 return place
         place = after
 
 
-@inlined
-def is_full(wide: Int64s, ticks: Int64s, marks: Int64s, state: Int64s) -> bool:
+@compiled
+def is_full(places: int, state: int) -> bool:
     """Whether a record might find no room."""
     return (
-        state[ROWS] >= wide.shape[0]
-        or state[TICKS] >= ticks.shape[0]
-        or state[MARKS] >= marks.shape[0]
+        long_at(state + 8 * ROWS) >= long_at(places + 8 * MOST_ROWS)
+        or long_at(state + 8 * TICKS) >= long_at(places + 8 * MOST_TICKS)
+        or long_at(state + 8 * MARKS) >= long_at(places + 8 * MOST_MARKS)
     )
 
 
-@inlined
-def code_of(codes: Int32s, number: int) -> int:
+@compiled
+def code_of(codes: int, num_codes: int, number: int) -> int:
     """The code of a pid, -1 where it is new."""
-    if number < 0 or number >= len(codes):
+    if number < 0 or number >= num_codes:
         return -1
-    return np.int64(codes[number])
+    return int_at(codes + 4 * number)
 
 
-@inlined
+@compiled
 def is_separator(byte: int) -> bool:
     """Whether the byte may stand between records."""
     return (
@@ -171,89 +153,104 @@ def is_separator(byte: int) -> bool:
     )
 
 
-@inlined
-def template(
-    data: Uint8s, words: Uint64s, start: int, end: int, found: Int64s, hashes: Uint64s
-) -> int:
+@compiled
+def template(data: int, start: int, end: int, found: int) -> int:
     """A record in the spacing of Horovod and of ``json.dumps``: the place after it, or -1."""
-    if words[start] != _PH:
+    if word_at(data + start) != _PH:
         return -1
-    kind = np.int64(data[start + 8])
+    kind = np.int64(byte_at(data + start + 8))
     place = start + 9
-    found[_KIND], found[_NUMBER], found[_NAME_AT], found[_ARGS_AT] = kind, -1, -1, -1
+    put_long(found + 8 * _KIND, kind)
+    put_long(found + 8 * _NUMBER, -1)
+    put_long(found + 8 * _NAME_AT, -1)
+    put_long(found + 8 * _ARGS_AT, -1)
     if kind != _E:
-        if words[place] != _NAME or words[place + 8] & _LOW_HALF != _COLON_QUOTE:
+        if word_at(data + place) != _NAME or word_at(data + place + 8) & _LOW_HALF != _COLON_QUOTE:
             return -1
         name_at = place + 12
-        place, hashes[0] = find_span(words, name_at, end, QUOTES)
+        place, hashed = find_span(data, name_at, end, QUOTES)
+        put_long(found + 8 * _NAME_HASH, np.int64(hashed))
         if place < 0:
             return -1
-        found[_NAME_AT], found[_NAME_LENGTH] = name_at, place - name_at
-    if words[place] != _TS or data[place + 8] != 32:
+        put_long(found + 8 * _NAME_AT, name_at)
+        put_long(found + 8 * _NAME_LENGTH, place - name_at)
+    if word_at(data + place) != _TS or byte_at(data + place + 8) != 32:
         return -1
-    found[_TIME], place = digits(data, place + 9, _LONGEST_TIME)
+    value, place = digits(data, place + 9, _LONGEST_TIME)
+    put_long(found + 8 * _TIME, value)
     if place < 0:
         return -1
     if kind == _I:
-        if words[place] == _SCOPE and data[place + 9] == 34 and data[place + 10] == 125:
+        if (
+            word_at(data + place) == _SCOPE
+            and byte_at(data + place + 9) == 34
+            and byte_at(data + place + 10) == 125
+        ):
             return place + 11
         return -1
-    if words[place] != _PID or data[place + 8] != 32:
+    if word_at(data + place) != _PID or byte_at(data + place + 8) != 32:
         return -1
-    found[_NUMBER], place = digits(data, place + 9, _LONGEST_PID)
+    value, place = digits(data, place + 9, _LONGEST_PID)
+    put_long(found + 8 * _NUMBER, value)
     if place < 0:
         return -1
-    if data[place] == 125:
+    if byte_at(data + place) == 125:
         return place + 1
-    return template_rest(data, words, place, end, found, hashes)
+    return template_rest(data, place, end, found)
 
 
-@inlined
-def template_rest(
-    data: Uint8s, words: Uint64s, place: int, end: int, found: Int64s, hashes: Uint64s
-) -> int:
+@compiled
+def template_rest(data: int, place: int, end: int, found: int) -> int:
     """The length of a tick or the args of an end, which come last: the place after, or -1."""
-    if found[_KIND] == _X:
-        is_zero = data[place + 8] == 32 and data[place + 9] == 48 and data[place + 10] == 125
-        return place + 11 if words[place] == _DUR and is_zero else -1
-    if found[_KIND] != _E or words[place] != _ARGS:
+    if long_at(found + 8 * _KIND) == _X:
+        is_zero = (
+            byte_at(data + place + 8) == 32
+            and byte_at(data + place + 9) == 48
+            and byte_at(data + place + 10) == 125
+        )
+        return place + 11 if word_at(data + place) == _DUR and is_zero else -1
+    if long_at(found + 8 * _KIND) != _E or word_at(data + place) != _ARGS:
         return -1
-    if data[place + 8] != 58 or data[place + 9] != 32:
+    if byte_at(data + place + 8) != 58 or byte_at(data + place + 9) != 32:
         return -1
     args_at = place + 10
-    place, hashes[1] = find_span(words, args_at, end, BRACES)
-    if place < 0 or data[place + 1] != 125:
+    place, hashed = find_span(data, args_at, end, BRACES)
+    put_long(found + 8 * _ARGS_HASH, np.int64(hashed))
+    if place < 0 or byte_at(data + place + 1) != 125:
         return -1
-    found[_ARGS_AT], found[_ARGS_LENGTH] = args_at, place - args_at
+    put_long(found + 8 * _ARGS_AT, args_at)
+    put_long(found + 8 * _ARGS_LENGTH, place - args_at)
     return place + 2
 
 
 @compiled
-def any_spacing(
-    data: Uint8s, words: Uint64s, start: int, end: int, found: Int64s, hashes: Uint64s
-) -> int:
+def any_spacing(data: int, start: int, end: int, found: int) -> int:
     """A record with plain fields in any order and spacing: the place after it, or -1."""
-    found[_KIND], found[_NUMBER], found[_NAME_AT], found[_ARGS_AT], found[_TIME] = 0, -1, -1, -1, -1
+    put_long(found + 8 * _KIND, 0)
+    put_long(found + 8 * _NUMBER, -1)
+    put_long(found + 8 * _NAME_AT, -1)
+    put_long(found + 8 * _ARGS_AT, -1)
+    put_long(found + 8 * _TIME, -1)
     place = start + 1
     seen = 0
     while True:
         place = skip_blanks(data, place)
-        if data[place] != 34:
+        if byte_at(data + place) != 34:
             return -1
-        key, width = short_key(words[place + 1])
+        key, width = short_key(word_at(data + place + 1))
         if width == 0:
             return -1
         place = skip_blanks(data, place + width + 2)
-        if data[place] != 58:
+        if byte_at(data + place) != 58:
             return -1
-        bit, place = field(data, words, skip_blanks(data, place + 1), end, key, found, hashes)
+        bit, place = field(data, skip_blanks(data, place + 1), end, key, found)
         if place < 0 or seen & bit != 0:
             return -1
         seen |= bit
         place = skip_blanks(data, place)
-        if data[place] == 125:
+        if byte_at(data + place) == 125:
             return place + 1 if seen & 3 == 3 else -1
-        if data[place] != 44 or place >= end:
+        if byte_at(data + place) != 44 or place >= end:
             return -1
         place += 1
 
@@ -269,58 +266,64 @@ def short_key(word: int) -> tuple[int, int]:
 
 @compiled
 def field(
-    data: Uint8s,
-    words: Uint64s,
+    data: int,
     place: int,
     end: int,
     key: int,
-    found: Int64s,
-    hashes: Uint64s,
+    found: int,
 ) -> tuple[int, int]:
     """One field: its bit (``ph`` 1, ``ts`` 2, ...) and the place after its value, or -1."""
     if key == _KEY_TS:
-        found[_TIME], place = floored(data, place)
+        value, place = floored(data, place)
+        put_long(found + 8 * _TIME, value)
         return 2, place
     if key == _KEY_PID:
-        found[_NUMBER], place = digits(data, place, _LONGEST_PID)
-        return 4, place if ends_a_number(data[place]) else -1
+        value, place = digits(data, place, _LONGEST_PID)
+        put_long(found + 8 * _NUMBER, value)
+        return 4, place if ends_a_number(byte_at(data + place)) else -1
     if key == _KEY_DUR:
-        return 8, place + 1 if data[place] == 48 and ends_a_number(data[place + 1]) else -1
+        return 8, place + 1 if byte_at(data + place) == 48 and ends_a_number(
+            byte_at(data + place + 1)
+        ) else -1
     if key == _KEY_ARGS:
-        after, hashes[1] = find_span(words, place, end, BRACES)
-        if data[place] != 123 or after < 0:
+        after, hashed = find_span(data, place, end, BRACES)
+        put_long(found + 8 * _ARGS_HASH, np.int64(hashed))
+        if byte_at(data + place) != 123 or after < 0:
             return 16, -1
-        found[_ARGS_AT], found[_ARGS_LENGTH] = place, after - place
+        put_long(found + 8 * _ARGS_AT, place)
+        put_long(found + 8 * _ARGS_LENGTH, after - place)
         return 16, after + 1
-    if data[place] != 34:
+    if byte_at(data + place) != 34:
         return 0, -1
-    after, hashed = find_span(words, place + 1, end, QUOTES)
+    after, hashed = find_span(data, place + 1, end, QUOTES)
     if after < 0:
         return 0, -1
     if key == _KEY_NAME:
-        found[_NAME_AT], found[_NAME_LENGTH], hashes[0] = place + 1, after - place - 1, hashed
+        put_long(found + 8 * _NAME_AT, place + 1)
+        put_long(found + 8 * _NAME_LENGTH, after - place - 1)
+        put_long(found + 8 * _NAME_HASH, np.int64(hashed))
         return 32, after + 1
     if key == _KEY_PH and after == place + 2:
-        found[_KIND] = data[place + 1]
+        put_long(found + 8 * _KIND, byte_at(data + place + 1))
         return 1, after + 1
     return 64, after + 1 if key == _KEY_S else -1
 
 
 @compiled
-def floored(data: Uint8s, start: int) -> tuple[int, int]:
+def floored(data: int, start: int) -> tuple[int, int]:
     """A number without sign and exponent, floored, and the place after it; -1 for any other."""
     value, place = digits(data, start, _LONGEST_TIME)
     if place < 0:
         return 0, -1
-    if data[place] == 46:
+    if byte_at(data + place) == 46:
         point = place
         place += 1
-        while 48 <= data[place] <= 57:
+        while 48 <= byte_at(data + place) <= 57:
             place += 1
         # More digits than a float holds may be rounded up by a JSON decoder.
         if place == point + 1 or place - start - 1 > _LONGEST_EXACT:
             return 0, -1
-    return value, place if ends_a_number(data[place]) else -1
+    return value, place if ends_a_number(byte_at(data + place)) else -1
 
 
 @compiled
@@ -330,19 +333,24 @@ def ends_a_number(byte: int) -> bool:
 
 
 @compiled
-def skip_blanks(data: Uint8s, place: int) -> int:
+def skip_blanks(data: int, place: int) -> int:
     """The next place that holds no blank; the bytes behind the text are none."""
-    while data[place] == 32 or data[place] == 10 or data[place] == 13 or data[place] == 9:
+    while (
+        byte_at(data + place) == 32
+        or byte_at(data + place) == 10
+        or byte_at(data + place) == 13
+        or byte_at(data + place) == 9
+    ):
         place += 1
     return place
 
 
-@inlined
-def rank_in(words: Uint64s, place: int, width: int) -> int:
+@compiled
+def rank_in(data: int, place: int, width: int) -> int:
     """The number that a name is; -1 where it is none, or a longer one."""
     if width < 1 or width > 8:
         return -1
-    word = words[place]
+    word = word_at(data + place)
     value = np.int64(0)
     for _ in range(width):
         digit = np.int64(word & np.uint64(0xFF)) - 48

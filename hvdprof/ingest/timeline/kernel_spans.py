@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hvdprof.ingest.timeline.raw import Int32s
+from hvdprof.ingest.timeline.kernel_memory import byte_at, int_at, long_at, word_at
+from hvdprof.ingest.timeline.raw import Int32s, Int64s
 
 Uint8s = NDArray[np.uint8]
 Uint64s = NDArray[np.uint64]
@@ -19,12 +20,14 @@ Uint64s = NDArray[np.uint64]
 class Spans(NamedTuple):
     """Known spans: ``slots`` (open addressing, -1 for a free one) point to rows of ``entries``.
 
-    A row is (place in ``words``, length, hash, code); ``words`` holds the bytes, padded with zeros.
+    A row is (place in ``words``, length, hash, code); ``words`` holds the bytes, padded with zeros,
+    and ``places`` the addresses of the three.
     """
 
     slots: Int32s
     words: Uint64s
     entries: Uint64s
+    places: Int64s
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,14 +41,6 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return njit(nogil=True)(function)
 
 
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile into the caller, at the cost of compiling it there again."""
-    try:
-        return njit(cache=True, nogil=True, inline="always")(function)
-    except RuntimeError:
-        return njit(nogil=True, inline="always")(function)
-
-
 _ONES = np.uint64(0x0101010101010101)
 _HIGHS = np.uint64(0x8080808080808080)
 QUOTES = np.uint64(0x2222222222222222)
@@ -55,20 +50,20 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-@inlined
+@compiled
 def mix(hash_so_far: np.uint64, word: np.uint64) -> np.uint64:
     """The hash with one more word in it."""
     mixed = (hash_so_far ^ word) * _PRIME
     return mixed ^ (mixed >> _SHIFT)
 
 
-@inlined
-def find_span(words: Uint64s, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
+@compiled
+def find_span(data: int, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
     """The first place of a byte (given eight times), -1 behind a backslash, and the span's hash."""
     hash_so_far = np.uint64(0)
     place = start
     while place < end:
-        word = words[place]
+        word = word_at(data + place)
         found = word ^ last
         found = (found - _ONES) & ~found & _HIGHS
         escaped = word ^ _BACKSLASHES
@@ -91,57 +86,52 @@ def find_span(words: Uint64s, start: int, end: int, last: np.uint64) -> tuple[in
     return -1, hash_so_far
 
 
-@inlined
-def known(
-    slots: Int32s,
-    known_words: Uint64s,
-    entries: Uint64s,
-    words: Uint64s,
-    start: int,
-    length: int,
-    hashed: np.uint64,
-) -> int:
-    """Code of a span, -1 where it is new."""
-    mask = np.uint64(len(slots) - 1)
+@compiled
+def known(table: int, slots: int, data: int, start: int, length: int, hashed: np.uint64) -> int:
+    """Code of a span, -1 where it is new; ``table`` is where ``Spans.places`` stands."""
+    slots_at, words_at, entries_at = long_at(table), long_at(table + 8), long_at(table + 16)
+    mask = np.uint64(slots - 1)
     slot = (hashed ^ np.uint64(length)) & mask
     while True:
-        entry = slots[slot]
+        entry = int_at(slots_at + 4 * np.int64(slot))
         if entry < 0:
             return -1
-        if entries[entry, 2] == hashed and entries[entry, 1] == np.uint64(length):
-            first = np.int64(entries[entry, 0])
-            if same_bytes(known_words, first, words, start, length):
-                return np.int64(entries[entry, 3])
+        row = entries_at + 32 * entry
+        is_alike = word_at(row + 16) == hashed and long_at(row + 8) == length
+        if is_alike and same_bytes(words_at + 8 * long_at(row), data + start, length):
+            return long_at(row + 24)
         slot = (slot + np.uint64(1)) & mask
 
 
-@inlined
-def same_bytes(known_words: Uint64s, first: int, words: Uint64s, start: int, length: int) -> bool:
-    """Whether a known span has these bytes."""
-    whole = length >> 3
-    for index in range(whole):
-        if known_words[first + index] != words[start + 8 * index]:
+@compiled
+def same_bytes(one: int, other: int, length: int) -> bool:
+    """Whether a known span, padded with zeros, has these bytes."""
+    last = one + (length & ~7)
+    while one < last:
+        if word_at(one) != word_at(other):
             return False
+        one += 8
+        other += 8
     rest = np.uint64(length & 7)
     if rest == 0:
         return True
-    kept = words[start + 8 * whole] & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
-    return known_words[first + whole] == kept
+    kept = word_at(other) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
+    return word_at(one) == kept
 
 
-@inlined
-def digits(data: Uint8s, start: int, longest: int) -> tuple[int, int]:
+@compiled
+def digits(data: int, start: int, longest: int) -> tuple[int, int]:
     """A whole number without sign and the place after it; the place is -1 where there is none."""
     place = start
     value = np.int64(0)
-    digit = data[place] - np.uint8(48)
-    while digit <= np.uint8(9):
-        value = value * 10 + np.int64(digit)
+    digit = byte_at(data + place) - 48
+    while 0 <= digit <= 9:
+        value = value * 10 + digit
         place += 1
-        digit = data[place] - np.uint8(48)
+        digit = byte_at(data + place) - 48
         if place - start > longest:
             return 0, -1
-    if place == start or (data[start] == 48 and place - start > 1):
+    if place == start or (byte_at(data + start) == 48 and place - start > 1):
         return 0, -1
     return value, place
 
@@ -171,11 +161,11 @@ def _table(known_spans: dict[bytes, int]) -> Spans:
     while entries < 2 * len(known_spans) + 1:
         entries *= 2
     needed = 2 * sum(len(span) // 8 + 1 for span in known_spans)
-    spans = Spans(
-        slots=np.full(4 * entries, -1, np.int32),
-        words=np.zeros(max(entries * _WORDS_EACH, needed), np.uint64),
-        entries=np.zeros((entries + 1, 4), np.uint64),
-    )
+    slots = np.full(4 * entries, -1, np.int32)
+    words = np.zeros(max(entries * _WORDS_EACH, needed), np.uint64)
+    rows = np.zeros((entries + 1, 4), np.uint64)
+    places = np.array([column.ctypes.data for column in (slots, words, rows)], np.int64)
+    spans = Spans(slots, words, rows, places)
     for entry, (span, code) in enumerate(known_spans.items()):
         _added(spans, span, code, entry)
     return spans

@@ -1,0 +1,50 @@
+"""Memory by address, for compiled code: what reads an array in a loop counts references to it.
+
+Every address comes from an array that the caller holds, and every index is checked by the code that
+uses it: against the length of the text, whose end is followed by zeros, or against the room left.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def _load(width: int, result: Any, *, signed: bool) -> Callable[..., Any]:
+    def typed(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
+            loaded = builder.load(pointer, align=1)
+            if width == 64:
+                return loaded
+            whole = ir.IntType(64)
+            return builder.sext(loaded, whole) if signed else builder.zext(loaded, whole)
+
+        return result(types.int64), generate
+
+    return intrinsic(typed)
+
+
+def _store(width: int) -> Callable[..., Any]:
+    def typed(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
+            value = arguments[1]
+            if width < 64:
+                value = builder.trunc(value, ir.IntType(width))
+            builder.store(value, pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return intrinsic(typed)
+
+
+byte_at = _load(8, types.int64, signed=False)
+word_at = _load(64, types.uint64, signed=False)
+long_at = _load(64, types.int64, signed=True)
+int_at = _load(32, types.int64, signed=True)
+put_long = _store(64)
+put_int = _store(32)
