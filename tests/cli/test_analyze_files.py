@@ -1,0 +1,73 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError, UsageError
+from tests.builders.corpus import CORPUS, needs_corpus
+from tests.cli.test_convert import TEXT, invoke
+from tests.ingest.test_load_files import MIXED, TIMELINE
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "job.out").write_text(MIXED)
+    (tmp_path / "timeline.json").write_text(TIMELINE)
+    (tmp_path / "results.txt").write_text(TEXT)
+    return tmp_path
+
+
+def test_every_file_has_its_page(folder: Path) -> None:
+    text = invoke("analyze", folder).stdout
+    assert "job.out" in text
+    assert "timeline.json" in text
+    assert "backend              GLOO" in text
+    assert "against np=1, single numbers" in text
+    assert "95.0 %" in text
+    assert "hvdprof bench --np 1,2,4" in text
+    assert "±" not in text
+
+
+def test_as_json(folder: Path) -> None:
+    found = json.loads(invoke("analyze", folder / "timeline.json", "--format", "json").stdout)
+    (page,) = found["files"]
+    assert page["kind"] == "Horovod timeline"
+    assert page["facts"]["num_ranks"] == 2
+    assert page["facts"]["negotiation_median_ns"] == 20_000
+    assert found["row_counts"]["events"] == 5
+    assert all(open_["command"] for open_ in page["unanswered"])
+
+
+def test_several_paths_and_a_file_to_write(folder: Path) -> None:
+    output = folder / "found.json"
+    invoke("analyze", folder / "job.out", folder / "results.txt", "-o", output)
+    found = json.loads(output.read_text())
+    assert len(found["files"]) == 2
+    assert [row["np"] for row in found["tables"]["throughput_scaling"]] == [2, 1, 2, 4]
+
+
+def test_there_is_no_csv_of_files(folder: Path) -> None:
+    with pytest.raises(UsageError, match="not written as csv") as caught:
+        invoke("analyze", folder / "job.out", "--format", "csv")
+    assert "hvdprof convert" in caught.value.hint
+
+
+def test_nothing_usable_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("nothing\n")
+    (tmp_path / "b.txt").write_text("known\n")
+    with pytest.raises(UnreadableInputError, match="None of the 2 files"):
+        invoke("analyze", tmp_path)
+
+
+@needs_corpus
+def test_findings_stand_below_their_log() -> None:
+    text = invoke("analyze", CORPUS / "horovod_logs" / "stackhpc_TCP-8GPU-4PF.log").stdout
+    assert "NCCL log, synthetic_benchmark output" in text
+    assert "NET/Socket" in " ".join(text.split("Findings")[1].split())
+
+
+@needs_corpus
+@pytest.mark.parametrize("kind", ["nccl_tests", "nccl_logs", "horovod_logs", "specimens"])
+def test_every_file_of_the_corpus_can_be_told(kind: str) -> None:
+    found = json.loads(invoke("analyze", CORPUS / kind, "--format", "json").stdout)
+    assert len(found["files"]) == len(list((CORPUS / kind).iterdir()))

@@ -1,0 +1,189 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import all_tables, analyze_files, load_run
+from hvdprof.errors import UnreadableInputError
+from hvdprof.model.catalogue import TABLES
+from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.recorder_lines import recorder_lines
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+
+TIMELINE = """[
+{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "allreduce.a"}},
+{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 10, "pid": 1},
+{"ph": "X", "name": "0", "ts": 10, "pid": 1, "dur": 0},
+{"ph": "X", "name": "1", "ts": 30, "pid": 1, "dur": 0},
+{"ph": "E", "ts": 30, "pid": 1},
+{"ph": "B", "name": "ALLREDUCE", "ts": 40, "pid": 1},
+{"ph": "B", "name": "GLOO_ALLREDUCE", "ts": 41, "pid": 1},
+{"ph": "E", "ts": 59, "pid": 1},
+{"ph": "E", "ts": 60, "pid": 1, "args": {"dtype": "float32", "shape": "[8]"}},
+"""
+MIXED = """[1,0]<stdout>:Iter #0: 10.0 img/sec per GPU
+[1,0]<stdout>:Total img/sec on 2 GPU(s): 20.0 +-0.5
+[1,0]<stderr>:[2026-11-20 21:56:18.000001: W a/b.cc:1] careful
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+           8             2     float     sum      -1    12.90    0.01    0.02      0    12.87    0.01    0.02      0
+Process 1 exit with status code 7.
+"""  # noqa: E501
+
+
+def facts_of(path: Path) -> dict[str, object]:
+    (page,) = analyze_files(load_run(path)).files
+    return {fact.name: fact.value for fact in page.facts}
+
+
+def test_a_lone_timeline(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.json"
+    path.write_text(TIMELINE)
+    run = load_run(path)
+    assert not run.recorded
+    assert (run.manifest.name, run.manifest.passes, run.manifest.versions) == (path.name, [], {})
+    assert set(run.events["pass_id"]) == {str(path)}
+    assert set(run.events["phase"]) == {"negotiation", "operation", "activity", "mark"}
+    facts = facts_of(path)
+    assert (facts["num_ranks"], facts["backends"], facts["num_tensors"]) == (2, "GLOO", 1)
+    assert (facts["negotiation_median_ns"], facts["execution_median_ns"]) == (20_000, 20_000)
+    assert (facts["payload_bytes"], facts["span_ns"]) == (32, 50_000)
+    assert facts["executing_share"] == pytest.approx(0.4)
+
+
+def test_every_part_of_a_mixed_file(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(MIXED)
+    run = load_run(str(path))
+    assert set(run.tables) == {
+        "files",
+        "horovod_log",
+        "incidents",
+        "nccl_test_runs",
+        "nccl_tests",
+        "printed_rates",
+        "throughput",
+    }
+    (row,) = run.table("files").to_dict("records")
+    assert row["kind"] == (
+        "Horovod log, output of a job, nccl-tests output, synthetic_benchmark output"
+    )
+    assert (row["num_lines"], row["num_rows"]) == (6, 1 + 1 + 1 + 2 + 2 + 1)
+
+
+def test_recordings_of_one_folder_are_one_launch(tmp_path: Path) -> None:
+    spec = PassSpec(size=2, offset_ms=[0, 700], segments=[SegmentSpec(num_steps=3)])
+    for rank in range(2):
+        lines = [json.dumps(line) for line in recorder_lines(spec, rank)]
+        (tmp_path / f"of-{rank}.data").write_text("\n".join(lines) + "\n")
+    run = load_run(tmp_path)
+    assert sorted(run.ranks["rank"]) == [0, 1]
+    starts = run.steps.pivot(index="step", columns="rank", values="start_ns")
+    assert (starts[0] - starts[1]).abs().max() <= 1
+    (page,) = analyze_files(run).files
+    assert page.kind == "2 recorder files"
+
+
+def test_every_table_is_as_declared(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(MIXED)
+    (tmp_path / "timeline.json").write_text(TIMELINE)
+    tables = all_tables(load_run(tmp_path))
+    declared = {table.name: table for table in TABLES}
+    assert {"events", "files", "timelines", "throughput_scaling"} <= set(tables)
+    for name, frame in tables.items():
+        assert list(frame.columns) == declared[name].column_names
+        dtypes = [column.dtype for column in declared[name].columns]
+        assert [str(dtype) for dtype in frame.dtypes] == dtypes
+
+
+def test_files_of_one_kind_stand_below_each_other(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.out").write_text(MIXED.replace("careful", f"careful {number}"))
+    run = load_run(tmp_path)
+    assert sorted(run.table("horovod_log")["message"]) == ["careful 0", "careful 1", "careful 2"]
+    assert run.table("throughput")["file"].nunique() == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"nothing known\n", "text that holds nothing known"),
+        (b"", "an empty file"),
+        (b"PAR1", "a Parquet file"),
+        (b'[{"ph": "X", "name": "a", "tid": 1, "cat": "cpu_op"}]', "PyTorch profiler"),
+    ],
+)
+def test_nothing_usable_is_one_error_that_says_what_it_is(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableInputError, match=said) as caught:
+        load_run(path)
+    assert "Looked for" in caught.value.hint
+
+
+def test_a_useless_file_beside_a_useful_one_is_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("nothing known\n")
+    (tmp_path / "b.txt").write_text(MIXED)
+    files = load_run(tmp_path).table("files").set_index("file")["num_rows"]
+    assert list(files > 0) == [False, True]
+
+
+def test_a_run_directory_is_not_read_with_others(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    (tmp_path / "job.out").write_text(MIXED)
+    with pytest.raises(UnreadableInputError, match="read alone"):
+        load_run([folder, tmp_path / "job.out"])
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_text(MIXED)
+    (tmp_path / "b.out").write_text(MIXED)
+    told: list[tuple[str, int, int]] = []
+    load_run(tmp_path, progress=lambda *one: told.append(one))
+    size = len(MIXED.encode())
+    assert [(Path(file).name, done, total) for file, done, total in told] == [
+        ("a.out", 0, 2 * size),
+        ("b.out", size, 2 * size),
+    ]
+
+
+def test_a_big_run_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_run(tmp_path, [PassSpec(size=2, missing_ranks=[1])])
+    monkeypatch.setattr("hvdprof.ingest.load._KEEP_FROM_BYTES", 0)
+    first = load_run(folder)
+    monkeypatch.setattr("hvdprof.ingest.load._parsed", lambda *_: pytest.fail("parsed again"))
+    again = load_run(folder)
+    assert again.notes == first.notes != ()
+    for name, frame in first.tables.items():
+        assert frame.equals(again.tables[name]), name
+
+
+@needs_corpus
+def test_the_scaling_of_the_fake_gradient_sweep() -> None:
+    paths = [
+        CORPUS / "benchmarks" / f"tflogs_fake120MB_{np}workers_rank0.stdout.txt"
+        for np in (2, 4, 16, 32)
+    ]
+    scaling = analyze_files(load_run(paths)).throughput_scaling
+    assert list(scaling["samples_per_s"]) == [88.58, 170.20, 524.43, 996.52]
+    assert list(scaling["efficiency"].round(2)) == [1.0, 0.96, 0.74, 0.70]
+    assert set(scaling["baseline_np"]) == {2}
+
+
+@needs_corpus
+def test_published_tables_agree_with_the_speedup_they_state() -> None:
+    for name in ("dlperf_tf1_horovod_resnet50_tables.md", "dlperf_tf1_horovod_bert_tables.md"):
+        run = load_run(CORPUS / "benchmarks" / name)
+        stated = run.table("throughput")["stated_speedup"]
+        computed = analyze_files(run).throughput_scaling["speedup"]
+        assert len(stated) >= 20
+        assert ((stated - computed).abs() / computed).median() < 0.001
+        assert ((stated - computed).abs() / computed).max() < 0.02
+
+
+@needs_corpus
+@pytest.mark.parametrize("kind", ["horovod_logs", "benchmarks", "specimens"])
+def test_every_file_of_the_corpus_is_listed(kind: str) -> None:
+    files = load_run(CORPUS / kind).table("files")
+    assert len(files) == len([path for path in (CORPUS / kind).iterdir() if path.is_file()])

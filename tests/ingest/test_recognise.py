@@ -1,0 +1,80 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.recognise import Kind, recognise, recognise_all
+from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.run_directory import PassSpec, write_run
+
+TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "what"),
+    [
+        (TIMELINE, Kind.TIMELINE, "Horovod timeline"),
+        (gzip.compress(TIMELINE), Kind.TIMELINE, "Horovod timeline"),
+        (b"\x28\xb5\x2f\xfd rest", Kind.TIMELINE, "Horovod timeline"),
+        (b"[", Kind.TIMELINE, "Horovod timeline"),
+        (b'{"kind": "header", "rank": 0}\n', Kind.RECORDER, "recorder file"),
+        (b'{"kind": "step", "rank"', Kind.RECORDER, "recorder file"),
+        (b"np,samples/s\n1,2\n", Kind.TEXT, "text"),
+        (b"a log\n" + b"\0" * 4096 + b"\nthat goes on\n", Kind.TEXT, "text"),
+        (
+            b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}]}',
+            Kind.FOREIGN,
+            "a trace of the PyTorch profiler (Kineto), not Horovod's",
+        ),
+        (
+            b'[{"ph": "X", "name": "a", "tid": 1, "ts": 1}]',
+            Kind.FOREIGN,
+            "a Chrome trace of another program, not Horovod's",
+        ),
+        (b"", Kind.FOREIGN, "an empty file"),
+        (b" \n\n", Kind.FOREIGN, "an empty file"),
+        (b"PAR1....", Kind.FOREIGN, "a Parquet file"),
+        (bytes(range(256)) * 8, Kind.FOREIGN, "binary data of no format that hvdprof knows"),
+        (b"\0" * 100, Kind.FOREIGN, "binary data of no format that hvdprof knows"),
+    ],
+)
+def test_content_decides(tmp_path: Path, content: bytes, kind: Kind, what: str) -> None:
+    path = tmp_path / "misleading.csv"
+    path.write_bytes(content)
+    found = recognise(path)
+    assert (found.kind, found.what) == (kind, what)
+    assert found.size_bytes == len(content)
+
+
+def test_a_timeline_is_known_by_its_end_too(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"\0" * 100_000 + TIMELINE)
+    assert recognise(path).kind == Kind.TIMELINE
+
+
+def test_folders_patterns_and_runs(tmp_path: Path) -> None:
+    write_run(tmp_path / "logs" / "run", [PassSpec()])
+    for name in ("b.txt", "a.txt", ".hidden"):
+        (tmp_path / "logs" / name).write_text("text\n")
+    (tmp_path / "logs" / ".hvdprof-cache").mkdir()
+    (tmp_path / "logs" / ".hvdprof-cache" / "x.parquet").write_text("PAR1")
+    found = recognise_all([tmp_path / "logs"])
+    assert [one.path.name for one in found] == ["run", "a.txt", "b.txt"]
+    assert [one.kind for one in found] == [Kind.RUN, Kind.TEXT, Kind.TEXT]
+    pattern = recognise_all([tmp_path / "logs" / "*.txt", tmp_path / "logs" / "a.txt"])
+    assert [one.path.name for one in pattern] == ["a.txt", "b.txt"]
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nowhere", tmp_path / "*.txt", tmp_path / "empty"):
+        with pytest.raises(UnreadableInputError):
+            recognise_all([path])
+
+
+@needs_corpus
+def test_the_timelines_of_the_corpus() -> None:
+    found = recognise_all([CORPUS / "horovod_timelines"])
+    assert len(found) == 12
+    assert {one.kind for one in found} == {Kind.TIMELINE}
