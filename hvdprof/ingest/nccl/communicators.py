@@ -17,6 +17,7 @@ _COUNTS = re.compile(
     r"^(\d{1,4}) coll channels,(?: \d{1,4} collnet channels,)?(?: \d{1,4} nvls channels,)? "
     r"(\d{1,4}) p2p channels, \d{1,4} p2p channels per peer$"
 )
+_MOST_RANKS = 1_000_000
 _ENDS = {"Destroy COMPLETE": "destroyed", "Abort COMPLETE": "aborted"}
 
 
@@ -125,7 +126,9 @@ def read_channel_counts(log: Logbook, said: Message) -> bool:
 
 
 def _has_ranks(pairs: dict[str, str]) -> bool:
-    return all(_whole(pairs.get(key, "")) is not None for key in ("rank", "nranks"))
+    """A rank within a size that a job can have; digits of two writers may have run together."""
+    rank, num_ranks = _whole(pairs.get("rank", "")), _whole(pairs.get("nranks", ""))
+    return rank is not None and num_ranks is not None and rank < num_ranks <= _MOST_RANKS
 
 
 def _open(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:

@@ -51,13 +51,17 @@ def _join_size(
     return _split_by_order(members, size, group)
 
 
+def _is_complete(members: Sequence[Member], size: int, piece: Sequence[int]) -> bool:
+    return len(piece) == size == len({members[index].rank for index in piece})
+
+
 def _split_by_order(
     members: Sequence[Member], size: int, group: Sequence[int]
 ) -> list[Communicator]:
     """Complete sets that end one after the other, without a rank of the next between them."""
     ordered = sorted(group, key=lambda index: members[index].complete_order)
     pieces = [ordered[start : start + size] for start in range(0, len(ordered), size)]
-    if all({members[index].rank for index in piece} == set(range(size)) for piece in pieces):
+    if all(_is_complete(members, size, piece) for piece in pieces):
         processes = {frozenset(members[index].process for index in piece) for piece in pieces}
         if len(processes) == 1:
             return [Communicator(tuple(sorted(piece)), "order", 1) for piece in pieces]

@@ -43,7 +43,7 @@ class Rows:
             column.name: self._column(number, column.name, column.dtype, replaced or {})
             for number, column in enumerate(self._table.columns)
         }
-        return self._table.frame(pd.DataFrame(data))
+        return self._table.frame(pd.DataFrame(data, copy=False))
 
     def _pack(self) -> None:
         if not self._fresh:

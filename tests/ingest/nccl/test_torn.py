@@ -84,8 +84,10 @@ def test_numbers_too_long_for_a_table_are_not_understood(tmp_path: Path) -> None
         said("Ring 00 : 1 -> 99999999999999999999999999 -> 1"),
         call_line(0, 10**30),
         said(f"{'9' * 5000} coll channels, 1 p2p channels, 1 p2p channels per peer"),
+        said("comm 0x1 rank 3 nranks 40005000 cudaDev 0 busId 1 - Init START"),
+        said("comm 0x1 rank 3 nranks 3 cudaDev 0 busId 1 - Init COMPLETE"),
         said("comm 0x1 rank 99999999999999999999 nranks 2 cudaDev 0 busId 1 - Init COMPLETE"),
     ]
     kinds = recorded(tmp_path, lines).line_kinds
-    assert kinds["count"].sum() == 4
+    assert kinds["count"].sum() == 6
     assert not kinds["understood"].any()
