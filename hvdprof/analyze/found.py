@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
+from hvdprof.analyze.nccl_call_join import join_calls_to_executions
 from hvdprof.analyze.nccl_facts import nccl_facts
 from hvdprof.analyze.nccl_findings import nccl_findings
 from hvdprof.analyze.throughput_scaling import throughput_scaling
@@ -13,6 +14,7 @@ from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
 from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
+from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.run import Run
 from hvdprof.model.timeline_file_tables import TIMELINES
 
@@ -35,7 +37,11 @@ def analyze_files(run: Run) -> FoundAnalysis:
     ]
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
-    derived = {THROUGHPUT_SCALING.name: scaling, FINDINGS.name: _findings(run)}
+    derived = {
+        THROUGHPUT_SCALING.name: scaling,
+        FINDINGS.name: _findings(run),
+        NCCL_JOINED_CALLS.name: _joined_calls(run),
+    }
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
@@ -46,6 +52,13 @@ def _findings(run: Run) -> pd.DataFrame:
     frames = [nccl_findings(recording) for recording in run.nccl]
     rows = [row for frame in frames for row in frame.to_dict("records")]
     return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
+
+
+def _joined_calls(run: Run) -> pd.DataFrame:
+    """NCCL's calls with the executions of the timeline, where one of each was given."""
+    if len(run.nccl) != 1 or len(run.table(TIMELINES.name)) != 1 or run.nccl[0].calls.empty:
+        return NCCL_JOINED_CALLS.empty()
+    return join_calls_to_executions(run.nccl[0].calls, run.events).pairs
 
 
 def _facts(run: Run, file: str) -> list[Fact]:

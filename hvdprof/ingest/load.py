@@ -1,15 +1,18 @@
 """The only door from a run directory to tables."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.parquet_cache import cached_tables
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
 from hvdprof.model.log_tables import NOTES
@@ -49,9 +52,32 @@ def load_run(folder: Path) -> Run:
     manifest = Manifest.read(folder)
     sources = _sources(folder)
     if sum(path.stat().st_size for path in sources) < _KEEP_FROM_BYTES:
-        return _parsed(folder, manifest)
+        return _with_nccl(_parsed(folder, manifest))
     tables = cached_tables(_TABLES, sources, lambda: _tables_of(_parsed(folder, manifest), _TABLES))
-    return _run_of(folder, manifest, tables)
+    return _with_nccl(_run_of(folder, manifest, tables))
+
+
+def _with_nccl(run: Run) -> Run:
+    """The run with what the NCCL logs of its passes say, one job a pass."""
+    read = Gathered()
+    for record in run.manifest.passes:
+        logs = RunPaths(run.folder).of_pass(record.id).nccl_folder.glob("*")
+        paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
+        if not paths:
+            continue
+        try:
+            recording = read_nccl_logs(paths)
+        except UnreadableInputError as error:
+            read.notes.append(f"{record.id}: {error.message}")
+            continue
+        read.nccl.append(recording)
+        read.notes.extend(f"{record.id}: NCCL: {note}" for note in recording.notes)
+    if not read.nccl and not read.notes:
+        return run
+    found = read.run(run.folder, run.manifest)
+    notes = (*run.notes, *found.notes)
+    others = {**run.others, **found.others, NOTES.name: NOTES.frame({"note": notes})}
+    return dataclasses.replace(run, nccl=found.nccl, notes=notes, others=others)
 
 
 def _sources(folder: Path) -> list[Path]:

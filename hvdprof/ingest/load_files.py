@@ -1,7 +1,7 @@
 """The only door from lone files to tables: recordings, timelines and logs without a manifest."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +11,7 @@ from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.nccl_jobs import jobs_of
+from hvdprof.ingest.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
@@ -38,7 +38,7 @@ class _Entry:
     kind: str
     num_lines: int | None = None
     num_rows: int = 0
-    num_nccl_processes: int = 0
+    nccl_processes: set[Process] = field(default_factory=set)
 
 
 def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Run:
@@ -126,7 +126,7 @@ def _add_printed(path: Path, entry: _Entry, gathered: Gathered) -> None:
     entry.num_lines = file.num_lines
     entry.num_rows = gathered.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
-    entry.num_nccl_processes = len(file.nccl_processes)
+    entry.nccl_processes = file.nccl_processes
 
 
 def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
@@ -134,12 +134,12 @@ def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
 
 
 def _add_nccl(entries: Sequence[_Entry], gathered: Gathered) -> None:
-    by_path = {entry.found.path: entry for entry in entries if entry.num_nccl_processes}
-    counts = {path: entry.num_nccl_processes for path, entry in by_path.items()}
-    for paths in jobs_of(counts):
+    by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
+    for paths in jobs_of({path: entry.nccl_processes for path, entry in by_path.items()}):
         recording = read_nccl_logs(paths)
         gathered.nccl.append(recording)
-        gathered.notes.extend(recording.notes)
+        where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        gathered.notes.extend(f"{where}: {note}" for note in recording.notes)
         for path in paths:
             lines = recording.line_kinds
             entry = by_path[path]

@@ -1,29 +1,40 @@
 """Which NCCL logs belong to one job, and what they say, as tables of one run."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.model.nccl_recording import NcclRecording
 
+Process = tuple[str, str]
+"""Host and process id as they stand in a log."""
 
-def jobs_of(num_processes: Mapping[Path, int]) -> list[list[Path]]:
+
+def jobs_of(processes: Mapping[Path, Collection[Process]]) -> list[list[Path]]:
     """The files of each job.
 
-    A log of several processes is a job of its own. Logs of one process each that lie in one folder
-    are those of the ranks of one job, as NCCL_DEBUG_FILE with ``%h`` and ``%p`` writes them.
+    A log of several processes is a job of its own. Logs of one process each belong together where
+    they lie in one folder and their names differ in that host, that process id and numbers alone,
+    as NCCL_DEBUG_FILE writes them for ``%h`` and ``%p``.
 
     Args:
-        num_processes: Number of processes whose lines are in each log; 2 stands for more too.
+        processes: Processes whose lines are in each log; two stand for more too.
     """
-    jobs = [[path] for path, number in num_processes.items() if number > 1]
-    alone: dict[Path, list[Path]] = {}
-    for path, number in num_processes.items():
-        if number == 1:
-            alone.setdefault(path.parent, []).append(path)
-    return [*jobs, *alone.values()]
+    jobs: dict[object, list[Path]] = {}
+    for path, members in processes.items():
+        jobs.setdefault(_job_key(path, members), []).append(path)
+    return list(jobs.values())
+
+
+def _job_key(path: Path, members: Collection[Process]) -> object:
+    if len(members) != 1:
+        return path
+    ((host, pid),) = members
+    name = path.name.replace(host, "%h").replace(pid, "%p")
+    return path.parent, re.sub(r"\d+", "#", name)
 
 
 def nccl_tables(recordings: Sequence[NcclRecording]) -> Iterator[tuple[str, pd.DataFrame]]:
