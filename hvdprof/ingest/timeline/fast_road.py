@@ -43,6 +43,7 @@ Drain = Callable[[Slices, Ticks, Marks, list[str], list[str]], None]
 
 _LARGEST_DIRECT_PID = 1 << 22
 _FIRST_ROWS = 1 << 16
+_ROW_GROUP = 1 << 18
 _PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
 
 
@@ -53,14 +54,16 @@ class FastPairing:
         drain: Where given, rows that cannot change any more are handed to it whenever there is no
             room for another (with the names and args so far), and are not kept. So memory does
             not grow with the file.
+        row_group: Room for so many rows before they are handed on.
     """
 
-    def __init__(self, drain: Drain | None = None) -> None:
+    def __init__(self, drain: Drain | None = None, *, row_group: int = _ROW_GROUP) -> None:
         self._drain = drain
-        self._wide = np.empty((_FIRST_ROWS, WIDE_WIDTH), np.int64)
-        self._narrow = np.empty((_FIRST_ROWS, NARROW_WIDTH), np.int32)
-        self._ticks = np.empty((_FIRST_ROWS, 4), np.int64)
-        self._marks = np.empty((_FIRST_ROWS, 3), np.int64)
+        room = _FIRST_ROWS if drain is None else row_group
+        self._wide = np.empty((room, WIDE_WIDTH), np.int64)
+        self._narrow = np.empty((room, NARROW_WIDTH), np.int32)
+        self._ticks = np.empty((room, 4), np.int64)
+        self._marks = np.empty((room, 3), np.int64)
         self._top = np.full(1024, -1, np.int32)
         self._codes = np.full(1024, -1, np.int32)
         self._clears = np.zeros(256, np.uint8)

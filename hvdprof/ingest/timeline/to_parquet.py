@@ -32,6 +32,8 @@ SCHEMA = pa.schema(
 )
 """The columns of ``raw.Slices``; a missing name or args is null, ``pid`` is the code of the pid."""
 
+_RISING = ("start_us", "dur_us", "begin_order", "end_order")
+
 
 def slices_to_parquet(path: Path, target: Path, *, progress: Progress | None = None) -> RawTimeline:
     """Write the slices of a timeline file into a Parquet file, whole or not at all.
@@ -49,10 +51,17 @@ def slices_to_parquet(path: Path, target: Path, *, progress: Progress | None = N
         StorageError: The target cannot be written.
         OSError: The timeline cannot be read.
     """
+    size = path.stat().st_size
     with (
+        path.open("rb") as source,
         open_whole(target, binary=True) as file,
         pq.ParquetWriter(
-            file, SCHEMA, compression="zstd", compression_level=1, write_statistics=False
+            file,
+            SCHEMA,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=["name", "args"],
+            column_encoding=dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
         ) as writer,
         ThreadPoolExecutor(1) as thread,
     ):
@@ -65,9 +74,7 @@ def slices_to_parquet(path: Path, target: Path, *, progress: Progress | None = N
                 pending.pop().result()
             pending.append(thread.submit(_write, writer, slices, names, args))
 
-        size = path.stat().st_size
-        with path.open("rb") as source:
-            raw = Reader(Chunks(source, size, progress=progress), FastPairing(drain)).read()
+        raw = Reader(Chunks(source, size, progress=progress), FastPairing(drain)).read()
         drain(raw.slices, raw.ticks, raw.marks, list(raw.names), list(raw.args))
         pending.pop().result()
     return raw

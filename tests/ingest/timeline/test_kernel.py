@@ -143,9 +143,9 @@ def test_mutants_are_the_same_on_both_roads(seed: int) -> None:
 def test_drained_rows_are_those_that_would_have_been_kept() -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     open_row = {"ph": "B", "name": "NEVER", "ts": 0, "pid": 99}
-    content = json.dumps([open_row] + one * 400).encode()
+    content = json.dumps([open_row] + one * 20).encode()
     parts: list[Any] = []
-    pairing = FastPairing(lambda *tables: parts.append(tables))
+    pairing = FastPairing(lambda *tables: parts.append(tables), row_group=1000)
     drained = Reader(Chunks(io.BytesIO(content), len(content)), pairing).read()
     whole = parse_fast(content)
     assert parts
