@@ -18,8 +18,7 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     """
     if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
         return percent(ratio)
-    below, above = ratio - low, high - ratio
-    if max(below, above) <= 1.3 * min(below, above) + 0.001:
+    if _is_even(ratio - low, high - ratio, smallest=0.001):
         return f"{100 * ratio:.1f} ± {100 * (high - low) / 2:.1f} %"
     return f"{100 * ratio:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
@@ -50,10 +49,15 @@ def rate(per_second: float) -> str:
 
 
 def rate_interval(per_second: float, low: float, high: float) -> str:
-    """A rate with half the width of its interval, ``'1,234 ± 40'``."""
+    """A rate with its interval: ``'1,234 ± 40'``, or ``'9,472 (2,582 to 34,751)'`` where lopsided.
+
+    A wide interval of a positive quantity is lopsided, and a symmetric one would reach below zero.
+    """
     if math.isnan(low) or math.isnan(high) or math.isnan(per_second):
         return rate(per_second)
-    return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
+    if _is_even(per_second - low, high - per_second, smallest=0.01 * abs(per_second)):
+        return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
+    return f"{rate(per_second)} ({rate(low)} to {rate(high)})"
 
 
 def byte_size(size_bytes: float) -> str:
@@ -71,6 +75,10 @@ def byte_size(size_bytes: float) -> str:
 def count(number: float) -> str:
     """A whole number with thousands separators, ``21840 -> '21,840'``."""
     return MISSING if math.isnan(number) else f"{round(number):,}"
+
+
+def _is_even(below: float, above: float, *, smallest: float) -> bool:
+    return max(below, above) <= 1.3 * min(below, above) + smallest
 
 
 def _three_digits(value: float) -> str:

@@ -21,6 +21,8 @@ from hvdprof import units
         (units.seconds(192), "3 min 12 s"),
         (units.rate(1234.5), "1,234"),
         (units.rate_interval(1234.5, 1200, 1280), "1,234 ± 40"),
+        (units.rate_interval(9472, 2582, 34751), "9,472 (2,582 to 34,751)"),
+        (units.rate_interval(100, math.nan, math.nan), "100"),
         (units.byte_size(44_700_000), "44.7 MB"),
         (units.byte_size(999), "999 B"),
         (units.byte_size(0), "0 B"),

@@ -13,6 +13,8 @@ from hvdprof.analyze.uncertainty import NAN, LogEstimate
 from hvdprof.rundir.manifest import Mode
 from hvdprof.rundir.plan import TORCH_ENGINE
 
+LEAST_DEGREES = 2.0
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cell:
@@ -57,29 +59,38 @@ def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, Cel
     """The step time of every cell with a finished launch, in the order of the segments.
 
     1.  The launch is the unit: the value is the mean of the logarithms of the launch means.
-    2.  What launches of one cell differ by is pooled over all cells of the same number of ranks,
-        as few cells have more than three launches; degrees of freedom are the sum of
-        ``launches - 1``. A cell whose own launches differ more keeps its own spread.
+    2.  Few cells have more than three launches, so what launches differ by is pooled twice: over
+        all cells of the same number of ranks, and over all cells of the same model. Of these and
+        the cell's own spread the largest counts, with its own degrees of freedom (those of the
+        cell at least 2: one degree alone would say nothing).
     3.  The error is never below what the steps within the launches allow.
-    4.  Where no cell of that number of ranks was launched twice, only 3 is known.
+    4.  Where no cell of that number of ranks or model was launched twice, only 3 is known.
     """
     launches_of: dict[Cell, list[_Launch]] = {}
     for launch in _launches(launches, segments):
         launches_of.setdefault(launch.cell, []).append(launch)
-    pools: dict[int, _Pool] = {}
-    for cell, own in launches_of.items():
-        pools.setdefault(cell.np, _Pool()).add(own)
+    pools: dict[str, _Pool] = {}
+    for own in launches_of.values():
+        for name in _pools_of(own):
+            pools.setdefault(name, _Pool(name)).add(own)
     return {
         cell: CellTime(
             cell=cell,
             launches=tuple(launch.key for launch in own),
-            log_step_time=_estimate(own, pools[cell.np], f"np={cell.np}"),
+            log_step_time=_estimate(own, [pools[name] for name in _pools_of(own)]),
             num_steps=sum(launch.num_steps for launch in own),
             oversubscribed=any(launch.oversubscribed for launch in own),
             pinned=all(launch.pinned for launch in own),
         )
         for cell, own in launches_of.items()
     }
+
+
+def _pools_of(own: "Sequence[_Launch]") -> tuple[str, str]:
+    cell = own[0].cell
+    # Ranks that share cores vary far more, which says nothing about cells that do not.
+    crowd = " oversubscribed" if own[0].oversubscribed else ""
+    return f"np={cell.np}", f"model={cell.model}{crowd}"
 
 
 def throughput_cells(times: Mapping[Cell, CellTime]) -> list[CellTime]:
@@ -101,12 +112,17 @@ class _Launch:
 
 @dataclass(slots=True)
 class _Pool:
+    name: str
     squares: float = 0.0
     degrees: int = 0
 
     def add(self, launches: Sequence[_Launch]) -> None:
         self.squares += _squares(launches)
         self.degrees += len(launches) - 1
+
+    @property
+    def variance(self) -> float:
+        return self.squares / self.degrees if self.degrees else 0.0
 
 
 def _launches(launches: pd.DataFrame, segments: pd.DataFrame) -> Iterator[_Launch]:
@@ -144,16 +160,20 @@ def _squares(launches: Sequence[_Launch]) -> float:
     return sum((launch.log_time - mean) ** 2 for launch in launches)
 
 
-def _estimate(own: Sequence[_Launch], pool: _Pool, pool_name: str) -> LogEstimate:
+def _estimate(own: Sequence[_Launch], pools: Sequence[_Pool]) -> LogEstimate:
     num = len(own)
     value = sum(launch.log_time for launch in own) / num
     within = sum(launch.variance for launch in own) / num**2
-    if not pool.degrees:
+    known = [pool for pool in pools if pool.degrees]
+    if not known:
         degrees = sum(launch.degrees for launch in own)
         return LogEstimate(value, math.sqrt(within) if degrees >= 1 else NAN, degrees)
-    variance = pool.squares / pool.degrees
+    widest = max(known, key=lambda pool: pool.variance)
+    estimate = (widest.variance, float(widest.degrees), widest.name)
     if num > 1:
-        variance = max(variance, _squares(own) / (num - 1))
+        alone = _squares(own) / (num - 1)
+        estimate = max(estimate, (alone, max(num - 1.0, LEAST_DEGREES), ""))
+    variance, degrees, pool = estimate
     if not math.isnan(within):
         variance = max(variance, within * num)
-    return LogEstimate(value, math.sqrt(variance / num), pool.degrees, pool_name)
+    return LogEstimate(value, math.sqrt(variance / num), degrees, pool)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.baseline import baselines
 from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.scaling import Facts, in_order, samples_per_rank
+from hvdprof.analyze.scaling import Facts, in_order, part_share, samples_per_rank
 from hvdprof.model.parts import PARTS, RECORDED_PARTS, RESIDUAL
 from hvdprof.model.tables import LOSSES
 
@@ -22,8 +22,9 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
         lost(p) = p_N - w * p_N0        sum over p = T_N - w * T_N0
         share(p) = lost(p) / T_N        sum over p = 1 - efficiency
 
-    Parts are means over ranks, steady steps and launches; ``residual`` is what the step of the job
-    takes beyond the mean step of its ranks, so that the sums are exact.
+    A part is its share of the step (the mean over launches of the part by the step time of that
+    launch) times the step time of the cell; ``residual`` is what the step of the job takes beyond
+    the mean step of its ranks, so that the sums are exact.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
@@ -37,11 +38,9 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
 
 def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
     """The mean of each of ``model.parts.PARTS`` of a cell, ns; they sum to its step time."""
-    parts = {
-        part: float(np.mean([facts[key].parts_ns[part] for key in time.launches]))
-        for part in RECORDED_PARTS
-    }
-    return parts | {RESIDUAL: float(np.exp(time.log_step_time.value)) - sum(parts.values())}
+    step_time_ns = float(np.exp(time.log_step_time.value))
+    parts = {part: step_time_ns * part_share(time, facts, part) for part in RECORDED_PARTS}
+    return parts | {RESIDUAL: step_time_ns - sum(parts.values())}
 
 
 def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, Any]]:

@@ -65,6 +65,19 @@ def samples_per_rank(time: CellTime, facts: Facts) -> float:
     return float(np.mean([facts[key].samples for key in time.launches]))
 
 
+def part_share(time: CellTime, facts: Facts, part: str) -> float:
+    """The share of a recorded part in the step time of a cell: the mean of that of each launch.
+
+    Shares are taken launch by launch because launches differ in length: the mean of a part by the
+    mean of the steps would weigh slow launches more than the step time of the cell does.
+    """
+    return float(
+        np.mean(
+            [facts[key].parts_ns[part] / facts[key].step_times_ns.mean() for key in time.launches]
+        )
+    )
+
+
 def efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> Interval:
     """The scaling efficiency of a cell with its interval; 1 and no interval for the baseline."""
     if baseline is None:
@@ -82,7 +95,7 @@ def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, A
     samples = cell.np * samples_per_rank(time, facts) * 1e9
     reached = efficiency(time, baseline, facts)
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
-    blocked = float(np.mean([facts[key].parts_ns["blocked"] for key in time.launches]))
+    blocked_share = part_share(time, facts, "blocked")
     return {
         "model": cell.model,
         "np": cell.np,
@@ -99,8 +112,8 @@ def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, A
         "efficiency_low": reached.low,
         "efficiency_high": reached.high,
         "baseline": baseline_name(baseline) if baseline else "",
-        "blocked_ns": NAN if cell.is_plain_torch else blocked,
-        "blocked_share": NAN if cell.is_plain_torch else blocked / step_time.value,
+        "blocked_ns": NAN if cell.is_plain_torch else blocked_share * step_time.value,
+        "blocked_share": NAN if cell.is_plain_torch else blocked_share,
         "num_launches": len(time.launches),
         "num_steps": time.num_steps,
         "oversubscribed": time.oversubscribed,

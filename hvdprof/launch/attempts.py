@@ -63,16 +63,19 @@ def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | 
 
 @dataclass(slots=True)
 class GivenUp:
-    """Remembers cells that fail, so that a sweep does not wait for the same hang repeatedly."""
+    """Remembers cells that fail, so that a sweep does not wait for the same hang repeatedly.
 
-    _failures: Counter[tuple[int, str]] = field(default_factory=Counter)
-    _hung: set[tuple[int, str]] = field(default_factory=set)
+    A cell that fails with the timeline on is still measured with it off.
+    """
+
+    _failures: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    _hung: set[tuple[int, str, str]] = field(default_factory=set)
 
     def note(self, record: PassRecord, *, hung: bool) -> None:
         """Count the failures of a pass that has ended."""
         for segment in record.segments:
             if segment.status == Status.FAILED:
-                cell = (record.size, segment.segment.id)
+                cell = (record.size, record.mode, segment.segment.id)
                 self._failures[cell] += 1
                 if hung:
                     self._hung.add(cell)
@@ -80,7 +83,7 @@ class GivenUp:
     def mark(self, record: PassRecord) -> None:
         """Fail the planned segments of a pass whose cells are not tried any more."""
         for segment in record.segments:
-            cell = (record.size, segment.segment.id)
+            cell = (record.size, record.mode, segment.segment.id)
             if segment.status != Status.PLANNED:
                 continue
             if cell in self._hung or self._failures[cell] >= MAX_FAILURES:

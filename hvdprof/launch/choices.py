@@ -1,5 +1,6 @@
 """From what the user typed to complete settings: presets, defaults, and one message per mistake."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,9 @@ def complete(
     preset = PRESETS[_one_of("--preset", choices.preset, tuple(PRESETS))]
     _check_numbers(choices)
     slots = _slots(choices, machine)
-    sizes = parse_sizes(choices.np) if choices.np else preset.sizes or _powers_of_two(slots)
+    sizes = preset.sizes or _powers_of_two(slots)
+    if choices.np is not None:
+        sizes = parse_sizes(choices.np)
     names = _names("--models", choices.models, tuple(known_models), preset.models)
     data = _one_of("--data", choices.data, DATA_SOURCES) if choices.data_dir is None else "idx"
     return BenchSettings(
@@ -245,8 +248,8 @@ def _check_numbers(choices: Choices) -> None:
         ("--timeout", choices.timeout_s, 1),
     )
     for option, value, low in lowest:
-        if value is not None and value < low:
-            raise UsageError(f"{option} {value:g}: must be at least {low:g}.")
+        if value is not None and not low <= value < math.inf:
+            raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
 
 
 def _given(value: T | None, default: T) -> T:

@@ -41,7 +41,7 @@ def ranks_by_host(hosts: tuple[Host, ...], size: int) -> dict[str, int]:
 
 def _parse_host(part: str, text: str) -> Host:
     name, _, slots = part.rpartition(":") if ":" in part else (part, "", "1")
-    if not name or not slots.isdigit() or int(slots) < 1:
+    if not name or not slots.isdecimal() or int(slots) < 1:
         raise UsageError(
             f"--hosts {text}: {part!r} is not a host with its slots.",
             hint="Write it like Horovod does: --hosts server1:4,server2:4",

@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.errors import EnvironmentNotReadyError, StorageError, UsageError
 from hvdprof.launch.horovodrun import HorovodrunGloo
 from hvdprof.launch.job import Launcher
 from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
@@ -24,8 +24,13 @@ def choose_controller(wanted: str, horovod: HorovodBuild, mpi: Mpi | None) -> st
     """The controller to use: ``auto`` takes MPI where it works, which also has Adasum, else Gloo.
 
     Raises:
+        UsageError: There is no such controller.
         EnvironmentNotReadyError: The wanted one, or any, is not built or cannot be started.
     """
+    if wanted not in CONTROLLERS:
+        raise UsageError(
+            f"--controller {wanted}: not known.", hint=f"Known: {', '.join(CONTROLLERS)}"
+        )
     if wanted == AUTO:
         wanted = MPI if (horovod.mpi and mpi is not None) or not horovod.gloo else GLOO
     if wanted == GLOO:

@@ -151,11 +151,12 @@ class Sweep:
             progress.update()
             self._settle_interrupted(record, progress)
             raise
-        finally:
-            measured = use.stop()
-            if measured is not None:
+        measured = use.stop()
+        if measured is not None:
+            record.steal_share = round(measured.steal_share, 4)
+            # Ranks that their launcher did not wait for would count as other people's processes.
+            if outcome.exit_code == 0:
                 record.other_cpu_cores = round(measured.other_cores, 3)
-                record.steal_share = round(measured.steal_share, 4)
         record.exit_code = outcome.exit_code
         record.duration_s = round(outcome.duration_s, 3)
         self._settle(record, paths, progress, outcome)

@@ -12,7 +12,7 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     passes = sweep({0: 10, 1: 10.1, 2: 12.5}, blocked_ms={2: 2.0})
     verdict = analysis_of(tmp_path, passes).verdict
     assert verdict.sentence == (
-        "mnist on 2 ranks: 80.0 ± 1.6 % scaling efficiency against torch np=1; "
+        "mnist on 2 ranks: 80.0 ± 1.8 % scaling efficiency against torch np=1; "
         "the biggest loss is exposed communication (16.0 points)."
     )
     assert (verdict.model, verdict.np, verdict.biggest_loss) == ("mnist", 2, "blocked")

@@ -180,7 +180,7 @@ def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
 ) -> None:
     sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="stuck:mnist-none-average:once")
     sweep.settings = replace(sweep.settings, timeout_s=1.0)
-    with pytest.raises(SweepIncompleteError, match="2 of 4"):
+    with pytest.raises(SweepIncompleteError, match="1 of 4"):
         sweep.run()
     assert _statuses(Manifest.read(sweep.paths.folder))["01-np2-throughput-r1-attempt2"] == {
         "resnet18-none-average": "done"
@@ -210,12 +210,14 @@ def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]
         sweep.run()
     assert time.monotonic() - started < 60
     manifest = Manifest.read(sweep.paths.folder)
-    failures = [record.segments[0].failure for record in manifest.passes]
-    assert failures[0] is not None and failures[1] is not None
-    assert failures[0].reason.startswith("no rank got on for 1")
-    assert failures[0].rank == 1
-    assert failures[1].reason == "not tried again because it hung before"
-    assert sum("start" in event for event in sweep.observer.events) == 1  # type: ignore[attr-defined]
+    failures = {record.id: record.segments[0].failure for record in manifest.passes}
+    reasons = {pass_id: failure.reason for pass_id, failure in failures.items() if failure}
+    # With the timeline on it is tried once more: what hangs may be the timeline.
+    assert reasons["01-np2-throughput-r1"].startswith("no rank got on for 1")
+    assert reasons["02-np2-trace-r1"].startswith("no rank got on for 1")
+    assert reasons["03-np2-throughput-r2"] == "not tried again because it hung before"
+    first = failures["01-np2-throughput-r1"]
+    assert first is not None and first.rank == 1
 
 
 def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(
