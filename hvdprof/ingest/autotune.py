@@ -18,10 +18,10 @@ _HEADER = re.compile(
     r"hierarchical_allreduce, ?hierarchical_allgather, ?(?P<torus>torus_allreduce, ?)?"
     r"cache_enabled, ?cycle_time_ms, ?tensor_fusion_threshold, ?score"
 )
-_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_NUMBER = r"\d{1,9}(?:\.\d{1,12})?(?:e[+-]\d\d)?"
 _SAMPLE = re.compile(
-    rf"(?<![\d.,])(?P<flags>(?:[01], ?){{3,4}})(?P<cycle>{_NUMBER}), ?(?P<threshold>{_NUMBER}), ?"
-    rf"(?P<score>{_NUMBER})\s*$"
+    r"(?<![\d.,])(?P<flags>(?:[01], ?){3,4})(?P<cycle>\d{1,9}(?:\.\d{1,12})?(?:e-\d\d)?), ?"
+    rf"(?P<threshold>{_NUMBER}), ?(?P<score>{_NUMBER})\s*$"
 )
 
 

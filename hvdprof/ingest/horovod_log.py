@@ -23,7 +23,7 @@ _LEVELS = dict(zip("TDIWEF", ("trace", "debug", "info", "warning", "error", "fat
 _HEADER = re.compile(
     r"\[(?:(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(?P<us>[ \d]{6}): (?P<level>[TDIWEF])"
     r"(?: (?P<source>[^\]]*))?|(?P<bare_level>[TDIWEF]) (?P<bare_source>[^\s\]]+\.(?:cc|h):\d+))"
-    r"\](?: ?\[(?P<rank>\d+)\]:?)? ?"
+    r"\](?: ?\[(?P<rank>\d{1,7})\]:?)? ?"
 )
 _SOURCE = re.compile(r"[^/]+$")
 

@@ -17,19 +17,21 @@ from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 
 _TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
 _REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"
-_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+# No number that would not fit its column.
+_NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:e-\d\d|e\+00)?"
 _COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+time\s+algbw\s+busbw(?P<rest>.*)$")
 _HEAD = re.compile(
-    rf"^\s*(?P<size>\d[\d_]*)\s+(?P<count>\d+)\s+(?P<dtype>{_TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
+    r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})\s+"
+    rf"(?P<dtype>{_TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
 )
-_ROOTED_HEAD = re.compile(rf"{_HEAD.pattern}\s+(?P<root>-?\d+)")
-_BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]*)(?=\s)")
+_ROOTED_HEAD = re.compile(_HEAD.pattern + r"\s+(?P<root>-?\d{1,9})")
+_BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})(?=\s)")
 _MEASURED = rf"\s*(?P<time>{_NUMBER})\s+(?P<alg>{_NUMBER})\s+(?P<bus>{_NUMBER})"
 _CHECKED = re.compile(rf"{_MEASURED}\s+(?P<check>N/A|{_NUMBER})")
 _UNCHECKED = re.compile(_MEASURED)
 _BEGIN = re.compile(r"nThreads?:? \d+,? nGpus:? \d+ minBytes")
 _DEVICE = re.compile(
-    r"Rank\s+(?P<rank>\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
+    r"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
     r"\[[^\]]*\]\s+(?P<device>.+)"
 )
 _OPERATION = re.compile(r"(?<!concluded: )\b([a-z]+(?:_[a-z]+)*)_perf\b")

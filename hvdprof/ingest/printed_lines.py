@@ -15,7 +15,7 @@ from typing import IO
 _LONGEST = 65_536
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _DATE = r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4})"
-_TAG = re.compile(rf"{_DATE}?\[(?:\d+,)?(?:mpirank:)?(\d+)(?:,[\w-]+)?\]<(?:stdout|stderr)>:")
+_TAG = re.compile(rf"{_DATE}?\[(?:\d+,)?(?:mpirank:)?(\d{{1,7}})(?:,[\w-]+)?\]<(?:stdout|stderr)>:")
 # Horovod's lists of stalled ranks look alike: `1: [name, name]`.
 _SRUN_TAG = re.compile(r"^ {0,3}(\d{1,5}): (?!\[(?!\d{4}-\d\d-|[TDIWEF] ))")
 _SERVICE_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z| UTC)? [\w.-]+ -- ")

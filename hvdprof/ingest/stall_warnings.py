@@ -22,7 +22,7 @@ _WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
 _OPERATION = re.compile(
     r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
 )
-_RANK = re.compile(r"^(?P<rank>\d+)(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
+_RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
 # Lines of other ranks come between the lines of a warning.
 _MOST_BETWEEN = 64
 
@@ -80,7 +80,7 @@ class StallWarnings:
         text = text.partition("Stalled ops:")[2] or text
         found = list(_OPERATION.finditer(text)) if " ranks: " in text else []
         for operation in found:
-            for rank in re.findall(r"\d+", operation["ranks"]):
+            for rank in re.findall(r"\d{1,9}", operation["ranks"]):
                 self._add(number, operation["state"], int(rank), operation["name"])
         return bool(found)
 

@@ -104,7 +104,7 @@ class ThroughputTable:
         if len(cells) <= max(layout.ranks, layout.rate):
             return False
         np, rate = _value(cells[layout.ranks]), _value(cells[layout.rate])
-        if np is None or rate is None or np != int(np) or not 0 < np < 2**31:
+        if np is None or rate is None or not 0 < np < 2**31 or np != int(np):
             return False
         speedup = None
         if layout.speedup is not None and layout.speedup < len(cells):
