@@ -44,6 +44,8 @@ Drain = Callable[[Slices, Ticks, Marks, list[str], list[str]], None]
 _LARGEST_DIRECT_PID = 1 << 22
 _FIRST_ROWS = 1 << 16
 _ROW_GROUP = 1 << 18
+_BYTES_OF_A_SLICE = 100
+_MOST_ROWS_AHEAD = 1 << 24
 _PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
 
 
@@ -55,11 +57,14 @@ class FastPairing:
             room for another (with the names and args so far), and are not kept. So memory does
             not grow with the file.
         row_group: Room for so many rows before they are handed on.
+        expected_bytes: Size of the text, as far as known: room that is there need not be made.
     """
 
-    def __init__(self, drain: Drain | None = None, *, row_group: int = _ROW_GROUP) -> None:
+    def __init__(
+        self, drain: Drain | None = None, *, row_group: int = _ROW_GROUP, expected_bytes: int = 0
+    ) -> None:
         self._drain = drain
-        room = _FIRST_ROWS if drain is None else row_group
+        room = _room_for(expected_bytes) if drain is None else row_group
         self._wide = np.empty((room, WIDE_WIDTH), np.int64)
         self._narrow = np.empty((room, NARROW_WIDTH), np.int32)
         self._ticks = np.empty((room, 4), np.int64)
@@ -212,6 +217,11 @@ class FastPairing:
         self._num_marks += num_marks
         if len(kept) > len(self._wide) // 2:
             self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
+
+
+def _room_for(num_bytes: int) -> int:
+    # Memory that is not written to is not taken, so too much room costs nothing.
+    return min(max(num_bytes // _BYTES_OF_A_SLICE, _FIRST_ROWS), _MOST_ROWS_AHEAD)
 
 
 def _slices(wide: Int64s, narrow: Int32s) -> Slices:

@@ -60,7 +60,7 @@ def _pairing_for(size: int) -> Pairing:
         return PlainPairing()
     from hvdprof.ingest.timeline.fast_road import FastPairing
 
-    return FastPairing()
+    return FastPairing(expected_bytes=size)
 
 
 def _has_numba() -> bool:
