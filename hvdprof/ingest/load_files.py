@@ -1,5 +1,6 @@
 """The only door from lone files to tables: recordings, timelines and logs without a manifest."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,8 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
         if one.kind == Kind.RECORDER:
             recorders.append(one)
         else:
-            entries.append(_add_file(one, gathered))
+            within = functools.partial(_tell_within, told, one, done, total)
+            entries.append(_add_file(one, gathered, within))
         done += one.size_bytes
     entries += _add_recordings(recorders, gathered)
     _add_nccl(entries, gathered)
@@ -100,11 +102,17 @@ def _refuse_nothing(entries: Sequence[_Entry], gathered: Gathered) -> None:
     raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=LOOKED_FOR)
 
 
-def _add_file(found: Recognised, gathered: Gathered) -> _Entry:
+def _tell_within(
+    told: Progress, found: Recognised, before: int, total: int, done: int, size: int
+) -> None:
+    told(str(found.path), before + min(done, size), total)
+
+
+def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int], None]) -> _Entry:
     entry = _Entry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
-            _add_timeline(found.path, entry, gathered)
+            _add_timeline(found.path, entry, gathered, within)
         elif found.kind == Kind.TEXT:
             _add_printed(found.path, entry, gathered)
     except HvdprofError as error:
@@ -114,8 +122,10 @@ def _add_file(found: Recognised, gathered: Gathered) -> _Entry:
     return entry
 
 
-def _add_timeline(path: Path, entry: _Entry, gathered: Gathered) -> None:
-    file = read_timeline_file(path)
+def _add_timeline(
+    path: Path, entry: _Entry, gathered: Gathered, within: Callable[[int, int], None]
+) -> None:
+    file = read_timeline_file(path, progress=within)
     gathered.notes.extend(f"{path}: {clause}." for clause in file.problems)
     entry.num_rows = gathered.add_timeline(str(path), "", file, None, None)
 
