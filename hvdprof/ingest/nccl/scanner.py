@@ -19,6 +19,8 @@ _TORN = re.compile(
 _INFO = "NCCL INFO "
 _MOST_FRAGMENTS = 32
 _LONGEST_GAP = 2000
+_MOST_TRIES = 50_000
+"""Fragments tried against lines without success; keeps a log that is all damage from being slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class _Fragment:
     line: int
     loose: int = 0
     counted: Key | None = None
+    cut: bool = True
 
 
 class Scanner:
@@ -49,6 +52,7 @@ class Scanner:
         self._heads: dict[str, tuple[int, Head]] = {}
         self._fragments: deque[_Fragment] = deque(maxlen=_MOST_FRAGMENTS)
         self._wrapped: _Fragment | None = None
+        self._num_tries = 0
         self._file = ""
         self._line = 0
 
@@ -56,6 +60,7 @@ class Scanner:
         """Begin a file."""
         self._file = file
         self._line = 0
+        self._num_tries = 0
 
     def close(self) -> None:
         """End a file: what waited for the rest of its line will not get it."""
@@ -65,6 +70,8 @@ class Scanner:
     def read(self, raw: str) -> None:
         """Read the next line."""
         self._line += 1
+        if self._fragments:
+            self._forget()
         if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._mend(raw):
             return
         if self._wrapped:
@@ -73,7 +80,8 @@ class Scanner:
         if found > 0:
             head = self._heads.get(raw[:found])
             if head is not None and not _suspicious(raw, found):
-                self._say(head, raw[found + len(_INFO) :], _Fragment(raw, self._line))
+                whole = _Fragment(raw, self._line, cut=False)
+                self._say(head, raw[found + len(_INFO) :], whole)
                 return
         self._read_any(raw)
 
@@ -88,17 +96,18 @@ class Scanner:
             raw = raw[: torch.start()]
         heads = list(HEAD.finditer(raw))
         if heads:
-            self._read_parts(raw, heads)
+            self._read_parts(raw, heads, torch is not None)
         else:
             self._read_torn(raw)
 
-    def _read_parts(self, raw: str, heads: list[re.Match[str]]) -> None:
+    def _read_parts(self, raw: str, heads: list[re.Match[str]], cut: bool) -> None:
         for number, head in enumerate(heads):
             last = number == len(heads) - 1
             end = len(raw) if last else heads[number + 1].start()
             loose = 0 if last else len(heads[number + 1]["host"])
             text = TAGS.split(raw[head.end() : end], maxsplit=1)[0]
-            part = _Fragment(raw[head.start() : end + loose], self._line, loose)
+            whole = raw[head.start() : end + loose]
+            part = _Fragment(whole, self._line, loose, cut=cut or not last)
             if last and _is_wrapped(text):
                 self._wrapped = part
             elif not text:
@@ -150,13 +159,22 @@ class Scanner:
         if not rest or _TORCH.search(rest):
             return False
         for fragment in reversed(self._fragments):
-            if self._line - fragment.line > _LONGEST_GAP:
+            if self._line - fragment.line > _LONGEST_GAP or self._num_tries > _MOST_TRIES:
                 break
             if self._joins(fragment, rest):
                 self._fragments.remove(fragment)
                 self.num_mended += 1
                 return True
+            self._num_tries += 1
         return False
+
+    def _forget(self) -> None:
+        """Drop what waits no longer: a line that nobody cut can only go on in the very next."""
+        last = self._fragments[-1]
+        if not last.cut and self._line - last.line > 1:
+            self._fragments.pop()
+        elif self._line - last.line > _LONGEST_GAP or self._num_tries > _MOST_TRIES:
+            self._fragments.clear()
 
     def _joins(self, fragment: _Fragment, rest: str) -> bool:
         whole = len(fragment.text)

@@ -154,3 +154,18 @@ def test_trails_and_last_words(tmp_path: Path) -> None:
     assert problems["kind"].tolist() == ["trail", "died", "failure"]
     assert problems["code"].tolist()[:2] == [6, 6]
     assert problems["where"].iloc[0] == "proxy.cc:858"
+
+
+def test_a_log_full_of_damage_does_not_try_for_ever(tmp_path: Path) -> None:
+    glued = of_rank(0, "Channel 01/0 : 0[0] -> 2[0] [sen") + of_rank(3, "cudaDriverVersion 12020")
+    lines = [glued, *["another program says something"] * 40] * 500
+    recording = recorded(tmp_path, lines)
+    assert recording.connections.empty
+    kinds = recording.line_kinds.set_index("kind")["count"]
+    assert kinds.to_dict() == {"Channel": 500, "cudaDriverVersion": 500}
+
+
+def test_only_the_next_line_can_be_the_rest_of_a_line_that_nobody_cut(tmp_path: Path) -> None:
+    broken, rest = said("Channel 01/0 : 0[0] -> 2[0] [send] via"), "NET/IB/0"
+    assert len(recorded(tmp_path, [broken, rest]).connections) == 1
+    assert recorded(tmp_path, [broken, "other words", rest]).connections.empty
