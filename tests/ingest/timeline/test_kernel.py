@@ -159,3 +159,9 @@ def test_drained_rows_are_those_that_would_have_been_kept() -> None:
         for column in dataclasses.fields(theirs):
             together = np.concatenate([getattr(part, column.name) for part in ours])[place]
             assert np.array_equal(together, getattr(theirs, column.name)), column.name
+
+
+def test_every_cut_of_a_recording_is_the_same_on_both_roads() -> None:
+    content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
+    for cut in range(len(content) + 1):
+        assert_same(parse_fast(content[:cut], 300), parse_plain(content[:cut]))
