@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench_models.placement import pin_to_own_cores
 from hvdprof import collect
-from hvdprof.collect.identity import Identity, identity_from_environment
+from hvdprof.collect.identity import identity_from_environment
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
@@ -31,23 +31,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
     # A launcher that says nothing leaves it to hvd.init() to find the other ranks.
-    expected = identity_from_environment() or Identity(0, plan.size, 0, plan.size)
-    if expected.size != plan.size:
+    expected = identity_from_environment()
+    if expected is not None and expected.size != plan.size:
         return _wrong_size(expected.size, plan.size, "the launcher started")
-    if plan.pin_cores:
-        pin_to_own_cores(expected.local_rank, plan.num_threads)
+    if plan.pin_cores and (expected is not None or plan.size == 1):
+        pin_to_own_cores(expected.local_rank if expected else 0, plan.num_threads)
 
     # Not before: torch sizes its thread pools by the cores it finds when it is imported.
     import torch
 
     torch.set_num_threads(plan.num_threads)
-    device = f"cuda:{expected.local_rank}" if plan.device == "cuda" else plan.device
-    if plan.device == "cuda":
-        torch.cuda.set_device(expected.local_rank)
-    return _run(plan, PassPaths(plan_path.resolve().parent), device)
+    return _run(plan, PassPaths(plan_path.resolve().parent))
 
 
-def _run(plan: Plan, paths: PassPaths, device: str) -> int:
+def _run(plan: Plan, paths: PassPaths) -> int:
     from bench_models.training import Job
 
     without_horovod = [one for one in plan.segments if one.engine == TORCH_ENGINE]
@@ -55,6 +52,7 @@ def _run(plan: Plan, paths: PassPaths, device: str) -> int:
     if without_horovod:
         if plan.size != 1:
             raise UsageError("Plain torch segments need a plan of size 1: they know no other rank.")
+        device = _device_of(plan, local_rank=0)
         collect.start(rank=0, size=1, local_rank=0, local_size=1, device=device)
         for segment in without_horovod:
             _run_one(Job(plan, 0, 1, device, hvd=None), segment, paths)
@@ -64,6 +62,7 @@ def _run(plan: Plan, paths: PassPaths, device: str) -> int:
         hvd.init()
         if hvd.size() != plan.size:
             return _wrong_size(hvd.size(), plan.size, "Horovod joined")
+        device = _device_of(plan, hvd.local_rank())
         if not without_horovod:
             collect.start(device=device)
         job = Job(plan, hvd.rank(), hvd.size(), device, hvd)
@@ -71,6 +70,17 @@ def _run(plan: Plan, paths: PassPaths, device: str) -> int:
             _run_one(job, segment, paths)
     collect.stop()
     return 0
+
+
+def _device_of(plan: Plan, local_rank: int) -> str:
+    if plan.device != "cuda":
+        return plan.device
+    import torch
+
+    # Some launchers make one GPU visible to each rank: every rank's own is number 0 then.
+    index = local_rank % torch.cuda.device_count()
+    torch.cuda.set_device(index)
+    return f"cuda:{index}"
 
 
 def _run_one(job: "Job", segment: Segment, paths: PassPaths) -> None:

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from hvdprof.collect.host_facts import host_facts
+from hvdprof.collect.host_facts import given_cores, host_facts
 from hvdprof.collect.identity import Identity
 
 RECORDER_SCHEMA_VERSION = 1
@@ -26,6 +26,8 @@ def header(identity: Identity, device: str) -> dict[str, Any]:
         "monotonic_ns": time.monotonic_ns(),
         "device": device,
         "affinity": sorted(os.sched_getaffinity(0)),
+        "given_cores": given_cores(),
+        "num_gpus": _num_gpus(device),
         "num_threads": _num_threads(),
         "versions": {
             "python": platform.python_version(),
@@ -39,6 +41,11 @@ def header(identity: Identity, device: str) -> dict[str, Any]:
 def _num_threads() -> int | None:
     torch = sys.modules.get("torch")
     return None if torch is None else torch.get_num_threads()
+
+
+def _num_gpus(device: str) -> int | None:
+    torch = sys.modules.get("torch")
+    return torch.cuda.device_count() if torch is not None and device.startswith("cuda") else None
 
 
 def _version(package: str) -> str | None:

@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+# What the launcher gave this process; a script may pin itself afterwards.
+_GIVEN_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
@@ -15,7 +17,8 @@ def host_facts() -> dict[str, Any]:
     """Name, system, processor, memory, network interfaces and GPUs of this host.
 
     Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (those that the job
-    may use on this host, however its ranks are pinned), ``memory_bytes``, ``nics`` (``name``,
+    may use on this host, however its ranks are pinned), ``num_machine_cores`` (all that the
+    machine has, so more than ``num_cores`` in a container), ``memory_bytes``, ``nics`` (``name``,
     ``mtu``, ``speed_mbit_per_s``), ``gpus`` (``index``, ``name``, ``memory_mib``, ``driver``).
     What cannot be found out is ``None`` or an empty list.
     """
@@ -25,6 +28,7 @@ def host_facts() -> dict[str, Any]:
         "kernel": platform.release(),
         "cpu_model": _cpu_model(),
         "num_cores": host_cores(),
+        "num_machine_cores": os.cpu_count(),
         "memory_bytes": _memory_bytes(),
         "nics": network_interfaces(),
         "gpus": gpus(),
@@ -34,6 +38,11 @@ def host_facts() -> dict[str, Any]:
 def boot_id() -> str | None:
     """The kernel's id of this boot: processes that share it share the monotonic clock."""
     return _first_line(Path("/proc/sys/kernel/random/boot_id"))
+
+
+def given_cores() -> list[int]:
+    """The cores that this process had when it imported this module, before it pinned itself."""
+    return sorted(_GIVEN_CORES)
 
 
 def usable_cores() -> int:

@@ -61,8 +61,8 @@ def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Id
 
 
 def _is_number(text: str | None) -> bool:
-    return text is not None and text.isdigit()
+    return text is not None and text.isdecimal()
 
 
 def _number_or(text: str | None, default: int) -> int:
-    return int(text) if text is not None and text.isdigit() else default
+    return int(text) if text is not None and text.isdecimal() else default

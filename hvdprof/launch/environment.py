@@ -91,7 +91,9 @@ def pass_environment(
         variables["HOROVOD_CACHE_CAPACITY"] = "0"
     if settings.device == "cuda":
         variables["NCCL_DEBUG"] = "INFO"
-        variables["NCCL_DEBUG_SUBSYS"] = "INIT,ENV,GRAPH,NET,TUNING"
+        # Newer versions write a TUNING line for every collective: not where time is measured.
+        observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
+        variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
         variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))

@@ -20,7 +20,8 @@ class OpenMpiRun:
     def command(self, job: Job) -> list[str]:
         """``mpirun -np N [-H HOSTS] ... PROGRAM`` with every line tagged by rank."""
         root = ["--allow-run-as-root"] if self.as_root else []
-        hosts = ["-H", job.hosts] if job.hosts else []
+        # Without -H a launch inside a batch job would spread over the nodes of its allocation.
+        hosts = ["-H", job.hosts or f"localhost:{job.size}"]
         yielding = [] if job.device == "cuda" else ["--mca", "mpi_yield_when_idle", "1"]
         names = sorted({*job.environment, *job.passed_on}) if job.hosts else []
         exported = [argument for name in names for argument in ("-x", name)]

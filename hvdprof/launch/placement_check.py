@@ -28,10 +28,13 @@ def refine_from_ranks(
 
 
 def _too_many(ranks: list[dict[str, Any]], settings: BenchSettings) -> bool:
-    host = ranks[0]["host"]
     if settings.device == "cuda":
-        return len(ranks) > len(host["gpus"])
-    return len(ranks) * settings.num_threads > int(host["num_cores"])
+        # With one GPU made visible to each rank, every rank sees one and each has its own.
+        seen = max(int(rank.get("num_gpus") or 0) for rank in ranks)
+        return seen > 1 and len(ranks) > seen
+    given = set().union(*(rank.get("given_cores") or rank["affinity"] for rank in ranks))
+    cores = min(len(given), int(ranks[0]["host"]["num_cores"]))
+    return len(ranks) * settings.num_threads > cores
 
 
 def _own_cores(ranks: list[dict[str, Any]], num_threads: int) -> bool:

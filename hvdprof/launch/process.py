@@ -17,8 +17,8 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.environment import PASS_MARK
 
-POLL_INTERVAL_S = 0.25
-GRACE_S = 5.0
+POLL_INTERVAL_S = 0.5
+GRACE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,9 @@ def run_to_end(
     """
     mark = uuid.uuid4().hex
     started = time.monotonic()
-    with stdout.open("ab") as out, stderr.open("ab") as err:
-        try:
+    child = None
+    try:
+        with stdout.open("ab") as out, stderr.open("ab") as err:
             child = subprocess.Popen(
                 command,
                 env={**environment, PASS_MARK: mark},
@@ -69,20 +70,20 @@ def run_to_end(
                 stderr=err,
                 start_new_session=True,
             )
-        except OSError as error:
-            raise EnvironmentNotReadyError(
-                f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
-            ) from error
-    try:
         hung = _wait(child, watch)
+    except OSError as error:
+        raise EnvironmentNotReadyError(
+            f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
+        ) from error
     finally:
+        # A signal between the start and the assignment leaves only the mark to go by.
         end_marked(mark, child)
     return Outcome(child.returncode, hung, time.monotonic() - started)
 
 
-def end_marked(mark: str, child: "subprocess.Popen[bytes]") -> None:
+def end_marked(mark: str, child: "subprocess.Popen[bytes] | None") -> None:
     """End a launcher and every process that carries its mark: asked first, then killed."""
-    if child.poll() is None:
+    if child is not None and child.poll() is None:
         # The launcher knows its remote ranks and ends them when it is asked to.
         child.terminate()
         _wait_quietly(child, GRACE_S)
@@ -93,7 +94,8 @@ def end_marked(mark: str, child: "subprocess.Popen[bytes]") -> None:
         for pid in left:
             _send(pid, sign)
         _until_gone(mark, GRACE_S)
-    child.wait()
+    if child is not None:
+        child.wait()
 
 
 def marked_processes(mark: str) -> list[int]:

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -65,15 +66,18 @@ def test_an_unknown_error_gives_no_interval() -> None:
 
 
 def simulated(
-    rng: np.random.Generator, num_launches: int, num_steps: int
+    rng: np.random.Generator,
+    num_launches: int,
+    num_steps: int,
+    spread: Callable[[str, int], float] = lambda model, size: 0.02,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Launches of three models at np 1 and 2: true step time 10 ms, 2 % between launches, steps
-    that vary by 8 % with autocorrelation 0.5."""
+    """Launches of three models at np 1 and 2: true step time 10 ms, launches that differ by the
+    spread of their model and size, steps that vary by 8 % with autocorrelation 0.5."""
     segments, launches = [], []
     for size in (1, 2):
         for model in MODELS:
             for repeat in range(num_launches):
-                launch = 1e7 * math.exp(0.02 * rng.normal())
+                launch = 1e7 * math.exp(spread(model, size) * rng.normal())
                 mean = mean_of(launch * (1 + 0.08 * autoregressive(rng, num_steps, 0.5)))
                 names = {"pass_id": f"{size}-{repeat}", "segment": model}
                 segments.append(
@@ -108,6 +112,30 @@ def test_intervals_of_a_ratio_cover_the_truth(num_launches: int, widest: float) 
             half_widths.append((interval.high - interval.low) / 2)
     assert np.mean(covered) >= 0.92
     assert np.median(half_widths) < widest
+
+
+@pytest.mark.parametrize("num_launches", [2, 3, 5])
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda model, size: 0.1 if model == "a" else 0.01,
+        lambda model, size: 0.1 if size == 2 else 0.01,
+    ],
+    ids=["one noisy model", "one noisy size"],
+)
+def test_the_noisy_cells_are_covered_too(
+    num_launches: int, spread: Callable[[str, int], float]
+) -> None:
+    rng = np.random.default_rng(11)
+    covered: dict[str, list[bool]] = {model: [] for model in MODELS}
+    for _ in range(150):
+        times = cell_times(*simulated(rng, num_launches, 40, spread))
+        by_name = {(cell.model, cell.np): time for cell, time in times.items()}
+        for model in MODELS:
+            to, of = by_name[model, 1].log_step_time, by_name[model, 2].log_step_time
+            interval = difference(to, of).interval()
+            covered[model].append(interval.low <= 1 <= interval.high)
+    assert min(np.mean(hits) for hits in covered.values()) >= 0.9
 
 
 def test_one_launch_covers_the_truth_of_that_launch() -> None:

@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from bench_models.placement import pin_to_own_cores
+from bench_models import placement
+from bench_models.placement import physical_first, pin_to_own_cores
 
 
 @pytest.fixture
@@ -15,6 +16,7 @@ def affinity(monkeypatch):
         cores.intersection_update(chosen)
 
     monkeypatch.setattr(os, "sched_setaffinity", bind)
+    monkeypatch.setattr(placement, "siblings_of", str)
     return cores
 
 
@@ -32,3 +34,13 @@ def test_too_few_cores_leave_the_rank_unpinned(affinity, capsys, local_rank, num
     assert not pin_to_own_cores(local_rank, num_threads)
     assert affinity == {2, 3, 5, 7}
     assert f"local rank {local_rank} is not pinned" in capsys.readouterr().err
+
+
+def test_a_mask_of_just_the_right_size_is_the_ranks_own(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {6, 7})
+    assert pin_to_own_cores(3, 2)
+
+
+def test_second_hardware_threads_come_last():
+    assert physical_first({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}) == [0, 2, 1, 3]
+    assert physical_first({0: "0,4", 1: "1,5", 4: "0,4", 5: "1,5"}) == [0, 1, 4, 5]

@@ -16,6 +16,8 @@ KEYS = {
         "monotonic_ns",
         "device",
         "affinity",
+        "given_cores",
+        "num_gpus",
         "num_threads",
         "versions",
         "host",

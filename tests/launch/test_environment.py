@@ -77,6 +77,9 @@ def test_nccl_logs_are_asked_for_on_gpus_only() -> None:
     assert "NCCL_DEBUG" not in pass_environment(bench_settings(), _record(), PATHS, None)
     on_gpu = pass_environment(bench_settings(device="cuda"), _record(), PATHS, None)
     assert on_gpu["NCCL_DEBUG"] == "INFO"
+    assert on_gpu["NCCL_DEBUG_SUBSYS"] == "INIT,ENV,GRAPH,NET"
+    traced = pass_environment(bench_settings(device="cuda"), _record("trace"), PATHS, None)
+    assert traced["NCCL_DEBUG_SUBSYS"] == "INIT,ENV,GRAPH,NET,TUNING,COLL"
     assert on_gpu["NCCL_DEBUG_FILE"] == "/runs/r/passes/p/nccl/%h.%p.log"
 
 

@@ -30,6 +30,8 @@ def test_open_mpi_on_this_host() -> None:
         "1",
         "-np",
         "2",
+        "-H",
+        "localhost:2",
         *PROGRAM,
     ]
 
