@@ -3,6 +3,7 @@
 import gzip
 import math
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +107,8 @@ def idx_digits(folder: Path) -> DigitSet:
         raise UnreadableInputError(
             f"{folder} holds {image_shape[0]} images but {label_shape[0]} labels."
         )
+    if int(labels.max()) > 9:
+        raise UnreadableInputError(f"{folder} holds labels up to {int(labels.max())}, not 0 to 9.")
     images = pixels.reshape(image_shape).to(torch.float32) / 255
     return DigitSet(images, labels.to(torch.int64))
 
@@ -124,7 +127,7 @@ def _existing(folder: Path, names: tuple[str, ...]) -> Path:
 def _read_idx(path: Path, magic: int, num_dimensions: int) -> tuple[tuple[int, ...], Tensor]:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UnreadableInputError(f"Could not read {path}: {error}.") from error
     header = struct.Struct(f">{1 + num_dimensions}I")
     if len(data) < header.size:

@@ -5,12 +5,12 @@ from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord
 
 
 def failed_segments(manifest: Manifest) -> tuple[FailedSegment, ...]:
-    """The segments that failed or were interrupted, in the order of the passes."""
+    """The segments that failed, in the order of the passes."""
     return tuple(
         _failed(of_pass, record)
         for of_pass in manifest.passes
         for record in of_pass.segments
-        if record.status in (Status.FAILED, Status.INTERRUPTED)
+        if record.status == Status.FAILED
     )
 
 

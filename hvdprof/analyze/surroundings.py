@@ -24,17 +24,25 @@ def surroundings_warnings(run: Run) -> Iterator[str]:
 def _load_before(run: Run) -> Iterator[str]:
     # Later passes find the load of the passes before them, which is none of others' doing.
     known = [one for one in run.manifest.passes if one.load_average_before is not None]
-    cores = [host["num_cores"] for host in run.manifest.hosts if host.get("num_cores")]
-    if not known or not cores:
+    here = run.manifest.hosts[0] if run.manifest.hosts else {}
+    cores = here.get("num_cores")
+    # In a container the load is that of the whole machine, whose other cores are none of ours.
+    if not known or not cores or here.get("num_machine_cores", cores) != cores:
         return
-    first = known[0]
-    load = first.load_average_before or 0.0
-    needed = min(max(one.size for one in run.manifest.passes), sum(cores))
-    if load > sum(cores) - needed + OWN_LOAD:
+    load = known[0].load_average_before or 0.0
+    needed = min(_threads_on(run, str(here["hostname"])), cores)
+    if load > cores - needed + OWN_LOAD:
         yield (
             f"The load average was {load:.1f} before the first pass, and {needed} of "
-            f"{sum(cores)} cores were needed: other processes compete with the ranks."
+            f"{cores} cores were needed: other processes compete with the ranks."
         )
+
+
+def _threads_on(run: Run, hostname: str) -> int:
+    """The most threads that the ranks of one pass had on a host."""
+    ranks = run.ranks[run.ranks["hostname"].astype(str) == hostname]
+    threads = ranks["num_threads"].clip(lower=1).groupby(ranks["pass_id"], observed=True).sum()
+    return int(threads.max()) if len(threads) else 0
 
 
 def _other_processes(passes: list[PassRecord]) -> Iterator[str]:

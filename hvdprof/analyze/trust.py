@@ -15,6 +15,7 @@ MIN_EFFECTIVE_STEPS = 10
 LARGEST_DRIFT = 0.05
 WIDE_INTERVAL = 0.1
 CLEAR_ERRORS = 3.0
+MOST_NOTES = 8
 
 
 def warnings_of(
@@ -29,7 +30,10 @@ def warnings_of(
         *run.manifest.warnings,
         *_failed_cells(failed),
         *_oversubscribed(scaling),
+        *_unfinished(run),
         *_missing_ranks(run),
+        *_damaged_recordings(run),
+        *_unaligned_clocks(run),
         *surroundings_warnings(run),
         *_not_pinned(scaling),
         *_steadiness(throughput),
@@ -45,7 +49,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
         first = failed[0]
         yield (
             f"{_number(len(failed), 'measurement')} failed and "
-            f"{'is' if len(failed) == 1 else 'are'} in no number below, first {first.model} at "
+            f"{'is' if len(failed) == 1 else 'are'} in no number, first {first.model} at "
             f"np={first.np} ({first.pass_id}): {first.reason.rstrip('.')}."
         )
 
@@ -65,9 +69,42 @@ def _missing_ranks(run: Run) -> Iterator[str]:
     if not lacking.empty:
         worst = lacking.iloc[0]
         yield (
-            f"{_number(len(lacking), 'measurement')} lack recordings of ranks, such as "
+            f"{_number(len(lacking), 'measurement')} without recordings of all ranks, such as "
             f"{worst['pass_id']} with {worst['num_ranks_recorded']} of {worst['size']}: a rank "
             "that was late there is not seen."
+        )
+
+
+def _unfinished(run: Run) -> Iterator[str]:
+    left = int((run.segments["status"] == Status.INTERRUPTED).sum())
+    left += int((run.segments["status"] == Status.PLANNED).sum())
+    if left and run.manifest.status == Status.INTERRUPTED:
+        yield (
+            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} "
+            f"are missing. `hvdprof bench --resume {run.folder}` goes on."
+        )
+
+
+def _damaged_recordings(run: Run) -> Iterator[str]:
+    # What failed has no numbers here, and its failure is told on its own.
+    counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
+    notes = [
+        note for note in run.notes if note.startswith(counted) and "no recording of" not in note
+    ]
+    yield from notes[:MOST_NOTES]
+    if len(notes) > MOST_NOTES:
+        yield f"{len(notes) - MOST_NOTES} more recordings are damaged or incomplete."
+
+
+def _unaligned_clocks(run: Run) -> Iterator[str]:
+    method = run.ranks["clock_method"].astype(str)
+    loose = run.ranks[method.isin(["wall-clock", "none"])]
+    if not loose.empty:
+        first = loose.iloc[0]
+        yield (
+            f"The clocks of {_number(len(loose), 'recording')} could not be compared with rank "
+            f"0's, first of rank {first['rank']} in {first['pass_id']}: step times across hosts "
+            "may be wrong there."
         )
 
 
@@ -108,7 +145,7 @@ def _few_steps(launches: pd.DataFrame) -> Iterator[str]:
     if not few.empty:
         worst = _last_by(few, -few["num_effective_steps"])
         yield (
-            f"{_number(len(few), 'launch', 'launches')} rest on few steps, fewest {_cell(worst)}: "
+            f"{_number(len(few), 'launch', 'launches')} with few steps, fewest {_cell(worst)}: "
             f"{worst['num_steps']} steady steps, worth {worst['num_effective_steps']:.0f} "
             "independent ones."
         )

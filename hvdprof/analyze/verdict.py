@@ -123,9 +123,10 @@ def _place(cell: pd.Series) -> str:
 
 
 def _efficiency(cell: pd.Series) -> str:
-    return units.percent_interval(
+    reached = units.percent_interval(
         cell["efficiency"], cell["efficiency_low"], cell["efficiency_high"]
     )
+    return f"{reached} (in one launch)" if cell["num_launches"] == 1 else reached
 
 
 def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict:

@@ -10,7 +10,13 @@ import typer
 from bench_models.registry import MODELS
 from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.bench_progress import observer_for
-from hvdprof.errors import HvdprofError, SweepIncompleteError
+from hvdprof.errors import (
+    HvdprofError,
+    InterruptedRunError,
+    StorageError,
+    SweepIncompleteError,
+    UsageError,
+)
 from hvdprof.launch.bench import find_tools, make_run_folder, prepare, read_for_resuming, sweep_of
 from hvdprof.launch.choices import Choices, KnownModel, check
 from hvdprof.launch.presets import PRESETS
@@ -36,6 +42,7 @@ _PRESET_HELP = "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS
 
 
 def bench(
+    context: typer.Context,
     np: Annotated[
         str | None,
         typer.Option("--np", help="Numbers of ranks, such as 1,2,4,8.", rich_help_panel=DESIGN),
@@ -131,8 +138,6 @@ def bench(
         typer.Option(
             help="Folder with MNIST's IDX files, used instead of --data.",
             rich_help_panel=MEASURING,
-            exists=True,
-            file_okay=False,
         ),
     ] = None,
     device: Annotated[
@@ -226,7 +231,10 @@ def bench(
         timeout_s=timeout,
     )
     check(choices, KNOWN_MODELS)
+    if data_dir is not None:
+        _check_digits(data_dir)
     if resume is not None:
+        _refuse_other_settings(context)
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
         tools = find_tools()
@@ -241,23 +249,48 @@ def bench(
     if not quiet:
         _announce(manifest, folder)
     failure = _run(sweep)
+    if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
+        raise failure
     reporter.render(analyze_run(load_run(folder)), sys.stdout)
     if failure is not None:
         raise failure
+
+
+def _check_digits(folder: Path) -> None:
+    # Imports torch: only where the files are asked for.
+    from bench_models.digit_data import idx_digits
+
+    idx_digits(folder)
+
+
+def _refuse_other_settings(context: typer.Context) -> None:
+    """A run goes on with the settings that it began with."""
+    free = {"resume", "quiet", "format_", "dry_run"}
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name, source in sources.items()
+        if name not in free and source is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError(
+            f"--resume goes on with the settings of the run; {', '.join(given)} cannot change "
+            "them.",
+            hint="Leave them away, or start a new run without --resume.",
+        )
 
 
 def _run(sweep: Sweep) -> HvdprofError | None:
     """Run a sweep; what went wrong is raised only after the results have been shown."""
     try:
         sweep.run()
-    except SweepIncompleteError as error:
+    except (SweepIncompleteError, InterruptedRunError, StorageError) as error:
         return error
     return None
 
 
 def _announce(manifest: Manifest, folder: Path) -> None:
-    num_launches = sum(any(s.status == "planned" for s in r.segments) for r in manifest.passes)
-    sys.stderr.write(f"hvdprof: {num_launches} launches into {folder}\n")
+    sys.stderr.write(f"hvdprof: measuring into {folder}\n")
     for reason, cells in _skipped_by_reason(manifest).items():
         sys.stderr.write(f"skipped: {', '.join(cells)}: {reason}\n")
 

@@ -1,5 +1,6 @@
 """The command line's entry: the list of commands, and errors turned into message and exit code."""
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -48,6 +49,10 @@ def build_app() -> typer.Typer:
 
 def main() -> NoReturn:
     """Run the command line; every failure on purpose ends as one message on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        # A locale without UTF-8 shall cost a character, not the result.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         build_app()()
     except HvdprofError as error:

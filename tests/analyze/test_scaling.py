@@ -81,7 +81,7 @@ def test_what_was_not_finished_does_not_count(tmp_path: Path, status: str) -> No
     broken = PassSpec(size=2, repeat=4, segments=[segment])
     analysis = analysis_of(tmp_path, [*sweep({0: 10, 2: 12.5}), broken])
     assert analysis.scaling["efficiency"].tolist() == pytest.approx([1, 0.8], rel=1e-3)
-    assert len(analysis.failed) == (status in ("failed", "interrupted"))
+    assert len(analysis.failed) == (status == "failed")
     assert (analysis.run.steps["dur_ns"] == 99_000_000).any()
 
 

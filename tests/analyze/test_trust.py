@@ -54,12 +54,12 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
         ),
         (
             {"missing_ranks": [1]},
-            "1 measurement lack recordings of ranks, such as 06-np2-throughput-r3 with 1 of 2: "
+            "1 measurement without recordings of all ranks, such as 06-np2-throughput-r3 with 1 of 2: "
             "a rank that was late there is not seen.",
         ),
         (
             {"segments": [SegmentSpec(status="failed", failure=Failure(reason="It hung."))]},
-            "1 measurement failed and is in no number below, first mnist at np=2 "
+            "1 measurement failed and is in no number, first mnist at np=2 "
             "(06-np2-throughput-r3): It hung.",
         ),
     ],
@@ -97,7 +97,7 @@ def test_oversubscribed_sizes(tmp_path: Path) -> None:
 def test_few_steps(tmp_path: Path) -> None:
     (told,) = warnings(tmp_path, sweep(TWO, num_steps=12))
     assert told == (
-        "6 launches rest on few steps, fewest mnist at np=1 (none, average, "
+        "6 launches with few steps, fewest mnist at np=1 (none, average, "
         "01-np1-throughput-r1): 12 steady steps, worth 12 independent ones."
     )
 
