@@ -128,7 +128,7 @@ def test_both_controllers(tmp_path: Path, controller: str) -> None:
         *("bench", *SHORT, "--np", "1,2", "-o", "run", "--controller", controller), cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mnist on 2 ranks") or "oversubscribed" in done.stdout
+    assert done.stdout.startswith("mnist on 2 ranks: ")
     run = load_run(tmp_path / "run")
     analysis = analyze_run(run)
     assert not analysis.failed
@@ -169,9 +169,10 @@ def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, control
     with _started(*arguments, "--num-steps", "200000", cwd=tmp_path) as process:
         pids = _wait_for(lambda: _pids_in_step(tmp_path / "run", step=8))
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "--resume run" in stderr
+    assert "The run was interrupted" in " ".join(stdout.split())
     assert not any(map(is_running, pids.values()))
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.status == Status.INTERRUPTED

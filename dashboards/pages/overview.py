@@ -1,5 +1,6 @@
 """The first page: how well it scaled, what costs most, and how far the numbers can be trusted."""
 
+import shlex
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -78,7 +79,10 @@ def _tables(page: Page) -> dmc.Paper:
 def _not_measured(page: Page) -> dmc.Paper | None:
     failed = [
         dmc.Stack(
-            [dmc.Text(f"{cell.what}: {cell.reason}"), dmc.Code("\n".join(cell.lines), block=True)],
+            [
+                dmc.Text(f"{cell.what}: {cell.reason}"),
+                *([dmc.Code("\n".join(cell.lines), block=True)] if cell.lines else []),
+            ],
             gap=4,
         )
         for cell in page.failed
@@ -110,7 +114,7 @@ def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
     manifest = analysis.run.manifest
     lines = [
         dmc.Text(f"{manifest.name}: {page.where}", size="sm"),
-        dmc.Code(" ".join(manifest.command), block=True),
+        dmc.Code(shlex.join(manifest.command), block=True),
     ]
     exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
     if exports:

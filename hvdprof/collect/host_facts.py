@@ -11,6 +11,7 @@ from typing import Any
 # What the launcher gave this process; a script may pin itself afterwards.
 _GIVEN_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
+_CGROUP_V1 = _CGROUP_ROOT / "cpu"
 
 
 def host_facts() -> dict[str, Any]:
@@ -116,7 +117,17 @@ def _count_listed(cores: str) -> int:
 def _cgroup_quota_cores() -> float | None:
     limits = (_first_line(group / "cpu.max") for group in _own_cgroups())
     quotas = [line.split() for line in limits if line and not line.startswith("max")]
+    old_style = [
+        _number_in(_CGROUP_V1 / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    ]
+    if old_style[0] > 0 and old_style[1] > 0:
+        quotas.append([str(number) for number in old_style])
     return min((int(quota) / int(period) for quota, period in quotas), default=None)
+
+
+def _number_in(path: Path) -> int:
+    text = _first_line(path) or ""
+    return int(text) if text.isdecimal() else 0
 
 
 def _own_cgroups() -> list[Path]:

@@ -3,8 +3,11 @@
 import os
 import resource
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+from hvdprof.collect.host_facts import given_cores, host_cores
 
 _PROC_STAT = Path("/proc/stat")
 
@@ -37,7 +40,7 @@ class CpuUseResult:
 
 
 class CpuUse:
-    """Measures the cores that processes other than our own and our children keep busy.
+    """Measures the cores, of those we may use, that others than us and our children keep busy.
 
     Children count once they have ended and been waited for, so ``stop`` belongs after the wait.
     """
@@ -97,23 +100,38 @@ def cpu_use_between(
     )
 
 
-def parse_proc_stat(text: str) -> CpuJiffies:
-    """The machine's processor time from the text of ``/proc/stat``.
+def parse_proc_stat(text: str, cores: Collection[int] | None = None) -> CpuJiffies:
+    """The processor time of cores from the text of ``/proc/stat``.
 
     Guest time is part of user time there and is not counted twice.
 
+    Args:
+        text: The file's text.
+        cores: The numbers of the cores to add up; None for the whole machine.
+
     Raises:
-        ValueError: The text has no ``cpu`` line with at least four numbers.
+        ValueError: The text has no line of one of them with at least four numbers.
     """
-    for line in text.splitlines():
-        name, *numbers = line.split()
-        if name == "cpu" and len(numbers) >= 4:
-            user, nice, system, idle, iowait, irq, softirq, steal = [
-                int(number) for number in numbers[:8]
-            ] + [0] * (8 - len(numbers[:8]))
-            busy = user + nice + system + irq + softirq
-            return CpuJiffies(busy=busy, steal=steal, total=busy + idle + iowait + steal)
-    raise ValueError("no line of all processors in /proc/stat")
+    wanted = {"cpu"} if cores is None else {f"cpu{core}" for core in cores}
+    lines = (line.split() for line in text.splitlines())
+    found = {name: _jiffies(numbers) for name, *numbers in lines if name in wanted}
+    if found.keys() != wanted or None in found.values():
+        raise ValueError("no line of all processors in /proc/stat")
+    known = [jiffies for jiffies in found.values() if jiffies is not None]
+    return CpuJiffies(
+        busy=sum(one.busy for one in known),
+        steal=sum(one.steal for one in known),
+        total=sum(one.total for one in known),
+    )
+
+
+def _jiffies(numbers: list[str]) -> CpuJiffies | None:
+    if len(numbers) < 4:
+        return None
+    known = [int(number) for number in numbers[:8]]
+    user, nice, system, idle, iowait, irq, softirq, steal = known + [0] * (8 - len(known))
+    busy = user + nice + system + irq + softirq
+    return CpuJiffies(busy=busy, steal=steal, total=busy + idle + iowait + steal)
 
 
 def load_average() -> float | None:
@@ -131,7 +149,11 @@ def own_cpu_seconds() -> float:
 
 
 def _read_jiffies() -> CpuJiffies | None:
+    own = given_cores()
+    if host_cores() < len(own):
+        # A quota on processor time: which of the machine's load is ours cannot be told.
+        return None
     try:
-        return parse_proc_stat(_PROC_STAT.read_text(encoding="utf-8"))
+        return parse_proc_stat(_PROC_STAT.read_text(encoding="utf-8"), own)
     except (OSError, ValueError):
         return None

@@ -31,6 +31,13 @@ def test_old_kernels_with_four_columns() -> None:
 def test_text_without_the_line_of_all_processors() -> None:
     with pytest.raises(ValueError, match="no line of all processors"):
         parse_proc_stat("cpu0 1 2 3 4\nintr 5\n")
+    with pytest.raises(ValueError, match="no line of all processors"):
+        parse_proc_stat("cpu0 1 2 3 4\n", cores=[0, 1])
+
+
+def test_only_the_cores_that_are_ours_count() -> None:
+    text = "cpu 9 9 9 9\ncpu0 1 0 0 5\ncpu1 2 0 0 5\ncpu2 100 0 0 5\n"
+    assert parse_proc_stat(text, cores=[0, 1]).busy == 3
 
 
 def test_other_cores_are_what_we_did_not_use_ourselves() -> None:
