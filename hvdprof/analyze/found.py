@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
 from hvdprof.analyze.nccl_call_join import join_calls_to_executions
 from hvdprof.analyze.nccl_facts import nccl_facts
-from hvdprof.analyze.nccl_findings import nccl_findings
+from hvdprof.analyze.nccl_findings import findings_of_jobs
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.model.finding_tables import FINDINGS
@@ -39,19 +39,12 @@ def analyze_files(run: Run) -> FoundAnalysis:
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
     derived = {
         THROUGHPUT_SCALING.name: scaling,
-        FINDINGS.name: _findings(run),
+        FINDINGS.name: findings_of_jobs(run.nccl),
         NCCL_JOINED_CALLS.name: _joined_calls(run),
     }
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
-
-
-def _findings(run: Run) -> pd.DataFrame:
-    """What is wrong in each job's NCCL logs."""
-    frames = [nccl_findings(recording) for recording in run.nccl]
-    rows = [row for frame in frames for row in frame.to_dict("records")]
-    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
 
 
 def _joined_calls(run: Run) -> pd.DataFrame:

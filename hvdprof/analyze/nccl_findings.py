@@ -1,6 +1,6 @@
 """What is wrong or unusual, from NCCL logs alone: the list of rules and the door to them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 
 import pandas as pd
@@ -54,3 +54,25 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
             for finding in found
         ]
     )
+
+
+def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
+    """The findings on the logs of several jobs, job by job, as a frame of ``FINDINGS``."""
+    frames = [nccl_findings(recording) for recording in recordings]
+    rows = [row for frame in frames for row in frame.to_dict("records")]
+    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
+
+
+def findings_of_run(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
+    """The findings on the logs of the passes of one run, errors first, each told once.
+
+    The passes of a run repeat one job: what is found in many of them stands there with the
+    evidence of the first.
+
+    Returns:
+        A frame of ``FINDINGS``.
+    """
+    found = findings_of_jobs(recordings)
+    once = found.drop_duplicates(["id", "severity", "subject", "sentence"])
+    by_severity = once["severity"].map(SEVERITIES.index).astype("int64")
+    return FINDINGS.frame(once.loc[by_severity.sort_values(kind="stable").index])

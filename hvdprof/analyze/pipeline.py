@@ -7,6 +7,7 @@ from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
+from hvdprof.analyze.nccl_findings import findings_of_run
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
@@ -22,6 +23,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
     5.  Where the lost time went.
     6.  What to trust, and the verdict.
+    7.  What the NCCL logs of the passes show to be wrong or unusual.
     """
     of_job = mark_steady(job_steps(run.steps))
     by_launch = launches(of_job, run.segments)
@@ -41,6 +43,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         failed=failed,
         warnings=warnings_of(run, by_launch, by_cell, failed),
         job_steps=of_job,
+        findings=findings_of_run(run.nccl),
     )
 
 

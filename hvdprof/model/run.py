@@ -8,6 +8,7 @@ import pandas as pd
 
 from hvdprof.errors import UsageError
 from hvdprof.model.catalogue import TABLES
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, RANKS, SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Manifest, Skipped
@@ -130,3 +131,4 @@ class RunAnalysis:
     failed: tuple[FailedSegment, ...]
     warnings: tuple[str, ...]
     job_steps: pd.DataFrame = field(default_factory=JOB_STEPS.empty)
+    findings: pd.DataFrame = field(default_factory=FINDINGS.empty)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -14,8 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.report.findings_section import print_findings
+from hvdprof.report.hanging_text import print_hanging
 
 FOUND_SCHEMA_VERSION = 1
 
@@ -45,11 +47,11 @@ def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = N
         _print_page(console, page)
     _print_nccl_tests(console, found)
     _print_scaling(console, found)
-    _print_findings(console, found)
+    print_findings(console, found.derived.get(FINDINGS.name, FINDINGS.empty()))
     if found.run.notes:
         console.print(Text("\nSkipped or odd", style="bold yellow"))
     for note in found.run.notes:
-        _print_hanging(console, "  ! ", note)
+        print_hanging(console, "  ! ", note)
 
 
 def found_json(found: FoundAnalysis) -> dict[str, Any]:
@@ -90,11 +92,11 @@ def _print_page(console: Console, page: FilePage) -> None:
     console.print(heading, soft_wrap=True)
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in page.facts:
-        _print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
+        print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
     if not page.facts:
-        _print_hanging(console, "  ", "nothing in it is read")
+        print_hanging(console, "  ", "nothing in it is read")
     for open_question in page.unanswered:
-        _print_hanging(console, "  ? ", f"It cannot say {open_question.question}.")
+        print_hanging(console, "  ? ", f"It cannot say {open_question.question}.")
         console.print(Text(f"    {open_question.command}", style="cyan"), soft_wrap=True)
 
 
@@ -155,37 +157,11 @@ def _print_scaling(console: Console, found: FoundAnalysis) -> None:
         console.print(frame)
 
 
-def _print_findings(console: Console, found: FoundAnalysis) -> None:
-    findings = found.derived.get("findings")
-    if findings is None or findings.empty:
-        return
-    console.print(Text("\nFindings", style="bold"))
-    for row in findings.to_dict("records"):
-        _print_hanging(console, f"  {row['severity']}: ", str(row["sentence"]))
-        if row["evidence"]:
-            where = "" if pd.isna(row["line"]) else str(row["file"]) + f":{int(row['line'])}: "
-            _print_hanging(console, "    | ", where + str(row["evidence"]), style="dim")
-        if row["remedy"]:
-            _print_hanging(console, "    > ", str(row["remedy"]))
-
-
 def _frame(*columns: str) -> Table:
     frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
     for column in columns:
         frame.add_column(column, justify="right", no_wrap=True, header_style="none")
     return frame
-
-
-def _print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:
-    # Text of a log may hold anything; a line break in it would break the layout.
-    lines = textwrap.wrap(
-        " ".join(text.split()),
-        max(console.width, 40),
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_on_hyphens=False,
-    )
-    console.print(Text("\n".join(lines) or lead, style=style), soft_wrap=True)
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

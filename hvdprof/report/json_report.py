@@ -28,8 +28,8 @@ class JsonReporter:
 def json_object(analysis: RunAnalysis) -> dict[str, Any]:
     """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
 
-    Rows of ``scaling`` and ``losses`` have exactly the columns of ``hvdprof.model.tables``, with
-    their units; ratios are 0..1.
+    Rows of ``scaling``, ``losses`` and ``findings`` have exactly the columns declared in
+    ``hvdprof.model``, with their units; ratios are 0..1.
     """
     manifest = analysis.run.manifest
     return {
@@ -41,6 +41,7 @@ def json_object(analysis: RunAnalysis) -> dict[str, Any]:
         "failed": [
             dataclasses.asdict(cell) | {"lines": list(cell.lines)} for cell in analysis.failed
         ],
+        "findings": _rows(analysis.findings),
         "warnings": list(analysis.warnings),
         "run": {
             "folder": str(analysis.run.folder),
@@ -63,7 +64,8 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
+    return {name: None if _is_missing(value) else value for name, value in row.items()}
+
+
+def _is_missing(value: Any) -> bool:
+    return value is pd.NA or (isinstance(value, float) and not math.isfinite(value))

@@ -1,6 +1,5 @@
 """The finished analysis as people read it in a terminal: the verdict first."""
 
-import textwrap
 from typing import IO, ClassVar, Literal
 
 from rich import box
@@ -9,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.findings_section import print_findings
+from hvdprof.report.hanging_text import print_hanging
 from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
 
 _UNBOUNDED = 1000
@@ -17,7 +18,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, one table a model, what could not be measured, warnings, what to do next.
+    """Verdict, one table a model, what could not be measured, findings, warnings, what to do next.
 
     Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
     stream is a terminal.
@@ -36,12 +37,13 @@ class TerminalReporter:
         """Write the analysis as text."""
         console = Console(file=stream, width=self._width, highlight=False, emoji=False)
         page = shape_page(analysis)
-        _print_hanging(console, "", page.verdict, style="bold")
+        print_hanging(console, "", page.verdict, style="bold")
         for table in page.tables:
             console.print()
             _print_table(console, table)
         _print_failed(console, page)
         _print_skipped(console, page)
+        print_findings(console, analysis.findings)
         _print_warnings(console, page)
         _print_run(console, page)
 
@@ -152,30 +154,30 @@ def _print_failed(console: Console, page: Page) -> None:
     if page.failed:
         console.print(Text("\nFailed", style="bold red"))
     for cell in page.failed:
-        _print_hanging(console, "  ", f"{cell.what}: {cell.reason}")
+        print_hanging(console, "  ", f"{cell.what}: {cell.reason}")
         for line in cell.lines:
-            _print_hanging(console, "    | ", line, style="dim")
+            print_hanging(console, "    | ", line, style="dim")
 
 
 def _print_skipped(console: Console, page: Page) -> None:
     if page.skipped:
         console.print(Text("\nSkipped", style="bold"))
     for skipped in page.skipped:
-        _print_hanging(console, "  ", skipped.reason)
+        print_hanging(console, "  ", skipped.reason)
         for cells in skipped.cells:
-            _print_hanging(console, "    ", cells, style="dim")
+            print_hanging(console, "    ", cells, style="dim")
 
 
 def _print_warnings(console: Console, page: Page) -> None:
     if page.warnings:
         console.print(Text("\nWarnings", style="bold yellow"))
     for warning in page.warnings:
-        _print_hanging(console, "  ! ", warning)
+        print_hanging(console, "  ! ", warning)
 
 
 def _print_run(console: Console, page: Page) -> None:
     console.print()
-    _print_hanging(console, "", page.where, style="dim")
+    print_hanging(console, "", page.where, style="dim")
     width = max(len(command) for command, _ in page.next_commands)
     for command, purpose in page.next_commands:
         line = Text(f"  {command.ljust(width)}", style="cyan")
@@ -183,16 +185,3 @@ def _print_run(console: Console, page: Page) -> None:
         fits = len(line) <= console.width
         # A command must survive being copied, so it is never broken into lines.
         console.print(line if fits else Text(f"  {command}", style="cyan"), soft_wrap=True)
-
-
-def _print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:
-    indent = " " * len(lead)
-    lines = textwrap.wrap(
-        text,
-        console.width,
-        initial_indent=lead,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    console.print(Text("\n".join(lines), style=style), soft_wrap=True)

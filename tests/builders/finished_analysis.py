@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
 from hvdprof.model.tables import ARRIVALS, EVENTS, LAUNCHES, LOSSES, SCALING, SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
@@ -208,6 +209,22 @@ def failed(**values: Any) -> FailedSegment:
     return FailedSegment(**(fields | values))
 
 
+def finding(**values: Any) -> dict[str, Any]:
+    """A row of FINDINGS, with the line that shows it."""
+    row: dict[str, Any] = {
+        "id": "nccl-p2p-disabled",
+        "severity": "warning",
+        "subject": "node1",
+        "sentence": "P2P is off on node1.",
+        "evidence": "node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
+        "file": "nccl.log",
+        "line": 7,
+        "remedy": "unset NCCL_P2P_DISABLE",
+        "confidence": "certain",
+    }
+    return row | values
+
+
 def segment(id_: str, **values: Any) -> Segment:
     """A segment as planned."""
     fields: dict[str, Any] = {
@@ -295,7 +312,7 @@ def analysis(
 
 
 def full_analysis(**values: Any) -> RunAnalysis:
-    """Everything at once: toggles, an oversubscribed size, skipped, failed, warnings."""
+    """Everything at once: toggles, an oversubscribed size, skipped, failed, findings, warnings."""
     no_op = "fp16 compression does nothing at np=1: Horovod sends nothing"
     fields: dict[str, Any] = {
         "skipped": (
@@ -304,6 +321,7 @@ def full_analysis(**values: Any) -> RunAnalysis:
             skipped("Adasum needs a power of two ranks", size=3, compression="none"),
         ),
         "failed": (failed(),),
+        "findings": FINDINGS.frame([finding()]),
         "warnings": (
             "np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.",
             "Other processes kept 0.6 cores busy during 03-np2-throughput-r1.",

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from tests.builders.nccl_log import job
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 
@@ -99,3 +100,18 @@ main()
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("mnist on 2 ranks")
+
+
+def test_what_the_nccl_logs_of_the_passes_show_is_told_once(run_folder):
+    passes = sorted((run_folder / "passes").iterdir())
+    text = "\n".join(job("SHM", extra=["NCCL_P2P_DISABLE set by environment to 1."])) + "\n"
+    for folder in passes[:2]:
+        (folder / "nccl").mkdir(exist_ok=True)
+        (folder / "nccl" / "oak0.7000.log").write_text(text, encoding="utf-8")
+    findings = json.loads(invoke("analyze", run_folder, "--format", "json").stdout)["findings"]
+    assert [row["id"] for row in findings].count("nccl-p2p-disabled") == 1
+    (told,) = [row for row in findings if row["id"] == "nccl-p2p-disabled"]
+    assert told["file"].startswith(str(passes[0]))
+    assert "NCCL_P2P_DISABLE" in told["evidence"]
+    shown = invoke("analyze", run_folder).stdout
+    assert "NCCL_P2P_DISABLE" in shown.split("Findings")[1]

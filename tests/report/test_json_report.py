@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import Verdict
 from hvdprof.model.tables import LOSSES, SCALING
 from hvdprof.report.json_report import JsonReporter, json_object
@@ -14,6 +15,7 @@ from tests.builders.finished_analysis import (
     analysis,
     cell,
     failed,
+    finding,
     full_analysis,
     skipped,
     verdict,
@@ -40,6 +42,7 @@ def test_keys_of_the_object():
         "losses",
         "skipped",
         "failed",
+        "findings",
         "warnings",
         "run",
     ]
@@ -49,6 +52,12 @@ def test_rows_have_exactly_the_declared_columns():
     result = rendered(full_analysis())
     assert {tuple(row) for row in result["scaling"]} == {tuple(SCALING.column_names)}
     assert {tuple(row) for row in result["losses"]} == {tuple(LOSSES.column_names)}
+    assert {tuple(row) for row in result["findings"]} == {tuple(FINDINGS.column_names)}
+
+
+def test_a_finding_without_a_line_has_null_there():
+    findings = FINDINGS.frame([finding(line=None)])
+    assert rendered(analysis(findings=findings))["findings"][0]["line"] is None
 
 
 def test_numbers_keep_their_type_and_all_digits():
@@ -108,6 +117,7 @@ def _documented(heading):
         ("losses", lambda result: list(result["losses"][0])),
         ("skipped", lambda result: list(result["skipped"][0])),
         ("failed", lambda result: list(result["failed"][0])),
+        ("findings", lambda result: list(result["findings"][0])),
         ("run", lambda result: list(result["run"])),
     ],
 )

@@ -1,0 +1,31 @@
+"""Text that may hold anything, such as lines of a log, wrapped below a lead."""
+
+import textwrap
+
+from rich.console import Console
+from rich.text import Text
+
+_NARROWEST = 40
+
+
+def print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:
+    """Print a text wrapped at the width of the console, its further lines indented as its first.
+
+    A line break becomes a blank: one in the text of a log would break the layout. Words that are
+    wider than the console stay whole, so that paths and commands survive being copied.
+
+    Args:
+        console: Where to print.
+        lead: What stands before the first line; as many blanks stand before the others.
+        text: What to print.
+        style: A style of rich.
+    """
+    lines = textwrap.wrap(
+        " ".join(text.splitlines()),
+        max(console.width, _NARROWEST),
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    console.print(Text("\n".join(lines) or lead, style=style), soft_wrap=True)
