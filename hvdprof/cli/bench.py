@@ -1,6 +1,5 @@
 """``hvdprof bench``: the main job."""
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ import typer
 
 from bench_models.registry import MODELS
 from hvdprof.api import analyze_run, load_run
+from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.errors import (
     HvdprofError,
@@ -22,7 +22,6 @@ from hvdprof.launch.choices import Choices, KnownModel, check
 from hvdprof.launch.presets import PRESETS
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.registry import reporter_for
-from hvdprof.rundir.manifest import Manifest
 
 DESIGN = "Design"
 MEASURING = "Measuring"
@@ -244,10 +243,10 @@ def bench(
             folder = make_run_folder(manifest, output, name)
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
-        _print_commands(sweep)
+        print_commands(sweep, sys.stdout)
         return
     if not quiet:
-        _announce(manifest, folder)
+        announce(manifest, folder, sys.stderr)
     failure = _run(sweep)
     if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
         raise failure
@@ -287,29 +286,3 @@ def _run(sweep: Sweep) -> HvdprofError | None:
     except (SweepIncompleteError, InterruptedRunError, StorageError) as error:
         return error
     return None
-
-
-def _announce(manifest: Manifest, folder: Path) -> None:
-    sys.stderr.write(f"hvdprof: measuring into {folder}\n")
-    for reason, cells in _skipped_by_reason(manifest).items():
-        sys.stderr.write(f"skipped: {', '.join(cells)}: {reason}\n")
-
-
-def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:
-    by_reason: dict[str, list[str]] = {}
-    for cell in manifest.skipped:
-        what = f"{cell.model} np={cell.size} {cell.compression}/{cell.reduction}"
-        by_reason.setdefault(cell.reason, []).append(what)
-    return by_reason
-
-
-def _print_commands(sweep: Sweep) -> None:
-    for record in sweep.manifest.passes:
-        job = sweep.job(record)
-        segments = ", ".join(segment.segment.id for segment in record.segments)
-        sys.stdout.write(f"# {record.id}: {segments}\n")
-        for variable, value in sorted(job.environment.items()):
-            sys.stdout.write(f"export {variable}={shlex.quote(value)}\n")
-        sys.stdout.write(shlex.join(sweep.launcher.command(job)) + "\n\n")
-    for reason, cells in _skipped_by_reason(sweep.manifest).items():
-        sys.stdout.write(f"# skipped: {', '.join(cells)}: {reason}\n")

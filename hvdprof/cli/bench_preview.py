@@ -1,0 +1,36 @@
+"""What ``hvdprof bench`` is about to do, told before it does it."""
+
+import shlex
+from pathlib import Path
+from typing import IO
+
+from hvdprof.launch.sweep import Sweep
+from hvdprof.rundir.manifest import Manifest
+
+
+def announce(manifest: Manifest, folder: Path, stream: IO[str]) -> None:
+    """Say where the run is written, and which cells are skipped and why."""
+    stream.write(f"hvdprof: measuring into {folder}\n")
+    for reason, cells in _skipped_by_reason(manifest).items():
+        stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
+
+
+def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:
+    by_reason: dict[str, list[str]] = {}
+    for cell in manifest.skipped:
+        what = f"{cell.model} np={cell.size} {cell.compression}/{cell.reduction}"
+        by_reason.setdefault(cell.reason, []).append(what)
+    return by_reason
+
+
+def print_commands(sweep: Sweep, stream: IO[str]) -> None:
+    """Every command of a sweep with the environment set for it, as shell text."""
+    for record in sweep.manifest.passes:
+        job = sweep.job(record)
+        segments = ", ".join(segment.segment.id for segment in record.segments)
+        stream.write(f"# {record.id}: {segments}\n")
+        for variable, value in sorted(job.environment.items()):
+            stream.write(f"export {variable}={shlex.quote(value)}\n")
+        stream.write(shlex.join(sweep.launcher.command(job)) + "\n\n")
+    for reason, cells in _skipped_by_reason(sweep.manifest).items():
+        stream.write(f"# skipped: {', '.join(cells)}: {reason}\n")
