@@ -33,12 +33,12 @@ def milliseconds(duration_ns: float) -> str:
     return MISSING if math.isnan(duration_ns) else f"{_three_digits(duration_ns / 1e6)} ms"
 
 
-def seconds(duration_s: float) -> str:
-    """Seconds as ``'4.2 s'``, and as ``'3 min 12 s'`` from 100 s on."""
+def seconds(duration_s: float, *, whole: bool = False) -> str:
+    """Seconds as ``'4.24 s'`` (``'4 s'`` if whole), and as ``'3 min 12 s'`` from 100 s on."""
     if math.isnan(duration_s):
         return MISSING
     if duration_s < 100:
-        return f"{_three_digits(duration_s)} s"
+        return f"{duration_s:.0f} s" if whole else f"{_three_digits(duration_s)} s"
     minutes, rest = divmod(round(duration_s), 60)
     return f"{minutes} min {rest:02d} s"
 

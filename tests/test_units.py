@@ -18,6 +18,7 @@ from hvdprof import units
         (units.milliseconds(1_234_567_890), "1,235 ms"),
         (units.milliseconds(1234), "0.00123 ms"),
         (units.seconds(4.24), "4.24 s"),
+        (units.seconds(4.24, whole=True), "4 s"),
         (units.seconds(192), "3 min 12 s"),
         (units.rate(1234.5), "1,234"),
         (units.rate_interval(1234.5, 1200, 1280), "1,234 ± 40"),

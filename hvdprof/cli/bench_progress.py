@@ -48,7 +48,7 @@ class TimeLeft:
         if not self._done or not self._waiting:
             return ""
         left_s = sum(self._waiting.values()) * self._spent_s / self._done
-        return f"about {units.seconds(round(left_s))} left"
+        return f"about {units.seconds(left_s, whole=True)} left"
 
 
 class _Silent:
