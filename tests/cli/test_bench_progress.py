@@ -1,0 +1,89 @@
+import io
+from pathlib import Path
+
+import pytest
+
+from hvdprof.cli.bench_progress import TimeLeft, observer_for
+from hvdprof.launch.design import plan_design
+from hvdprof.launch.rank_progress import PassProgress, RankState
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure, PassRecord, Status
+from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
+
+
+def _passes() -> list[PassRecord]:
+    return plan_design(bench_settings(), LOCAL_FOUR_CORES).passes
+
+
+def _ended(record: PassRecord, seconds: float) -> PassRecord:
+    record.duration_s = seconds
+    record.status = Status.DONE
+    return record
+
+
+def test_time_left_follows_the_weight_of_the_passes() -> None:
+    passes, left = _passes(), TimeLeft()
+    left.start(passes)
+    assert left.text() == ""
+    left.end(_ended(passes[0], 10.0))
+    assert left.text() == "about 30 s left"
+    for record in passes[1:]:
+        left.end(_ended(record, 10.0))
+    assert left.text() == ""
+
+
+def test_a_log_gets_a_line_a_pass_and_the_failures() -> None:
+    stream = io.StringIO()
+    observer = observer_for(stream, quiet=False)
+    passes = _passes()[1:3]
+    observer.sweep_started(passes)
+    observer.pass_started(passes[0])
+    observer.pass_ended(_ended(passes[0], 6.54))
+    observer.pass_started(passes[1])
+    broken = passes[1].segments[0]
+    broken.status, broken.failure = Status.FAILED, Failure(reason="rank 1 was ended by SIGKILL")
+    passes[1].status, passes[1].duration_s = Status.FAILED, 3.0
+    observer.pass_ended(passes[1])
+    assert stream.getvalue() == (
+        "[1/2] 1 rank, throughput, repeat 1: done in 6.54 s, about 7 s left\n"
+        "[2/2] 2 ranks, throughput, repeat 1: failed in 3.00 s\n"
+        "    mnist-none-average failed: rank 1 was ended by SIGKILL\n"
+    )
+
+
+def test_plain_torch_is_called_so() -> None:
+    stream = io.StringIO()
+    observer = observer_for(stream, quiet=False)
+    first = _passes()[0]
+    observer.sweep_started([first])
+    observer.pass_started(first)
+    observer.pass_ended(_ended(first, 5.0))
+    assert "1 rank, plain torch, repeat 1" in stream.getvalue()
+
+
+def test_quiet_is_silent() -> None:
+    stream = io.StringIO()
+    observer = observer_for(stream, quiet=True)
+    observer.sweep_started(_passes())
+    observer.pass_ended(_ended(_passes()[0], 1.0))
+    assert stream.getvalue() == ""
+
+
+def test_a_terminal_shows_the_segment_and_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "120")
+    stream = Terminal()
+    observer = observer_for(stream, quiet=False)
+    record = _passes()[2]
+    progress = PassProgress(PassPaths(tmp_path))
+    progress.ranks[0] = RankState(0, segment="mnist-none-average", num_steps=17)
+    observer.sweep_started([record])
+    observer.pass_started(record)
+    observer.pass_progressed(record, progress)
+    observer.pass_ended(_ended(record, 4.0))
+    assert "mnist-none-average, step 17" in stream.getvalue()
