@@ -15,6 +15,9 @@ from hvdprof.rundir.plan import TORCH_ENGINE
 SMALLEST_NAMED_SHARE = 0.05
 """A part that costs fewer points of efficiency is not named."""
 
+SMALLEST_MADE_UP_SHARE = 0.02
+"""What other parts gain is told where it is more: the biggest loss exceeds the whole one then."""
+
 
 def verdict(
     scaling: pd.DataFrame,
@@ -70,7 +73,14 @@ def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame) -> Verdict:
     elif not math.isnan(cell["efficiency_high"]):
         part, share = str(biggest["part"]), float(biggest["lost_share"])
         lost = units.points(share).removeprefix("+")
-        clause = f"; the biggest loss is {PART_NAMES[part]} ({lost})"
+        clause = f"; the biggest loss is {PART_NAMES[part]} ({lost}"
+        made_up = share - (1 - cell["efficiency"])
+        if made_up > SMALLEST_MADE_UP_SHARE:
+            gained = units.points(made_up).removeprefix("+")
+            clause += (
+                f", of which parts that got faster make up for {gained.removesuffix(' points')}"
+            )
+        clause += ")"
     else:
         clause = "; its uncertainty is unknown, so no loss is named"
     sentence = (

@@ -30,6 +30,17 @@ def test_the_model_that_scales_worst_at_its_largest_valid_size(tmp_path: Path) -
     assert (verdict.model, verdict.np) == ("vgg16", 4)
 
 
+def test_a_part_that_costs_more_than_was_lost_in_all_says_what_makes_up_for_it(
+    tmp_path: Path,
+) -> None:
+    passes = sweep({0: 10, 2: 10.6}, blocked_ms={2: 2.0})
+    sentence = analysis_of(tmp_path, passes).verdict.sentence
+    assert sentence.endswith(
+        "the biggest loss is exposed communication (18.9 points, of which parts that got faster "
+        "make up for 13.2)."
+    )
+
+
 def test_toggles_are_not_the_headline(tmp_path: Path) -> None:
     fp16 = sweep({2: 40}, compression="fp16")
     verdict = analysis_of(tmp_path, [*sweep({0: 10, 2: 12.5}), *fp16]).verdict
