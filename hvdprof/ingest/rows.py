@@ -1,16 +1,27 @@
-"""Rows of a declared table, gathered column by column while a file is read."""
+"""Rows of a declared table, gathered one by one and packed into arrays as they come."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from hvdprof.model.schema import Table
 
-_NULLABLE = {"Int64": pd.Int64Dtype(), "Int32": pd.Int32Dtype(), "boolean": pd.BooleanDtype()}
+_PACK_AT = 32_768
+_MISSING = np.iinfo(np.int64).min
+_NULLABLE = ("Int64", "Int32", "boolean")
+
+Values = tuple[Any, ...]
+Packed = npt.NDArray[Any]
 
 
 class Rows:
-    """Grows by one row at a time; equal texts of a category are held once.
+    """Grows by one row at a time; ``None`` stands where a value is missing.
+
+    Packed columns are as narrow as their values allow and equal texts of a category are held once,
+    so that the log of a long job fits.
 
     Args:
         table: The table to which the rows belong.
@@ -18,45 +29,138 @@ class Rows:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._codes: dict[str, dict[str, int]] = {
-            column.name: {} for column in table.columns if column.dtype == "category"
-        }
-        self._columns: dict[str, list[Any]] = {name: [] for name in table.column_names}
+        self._names = tuple(table.column_names)
+        self._fresh: list[Values] = []
+        self._num_packed = 0
+        self._codes: list[dict[str, int]] = [{} for _ in table.columns]
+        self._packed: list[list[Packed]] = [[] for _ in table.columns]
 
     def __len__(self) -> int:
-        return len(self._columns[self.table.columns[0].name])
+        """How many rows were added so far, whether they were given up to a frame or not."""
+        return self._num_packed + len(self._fresh)
+
+    def append(self, *row: Any) -> None:
+        """Add a row whose values stand in the order of the declared columns."""
+        # Before, not after: the last row must be open to ``set_last``.
+        if len(self._fresh) >= _PACK_AT:
+            self._pack()
+        self._fresh.append(row)
 
     def add(self, **values: Any) -> None:
-        """Add a row.
+        """Add a row by the names of its columns.
 
         Raises:
             KeyError: A column is not given.
             ValueError: A column is given that the table does not declare.
         """
-        unknown = values.keys() - self._columns.keys()
+        unknown = values.keys() - set(self._names)
         if unknown:
             raise ValueError(f"table {self.table.name} has no column {', '.join(sorted(unknown))}")
-        row = {name: values[name] for name in self._columns}
-        for name, column in self._columns.items():
-            codes = self._codes.get(name)
-            value = row[name]
-            column.append(value if codes is None else codes.setdefault(value, len(codes)))
+        self.append(*(values[name] for name in self._names))
 
     def set_last(self, **values: Any) -> None:
-        """Replace values of the row that was added last; not for categories."""
-        for name, value in values.items():
-            self._columns[name][-1] = value
+        """Replace values of the row that was added last."""
+        known = dict(zip(self._names, self._fresh[-1], strict=True))
+        self._fresh[-1] = tuple((known | values).values())
 
-    def frame(self) -> pd.DataFrame:
-        """The rows as a frame of the declared dtypes."""
-        # Through float64, where pandas puts missing numbers, times would lose their last digits.
-        data: dict[str, Any] = {
-            column.name: pd.Series(self._columns[column.name], dtype=_NULLABLE[column.dtype])
-            if column.dtype in _NULLABLE
-            else self._columns[column.name]
-            for column in self.table.columns
+    def frame(self, replaced: Mapping[str, npt.NDArray[np.int64]] | None = None) -> pd.DataFrame:
+        """All rows as a frame of the declared columns; to be called once.
+
+        The packed rows are given up column by column: both together would cost twice the memory.
+
+        Args:
+            replaced: For a column that held indices while reading: the value of each index, and
+                -1 where that is missing.
+        """
+        self._pack()
+        data = {
+            column.name: self._column(number, column.dtype, (replaced or {}).get(column.name))
+            for number, column in enumerate(self.table.columns)
         }
-        for name, codes in self._codes.items():
-            names = pd.Index(list(codes), dtype=str)
-            data[name] = pd.Categorical.from_codes(self._columns[name], categories=names)
-        return self.table.frame(pd.DataFrame(data, columns=self.table.column_names))
+        return self.table.frame(pd.DataFrame(data, copy=False))
+
+    def _pack(self) -> None:
+        if not self._fresh:
+            return
+        for number, values in enumerate(zip(*self._fresh, strict=True)):
+            dtype = self.table.columns[number].dtype
+            packed = (
+                _coded(values, self._codes[number])
+                if dtype == "category"
+                else _PACKERS.get(dtype, _plain)(values, dtype)
+            )
+            self._packed[number].append(packed)
+        self._num_packed += len(self._fresh)
+        self._fresh = []
+
+    def _column(
+        self, number: int, dtype: str, values_of: npt.NDArray[np.int64] | None
+    ) -> pd.api.extensions.ExtensionArray | Packed:
+        parts, self._packed[number] = self._packed[number], []
+        if dtype == "category":
+            codes = np.concatenate(parts) if parts else np.empty(0, dtype=np.int8)
+            categories = pd.Index(list(self._codes[number]), dtype=str)
+            return pd.Categorical.from_codes(codes, categories=categories)
+        wide = np.dtype(_wide(dtype))
+        values = np.concatenate(parts, dtype=wide) if parts else np.empty(0, dtype=wide)
+        if values_of is not None:
+            values = _looked_up(values, values_of)
+        # Through float64, where pandas puts missing numbers, times would lose their last digits.
+        return _nullable(values, dtype) if dtype in _NULLABLE else values
+
+
+def _coded(values: Values, codes: dict[str, int]) -> Packed:
+    for value in set(values):
+        if value not in codes:
+            codes[value] = len(codes)
+    return _narrow(np.fromiter((codes[value] for value in values), np.int32, len(values)))
+
+
+def _marked(values: Values, dtype: str) -> Packed:
+    """Whole numbers or flags with a number that stands for a missing one."""
+    told = (_MISSING if value is None else value for value in values)
+    return _narrow(np.fromiter(told, np.int64, len(values)))
+
+
+def _texts(values: Values, dtype: str) -> Packed:
+    return np.array(values, dtype=object)
+
+
+def _plain(values: Values, dtype: str) -> Packed:
+    packed = np.asarray(values, dtype=np.dtype(dtype))
+    return packed if packed.dtype.kind != "i" else _narrow(packed)
+
+
+_PACKERS: dict[str, Callable[[Values, str], Packed]] = {
+    **dict.fromkeys(_NULLABLE, _marked),
+    "str": _texts,
+}
+
+
+def _wide(dtype: str) -> str:
+    """What the parts of a column are put together as."""
+    return {"str": "object", **dict.fromkeys(_NULLABLE, "int64")}.get(dtype, dtype)
+
+
+def _looked_up(indices: Packed, values_of: npt.NDArray[np.int64]) -> Packed:
+    known = indices >= 0
+    values = np.where(known, values_of[np.where(known, indices, 0)], -1)
+    return np.where(values < 0, _MISSING, values)
+
+
+def _nullable(values: Packed, dtype: str) -> pd.api.extensions.ExtensionArray:
+    missing = values == _MISSING
+    known = np.where(missing, 0, values)
+    if dtype == "boolean":
+        return pd.arrays.BooleanArray(known.astype(np.bool_), missing)
+    return pd.arrays.IntegerArray(known.astype(np.dtype(dtype.lower())), missing)
+
+
+def _narrow(values: Packed) -> Packed:
+    """Whole numbers in the smallest type that holds all of them."""
+    low, high = values.min(), values.max()
+    for narrow in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(narrow)
+        if limits.min <= low and high <= limits.max:
+            return values.astype(narrow)
+    return values

@@ -45,7 +45,7 @@ def read_call(log: Logbook, said: Message) -> bool:
     elements = int(count)
     bytes_told = size is not None and elements < 1 << 59
     number = int(reduction)
-    log.rows["nccl_calls"].add(
+    log.rows["nccl_calls"].append(
         member.context,
         member.context,
         operation,

@@ -107,7 +107,7 @@ def _keep_timings(
 ) -> None:
     stage, total, parts = told
     for part, seconds in [("total", total), *_PART.findall(parts)]:
-        log.rows["nccl_init_timings"].add(
+        log.rows["nccl_init_timings"].append(
             context, rank, stage, part, round(float(seconds) * 1e9), said.file, said.line
         )
 

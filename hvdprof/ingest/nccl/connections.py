@@ -44,7 +44,7 @@ def read_connection(log: Logbook, said: Message) -> bool:
     if (said.process, via) not in log.quoted_vias:
         log.quoted_vias.add((said.process, via))
         log.quote(said)
-    log.rows["nccl_connections"].add(
+    log.rows["nccl_connections"].append(
         log.context(said),
         int(channel),
         None if slot is None else int(slot),

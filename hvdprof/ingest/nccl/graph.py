@@ -26,7 +26,7 @@ def read_channel(log: Logbook, said: Message) -> bool:
         return read_connection(log, said)
     count = None if found[2] is None else int(found[2])
     order = " ".join(found[3].split())
-    log.rows["nccl_channels"].add(
+    log.rows["nccl_channels"].append(
         log.context(said), int(found[1]), count, order, *log.speaker(said)
     )
     return True
@@ -38,7 +38,7 @@ def read_ring(log: Logbook, said: Message) -> bool:
     if found is None:
         return read_connection(log, said)
     channel, *ranks = (int(text) for text in found.groups())
-    log.rows["nccl_rings"].add(log.context(said), channel, *ranks, *log.speaker(said))
+    log.rows["nccl_rings"].append(log.context(said), channel, *ranks, *log.speaker(said))
     return True
 
 
@@ -48,7 +48,7 @@ def read_tree(log: Logbook, said: Message) -> bool:
     if found is None:
         return False
     channel, up, rank, *down = (int(text) for text in found.groups())
-    log.rows["nccl_trees"].add(
+    log.rows["nccl_trees"].append(
         log.context(said), channel, "both", rank, up, *down, *log.speaker(said)
     )
     return True
@@ -59,7 +59,7 @@ def read_trees(log: Logbook, said: Message) -> bool:
     told = _ONE_TREE.findall(said.text)
     trees = [(int(channel), *tree) for channel, text in told for tree in _directions(text)]
     for channel, direction, (rank, up, *down) in trees:
-        log.rows["nccl_trees"].add(
+        log.rows["nccl_trees"].append(
             log.context(said), channel, direction, rank, up, *down, *log.speaker(said)
         )
     return bool(trees) and len(told) == said.text.count("[")
@@ -115,4 +115,4 @@ def read_system(log: Logbook, said: Message) -> bool:
 
 
 def _keep(log: Logbook, said: Message, kind: str, told: tuple[float, int | None]) -> None:
-    log.rows["nccl_links"].add(kind, *told, said.text.strip(), *log.speaker(said))
+    log.rows["nccl_links"].append(kind, *told, said.text.strip(), *log.speaker(said))

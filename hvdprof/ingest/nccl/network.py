@@ -33,7 +33,7 @@ def read_setting(log: Logbook, said: Message) -> bool:
     if found is None:
         return False
     log.quote(said)
-    log.rows["nccl_settings"].add(found[1], found[2], "environment", *log.speaker(said))
+    log.rows["nccl_settings"].append(found[1], found[2], "environment", *log.speaker(said))
     return True
 
 
@@ -51,7 +51,7 @@ def read_ib(log: Logbook, said: Message) -> bool:
     data, _, out_of_band = said.text.partition("; OOB ")
     devices = _DEVICE.findall(data) if "Using [" in data else []
     for index, name, port, link in devices:
-        log.rows["nccl_nics"].add(
+        log.rows["nccl_nics"].append(
             "data", "IB", int(index), name, int(port), link, "", *log.speaker(said)
         )
     if devices:
@@ -76,9 +76,9 @@ def read_ofi(log: Logbook, said: Message) -> bool:
     device = _OFI_DEVICE.search(said.text)
     if setting is not None:
         log.quote(said)
-        log.rows["nccl_settings"].add(setting[1], setting[2], "plugin", *log.speaker(said))
+        log.rows["nccl_settings"].append(setting[1], setting[2], "plugin", *log.speaker(said))
     elif device is not None:
-        log.rows["nccl_nics"].add(
+        log.rows["nccl_nics"].append(
             "data", "OFI", int(device[1]), device[2], None, "", "", *log.speaker(said)
         )
     elif "Selected Provider" in said.text:
@@ -127,7 +127,7 @@ def read_gpudirect_device(log: Logbook, said: Message) -> bool:
     if found is None:
         return False
     log.quote(said)
-    log.rows["nccl_gpudirect"].add(
+    log.rows["nccl_gpudirect"].append(
         "device", "", int(found[2]), found[3], found[1] == "Enabled", None, None, *log.speaker(said)
     )
     return True
@@ -140,7 +140,7 @@ def read_gpudirect_path(log: Logbook, said: Message) -> bool:
         return False
     log.quote(said)
     state, gpu, hca, distance, limit = found.groups()
-    log.rows["nccl_gpudirect"].add(
+    log.rows["nccl_gpudirect"].append(
         "path",
         gpu,
         int(hca),
@@ -155,7 +155,7 @@ def read_gpudirect_path(log: Logbook, said: Message) -> bool:
 
 def _keep(log: Logbook, said: Message, subject: str, state: str) -> bool:
     log.quote(said)
-    log.rows["nccl_networks"].add(subject, state, said.text.strip(), *log.speaker(said))
+    log.rows["nccl_networks"].append(subject, state, said.text.strip(), *log.speaker(said))
     return True
 
 
@@ -163,7 +163,7 @@ def _keep_interfaces(log: Logbook, said: Message, text: str, what: tuple[str, st
     log.quote(said)
     found = _INTERFACE.findall(text)
     for number, (index, name, address) in enumerate(found):
-        log.rows["nccl_nics"].add(
+        log.rows["nccl_nics"].append(
             *what,
             int(index) if index else number,
             name,

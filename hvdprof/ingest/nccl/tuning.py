@@ -47,7 +47,7 @@ def read_cells(log: Logbook, said: Message) -> bool:
         return False
     for (algorithm, protocol), cell in zip(heading, found, strict=True):
         if cell is not None:
-            log.rows["nccl_tuning"].add(
+            log.rows["nccl_tuning"].append(
                 log.context(said),
                 operation.strip(),
                 algorithm,
@@ -66,7 +66,7 @@ def read_choice(log: Logbook, said: Message) -> bool:
         return False
     operation, size, algorithm, protocol, first, last = found.groups()
     told = operation, int(size), algorithm, protocol, int(first), int(last), float("nan")
-    log.rows["nccl_choices"].add(*told, *log.speaker(said))
+    log.rows["nccl_choices"].append(*told, *log.speaker(said))
     return True
 
 
@@ -78,7 +78,7 @@ def read_old_choice(log: Logbook, said: Message) -> bool:
     algorithm = _name(_ALGORITHMS, int(found[2]))
     protocol = _name(_PROTOCOLS, int(found[3]))
     time_ns = float(found[4]) * 1e3
-    log.rows["nccl_choices"].add(
+    log.rows["nccl_choices"].append(
         "", int(found[1]), algorithm, protocol, None, None, time_ns, *log.speaker(said)
     )
     return True
