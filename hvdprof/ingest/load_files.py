@@ -1,6 +1,7 @@
 """The only door from lone files to tables: recordings, timelines and logs without a manifest."""
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,10 @@ from hvdprof.model.run import Run
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 
 Progress = Callable[[str, int, int], None]
-"""Told the file that is being read, the bytes of all files before it, and the bytes of all."""
+"""Told the file that is being read, the bytes read so far, and the bytes of all files.
+
+NCCL logs are read once more after all other files: both numbers then count their bytes alone.
+"""
 
 LOOKED_FOR = (
     "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), a recorder file, an NCCL "
@@ -69,7 +73,7 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
             entries.append(_add_file(one, gathered, within))
         done += one.size_bytes
     entries += _add_recordings(recorders, gathered)
-    _add_nccl(entries, gathered)
+    _add_nccl(entries, gathered, told)
     _refuse_nothing(entries, gathered)
     gathered.add_tables([(FILES.name, _file_rows(entries))])
     folder = Path(paths[0])
@@ -114,7 +118,7 @@ def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int]
         if found.kind == Kind.TIMELINE:
             _add_timeline(found.path, entry, gathered, within)
         elif found.kind == Kind.TEXT:
-            _add_printed(found.path, entry, gathered)
+            _add_printed(found.path, entry, gathered, within)
     except HvdprofError as error:
         gathered.notes.append(error.message)
     except OSError as error:
@@ -130,8 +134,10 @@ def _add_timeline(
     entry.num_rows = gathered.add_timeline(str(path), "", file, None, None)
 
 
-def _add_printed(path: Path, entry: _Entry, gathered: Gathered) -> None:
-    file = read_printed_file(path)
+def _add_printed(
+    path: Path, entry: _Entry, gathered: Gathered, within: Callable[[int, int], None]
+) -> None:
+    file = read_printed_file(path, progress=within)
     _note(path, file, gathered)
     entry.num_lines = file.num_lines
     entry.num_rows = gathered.add_tables(file.tables)
@@ -143,13 +149,20 @@ def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
     gathered.notes.extend(f"{path}: {clause}." for clause in file.notes)
 
 
-def _add_nccl(entries: Sequence[_Entry], gathered: Gathered) -> None:
+def _add_nccl(entries: Sequence[_Entry], gathered: Gathered, told: Progress) -> None:
     by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
+    sizes = {path: entry.found.size_bytes for path, entry in by_path.items()}
+    before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
+    total = sum(sizes.values())
     for paths in jobs_of({path: entry.nccl_processes for path, entry in by_path.items()}):
-        recording = read_nccl_logs(paths)
+        recording = read_nccl_logs(
+            paths, progress=lambda path, done: told(str(path), before[path] + done, total)
+        )
         gathered.nccl.append(recording)
         where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-        gathered.notes.extend(f"{where}: {note}" for note in recording.notes)
+        # The end of a compressed file that breaks off was told when its other parts were read.
+        fresh = [note for note in recording.notes if note not in gathered.notes]
+        gathered.notes.extend(f"{where}: {note}" for note in fresh)
         for path in paths:
             lines = recording.line_kinds
             entry = by_path[path]

@@ -1,6 +1,5 @@
 """A text file that may hold several things at once: each part goes to the reader that knows it."""
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,9 @@ from hvdprof.ingest.nccl_tests import NcclTests
 from hvdprof.ingest.part_reader import PartReader
 from hvdprof.ingest.printed_lines import printed_lines
 from hvdprof.ingest.stall_warnings import StallWarnings
+from hvdprof.ingest.text_lines import BrokenEndError
 from hvdprof.ingest.throughput_table import ThroughputTable
+from hvdprof.ingest.timeline.chunks import Progress
 
 PARTS: tuple[Callable[[str], PartReader], ...] = (
     HorovodLog,
@@ -44,29 +45,28 @@ class PrintedFile:
     notes: list[str] = field(default_factory=list)
 
 
-def read_printed_file(path: Path, *, progress: Callable[[int], None] | None = None) -> PrintedFile:
+def read_printed_file(path: Path, *, progress: Progress | None = None) -> PrintedFile:
     """Read a text file in one pass; nothing in it is an error.
 
     Args:
-        path: The file; ``.gz`` is decompressed.
-        progress: Called now and then with the number of lines read so far.
+        path: The file, compressed or not.
+        progress: Called with the bytes of the file read so far and its size.
 
     Raises:
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     file = PrintedFile()
     readers = [part(str(path)) for part in PARTS]
     try:
-        for line in printed_lines(path):
+        for line in printed_lines(path, progress=progress):
             file.num_lines = line.number
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line.text, file)
             for reader in readers:
                 reader.take(line)
-            if progress is not None and line.number % 20_000 == 0:
-                progress(line.number)
-    except (EOFError, zlib.error):
-        file.notes.append("its compressed end is cut off or damaged")
+    except BrokenEndError as error:
+        file.notes.append(str(error))
     for reader in readers:
         file.kinds += reader.kinds()
         file.notes += reader.notes()

@@ -1,23 +1,17 @@
 """What jobs print, line by line: wrappers of launchers taken off, memory bounded.
 
-Launchers put a tag before each line and sometimes into the middle of one: Open MPI writes
-``[1,0]<stdout>:`` (version 5 with a blank behind it) and a date before it where asked to, Horovod's
-own launcher ``[0]<stdout>:``, ``srun -l`` ``0: ``. Services that keep logs add a stamp of theirs.
+Tags of launchers and services that keep logs stand before a line, or inside it.
 """
 
-import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-_LONGEST = 65_536
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_DATE = r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4})"
-_TAG = re.compile(rf"{_DATE}?\[(?:\d+,)?(?:mpirank:)?(\d{{1,7}})(?:,[\w-]+)?\]<(?:stdout|stderr)>:")
-# Horovod's lists of stalled ranks look alike: `1: [name, name]`.
-_SRUN_TAG = re.compile(r"^ {0,3}(\d{1,5}): (?!\[(?!\d{4}-\d\d-|[TDIWEF] ))")
+from hvdprof.ingest.text_lines import line_blocks
+from hvdprof.ingest.timeline.chunks import Progress
+from hvdprof.ingest.wrappers import SRUN_TAG, TAG, without_colours
+
 _SERVICE_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z| UTC)? [\w.-]+ -- ")
 
 
@@ -30,40 +24,44 @@ class PrintedLine:
     rank: int | None
 
 
-def printed_lines(path: Path) -> Iterator[PrintedLine]:
-    """The lines of a text file, whatever bytes it holds; ``.gz`` is decompressed.
+def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[PrintedLine]:
+    """The lines of a text file, whatever bytes it holds, compressed or not.
 
     A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
     memory stays bounded. A carriage return ends a piece too: progress bars draw over themselves.
 
+    Args:
+        path: The file; gzip and zstd are told by their content.
+        progress: Called with the bytes of the file read so far and its size.
+
     Raises:
+        BrokenEndError: The compressed data ends early, told after all lines before that.
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: The file cannot be read.
-        EOFError, zlib.error: A compressed file is damaged.
     """
-    with _opened(path) as stream:
-        number = 1
-        while piece := stream.readline(_LONGEST):
-            text = piece.decode("utf-8", errors="replace")
-            for part in _pieces(text):
+    number = 1
+    for lines, ended in line_blocks(path, progress=progress):
+        for line in lines:
+            for part in _pieces(line):
                 yield unwrapped(part, number)
-            number += piece.endswith(b"\n")
+            number += 1
+        number -= not ended
 
 
 def unwrapped(text: str, number: int = 1) -> PrintedLine:
     """A line without terminal colours and the tags of launchers, at its start and inside it."""
     rank = None
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = without_colours(text)
     if "<std" in text:
         text = _SERVICE_STAMP.sub("", text)
-        first = _TAG.search(text)
+        first = TAG.search(text)
         if first:
             rank = int(first.group(1))
-            behind = _TAG.sub("", text[first.end() :])
+            behind = TAG.sub("", text[first.end() :])
             # Open MPI 5 puts a blank behind its tag.
             text = text[: first.start()].strip() + behind.removeprefix(" ")
     else:
-        tag = _SRUN_TAG.match(text)
+        tag = SRUN_TAG.match(text)
         if tag:
             rank = int(tag.group(1))
             text = text[tag.end() :]
@@ -71,11 +69,5 @@ def unwrapped(text: str, number: int = 1) -> PrintedLine:
 
 
 def _pieces(text: str) -> list[str]:
-    text = text.rstrip("\r\n")
+    text = text.rstrip("\r")
     return text.split("\r") if "\r" in text else [text]
-
-
-def _opened(path: Path) -> IO[bytes]:
-    with path.open("rb") as stream:
-        compressed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if compressed else path.open("rb")  # type: ignore[return-value]

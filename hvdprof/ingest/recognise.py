@@ -1,13 +1,14 @@
 """What a file is, by its content: the first and the last block decide, never the name."""
 
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import IO
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import MissingExtraError, UnreadableInputError
+from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.rundir.layout import MANIFEST_NAME
 
 _BLOCK_BYTES = 65_536
@@ -149,20 +150,25 @@ def _ends(path: Path) -> tuple[bytes, bytes, int]:
     size = path.stat().st_size
     with path.open("rb") as stream:
         head = stream.read(_BLOCK_BYTES)
-        if head.startswith(_GZIP):
-            return _unpacked(head), b"", size
+        if head.startswith((_GZIP, _ZSTD)):
+            stream.seek(0)
+            return _unpacked(stream, size) or head, b"", size
         stream.seek(max(size - _BLOCK_BYTES, 0))
         return head, stream.read(_BLOCK_BYTES), size
 
 
-def _unpacked(block: bytes) -> bytes:
+def _unpacked(stream: IO[bytes], size: int) -> bytes:
+    """The first block of a compressed file; nothing where it cannot be unpacked."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(block, _BLOCK_BYTES)
-    except zlib.error:
+        chunks = Chunks(stream, size, chunk_bytes=_BLOCK_BYTES)
+        chunks.more()
+    except MissingExtraError:
         return b""
+    return chunks.data[: chunks.end].tobytes()
 
 
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:
+    # Where it cannot be unpacked, the reader of timelines says what is missing.
     if head.startswith(_ZSTD):
         return Kind.TIMELINE, ""
     for magic, name in _BINARY_FORMATS:

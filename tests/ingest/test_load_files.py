@@ -144,7 +144,9 @@ def test_progress_is_told(tmp_path: Path) -> None:
     size = len(MIXED.encode())
     assert [(Path(file).name, done, total) for file, done, total in told] == [
         ("a.out", 0, 2 * size),
+        ("a.out", size, 2 * size),
         ("b.out", size, 2 * size),
+        ("b.out", 2 * size, 2 * size),
     ]
 
 

@@ -1,54 +1,28 @@
-"""The lines of a log that may be huge, binary in part, or torn anywhere."""
+"""The lines of an NCCL log as its processes wrote them, behind the tags of launchers."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvdprof.errors import UnreadableInputError
-
-_CHUNK_BYTES = 1 << 20
-_LONGEST_BYTES = 1 << 16
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+from hvdprof.ingest.text_lines import line_blocks
+from hvdprof.ingest.timeline.chunks import Progress
+from hvdprof.ingest.wrappers import without_colours
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a file without their ends, colour codes and carriage returns.
+def read_lines(path: Path, *, progress: Progress | None = None) -> Iterator[str]:
+    """The lines of a file, compressed or not, without colour codes and carriage returns.
 
-    At most about a megabyte is held at a time; a line longer than 64 KiB comes in pieces of that
-    length, so that a file without any newline costs no more. Bytes that are not UTF-8 become
-    replacement characters.
+    Tags of launchers stay: they may stand between the halves of lines that two writers mixed.
+
+    Args:
+        path: The file.
+        progress: Called with the bytes of the file read so far and its size.
 
     Raises:
-        UnreadableInputError: The file cannot be opened or read.
+        BrokenEndError: The compressed data ends early, told after all lines before that.
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: It cannot be read.
     """
-    try:
-        with path.open("rb") as stream:
-            rest = b""
-            while chunk := stream.read(_CHUNK_BYTES):
-                whole, newline, rest = (rest + chunk).rpartition(b"\n")
-                if newline:
-                    yield from _split(whole)
-                while len(rest) > _LONGEST_BYTES:
-                    yield from _split(rest[:_LONGEST_BYTES])
-                    rest = rest[_LONGEST_BYTES:]
-            if rest:
-                yield from _split(rest)
-    except OSError as error:
-        raise UnreadableInputError(
-            f"The log {path} cannot be read: {error.strerror or error}.",
-            hint="Check the path and its permissions.",
-        ) from error
-
-
-def _split(block: bytes) -> Iterator[str]:
-    text = block.decode("utf-8", errors="replace")
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
-    if "\r" in text:
-        text = text.replace("\r", "")
-    for line in text.split("\n"):
-        if len(line) <= _LONGEST_BYTES:
-            yield line
-        else:
-            for start in range(0, len(line), _LONGEST_BYTES):
-                yield line[start : start + _LONGEST_BYTES]
+    for lines, _ in line_blocks(path, progress=progress):
+        for line in lines:
+            plain = without_colours(line) if "\x1b" in line else line
+            yield plain.replace("\r", "") if "\r" in plain else plain

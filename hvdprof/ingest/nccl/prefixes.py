@@ -1,7 +1,9 @@
-"""What stands before the words of an NCCL line: process, thread, device, level, and any wrapper."""
+"""What stands before the words of an NCCL line: process, thread, device, level."""
 
 import re
 from dataclasses import dataclass
+
+from hvdprof.ingest.wrappers import tagged_rank
 
 LEVELS = "INFO|WARN|TRACE|VERSION|CALL|ABORT|ERROR"
 
@@ -12,14 +14,6 @@ HEAD = re.compile(
     rf"(?:[NR]CCL )?(?P<level>{LEVELS})(?: |$)"
 )
 """A prefix of NCCL 2.2 to 2.27; 2.2 lacks the word NCCL, CALL lacks the device."""
-
-TAGS = re.compile(
-    r"(?:\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4})?"
-    r"\[(?:\d+,)?(?:mpirank:)?(?P<rank>\d{1,7})(?:,[\w-]+)?\]<std(?:out|err)>: ?"
-)
-"""The tag of mpirun, horovodrun or SageMaker, with its date where one is printed."""
-
-_SRUN = re.compile(r"^\s*(?P<rank>\d{1,7}): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +39,5 @@ def read_head(found: re.Match[str]) -> Head:
         device=None if device is None else int(device),
         level=found["level"],
         where=found["where"] or found["function"] or "",
-        tag_rank=tag_rank(found.string[: found.start()]),
+        tag_rank=tagged_rank(found.string[: found.start()]),
     )
-
-
-def tag_rank(wrapper: str) -> int | None:
-    """The rank that the last launcher's tag in a text states; ``None`` where there is no tag."""
-    ranks = [tag["rank"] for tag in TAGS.finditer(wrapper)]
-    if ranks:
-        return int(ranks[-1])
-    numbered = _SRUN.match(wrapper)
-    return int(numbered["rank"]) if numbered else None

@@ -1,6 +1,7 @@
 """The door: NCCL logs in, an ``NcclRecording`` of declared tables out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.prefixes import HEAD
 from hvdprof.ingest.nccl.scanner import Scanner
+from hvdprof.ingest.text_lines import BrokenEndError
 from hvdprof.model.nccl_call_tables import NCCL_QUOTES
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.units import count
@@ -28,32 +30,56 @@ _OWNED = (
 )
 
 
-def read_nccl_logs(paths: Sequence[Path]) -> NcclRecording:
+Progress = Callable[[Path, int], None]
+"""Told the file that is being read and how many bytes of it have been."""
+
+
+def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -> NcclRecording:
     """Read the NCCL debug output of one job: one file for all ranks, or one for each.
 
     Lines of NCCL 2.2 to 2.27 and RCCL are understood behind any launcher's prefix, cut, glued or
     interrupted. Files are read in one pass with bounded memory apart from the tables.
+
+    Args:
+        paths: The files, compressed or not.
+        progress: Told how far reading is.
 
     Returns:
         Declared tables; times in ns, sizes in bytes. ``notes`` say what was damaged or ambiguous.
 
     Raises:
         UnreadableInputError: A file cannot be read, or none holds a line of NCCL's.
+        MissingExtraError: A file is compressed with zstd, and zstandard is not installed.
     """
     log, kinds = Logbook(), LineKinds()
     scanner = Scanner(log, kinds)
+    broken: list[str] = []
     for path in paths:
         scanner.open(str(path))
-        for line in read_lines(path):
+        for line in _lines_of(path, broken, progress):
             scanner.read(line)
         scanner.close()
     recording = _recording(log, kinds, scanner)
+    recording = replace(recording, notes=(*recording.notes, *broken))
     if recording.line_kinds.empty and recording.problems.empty and recording.versions.empty:
         raise UnreadableInputError(
             f"There is no line of NCCL's in {', '.join(str(path) for path in paths)}.",
             hint="Record one with NCCL_DEBUG=INFO.",
         )
     return recording
+
+
+def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Iterator[str]:
+    within = None if progress is None else lambda done, _: progress(path, done)
+    try:
+        yield from read_lines(path, progress=within)
+    except BrokenEndError as error:
+        broken.append(f"{path}: {error}.")
+    except OSError as error:
+        raise UnreadableInputError(
+            f"The log {path} cannot be read: {error.strerror or error}.",
+            hint="Check the path and its permissions.",
+        ) from error
 
 
 def is_nccl_log(sample: str) -> bool:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook, Message
-from hvdprof.ingest.nccl.prefixes import HEAD, TAGS, Head, read_head
+from hvdprof.ingest.nccl.prefixes import HEAD, Head, read_head
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble import read_foreign
+from hvdprof.ingest.wrappers import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
 _TORCH = re.compile(r"(?:\[rank\d{1,7}\]:)?\[[EWI][^\]]{0,60}ProcessGroupNCCL\.cpp:\d+\]")
@@ -105,7 +106,7 @@ class Scanner:
             last = number == len(heads) - 1
             end = len(raw) if last else heads[number + 1].start()
             loose = 0 if last else len(heads[number + 1]["host"])
-            text = TAGS.split(raw[head.end() : end], maxsplit=1)[0]
+            text = TAG_AND_BLANK.split(raw[head.end() : end], maxsplit=1)[0]
             whole = raw[head.start() : end + loose]
             part = _Fragment(whole, self._line, loose, cut=cut or not last)
             if last and _is_wrapped(text):
@@ -152,7 +153,7 @@ class Scanner:
 
     def _mend(self, raw: str) -> bool:
         """Whether a line without a prefix is the rest of an earlier one; reads it if it is."""
-        rest = TAGS.sub("", raw, count=1)
+        rest = TAG_AND_BLANK.sub("", raw, count=1)
         if self._wrapped is not None:
             self._unwrap(rest)
             return True

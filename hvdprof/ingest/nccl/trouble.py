@@ -3,8 +3,8 @@
 import re
 
 from hvdprof.ingest.nccl.logbook import Logbook, Message
-from hvdprof.ingest.nccl.prefixes import tag_rank
 from hvdprof.ingest.nccl.troubles import Problem, Stated
+from hvdprof.ingest.wrappers import tagged_rank
 
 _VERSION = re.compile(
     r"[NR]CCL version(?: :)? (\d{1,3}\.\d{1,3}\.\d{1,3})(?:[+-]([a-z]+\d+(?:\.\d+)*))?"
@@ -68,7 +68,7 @@ def _foreign(log: Logbook, text: str, file: str, line: int) -> bool:
         _outside(log, "died", (int(died[2]), int(died[1]), text.strip()), (file, line))
         return True
     if _FAILURE.search(text):
-        _outside(log, "failure", (None, tag_rank(text), text.strip()[:500]), (file, line))
+        _outside(log, "failure", (None, tagged_rank(text), text.strip()[:500]), (file, line))
         return True
     return False
 

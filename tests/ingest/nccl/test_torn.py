@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.analyze.nccl_findings import nccl_findings
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.nccl import lines
+from hvdprof.ingest import text_lines
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.nccl_log import call_line, job, recorded, said
@@ -66,7 +66,7 @@ def test_the_size_of_the_pieces_changes_nothing(
     whole = list(read_lines(path))
     assert whole == [*LOG, "größe", "last without end"]
     for size in (1, 7, 100):
-        monkeypatch.setattr(lines, "_CHUNK_BYTES", size)
+        monkeypatch.setattr(text_lines, "_CHUNK_BYTES", size)
         assert list(read_lines(path)) == whole
 
 
