@@ -1,42 +1,43 @@
-"""A timeline file to columns with compiled code; importing this needs numba."""
+"""A timeline file to columns with compiled code; importing this needs numba.
+
+Where a second thread may help, a window of the text is cut in two where a record seems to start.
+The second thread parses what is behind the cut while this one parses, and pairs, what is before it.
+The cut is proven right if parsing of the first part ended exactly there, for then parsing on would
+have done just what the second thread did. Else its records are dropped, and parsing goes on from
+where the first part ended. Nothing is learned as long as both work.
+"""
 
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from hvdprof.ingest.timeline.chunks import Chunks
-from hvdprof.ingest.timeline.fields import BEGIN, END, TICK, Event
-from hvdprof.ingest.timeline.kernel import FOUND_WIDTH, PLACES_WIDTH, scan
+from hvdprof.ingest.timeline.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.kernel_pairs import (
-    ARGS,
-    BEGIN_ORDER,
     BEGINS,
-    BELOW,
-    DEPTH,
-    END_ORDER,
     ENDS,
-    LENGTH,
+    KIND_BEGIN,
+    KIND_END,
+    KIND_MARK,
+    KIND_TICK,
     MARKS,
-    NAME,
-    NARROW_WIDTH,
     NEXT_ORDER,
-    PID,
+    PLACES_WIDTH,
+    RECORD_BYTES,
     ROWS,
-    START,
     STATE_WIDTH,
     TICKS,
-    WIDE_WIDTH,
-    begin,
-    end_,
-    mark,
-    tick,
+    pair,
 )
+from hvdprof.ingest.timeline.kernel_records import Records
+from hvdprof.ingest.timeline.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.kernel_spans import SpanTable
 from hvdprof.ingest.timeline.pairing import NEGOTIATE
-from hvdprof.ingest.timeline.raw import Int32s, Int64s, Marks, Slices, Ticks
+from hvdprof.ingest.timeline.raw import Int64s, Marks, Slices, Ticks
 
 Drain = Callable[[Slices, Ticks, Marks, list[str], list[str]], None]
 """Takes finished rows, with the names and the args that their codes mean."""
@@ -46,6 +47,14 @@ _FIRST_ROWS = 1 << 16
 _ROW_GROUP = 1 << 18
 _BYTES_OF_A_SLICE = 100
 _MOST_ROWS_AHEAD = 1 << 24
+_MOST_RECORDS = 1 << 16
+_WINDOW_CHUNKS = 2
+_OWN_SHARE = 0.3
+"""So much of a window takes as long to parse and to pair as the rest takes to parse."""
+_LONGEST_USUAL_RECORD = 1 << 12
+_BETWEEN_RECORDS = re.compile(rb"\}[, \t\r\n]*\{")
+_KINDS = {BEGIN: KIND_BEGIN, END: KIND_END, TICK: KIND_TICK, MARK: KIND_MARK}
+_RECORD = np.dtype([("time", np.int64), ("pid_and_kind", np.int32), ("code", np.int32)])
 _PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
 
 
@@ -58,15 +67,20 @@ class FastPairing:
             not grow with the file.
         row_group: Room for so many rows before they are handed on.
         expected_bytes: Size of the text, as far as known: room that is there need not be made.
+        num_threads: 2 to parse ahead in a second thread.
     """
 
     def __init__(
-        self, drain: Drain | None = None, *, row_group: int = _ROW_GROUP, expected_bytes: int = 0
+        self,
+        drain: Drain | None = None,
+        *,
+        row_group: int = _ROW_GROUP,
+        expected_bytes: int = 0,
+        num_threads: int = 1,
     ) -> None:
         self._drain = drain
         room = _room_for(expected_bytes) if drain is None else row_group
-        self._wide = np.empty((room, WIDE_WIDTH), np.int64)
-        self._narrow = np.empty((room, NARROW_WIDTH), np.int32)
+        self._rows = RowColumns(room)
         self._ticks = np.empty((room, 4), np.int64)
         self._marks = np.empty((room, 3), np.int64)
         self._top = np.full(1024, -1, np.int32)
@@ -74,65 +88,83 @@ class FastPairing:
         self._clears = np.zeros(256, np.uint8)
         self._state = np.zeros(STATE_WIDTH, np.int64)
         self._places = np.zeros(PLACES_WIDTH, np.int64)
-        self._found = np.zeros(FOUND_WIDTH, np.int64)
+        self._one = np.zeros(1, _RECORD)
+        self._own, self._ahead = Records(_MOST_RECORDS), Records(_MOST_RECORDS)
+        self._thread = ThreadPoolExecutor(1) if num_threads > 1 else None
+        self._is_calm = False
         self._name_spans, self._args_spans = SpanTable(), SpanTable()
         self._num_ticks, self._num_marks = 0, 0
         self._names: dict[str, int] = {}
         self._args: dict[str, int] = {}
 
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
-        """Take records as long as they are plain and hold nothing new."""
+        """Take records as long as they are plain and hold nothing new; moves the window on."""
         self._state[NEXT_ORDER] = order
-        place = start
-        while True:
-            self._make_room()
-            self._point_to(chunks)
-            place = scan(self._places.ctypes.data, place)
-            if not self._is_full():
-                return int(place), int(self._state[NEXT_ORDER])
+        place, goes_on = start, True
+        while goes_on:
+            place, last = self._take_window(chunks, place)
+            rest = chunks.end - place
+            # What is odd here may be so soon again: parsing ahead of that would be in vain.
+            self._is_calm = rest < min(chunks.chunk_bytes, _LONGEST_USUAL_RECORD)
+            goes_on = last.is_full
+            if self._is_calm and not chunks.final:
+                place, goes_on = _refilled(chunks, place), True
+        return place, int(self._state[NEXT_ORDER])
 
-    def _point_to(self, chunks: Chunks) -> None:
+    def _take_window(self, chunks: Chunks, place: int) -> tuple[int, Records]:
+        """Take records of the window; the place of what was not taken, and the last records."""
+        thread = self._thread
+        border = _likely_border(chunks, place) if self._is_calm and thread is not None else -1
+        if border < 0 or thread is None:
+            after = self._fill(self._own, chunks, place, chunks.end)
+            self._take(self._own)
+            return after, self._own
+        ahead = thread.submit(self._fill, self._ahead, chunks, border, chunks.end)
+        try:
+            stopped = self._fill(self._own, chunks, place, border)
+            self._take(self._own)
+        finally:
+            after = ahead.result()
+        if stopped != border:
+            return stopped, self._own
+        self._take(self._ahead)
+        return after, self._ahead
+
+    def _fill(self, records: Records, chunks: Chunks, start: int, end: int) -> int:
         names, args = self._name_spans.spans, self._args_spans.spans
-        self._places[:] = (
-            chunks.data.ctypes.data,
-            chunks.end,
-            names.places.ctypes.data,
-            len(names.slots),
-            args.places.ctypes.data,
-            len(args.slots),
-            self._codes.ctypes.data,
-            len(self._codes),
-            self._clears.ctypes.data,
-            self._wide.ctypes.data,
-            self._narrow.ctypes.data,
-            self._ticks.ctypes.data,
-            self._marks.ctypes.data,
-            self._top.ctypes.data,
-            self._state.ctypes.data,
-            len(self._wide),
-            len(self._ticks),
-            len(self._marks),
-            self._found.ctypes.data,
-        )
+        return records.fill(chunks, (start, end), names, args, self._codes)
+
+    def _take(self, records: Records) -> None:
+        self._pair(records.address, records.count)
+
+    def _pair(self, address: int, count: int) -> None:
+        done = 0
+        while done < count:
+            self._make_room()
+            # The arrays are held by this object as long as the compiled code has their addresses.
+            self._places[:] = (
+                self._rows.addresses.ctypes.data,
+                self._ticks.ctypes.data,
+                self._marks.ctypes.data,
+                self._top.ctypes.data,
+                self._clears.ctypes.data,
+                self._state.ctypes.data,
+                self._rows.room,
+                len(self._ticks),
+                len(self._marks),
+            )
+            places = self._places.ctypes.data
+            done += int(pair(places, address + RECORD_BYTES * done, count - done))
 
     def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""
-        self._make_room()
-        state, ts_us = self._state, event.ts_us
-        state[NEXT_ORDER] = order
-        # The arrays are held by this object as long as the compiled code has their addresses.
-        wide, narrow = self._wide.ctypes.data, self._narrow.ctypes.data
-        top, counters = self._top.ctypes.data, state.ctypes.data
-        if event.kind == BEGIN:
-            name = self._name(event.name)
-            begin(wide, narrow, top, counters, pid, name, ts_us, bool(self._clears[name]))
-        elif event.kind == END:
-            args = -1 if event.args is None else self._arg(event.args, text)
-            end_(wide, narrow, top, counters, pid, args, ts_us)
-        elif event.kind == TICK:
-            tick(self._ticks.ctypes.data, counters, pid, event.rank, ts_us)
+        if event.kind == END:
+            code = -1 if event.args is None else self._arg(event.args, text)
         else:
-            mark(self._marks.ctypes.data, counters, self._name(event.name), ts_us)
+            code = event.rank if event.kind == TICK else self._name(event.name)
+        self._state[NEXT_ORDER] = order
+        self._one[0] = (event.ts_us, (pid << 2) | _KINDS[event.kind], code)
+        self._pair(self._one.ctypes.data, 1)
 
     def rename(self, number: int, code: int) -> None:
         """See ``Pairing``."""
@@ -154,7 +186,9 @@ class FastPairing:
     def finished(self) -> tuple[Slices, Ticks, Marks, tuple[str, ...], tuple[str, ...]]:
         """See ``Pairing``."""
         num_rows, num_ticks, num_marks = (int(self._state[i]) for i in (ROWS, TICKS, MARKS))
-        slices = _slices(self._wide[:num_rows], self._narrow[:num_rows])
+        if self._thread is not None:
+            self._thread.shutdown()
+        slices = self._rows.slices(slice(num_rows))
         ticks = _ticks(self._ticks[:num_ticks])
         marks = _marks(self._marks[:num_marks])
         return slices, ticks, marks, tuple(self._names), tuple(self._args)
@@ -177,7 +211,7 @@ class FastPairing:
     def _is_full(self) -> bool:
         state = self._state
         return bool(
-            state[ROWS] >= len(self._wide)
+            state[ROWS] >= self._rows.room
             or state[TICKS] >= len(self._ticks)
             or state[MARKS] >= len(self._marks)
         )
@@ -186,12 +220,12 @@ class FastPairing:
         state = self._state
         if self._drain is not None and self._is_full():
             self._drain_rows(self._drain)
-        if state[ROWS] >= len(self._wide):
-            self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
+        if state[ROWS] >= self._rows.room:
+            self._rows.double()
         if state[TICKS] >= len(self._ticks):
-            self._ticks = _doubled(self._ticks)
+            self._ticks = doubled(self._ticks)
         if state[MARKS] >= len(self._marks):
-            self._marks = _doubled(self._marks)
+            self._marks = doubled(self._marks)
 
     def _drain_rows(self, drain: Drain) -> None:
         state, top = self._state, self._top
@@ -200,23 +234,20 @@ class FastPairing:
         rows = top[top >= 0]
         while len(rows):
             live[rows] = True
-            below = self._narrow[rows, BELOW]
-            rows = below[below >= 0]
+            rows = self._rows.below(rows)
         done = np.flatnonzero(~live)
-        slices = _slices(self._wide[done], self._narrow[done])
+        slices = self._rows.slices(done)
         ticks, marks = _ticks(self._ticks[:num_ticks]), _marks(self._marks[:num_marks])
         drain(slices, ticks, marks, list(self._names), list(self._args))
         kept = np.flatnonzero(live)
         moved_to = np.append(np.cumsum(live, dtype=np.int32) - 1, np.int32(-1))
-        self._wide[: len(kept)] = self._wide[kept]
-        self._narrow[: len(kept)] = self._narrow[kept]
-        self._narrow[: len(kept), BELOW] = moved_to[self._narrow[: len(kept), BELOW]]
+        self._rows.keep_only(kept, moved_to)
         top[:] = moved_to[top]
         state[ROWS], state[TICKS], state[MARKS] = len(kept), 0, 0
         self._num_ticks += num_ticks
         self._num_marks += num_marks
-        if len(kept) > len(self._wide) // 2:
-            self._wide, self._narrow = _doubled(self._wide), _doubled(self._narrow)
+        if len(kept) > self._rows.room // 2:
+            self._rows.double()
 
 
 def _room_for(num_bytes: int) -> int:
@@ -224,17 +255,23 @@ def _room_for(num_bytes: int) -> int:
     return min(max(num_bytes // _BYTES_OF_A_SLICE, _FIRST_ROWS), _MOST_ROWS_AHEAD)
 
 
-def _slices(wide: Int64s, narrow: Int32s) -> Slices:
-    return Slices(
-        pid=narrow[:, PID].copy(),
-        name=narrow[:, NAME].copy(),
-        start_us=wide[:, START].copy(),
-        dur_us=wide[:, LENGTH].copy(),
-        depth=narrow[:, DEPTH].astype(np.uint8),
-        begin_order=wide[:, BEGIN_ORDER].copy(),
-        end_order=wide[:, END_ORDER].copy(),
-        args=narrow[:, ARGS].copy(),
-    )
+def _refilled(chunks: Chunks, place: int) -> int:
+    """Move the window on until it holds a few chunks; where the place is in it then."""
+    # Two bytes before the place tell whether a record may start there.
+    keep = max(place - 2, 0)
+    chunks.forget(keep)
+    place -= keep
+    while chunks.end - place < _WINDOW_CHUNKS * chunks.chunk_bytes and not chunks.final:
+        chunks.more()
+    return place
+
+
+def _likely_border(chunks: Chunks, place: int) -> int:
+    """Where a record seems to start, some way into the window; -1 where none does."""
+    middle = place + int(_OWN_SHARE * (chunks.end - place))
+    text = chunks.data[middle : min(middle + _LONGEST_USUAL_RECORD, chunks.end)].tobytes()
+    found = _BETWEEN_RECORDS.search(text)
+    return -1 if found is None else middle + found.end() - 1
 
 
 def _ticks(rows: Int64s) -> Ticks:
@@ -251,12 +288,6 @@ def _says(span: str, args: str) -> bool:
         return json.dumps(json.loads(span, strict=False), ensure_ascii=False) == args
     except ValueError:
         return False
-
-
-def _doubled(column: Any) -> Any:
-    doubled = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
-    doubled[: len(column)] = column
-    return doubled
 
 
 def _long_enough(column: Any, length: int, fill: int) -> Any:

@@ -1,22 +1,34 @@
-"""The compiled scan over a timeline file's text: records as Horovod writes them, paired at once.
+"""The compiled parser of a timeline file's text: records as Horovod writes them.
 
 It takes B, E, X and i records whose fields are plain (no escapes, no exponents, no unknown keys)
 and whose pid, name and args are known already. At anything else it stops in front of the record,
 which then goes the way of ``reader``. So it can be fast without being tolerant, and the other way
 is tolerant without being fast.
+
+What it does depends on the text from its start on and on what is known, on nothing else: so a part
+that was parsed ahead is what would have been parsed, if parsing of the part before ended right at
+its start and nothing was learned in between.
 """
 
 import numpy as np
 
-from hvdprof.ingest.timeline.kernel_memory import byte_at, int_at, long_at, put_long, word_at
+from hvdprof.ingest.timeline.kernel_memory import (
+    byte_at,
+    int_at,
+    long_at,
+    put_int,
+    put_long,
+    word_at,
+)
 from hvdprof.ingest.timeline.kernel_pairs import (
-    MARKS,
-    ROWS,
-    TICKS,
-    begin,
-    end_,
-    mark,
-    tick,
+    CODE,
+    KIND_BEGIN,
+    KIND_END,
+    KIND_MARK,
+    KIND_TICK,
+    PID_AND_KIND,
+    RECORD_BYTES,
+    TIME,
 )
 from hvdprof.ingest.timeline.kernel_spans import (
     BRACES,
@@ -27,14 +39,12 @@ from hvdprof.ingest.timeline.kernel_spans import (
     known,
 )
 
-TEXT, END, NAMES, NAME_SLOTS, ARG_STRINGS, ARG_SLOTS, CODES, NUM_CODES, CLEARS = range(9)
-WIDE, NARROW, TICK_ROWS, MARK_ROWS, TOP, STATE, MOST_ROWS, MOST_TICKS, MOST_MARKS = range(9, 18)
-FOUND, PLACES_WIDTH = 18, 19
-"""Places in the array of what ``scan`` works on: addresses, and how many there are of each.
+TEXT, END, NAMES, NAME_SLOTS, ARG_STRINGS, ARG_SLOTS, CODES, NUM_CODES = range(8)
+FOUND, RECORDS, MOST_RECORDS, NUM_RECORDS, PLACES_WIDTH = range(8, 13)
+"""Places in the array of what ``parse`` works on: addresses, and how many there are of each.
 
-``TEXT`` is followed by at least 64 zero bytes. ``CODES`` is the code by number of a pid, ``CLEARS``
-says by code of a name whether it clears the stack, ``TOP`` is the innermost open row by code of the
-pid, -1 for none, and ``FOUND`` is room for the fields of a record.
+``TEXT`` is followed by at least 64 bytes that may be read. ``CODES`` is the code by number of a
+pid, ``FOUND`` is room for the fields of a record, and ``NUM_RECORDS`` is what ``parse`` says.
 """
 
 
@@ -58,77 +68,66 @@ _NAME_HASH, _ARGS_HASH, FOUND_WIDTH = range(7, 10)
 
 
 @compiled
-def scan(places: int, place: int) -> int:
-    """Take records from ``place`` on, as long as there is room for them.
+def parse(places: int, place: int) -> int:
+    """Write down records from ``place`` on, as long as there is room for them.
 
     Args:
         places: Address of the array of places.
         place: Where to start in the text.
 
     Returns:
-        The place of what was not taken.
+        The place of what was not taken; it is ``END`` only if the last record, or a separator
+        behind it, ended right there.
     """
     data, end = long_at(places + 8 * TEXT), long_at(places + 8 * END)
     names, name_slots = long_at(places + 8 * NAMES), long_at(places + 8 * NAME_SLOTS)
     args, args_slots = long_at(places + 8 * ARG_STRINGS), long_at(places + 8 * ARG_SLOTS)
     codes, num_codes = long_at(places + 8 * CODES), long_at(places + 8 * NUM_CODES)
-    clears = long_at(places + 8 * CLEARS)
-    wide, narrow = long_at(places + 8 * WIDE), long_at(places + 8 * NARROW)
-    ticks, marks = long_at(places + 8 * TICK_ROWS), long_at(places + 8 * MARK_ROWS)
-    top, state = long_at(places + 8 * TOP), long_at(places + 8 * STATE)
     found = long_at(places + 8 * FOUND)
+    record = long_at(places + 8 * RECORDS)
+    first, last = record, record + RECORD_BYTES * long_at(places + 8 * MOST_RECORDS)
     while True:
         while place < end and is_separator(byte_at(data + place)):
             place += 1
-        if place >= end or byte_at(data + place) != 123 or is_full(places, state):
+        put_long(places + 8 * NUM_RECORDS, (record - first) // RECORD_BYTES)
+        if place >= end or byte_at(data + place) != 123 or record >= last:
             return place
         after = template(data, place, end, found)
         if after <= 0:
             after = any_spacing(data, place, end, found)
         if after <= 0 or after > end:
             return place
-        kind, ts_us = long_at(found + 8 * _KIND), long_at(found + 8 * _TIME)
+        kind = long_at(found + 8 * _KIND)
         name_at, args_at = long_at(found + 8 * _NAME_AT), long_at(found + 8 * _ARGS_AT)
         pid = code_of(codes, num_codes, long_at(found + 8 * _NUMBER))
         if pid < 0 and kind != _I:
             return place
+        code = np.int64(-1)
         if kind == _E:
-            code = -1
+            short = KIND_END
             if args_at >= 0:
                 length, hashed = long_at(found + 8 * _ARGS_LENGTH), word_at(found + 8 * _ARGS_HASH)
                 code = known(args, args_slots, data, args_at, length, hashed)
                 if code < 0:
                     return place
-            end_(wide, narrow, top, state, pid, code, ts_us)
         elif name_at < 0 or args_at >= 0:
             return place
         elif kind == _X:
-            rank = rank_in(data, name_at, long_at(found + 8 * _NAME_LENGTH))
-            if rank < 0:
+            short = KIND_TICK
+            code = rank_in(data, name_at, long_at(found + 8 * _NAME_LENGTH))
+            if code < 0:
                 return place
-            tick(ticks, state, pid, rank, ts_us)
         else:
             length, hashed = long_at(found + 8 * _NAME_LENGTH), word_at(found + 8 * _NAME_HASH)
             code = known(names, name_slots, data, name_at, length, hashed)
-            if code < 0:
+            if code < 0 or (kind != _B and kind != _I):
                 return place
-            if kind == _B:
-                begin(wide, narrow, top, state, pid, code, ts_us, byte_at(clears + code) != 0)
-            elif kind == _I:
-                mark(marks, state, code, ts_us)
-            else:
-                return place
+            short = KIND_BEGIN if kind == _B else KIND_MARK
+        put_long(record + TIME, long_at(found + 8 * _TIME))
+        put_int(record + PID_AND_KIND, (pid << 2) | short)
+        put_int(record + CODE, code)
+        record += RECORD_BYTES
         place = after
-
-
-@compiled
-def is_full(places: int, state: int) -> bool:
-    """Whether a record might find no room."""
-    return (
-        long_at(state + 8 * ROWS) >= long_at(places + 8 * MOST_ROWS)
-        or long_at(state + 8 * TICKS) >= long_at(places + 8 * MOST_TICKS)
-        or long_at(state + 8 * MARKS) >= long_at(places + 8 * MOST_MARKS)
-    )
 
 
 @compiled

@@ -1,6 +1,7 @@
 """The door to timeline files: which road reads them, and when a file is refused."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
@@ -60,7 +61,12 @@ def _pairing_for(size: int) -> Pairing:
         return PlainPairing()
     from hvdprof.ingest.timeline.fast_road import FastPairing
 
-    return FastPairing(expected_bytes=size)
+    return FastPairing(expected_bytes=size, num_threads=num_threads())
+
+
+def num_threads() -> int:
+    """How many threads are worth while here to read one file: 2 where two cores may be used."""
+    return min(len(os.sched_getaffinity(0)), 2)
 
 
 def _has_numba() -> bool:

@@ -1,0 +1,85 @@
+"""Columns of slices that compiled code fills, row by row, and hands over as they are."""
+
+from typing import Any
+
+import numpy as np
+
+from hvdprof.ingest.timeline.kernel_pairs import (
+    ARGS,
+    BEGIN_ORDER,
+    BELOW,
+    DEPTH,
+    END_ORDER,
+    LENGTH,
+    NAME,
+    NUM_COLUMNS,
+    PID,
+    START,
+)
+from hvdprof.ingest.timeline.raw import Int32s, Int64s, Slices
+
+_DTYPES: dict[int, type[np.generic]] = {
+    PID: np.int32,
+    NAME: np.int32,
+    START: np.int64,
+    LENGTH: np.int64,
+    DEPTH: np.uint8,
+    BEGIN_ORDER: np.int64,
+    END_ORDER: np.int64,
+    ARGS: np.int32,
+    BELOW: np.int32,
+}
+
+
+class RowColumns:
+    """Room for slices.
+
+    Attributes:
+        room: Rows that there is room for.
+        addresses: Where the columns stand, for compiled code; new after ``double``.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._columns: list[Any] = [np.empty(room, _DTYPES[i]) for i in range(NUM_COLUMNS)]
+        self._point(room)
+
+    def double(self) -> None:
+        """Make room for as many rows again."""
+        self._columns = [doubled(column) for column in self._columns]
+        self._point(2 * self.room)
+
+    def below(self, rows: Int32s) -> Int32s:
+        """The rows below some on their stacks, without those that are lowest."""
+        below: Int32s = self._columns[BELOW][rows]
+        return below[below >= 0]
+
+    def slices(self, which: slice | Int64s) -> Slices:
+        """Some of the rows: a view for a slice, else a copy."""
+        columns = self._columns
+        return Slices(
+            pid=columns[PID][which],
+            name=columns[NAME][which],
+            start_us=columns[START][which],
+            dur_us=columns[LENGTH][which],
+            depth=columns[DEPTH][which],
+            begin_order=columns[BEGIN_ORDER][which],
+            end_order=columns[END_ORDER][which],
+            args=columns[ARGS][which],
+        )
+
+    def keep_only(self, kept: Int64s, moved_to: Int32s) -> None:
+        """Move some rows to the front; ``moved_to`` is the new place by the old one, -1 for -1."""
+        for column in self._columns:
+            column[: len(kept)] = column[kept]
+        self._columns[BELOW][: len(kept)] = moved_to[self._columns[BELOW][: len(kept)]]
+
+    def _point(self, room: int) -> None:
+        self.room = room
+        self.addresses = np.array([column.ctypes.data for column in self._columns], np.int64)
+
+
+def doubled(column: Any) -> Any:
+    """The rows of a column with as much room again behind them."""
+    more = np.empty((2 * len(column), *column.shape[1:]), column.dtype)
+    more[: len(column)] = column
+    return more
