@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
-from hvdprof.analyze.nccl_call_join import join_calls_to_executions
-from hvdprof.analyze.nccl_facts import nccl_facts
+from hvdprof.analyze.nccl_call_join import CallJoin, join_calls_to_executions
+from hvdprof.analyze.nccl_facts import join_facts, nccl_facts
 from hvdprof.analyze.nccl_findings import findings_of_jobs
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
@@ -17,6 +17,7 @@ from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.run import Run
 from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 
 _RECORDER = "recorder file"
 
@@ -24,12 +25,13 @@ _RECORDER = "recorder file"
 def analyze_files(run: Run) -> FoundAnalysis:
     """The finished analysis of a run that was put together from lone files."""
     files = run.table(FILES.name).to_dict("records")
+    join = _joined_calls(run)
     pages = [
         FilePage(
             file=str(row["file"]),
             kind=str(row["kind"]),
             size_bytes=int(row["size_bytes"]),
-            facts=tuple(_facts(run, str(row["file"]))),
+            facts=tuple(_facts(run, str(row["file"]), join)),
             unanswered=_unanswered(run, str(row["file"])),
         )
         for row in files
@@ -40,25 +42,28 @@ def analyze_files(run: Run) -> FoundAnalysis:
     derived = {
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: findings_of_jobs(run.nccl),
-        NCCL_JOINED_CALLS.name: _joined_calls(run),
+        NCCL_JOINED_CALLS.name: NCCL_JOINED_CALLS.empty() if join is None else join.pairs,
     }
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
 
 
-def _joined_calls(run: Run) -> pd.DataFrame:
+def _joined_calls(run: Run) -> CallJoin | None:
     """NCCL's calls with the executions of the timeline, where one of each was given."""
     if len(run.nccl) != 1 or len(run.table(TIMELINES.name)) != 1 or run.nccl[0].calls.empty:
-        return NCCL_JOINED_CALLS.empty()
-    return join_calls_to_executions(run.nccl[0].calls, run.events).pairs
+        return None
+    return join_calls_to_executions(run.nccl[0].calls, run.events)
 
 
-def _facts(run: Run, file: str) -> list[Fact]:
+def _facts(run: Run, file: str, join: CallJoin | None) -> list[Fact]:
     facts: list[Fact] = []
     events = _timeline(run, file)
     if len(events):
-        facts += timeline_facts(events, _told(run, file))
+        uses, executions = (
+            _rows_of_file(run, name, file) for name in (TENSOR_USES.name, EXECUTIONS.name)
+        )
+        facts += timeline_facts(events, uses, executions, _told(run, file))
     for name, describe in BY_TABLE:
         frame = run.table(name)
         rows = frame[frame["file"] == file]
@@ -67,6 +72,7 @@ def _facts(run: Run, file: str) -> list[Fact]:
     for recording in run.nccl:
         if (recording.line_kinds["file"] == file).any():
             facts += nccl_facts(recording)
+            facts += join_facts(join) if join is not None else []
     return facts
 
 
@@ -80,9 +86,14 @@ def _timeline(run: Run, file: str) -> pd.DataFrame:
     return events[(events["source"] == "timeline") & (events["pass_id"] == file)]
 
 
+def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:
+    """Rows of a table of timelines, whose pass is the file."""
+    frame = run.table(table)
+    return frame[frame["pass_id"] == file]
+
+
 def _told(run: Run, file: str) -> dict[str, Any]:
-    timelines = run.table(TIMELINES.name)
-    rows = timelines[timelines["pass_id"] == file].to_dict("records")
+    rows = _rows_of_file(run, TIMELINES.name, file).to_dict("records")
     return {str(name): value for name, value in rows[0].items()}
 
 

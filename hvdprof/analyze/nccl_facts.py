@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from hvdprof.analyze.nccl_call_join import CallJoin
 from hvdprof.model.found import Fact
 from hvdprof.model.nccl_recording import NcclRecording
 
@@ -27,6 +28,16 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
             "of them not understood",
             int(lines.loc[~lines["understood"], "count"].sum()),
         ),
+    ]
+
+
+def join_facts(join: CallJoin) -> list[Fact]:
+    """How many calls of rank 0 belong for sure to an execution of the timeline beside them."""
+    return [
+        Fact("num_joined_calls", "calls tied to executions", len(join.pairs)),
+        Fact("num_unjoined_calls", "calls left alone", join.num_unjoined_calls),
+        Fact("num_unjoined_executions", "executions left alone", join.num_unjoined_executions),
+        Fact("num_ambiguous_pairs", "pairs that may be others", join.num_ambiguous),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a lone Horovod timeline says, and what it cannot say, from its rows of EVENTS."""
+"""What a lone Horovod timeline says, and what it cannot say, from its tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,31 +9,39 @@ import pandas as pd
 from hvdprof.model.found import Fact, Unanswered
 
 
-def timeline_facts(events: pd.DataFrame, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+def timeline_facts(
+    events: pd.DataFrame,
+    uses: pd.DataFrame,
+    executions: pd.DataFrame,
+    told: Mapping[str, Any],
+) -> tuple[Fact, ...]:
     """Facts of one timeline; times in ns.
 
     Negotiation is told by its median and 95th percentile over uses, never as a sum: tensors wait
-    at the same time. An execution is counted once, whatever number of tensors it fused.
+    at the same time. An execution is counted once, whatever number of tensors it fused. Both leave
+    out warm-up, which says nothing of a steady step; they are missing where there is nothing else.
 
     Args:
         events: Rows of EVENTS of one file.
+        uses: Rows of TENSOR_USES of the same file.
+        executions: Rows of EXECUTIONS of the same file.
         told: The row of TIMELINES of the same file.
     """
     size = None if pd.isna(told["np"]) else int(told["np"])
-    uses = events[events["phase"] == "operation"]
-    executions = _executions(uses)
     ends = events["start_ns"] + events["dur_ns"].clip(lower=0)
     span_ns = int(ends.max() - events["start_ns"].min())
-    waits = events.loc[(events["phase"] == "negotiation") & (events["dur_ns"] >= 0), "dur_ns"]
-    lengths = executions["dur_ns"]
+    waits = uses.loc[~uses["warmup"], "negotiation_ns"].dropna()
+    lengths = executions.loc[~executions["warmup"], "dur_ns"].dropna()
     return (
         Fact("span_ns", "span", span_ns, "ns"),
+        Fact("time_zero", "time 0 is", _time_zero(told)),
         Fact("writer", "written by", str(told["writer"]) or None),
         Fact("num_ranks", "ranks", size),
         Fact("num_ranks_reason", "because", str(told["np_reason"])),
         Fact("backends", "backend", str(told["backends"]) or None),
         Fact("num_tensors", "tensors", int(told["num_tensors"])),
         Fact("num_uses", "uses of a tensor", len(uses)),
+        Fact("num_warmup_uses", "of them warm-up", int(uses["warmup"].sum())),
         Fact("collectives", "executions", _by_collective(executions)),
         Fact("payload_bytes", "payload known", _total(uses["size_bytes"]), "bytes"),
         Fact("negotiation_median_ns", "negotiation, median", _quantile(waits, 0.5), "ns"),
@@ -70,25 +78,16 @@ def timeline_unanswered(told: Mapping[str, Any]) -> tuple[Unanswered, ...]:
     return tuple(open_questions)
 
 
-def _executions(uses: pd.DataFrame) -> pd.DataFrame:
-    ended = uses[uses["dur_ns"] >= 0]
-    table = pd.DataFrame(
-        {
-            "fusion_id": ended["fusion_id"].to_numpy(),
-            "collective": ended["collective"].astype(str).to_numpy(),
-            "start_ns": ended["start_ns"].to_numpy(),
-            "end_ns": (ended["start_ns"] + ended["dur_ns"]).to_numpy(),
-        }
-    )
-    fused = table.groupby("fusion_id", sort=True).agg(
-        collective=("collective", "first"), start_ns=("start_ns", "min"), end_ns=("end_ns", "max")
-    )
-    fused["dur_ns"] = fused["end_ns"] - fused["start_ns"]
-    return fused.reset_index()
+def _time_zero(told: Mapping[str, Any]) -> str:
+    """What time 0 of the file is, with its wall clock where the file says it."""
+    what = str(told["time_zero"]).removeprefix("since ")
+    if pd.isna(told["epoch_ns"]):
+        return what
+    return f"{what}, {pd.Timestamp(int(told['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 def _by_collective(executions: pd.DataFrame) -> str | None:
-    numbers = executions["collective"].value_counts(sort=True)
+    numbers = executions["collective"].astype(str).value_counts(sort=True)
     return ", ".join(f"{name} {number}" for name, number in numbers.items()) or None
 
 
@@ -103,10 +102,10 @@ def _quantile(values: pd.Series, share: float) -> float | None:
 
 def _covered(executions: pd.DataFrame, span_ns: int) -> float | None:
     """Share of the span in which an execution ran; overlapping ones count once."""
-    if not len(executions) or span_ns <= 0:
+    ended = executions.dropna(subset="dur_ns").sort_values("start_ns")
+    if ended.empty or span_ns <= 0:
         return None
-    ordered = executions.sort_values("start_ns")
-    starts = ordered["start_ns"].to_numpy()
-    ends = np.maximum.accumulate(ordered["end_ns"].to_numpy())
+    starts = ended["start_ns"].to_numpy(dtype=np.int64)
+    ends = np.maximum.accumulate(starts + ended["dur_ns"].to_numpy(dtype=np.int64))
     before = np.concatenate([starts[:1], ends[:-1]])
     return float((ends - np.maximum(starts, before)).clip(min=0).sum() / span_ns)

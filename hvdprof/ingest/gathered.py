@@ -91,7 +91,7 @@ class Gathered:
         self.events.append(events)
         for name, block in blocks.items():
             self.of_timelines.setdefault(name, []).append(block)
-        self.add_tables([(TIMELINES.name, timeline_file_row(pass_id, segment, file.facts))])
+        self.add_tables([(TIMELINES.name, timeline_file_row(pass_id, segment, file))])
         return len(file.rows)
 
     def add_tables(self, tables: Iterable[tuple[str, pd.DataFrame]]) -> int:

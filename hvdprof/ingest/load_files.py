@@ -18,8 +18,10 @@ from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
 from hvdprof.ingest.rows import Rows
+from hvdprof.ingest.timeline.sessions import sessions_of
 from hvdprof.model.log_tables import FILES
 from hvdprof.model.run import Run
+from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 
 Progress = Callable[[str, int, int], None]
@@ -75,6 +77,7 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
     entries += _add_recordings(recorders, gathered)
     _add_nccl(entries, gathered, told)
     _refuse_nothing(entries, gathered)
+    _note_sessions(gathered)
     gathered.add_tables([(FILES.name, _file_rows(entries))])
     folder = Path(paths[0])
     name = folder.name if len(found) == 1 else f"{len(found)} files"
@@ -207,6 +210,25 @@ def _add_recordings_of(
     for rank, file in sorted(files.items()):
         gathered.add_recording(str(folder), rank, file, alignment_of(file, files.get(0)))
     return entries
+
+
+def _note_sessions(gathered: Gathered) -> None:
+    """Say which timelines one process wrote: their times can be compared as they stand."""
+    rows = [row for frame in gathered.others.get(TIMELINES.name, []) for row in _axes(frame)]
+    for session in sessions_of([epoch_ns for _, epoch_ns in rows]):
+        files = [rows[position][0] for position in session]
+        if len(files) > 1:
+            gathered.notes.append(
+                f"{' and '.join(files)} were written by one process: their times stand on one axis."
+            )
+
+
+def _axes(timelines: pd.DataFrame) -> list[tuple[str, int | None]]:
+    epochs = timelines["epoch_ns"].array
+    return [
+        (str(file), None if pd.isna(epoch) else int(epoch))
+        for file, epoch in zip(timelines["pass_id"], epochs, strict=True)
+    ]
 
 
 def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:

@@ -2,19 +2,21 @@
 
 import pandas as pd
 
+from hvdprof.ingest.horovod_timeline import TimelineFile
 from hvdprof.ingest.rows import Rows
-from hvdprof.ingest.timeline.facts import TimelineFacts
 from hvdprof.model.timeline_file_tables import TIMELINES
 
 
-def timeline_file_row(pass_id: str, segment: str, facts: TimelineFacts) -> pd.DataFrame:
+def timeline_file_row(pass_id: str, segment: str, file: TimelineFile) -> pd.DataFrame:
     """The row of one file."""
+    facts = file.facts
     rows = Rows(TIMELINES)
     rows.add(
         pass_id=pass_id,
         segment=segment,
         writer=facts.writer,
         time_zero=facts.time_zero,
+        epoch_ns=None if file.epoch_us is None else file.epoch_us * 1000,
         backends=", ".join(facts.backends),
         frameworks=", ".join(facts.frameworks),
         np=facts.size,

@@ -10,6 +10,13 @@ TIMELINES = Table(
         Column("segment", "category", "", "Segment in a run directory; else empty."),
         Column("writer", "str", "", "Versions of Horovod that write such a file."),
         Column("time_zero", "category", "", "What time 0 of the file is."),
+        Column(
+            "epoch_ns",
+            "Int64",
+            "ns",
+            "Wall clock at time 0 of the file; the same in all files of one process, whose times "
+            "therefore stand on one axis. Missing before Horovod 0.20.1.",
+        ),
         Column("backends", "str", "", "Libraries that moved data, joined by a comma."),
         Column("frameworks", "str", "", "Frameworks whose names of tensors are found."),
         Column("np", "Int64", "", "Ranks, as far as the file tells; missing where it does not."),

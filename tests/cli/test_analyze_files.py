@@ -33,7 +33,8 @@ def test_as_json(folder: Path) -> None:
     (page,) = found["files"]
     assert page["kind"] == "Horovod timeline"
     assert page["facts"]["num_ranks"] == 2
-    assert page["facts"]["negotiation_median_ns"] == 20_000
+    assert page["facts"]["negotiation_median_ns"] is None
+    assert page["facts"]["executing_share"] == 0.4
     assert found["row_counts"]["events"] == 5
     assert all(open_["command"] for open_ in page["unanswered"])
 

@@ -7,8 +7,10 @@ from hvdprof.api import all_tables, analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.catalogue import TABLES
 from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.nccl_log import call_line, job
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.builders.timeline_writer import EPOCH_US, TimelineWriter
 
 TIMELINE = """[
 {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "allreduce.a"}},
@@ -45,9 +47,78 @@ def test_a_lone_timeline(tmp_path: Path) -> None:
     assert set(run.events["phase"]) == {"negotiation", "operation", "activity", "mark"}
     facts = facts_of(path)
     assert (facts["num_ranks"], facts["backends"], facts["num_tensors"]) == (2, "GLOO", 1)
-    assert (facts["negotiation_median_ns"], facts["execution_median_ns"]) == (20_000, 20_000)
+    assert (facts["num_uses"], facts["num_warmup_uses"]) == (1, 1)
+    assert (facts["negotiation_median_ns"], facts["execution_median_ns"]) == (None, None)
+    assert facts["time_zero"] == "the recording began"
     assert (facts["payload_bytes"], facts["span_ns"]) == (32, 50_000)
     assert facts["executing_share"] == pytest.approx(0.4)
+
+
+def test_times_of_negotiation_and_execution_leave_out_warm_up(tmp_path: Path) -> None:
+    writer = TimelineWriter()
+    for wait_us in (90_000, *range(100, 2100, 100)):
+        writer.begin("allreduce.a", "NEGOTIATE_ALLREDUCE")
+        writer.now_us += wait_us
+        writer.end("allreduce.a")
+        writer.execute(["allreduce.a"])
+    path = tmp_path / "timeline.json"
+    path.write_text(writer.text())
+    facts = facts_of(path)
+    assert (facts["num_uses"], facts["num_warmup_uses"]) == (21, 1)
+    assert facts["negotiation_median_ns"] == pytest.approx(1_051_000)
+    assert facts["negotiation_p95_ns"] == pytest.approx(1_906_000)
+    assert facts["execution_median_ns"] == facts["execution_p95_ns"] == 3_000
+    assert facts["time_zero"] == "hvd.init(), 2023-11-14 22:13:20.000000 UTC"
+
+
+def test_timelines_of_one_process_stand_on_one_axis(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
+    for path, epoch_us, start_us in zip(
+        paths, (EPOCH_US, EPOCH_US, EPOCH_US + 7), (0, 10**6, 0), strict=True
+    ):
+        writer = TimelineWriter(epoch_us=epoch_us)
+        writer.now_us = start_us
+        writer.negotiate(["allreduce.x"])
+        writer.execute(["allreduce.x"])
+        path.write_text(writer.text())
+    run = load_run(paths)
+    first, second, _ = (run.events[run.events["pass_id"] == str(path)] for path in paths)
+    assert first["start_ns"].max() < second["start_ns"].min()
+    assert run.table("timelines")["epoch_ns"].nunique() == 2
+    assert run.notes == (
+        f"{paths[0]} and {paths[1]} were written by one process: their times stand on one axis.",
+    )
+
+
+def test_calls_of_a_log_are_tied_to_executions_of_the_timeline_beside_it(tmp_path: Path) -> None:
+    writer = TimelineWriter()
+    # The bytes of two executions tell them; two alike with one call between them do not.
+    for elements in (100, 7, 7, 300):
+        writer.negotiate(["allreduce.a", "allreduce.b"])
+        shapes = {"allreduce.a": f"[{elements}]", "allreduce.b": "[50]"}
+        writer.execute(["allreduce.a", "allreduce.b"], activities=["NCCL_ALLREDUCE"], shapes=shapes)
+    timeline, log = tmp_path / "timeline.json", tmp_path / "nccl.log"
+    timeline.write_text(writer.text())
+    calls = [
+        call_line(rank, count, n=n) for n, count in enumerate((9, 150, 57, 350)) for rank in (0, 1)
+    ]
+    log.write_text("\n".join([*job(), *calls]) + "\n")
+    run = load_run([timeline, log])
+    found = analyze_files(run)
+    joined = found.derived["nccl_joined_calls"]
+    rows = run.table("nccl_calls").loc[joined["call"]]
+    assert rows["count"].tolist() == [150, 350]
+    assert set(rows["rank"]) == {0}
+    executions = run.table("executions").set_index("fusion_id").loc[joined["fusion_id"]]
+    assert executions["size_bytes"].tolist() == rows["size_bytes"].tolist() == [600, 1400]
+    (page,) = [page for page in found.files if page.kind == "NCCL log"]
+    facts = {fact.name: fact.value for fact in page.facts}
+    assert {name: facts[name] for name in facts if "joined" in name or "ambig" in name} == {
+        "num_joined_calls": 2,
+        "num_unjoined_calls": 2,
+        "num_unjoined_executions": 2,
+        "num_ambiguous_pairs": 1,
+    }
 
 
 def test_every_part_of_a_mixed_file(tmp_path: Path) -> None:

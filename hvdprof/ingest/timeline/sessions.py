@@ -31,15 +31,15 @@ def on_first_axis(raw: RawTimeline) -> RawTimeline:
     )
 
 
-def sessions_of(epochs_us: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
+def sessions_of(epochs: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
     """Which of several files share an axis, as groups of their positions.
 
     Args:
-        epochs_us: ``TimelineFile.epoch_us`` of each file. A file without one (Horovod before
+        epochs: ``TimelineFile.epoch_us`` of each file, or ``TIMELINES.epoch_ns``. A file without one (Horovod before
             0.20.1) is a group of its own: nothing in it says which process wrote it.
     """
     groups: dict[object, list[int]] = {}
-    for position, epoch in enumerate(epochs_us):
+    for position, epoch in enumerate(epochs):
         groups.setdefault(("alone", position) if epoch is None else epoch, []).append(position)
     return tuple(tuple(group) for group in groups.values())
 
