@@ -69,12 +69,13 @@ def analyze(
 def _analyze_run(
     run: Path, format_: ReportFormat | None, output: Path | None, *, force: bool
 ) -> None:
+    reporter = reporter_for(format_ or output or ReportFormat.TERMINAL)
+    with load_progress([run]) as told:
+        analysis = api.analyze_run(api.load_run(run, progress=told))
     if output is None:
-        reporter = reporter_for(format_ or ReportFormat.TERMINAL)
-        reporter.render(api.analyze_run(api.load_run(run)), sys.stdout)
+        reporter.render(analysis, sys.stdout)
         return
-    reporter = reporter_for(format_ or output)
-    write_with(reporter, api.analyze_run(api.load_run(run)), output, overwrite=force)
+    write_with(reporter, analysis, output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
 
 
@@ -87,7 +88,7 @@ def _analyze_files(
             f"What files hold is not written as {chosen}.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
-    with load_progress() as told:
+    with load_progress(paths) as told:
         found = api.analyze_files(api.load_run(paths, progress=told))
     if output is None:
         _OF_FILES[chosen](found, sys.stdout)

@@ -52,7 +52,7 @@ def convert(
             f"One table cannot be written to {output}: its name chooses no format.",
             hint=f"End it in {', '.join(by_ending)}, or add --format.",
         )
-    with load_progress() as told:
+    with load_progress(paths) as told:
         tables = api.all_tables(api.load_run(paths, progress=told))
     if table is not None and chosen is not None:
         write_table(table, pick(tables, table), output, chosen, overwrite=force)

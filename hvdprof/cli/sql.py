@@ -59,7 +59,7 @@ def sql(
             hint='hvdprof sql RUN "SELECT model, np, efficiency FROM scaling"',
         )
     chosen = format_ or _format_of(output)
-    with load_progress() as told:
+    with load_progress([path]) as told:
         tables = api.all_tables(api.load_run(path, progress=told))
     if statement is None:
         render_catalogue(tables, sys.stdout)

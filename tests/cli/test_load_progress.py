@@ -1,0 +1,88 @@
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.cli import load_progress as module
+from hvdprof.cli.load_progress import load_progress
+from hvdprof.ingest.timeline import read
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.cli.test_convert import invoke
+from tests.ingest.test_load_files import MIXED, TIMELINE
+
+HINT = "pip install 'hvdprof[fast]'"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "SLOW_BYTES", 10)
+    monkeypatch.setattr(read, "_has_numba", lambda: False)
+
+
+@pytest.fixture
+def timelines(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    for name in ("a.json", "b.json"):
+        (folder / name).write_text(TIMELINE)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("analyze",), ("convert", "-o", "out"), ("sql", "SELECT 1")],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.usefixtures("slow")
+def test_a_large_timeline_without_compiled_code_is_told_once(
+    timelines: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, *rest = arguments
+    told = invoke(command, timelines, *rest).stderr
+    assert told.count(HINT) == 1
+    assert f"{timelines / 'a.json'} has " in told
+
+
+@pytest.mark.usefixtures("slow")
+def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
+    segment = SegmentSpec(timeline=True)
+    folder = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
+    assert invoke("analyze", folder).stderr.count(HINT) == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_nothing_is_told_of_other_files(tmp_path: Path) -> None:
+    (tmp_path / "job.out").write_text(MIXED)
+    assert invoke("analyze", tmp_path / "job.out").stderr == ""
+
+
+def test_nothing_is_told_where_reading_is_fast(timelines: Path) -> None:
+    assert invoke("analyze", timelines).stderr == ""
+
+
+def test_the_bar_stands_on_a_terminal_after_a_while_and_goes_away(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with load_progress([tmp_path]) as told:
+        told("big.log", 10, 100)
+        assert stream.getvalue() == ""
+        monkeypatch.setattr(module, "_QUIET_S", -1.0)
+        told("big.log", 20, 100)
+        told("big.log", 60, 100)
+    shown = stream.getvalue()
+    assert "Reading big.log" in shown
+    # The line of the bar is erased, and the cursor is shown again.
+    assert shown.rstrip().endswith("\x1b[2K")
+    assert "\x1b[?25h" in shown
