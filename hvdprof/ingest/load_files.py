@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
-from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.lone_timeline import add_lone_timeline
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
@@ -119,7 +119,7 @@ def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int]
     entry = _Entry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
-            _add_timeline(found.path, entry, gathered, within)
+            entry.num_rows = add_lone_timeline(found.path, gathered, within)
         elif found.kind == Kind.TEXT:
             _add_printed(found.path, entry, gathered, within)
     except HvdprofError as error:
@@ -127,14 +127,6 @@ def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int]
     except OSError as error:
         gathered.notes.append(f"{found.path}: {error.strerror or error}.")
     return entry
-
-
-def _add_timeline(
-    path: Path, entry: _Entry, gathered: Gathered, within: Callable[[int, int], None]
-) -> None:
-    file = read_timeline_file(path, progress=within)
-    gathered.notes.extend(f"{path}: {clause}." for clause in file.problems)
-    entry.num_rows = gathered.add_timeline(str(path), "", file, None, None)
 
 
 def _add_printed(
