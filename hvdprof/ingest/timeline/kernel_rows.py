@@ -19,16 +19,17 @@ from hvdprof.ingest.timeline.kernel_pairs import (
 from hvdprof.ingest.timeline.raw import Int32s, Int64s, Slices
 
 _DTYPES: dict[int, type[np.generic]] = {
-    PID: np.int32,
-    NAME: np.int32,
     START: np.int64,
     LENGTH: np.int64,
-    DEPTH: np.uint8,
     BEGIN_ORDER: np.int64,
     END_ORDER: np.int64,
+    PID: np.int32,
+    NAME: np.int32,
     ARGS: np.int32,
     BELOW: np.int32,
+    DEPTH: np.uint8,
 }
+"""Widest first, so that each is aligned behind the one before."""
 
 
 class RowColumns:
@@ -40,12 +41,15 @@ class RowColumns:
     """
 
     def __init__(self, room: int) -> None:
-        self._columns: list[Any] = [np.empty(room, _DTYPES[i]) for i in range(NUM_COLUMNS)]
+        self._columns = _columns(room)
         self._point(room)
 
     def double(self) -> None:
         """Make room for as many rows again."""
-        self._columns = [doubled(column) for column in self._columns]
+        more = _columns(2 * self.room)
+        for old, new in zip(self._columns, more, strict=True):
+            new[: self.room] = old
+        self._columns = more
         self._point(2 * self.room)
 
     def below(self, rows: Int32s) -> Int32s:
@@ -76,6 +80,18 @@ class RowColumns:
     def _point(self, room: int) -> None:
         self.room = room
         self.addresses = np.array([column.ctypes.data for column in self._columns], np.int64)
+
+
+def _columns(room: int) -> list[Any]:
+    # One piece of memory is large enough for huge pages where nine are not.
+    sizes = [room * np.dtype(dtype).itemsize for dtype in _DTYPES.values()]
+    memory = np.empty(sum(sizes), np.uint8)
+    ends = np.cumsum(sizes).tolist()
+    columns: dict[int, Any] = {
+        column: memory[end - size : end].view(dtype)
+        for (column, dtype), size, end in zip(_DTYPES.items(), sizes, ends, strict=True)
+    }
+    return [columns[column] for column in range(NUM_COLUMNS)]
 
 
 def doubled(column: Any) -> Any:
