@@ -152,19 +152,20 @@ def _ends(path: Path) -> tuple[bytes, bytes, int]:
         head = stream.read(_BLOCK_BYTES)
         if head.startswith((_GZIP, _ZSTD)):
             stream.seek(0)
-            return _unpacked(stream, size) or head, b"", size
+            return _unpacked(stream, size, head), b"", size
         stream.seek(max(size - _BLOCK_BYTES, 0))
         return head, stream.read(_BLOCK_BYTES), size
 
 
-def _unpacked(stream: IO[bytes], size: int) -> bytes:
-    """The first block of a compressed file; nothing where it cannot be unpacked."""
+def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
+    """The first block of a compressed file; as it stands there where it cannot be unpacked."""
     try:
         chunks = Chunks(stream, size, chunk_bytes=_BLOCK_BYTES)
         chunks.more()
     except MissingExtraError:
-        return b""
-    return chunks.data[: chunks.end].tobytes()
+        return head
+    text = chunks.data[: chunks.end].tobytes()
+    return head if chunks.broken and not text.strip() else text
 
 
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:

@@ -15,7 +15,7 @@ TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n
     ("content", "kind", "what"),
     [
         (TIMELINE, Kind.TIMELINE, "Horovod timeline"),
-        (gzip.compress(TIMELINE), Kind.TIMELINE, "Horovod timeline"),
+        (gzip.compress(TIMELINE, mtime=0), Kind.TIMELINE, "Horovod timeline"),
         (b"\x28\xb5\x2f\xfd rest", Kind.TIMELINE, "Horovod timeline"),
         (b"[", Kind.TIMELINE, "Horovod timeline"),
         (b'{"kind": "header", "rank": 0}\n', Kind.RECORDER, "recorder file"),

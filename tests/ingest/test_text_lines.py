@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import text_lines
 from hvdprof.ingest.load_files import load_files
 from hvdprof.ingest.recognise import Kind, recognise
@@ -95,6 +96,14 @@ def test_a_broken_end_of_a_compressed_nccl_log_is_told_once(tmp_path: Path) -> N
     assert [note for note in run.notes if "ends early" in note] == [
         f"{path}: the gzip data ends early."
     ]
+
+
+@pytest.mark.parametrize("start", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"], ids=["gzip", "zstd"])
+def test_what_only_looks_compressed_is_one_clear_error(tmp_path: Path, start: bytes) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(start + bytes(range(256)) * 20)
+    with pytest.raises(UnreadableInputError, match=r"binary data|no record of a Horovod timeline"):
+        load_files([path])
 
 
 def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(

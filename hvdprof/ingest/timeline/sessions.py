@@ -35,8 +35,9 @@ def sessions_of(epochs: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
     """Which of several files share an axis, as groups of their positions.
 
     Args:
-        epochs: ``TimelineFile.epoch_us`` of each file, or ``TIMELINES.epoch_ns``. A file without one (Horovod before
-            0.20.1) is a group of its own: nothing in it says which process wrote it.
+        epochs: ``TimelineFile.epoch_us`` of each file, or ``TIMELINES.epoch_ns``. A file
+            without one (Horovod before 0.20.1) is a group of its own: nothing in it says which
+            process wrote it.
     """
     groups: dict[object, list[int]] = {}
     for position, epoch in enumerate(epochs):
