@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.errors import HvdprofError, MissingExtraError, UnreadableInputError
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.lone_timeline import add_lone_timeline
@@ -122,6 +122,8 @@ def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int]
             entry.num_rows = add_lone_timeline(found.path, gathered, within)
         elif found.kind == Kind.TEXT:
             _add_printed(found.path, entry, gathered, within)
+    except MissingExtraError as error:
+        gathered.notes.append(f"{found.path}: {error.message} {error.hint}")
     except HvdprofError as error:
         gathered.notes.append(error.message)
     except OSError as error:

@@ -71,7 +71,11 @@ def test_times_of_negotiation_and_execution_leave_out_warm_up(tmp_path: Path) ->
     assert facts["time_zero"] == "hvd.init(), 2023-11-14 22:13:20.000000 UTC"
 
 
-def test_timelines_of_one_process_stand_on_one_axis(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep_from_bytes", [0, 32_000_000], ids=["kept", "parsed"])
+def test_timelines_of_one_process_stand_on_one_axis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_from_bytes: int
+) -> None:
+    monkeypatch.setattr("hvdprof.ingest.lone_timeline.KEEP_FROM_BYTES", keep_from_bytes)
     paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
     for path, epoch_us, start_us in zip(
         paths, (EPOCH_US, EPOCH_US, EPOCH_US + 7), (0, 10**6, 0), strict=True

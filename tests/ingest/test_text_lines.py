@@ -1,4 +1,5 @@
 import gzip
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,6 +105,17 @@ def test_what_only_looks_compressed_is_one_clear_error(tmp_path: Path, start: by
     path.write_bytes(start + bytes(range(256)) * 20)
     with pytest.raises(UnreadableInputError, match=r"binary data|no record of a Horovod timeline"):
         load_files([path])
+
+
+def test_without_zstandard_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "nccl.log.zst"
+    path.write_bytes(zstandard.compress(LOG))
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(UnreadableInputError, match=r"pip install 'hvdprof\[fast\]'") as caught:
+        load_files([path])
+    assert str(path) in caught.value.message
 
 
 def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(
