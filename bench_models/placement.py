@@ -48,7 +48,7 @@ def physical_first(siblings: dict[int, str]) -> list[int]:
 
 
 def siblings_of(core: int) -> str:
-    """The kernel's list of hardware threads of a core's physical core; the core itself if unknown."""
+    """The hardware threads of a core's physical core, as the kernel lists them; else the core."""
     try:
         return Path(_SIBLINGS.format(core=core)).read_text(encoding="ascii").strip()
     except OSError:

@@ -95,6 +95,7 @@ def all_tables(run: Run) -> dict[str, pd.DataFrame]:
             "launches": analysis.launches,
             "scaling": analysis.scaling,
             "losses": analysis.losses,
+            "findings": analysis.findings,
         }
     else:
         tables |= analyze_files(run).derived
@@ -110,6 +111,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses`` has one row a cell and part of
     the step (part, lost_ns, lost_share); ``launches`` one a launch (num_steps, step_time_ns,
     num_effective_steps, drift, ...); ``job_steps`` one a step of the job (end_ns, dur_ns, steady).
+    ``findings`` has one row a thing that NCCL's logs show to be wrong, with evidence and remedy.
     ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to trust.
     """
     return pipeline.analyze_run(run)
