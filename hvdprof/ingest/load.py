@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
@@ -24,8 +25,6 @@ from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USE
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
-# Smaller runs are parsed as fast as they are found in a cache, and stay as they are on disk.
-_KEEP_FROM_BYTES = 32_000_000
 _TABLES = (
     SEGMENTS,
     RANKS,
@@ -51,7 +50,7 @@ def load_run(folder: Path) -> Run:
     """
     manifest = Manifest.read(folder)
     sources = _sources(folder)
-    if sum(path.stat().st_size for path in sources) < _KEEP_FROM_BYTES:
+    if sum(path.stat().st_size for path in sources) < parquet_cache.KEEP_FROM_BYTES:
         return _with_nccl(_parsed(folder, manifest))
     tables = cached_tables(_TABLES, sources, lambda: _tables_of(_parsed(folder, manifest), _TABLES))
     return _with_nccl(_run_of(folder, manifest, tables))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block, stacked
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
@@ -17,9 +18,6 @@ from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USE
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of the file read so far and its size."""
-
-KEEP_FROM_BYTES = 32_000_000
-"""Smaller files are parsed as fast as they are found in a cache, and leave nothing beside them."""
 
 _STACKED = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _TABLES = (*_STACKED, TIMELINES, NOTES)
@@ -35,7 +33,7 @@ def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int
         MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
-    if path.stat().st_size < KEEP_FROM_BYTES:
+    if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
         clauses, num_rows = _add_parsed(path, gathered, progress)
     else:
         tables = cached_tables(_TABLES, (path,), lambda: _parsed(path, progress))

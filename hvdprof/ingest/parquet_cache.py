@@ -21,6 +21,9 @@ from hvdprof.machine.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.whole_file import open_whole
 
+KEEP_FROM_BYTES = 32_000_000
+"""Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""
+
 FOLDER = ".hvdprof-cache"
 """Name of the folder beside the file."""
 

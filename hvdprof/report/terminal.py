@@ -117,7 +117,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         frame.add_row(
             row.np,
             f"{row.compression}\n{row.reduction}",
-            row.samples_per_s.replace(" ±", "\n±") if tight else row.samples_per_s,
+            _rate_below(row.samples_per_s, tight=tight),
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),
             f"{row.blocked}\n{row.blocked_share}",
@@ -143,6 +143,10 @@ def _frame(*columns: tuple[str, _Justify]) -> Table:
 
 def _efficiency(row: CellRow, text: str) -> Text:
     return Text(text, style="not dim yellow" if row.oversubscribed else "bold")
+
+
+def _rate_below(text: str, *, tight: bool) -> str:
+    return _interval_below(text.replace(" ±", "\n±") if tight else text, tight=tight)
 
 
 def _interval_below(text: str, *, tight: bool) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.api import load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest import lone_timeline
+from hvdprof.ingest import lone_timeline, parquet_cache
 from hvdprof.ingest.parquet_cache import FOLDER
 from hvdprof.model.run import Run
 
@@ -17,7 +17,7 @@ RECORDINGS = Path(__file__).parent / "recordings"
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder in which files of any size are kept."""
-    monkeypatch.setattr(lone_timeline, "KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
     monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
     folder = tmp_path / "logs"
     folder.mkdir()
@@ -49,7 +49,7 @@ def test_a_kept_file_says_what_it_said_when_it_was_parsed(
     path = kept / name
     shutil.copy(RECORDINGS / name, path)
     with monkeypatch.context() as unkept:
-        unkept.setattr(lone_timeline, "KEEP_FROM_BYTES", 10**9)
+        unkept.setattr(parquet_cache, "KEEP_FROM_BYTES", 10**9)
         plain = load_run(path)
         assert not (kept / FOLDER).exists()
     first = load_run(path)
