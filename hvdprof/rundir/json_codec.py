@@ -29,7 +29,10 @@ def read_json(kind: type[T], path: Path) -> T:
     except OSError as error:
         raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error
     except (ValueError, TypeError) as error:
-        raise UnreadableInputError(f"{path} is damaged: {error}.") from error
+        raise UnreadableInputError(
+            f"{path} is damaged: {error}.",
+            hint="It is written whole or not at all, so copy it again from where it was made.",
+        ) from error
 
 
 def _decode(kind: Any, data: Any, where: str) -> Any:

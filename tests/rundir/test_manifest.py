@@ -128,8 +128,9 @@ def test_a_manifest_cut_anywhere_is_one_message(tmp_path: Path) -> None:
     text = path.read_text()
     for end in range(0, len(text.rstrip()) - 1, 97):
         path.write_text(text[:end])
-        with pytest.raises(UnreadableInputError, match=r"manifest\.json is damaged"):
+        with pytest.raises(UnreadableInputError, match=r"manifest\.json is damaged") as raised:
             Manifest.read(tmp_path)
+        assert "copy it again" in raised.value.hint
 
 
 def test_a_folder_without_a_manifest_says_what_to_give(tmp_path: Path) -> None:
