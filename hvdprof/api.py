@@ -89,14 +89,7 @@ def all_tables(run: Run) -> dict[str, pd.DataFrame]:
     """
     tables = dict(run.tables)
     if run.recorded:
-        analysis = analyze_run(run)
-        tables |= {
-            "job_steps": analysis.job_steps,
-            "launches": analysis.launches,
-            "scaling": analysis.scaling,
-            "losses": analysis.losses,
-            "findings": analysis.findings,
-        }
+        tables |= analyze_run(run).tables
     else:
         tables |= analyze_files(run).derived
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}

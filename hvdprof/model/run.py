@@ -10,7 +10,18 @@ from hvdprof.errors import UsageError
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.schema import Table
+from hvdprof.model.tables import (
+    ARRIVALS,
+    EVENTS,
+    JOB_STEPS,
+    LAUNCHES,
+    LOSSES,
+    RANKS,
+    SCALING,
+    SEGMENTS,
+    STEPS,
+)
 from hvdprof.rundir.manifest import Manifest, Skipped
 
 
@@ -56,15 +67,7 @@ class Run:
             EVENTS.name: self.events,
         }
         frame = own.get(name, self.others.get(name))
-        if frame is not None:
-            return frame
-        for table in TABLES:
-            if table.name == name:
-                return table.empty()
-        raise UsageError(
-            f"No table is named {name!r}.",
-            hint=f"Tables: {', '.join(table.name for table in TABLES)}.",
-        )
+        return declared_table(name).empty() if frame is None else frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,11 @@ class FailedSegment:
 
 @dataclass(frozen=True, slots=True)
 class RunAnalysis:
-    """Finished tables and sentences; everything after it only formats."""
+    """Finished tables and sentences; everything after it only formats.
+
+    ``derived`` holds the tables of the attribution by name: who waited for whom, what the
+    collectives cost, the waterfall.
+    """
 
     run: Run
     verdict: Verdict
@@ -132,3 +139,47 @@ class RunAnalysis:
     warnings: tuple[str, ...]
     job_steps: pd.DataFrame = field(default_factory=JOB_STEPS.empty)
     findings: pd.DataFrame = field(default_factory=FINDINGS.empty)
+    derived: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table of the analysis that has rows, by name, in the order of the docs."""
+        return {
+            table.name: self.table(table.name)
+            for table in TABLES
+            if len(self._own().get(table.name, ()))
+        }
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One table of the analysis by name, without rows where it holds none.
+
+        Raises:
+            UsageError: No table has that name.
+        """
+        frame = self._own().get(name)
+        return declared_table(name).empty() if frame is None else frame
+
+    def _own(self) -> dict[str, pd.DataFrame]:
+        return {
+            JOB_STEPS.name: self.job_steps,
+            LAUNCHES.name: self.launches,
+            SCALING.name: self.scaling,
+            LOSSES.name: self.losses,
+            FINDINGS.name: self.findings,
+            **self.derived,
+        }
+
+
+def declared_table(name: str) -> Table:
+    """The declaration of a table by name.
+
+    Raises:
+        UsageError: No table has that name.
+    """
+    for table in TABLES:
+        if table.name == name:
+            return table
+    raise UsageError(
+        f"No table is named {name!r}.",
+        hint=f"Tables: {', '.join(table.name for table in TABLES)}.",
+    )
