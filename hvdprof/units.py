@@ -1,6 +1,7 @@
 """Numbers to text with their unit: the only place that formats a number for a reader."""
 
 import math
+from collections.abc import Callable
 
 MISSING = "-"
 
@@ -77,6 +78,21 @@ def count(number: float) -> str:
     return MISSING if math.isnan(number) else f"{round(number):,}"
 
 
+def of_unit(value: float, unit: str) -> str:
+    """A number in one of the units that tables declare, as text with the unit.
+
+    A unit without a form of its own stands behind the number, ``(12.3, 'GB/s') -> '12.3 GB/s'``; a
+    whole number without a unit is written out.
+    """
+    if math.isnan(value):
+        return MISSING
+    if unit in _FORMS:
+        return _FORMS[unit](value)
+    if unit:
+        return f"{rate(value)} {unit}"
+    return count(value) if float(value).is_integer() else rate(value)
+
+
 def _is_even(below: float, above: float, *, smallest: float) -> bool:
     return max(below, above) <= 1.3 * min(below, above) + smallest
 
@@ -94,3 +110,11 @@ def _significant(value: float, digits: int) -> str:
         return "0"
     decimals = digits - 1 - math.floor(math.log10(abs(value)))
     return f"{value:,.{max(decimals, 0)}f}"
+
+
+_FORMS: dict[str, Callable[[float], str]] = {
+    "ns": milliseconds,
+    "bytes": byte_size,
+    "ratio": percent,
+    "s": seconds,
+}

@@ -36,3 +36,20 @@ def test_text(text: str, expected: str) -> None:
 
 def test_three_significant_digits_do_not_invent_zeros_before_the_point() -> None:
     assert units.rate(1_234_567) == "1,234,567"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (12_300_000, "ns", "12.3 ms"),
+        (44_700_000, "bytes", "44.7 MB"),
+        (0.612, "ratio", "61.2 %"),
+        (4.24, "s", "4.24 s"),
+        (12.34, "GB/s", "12.3 GB/s"),
+        (21840, "", "21,840"),
+        (1.5, "", "1.50"),
+        (float("nan"), "ns", "-"),
+    ],
+)
+def test_a_number_is_told_in_the_unit_of_its_column(value: float, unit: str, text: str) -> None:
+    assert units.of_unit(value, unit) == text

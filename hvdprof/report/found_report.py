@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,14 +21,6 @@ from hvdprof.report.hanging_text import print_hanging
 FOUND_SCHEMA_VERSION = 1
 
 _MOST_SIZES = 40
-_BY_UNIT: dict[str, Callable[[float], str]] = {
-    "ns": units.milliseconds,
-    "bytes": units.byte_size,
-    "ratio": units.percent,
-    "s": units.seconds,
-    "samples/s": lambda value: f"{units.rate(value)} samples/s",
-    "GB/s": lambda value: f"{units.rate(value)} GB/s",
-}
 
 
 def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = None) -> None:
@@ -106,9 +97,7 @@ def _text(fact: Fact) -> str:
         return units.MISSING
     if isinstance(value, str):
         return value
-    if fact.unit in _BY_UNIT:
-        return _BY_UNIT[fact.unit](value)
-    return units.count(value) if isinstance(value, int) else units.rate(value)
+    return units.of_unit(value, fact.unit)
 
 
 def _print_nccl_tests(console: Console, found: FoundAnalysis) -> None:
