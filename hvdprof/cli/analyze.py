@@ -12,6 +12,7 @@ from hvdprof.cli.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.found_report import render_found, render_found_json
 from hvdprof.report.registry import reporter_for, write_with
+from hvdprof.report.section import print_sections, sections_of
 from hvdprof.rundir.whole_file import open_whole
 
 
@@ -53,6 +54,16 @@ def analyze(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--section",
+            metavar="NAME",
+            help="Print only this table of the analysis, such as blame; `all` prints every one. "
+            "Can be given several times.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Say how well a run scaled, what cost most, and how far the numbers can be trusted.
 
@@ -60,7 +71,10 @@ def analyze(
     needed. Other files are recognised by their content: of each it says what it is, the facts in
     it, and what it cannot say.
     """
-    if len(paths) == 1 and api.is_run_directory(paths[0]):
+    of_run = len(paths) == 1 and api.is_run_directory(paths[0])
+    if section:
+        _print_sections(paths, section, is_terminal=of_run and not (format_ or output))
+    elif of_run:
         _analyze_run(paths[0], format_, output, force=force)
     else:
         _analyze_files(paths, format_, output, force=force)
@@ -77,6 +91,17 @@ def _analyze_run(
         return
     write_with(reporter, analysis, output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
+
+
+def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -> None:
+    if not is_terminal:
+        raise UsageError(
+            "--section prints tables of one run directory in the terminal.",
+            hint="hvdprof convert RUN -o FOLDER --format csv writes every table.",
+        )
+    with load_progress(paths) as told:
+        analysis = api.analyze_run(api.load_run(paths[0], progress=told))
+    print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 
 def _analyze_files(

@@ -115,3 +115,20 @@ def test_what_the_nccl_logs_of_the_passes_show_is_told_once(run_folder):
     assert "NCCL_P2P_DISABLE" in told["evidence"]
     shown = invoke("analyze", run_folder).stdout
     assert "NCCL_P2P_DISABLE" in shown.split("Findings")[1]
+
+
+def test_a_section_is_one_table_and_nothing_else(run_folder):
+    assert invoke("analyze", run_folder, "--section", "launches").stdout.startswith("launches\n")
+
+
+def test_a_section_that_is_not_there_names_those_that_are(run_folder):
+    with pytest.raises(UsageError) as raised:
+        invoke("analyze", run_folder, "--section", "nothing")
+    assert "launches" in raised.value.hint
+
+
+def test_sections_are_printed_and_not_written(run_folder, tmp_path):
+    with pytest.raises(UsageError) as raised:
+        invoke("analyze", run_folder, "--section", "launches", "-o", tmp_path / "x.json")
+    assert "hvdprof convert" in raised.value.hint
+    assert not (tmp_path / "x.json").exists()
