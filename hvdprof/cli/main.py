@@ -15,6 +15,7 @@ from hvdprof.cli.dashboard import dashboard
 from hvdprof.cli.doctor import doctor
 from hvdprof.cli.export import export
 from hvdprof.cli.install_horovod import install_horovod
+from hvdprof.cli.report import report
 from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
@@ -26,6 +27,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("analyze", analyze),
     ("convert", convert),
     ("sql", sql),
+    ("report", report),
     ("dashboard", dashboard),
     ("export", export),
 )

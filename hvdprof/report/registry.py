@@ -6,7 +6,9 @@ from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.chrome_trace import ChromeTraceReporter
 from hvdprof.report.csv_report import CsvReporter
+from hvdprof.report.html_report import HtmlReporter
 from hvdprof.report.json_report import JsonReporter
+from hvdprof.report.markdown_report import MarkdownReporter
 from hvdprof.report.reporter import Reporter
 from hvdprof.report.terminal import TerminalReporter
 from hvdprof.rundir.whole_file import open_whole
@@ -15,6 +17,8 @@ REPORTERS: tuple[type[Reporter], ...] = (
     TerminalReporter,
     JsonReporter,
     CsvReporter,
+    HtmlReporter,
+    MarkdownReporter,
     ChromeTraceReporter,
 )
 

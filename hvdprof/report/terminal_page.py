@@ -13,6 +13,20 @@ from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
+CELL_HEADS = (
+    "np",
+    "toggles",
+    "samples/s",
+    "step time, median",
+    "p95",
+    "scaling efficiency",
+    "exposed communication",
+    "of the step",
+    "observer cost",
+    "final loss",
+)
+"""What stands above the columns of a table of cells, one line each."""
+
 _MOST_LINES = 8
 
 

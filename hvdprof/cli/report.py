@@ -1,0 +1,87 @@
+"""`hvdprof report`: a page to send around, or one figure for a paper."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.cli.load_progress import load_progress
+from hvdprof.errors import UsageError
+from hvdprof.report.figure_file import IMAGE_SUFFIXES, write_figure
+from hvdprof.report.registry import reporter_for, write_with
+
+
+class PageFormat(StrEnum):
+    """The formats of a whole report."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write: .html or .md; with --figure .png, .svg or .pdf. Markdown goes to "
+            "standard output when not given.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[
+        PageFormat | None,
+        typer.Option(
+            "--format", help="Format of the report, unless its name says it.", show_default=False
+        ),
+    ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Write only this figure, such as scaling, as an image.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+) -> None:
+    """Write the analysis as one HTML file that opens offline, as Markdown, or one figure of it."""
+    if figure is not None and (format_ or output is None):
+        raise UsageError(
+            "A figure is an image file: give --output, and no --format.",
+            hint=f"hvdprof report RUN --figure {figure} -o {figure}.svg",
+        )
+    chosen = format_ or (PageFormat.MARKDOWN if output is None else _format_of(output, figure))
+    if output is None and chosen is PageFormat.HTML:
+        raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
+    with load_progress([run]) as told:
+        analysis = api.analyze_run(api.load_run(run, progress=told))
+    if output is None:
+        reporter_for(PageFormat.MARKDOWN.value).render(analysis, sys.stdout)
+        return
+    if figure is not None:
+        write_figure(analysis, figure, output, overwrite=force)
+    elif chosen is not None:
+        write_with(reporter_for(chosen.value), analysis, output, overwrite=force)
+    sys.stderr.write(f"Wrote {output}\n")
+
+
+def _format_of(output: Path, figure: str | None) -> PageFormat | None:
+    if figure is not None:
+        if output.suffix in IMAGE_SUFFIXES:
+            return None
+        raise UsageError(
+            f"A figure cannot be written to {output}.",
+            hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
+        )
+    name = reporter_for(output).name
+    if name not in set(PageFormat):
+        raise UsageError(
+            f"A report cannot be written to {output}: it ends in neither .html nor .md.",
+            hint="hvdprof analyze RUN -o FILE writes the other formats.",
+        )
+    return PageFormat(name)

@@ -1,0 +1,88 @@
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import StorageError, UsageError
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    passes = [
+        PassSpec(
+            size=size,
+            repeat=1,
+            segments=[SegmentSpec(engine=engine, parts_ms=typical_parts(step_ms, blocked_ms))],
+        )
+        for size, engine, step_ms, blocked_ms in (
+            (1, "torch", 10.0, 0.0),
+            (2, "horovod", 12.5, 2.0),
+        )
+    ]
+    return write_run(tmp_path / "quick", passes)
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(build_app(), ["report", *[str(one) for one in arguments]])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_without_a_file_markdown_goes_to_standard_output(run_folder):
+    text = invoke(run_folder).stdout
+
+    assert text.startswith("**mnist on 2 ranks: ")
+    assert "| np | toggles |" in text
+
+
+def test_the_name_of_the_file_chooses_the_format(run_folder, tmp_path):
+    invoke(run_folder, "-o", tmp_path / "report.html")
+    invoke(run_folder, "-o", tmp_path / "report.md")
+
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("**mnist")
+
+
+def test_nothing_is_replaced_without_force(run_folder, tmp_path):
+    output = tmp_path / "report.html"
+    output.write_text("mine", encoding="utf-8")
+
+    with pytest.raises(StorageError):
+        invoke(run_folder, "-o", output)
+
+    assert output.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--format", "html"),
+        ("-o", "trace.csv"),
+        ("--figure", "scaling"),
+        ("--figure", "scaling", "-o", "scaling.html"),
+        ("--figure", "nothing", "-o", "nothing.svg"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_what_can(
+    run_folder, tmp_path, monkeypatch, arguments
+):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UsageError) as raised:
+        invoke(run_folder, *arguments)
+
+    assert raised.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["quick"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("suffix", "begins_with"), [(".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")]
+)
+def test_a_figure_is_an_image(run_folder, tmp_path, suffix, begins_with):
+    output = tmp_path / f"scaling{suffix}"
+
+    invoke(run_folder, "--figure", "scaling", "-o", output)
+
+    assert output.read_bytes().startswith(begins_with)
