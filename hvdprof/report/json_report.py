@@ -7,10 +7,17 @@ from typing import IO, Any, ClassVar
 
 import pandas as pd
 
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables import LOSSES, SCALING
 from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 1
+
+_KEYS_OF_THEIR_OWN = (SCALING.name, LOSSES.name, FINDINGS.name)
+
+MOST_ROWS = 10_000
+"""A table with more rows is not written out: `hvdprof convert` and `hvdprof sql` are for these."""
 
 
 class JsonReporter:
@@ -28,10 +35,12 @@ class JsonReporter:
 def json_object(analysis: RunAnalysis) -> dict[str, Any]:
     """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
 
-    Rows of ``scaling``, ``losses`` and ``findings`` have exactly the columns declared in
-    ``hvdprof.model``, with their units; ratios are 0..1.
+    Rows of ``scaling``, ``losses``, ``findings`` and of every table in ``tables`` have exactly the
+    columns declared in ``hvdprof.model``, with their units; ratios are 0..1. ``row_counts`` tells
+    the rows of every other table of the analysis, also of those too long for ``tables``.
     """
     manifest = analysis.run.manifest
+    others = {name: one for name, one in analysis.tables.items() if name not in _KEYS_OF_THEIR_OWN}
     return {
         "schema_version": JSON_SCHEMA_VERSION,
         "verdict": _finite(dataclasses.asdict(analysis.verdict)),
@@ -43,6 +52,8 @@ def json_object(analysis: RunAnalysis) -> dict[str, Any]:
         ],
         "findings": _rows(analysis.findings),
         "warnings": list(analysis.warnings),
+        "tables": {name: _rows(frame) for name, frame in others.items() if len(frame) <= MOST_ROWS},
+        "row_counts": {name: len(frame) for name, frame in others.items()},
         "run": {
             "folder": str(analysis.run.folder),
             "name": manifest.name,

@@ -8,8 +8,8 @@ import pytest
 
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import Verdict
-from hvdprof.model.tables import LOSSES, SCALING
-from hvdprof.report.json_report import JsonReporter, json_object
+from hvdprof.model.tables import JOB_STEPS, LOSSES, SCALING
+from hvdprof.report.json_report import MOST_ROWS, JsonReporter, json_object
 from tests.builders.finished_analysis import (
     NAN,
     analysis,
@@ -44,8 +44,23 @@ def test_keys_of_the_object():
         "failed",
         "findings",
         "warnings",
+        "tables",
+        "row_counts",
         "run",
     ]
+
+
+def test_other_tables_are_written_out_unless_they_are_long():
+    rows = [
+        {"pass_id": "a", "segment": "b", "step": step, "end_ns": 2, "dur_ns": 1, "steady": True}
+        for step in range(MOST_ROWS + 1)
+    ]
+    short, long = JOB_STEPS.frame(rows[:2]), JOB_STEPS.frame(rows)
+
+    assert rendered(analysis(job_steps=short))["tables"] == {"job_steps": rows[:2]}
+    assert rendered(analysis(job_steps=short))["row_counts"] == {"job_steps": 2}
+    assert rendered(analysis(job_steps=long))["tables"] == {}
+    assert rendered(analysis(job_steps=long))["row_counts"] == {"job_steps": MOST_ROWS + 1}
 
 
 def test_rows_have_exactly_the_declared_columns():
