@@ -1,5 +1,6 @@
 """From a run to its finished analysis: the list of steps."""
 
+from hvdprof.analyze.ceilings import ceilings
 from hvdprof.analyze.cells import cell_times, throughput_cells
 from hvdprof.analyze.failures import failed_segments
 from hvdprof.analyze.job_steps import job_steps
@@ -9,9 +10,14 @@ from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
 from hvdprof.analyze.nccl_findings import findings_of_run
 from hvdprof.analyze.scaling import scaling
+from hvdprof.analyze.step_work import step_work
 from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
+from hvdprof.analyze.waiting import waiting_tables
+from hvdprof.analyze.waterfall import pop, waterfall
 from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.waterfall_tables import CEILINGS, POP, WATERFALL
 
 
 def analyze_run(run: Run) -> RunAnalysis:
@@ -21,9 +27,10 @@ def analyze_run(run: Run) -> RunAnalysis:
     2.  The steady steps of each launch, their mean and its error.
     3.  The step time of each cell from its launches.
     4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
-    5.  Where the lost time went.
-    6.  What to trust, and the verdict.
-    7.  What the NCCL logs of the passes show to be wrong or unusual.
+    5.  Where the lost time went: by part of the step, and by cause.
+    6.  Who waited for whom, and what would help at most.
+    7.  What to trust, and the verdict.
+    8.  What the NCCL logs of the passes show to be wrong or unusual.
     """
     of_job = mark_steady(job_steps(run.steps))
     by_launch = launches(of_job, run.segments)
@@ -32,6 +39,17 @@ def analyze_run(run: Run) -> RunAnalysis:
     learned = final_losses(run.steps, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
     lost = losses(times, facts)
+    works = step_work(run.steps, run.events, of_job)
+    waits = waiting_tables(run.arrivals, works)
+    derived = {
+        WATERFALL.name: waterfall(times, works, facts),
+        POP.name: pop(times, works, facts),
+        CEILINGS.name: ceilings(times, works, facts),
+        CLOCKS.name: waits.clocks,
+        COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
+        BLAME.name: waits.blame,
+        STRAGGLERS.name: waits.stragglers,
+    }
     failed = failed_segments(run.manifest)
     return RunAnalysis(
         run=run,
@@ -44,6 +62,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         warnings=warnings_of(run, by_launch, by_cell, failed),
         job_steps=of_job,
         findings=findings_of_run(run.nccl),
+        derived=derived,
     )
 
 

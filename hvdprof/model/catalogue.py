@@ -18,6 +18,8 @@ from hvdprof.model.tables import (
 )
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.waiting_tables import WAITING_TABLES
+from hvdprof.model.waterfall_tables import WATERFALL_TABLES
 
 TABLES: tuple[Table, ...] = (
     SEGMENTS,
@@ -32,6 +34,8 @@ TABLES: tuple[Table, ...] = (
     LAUNCHES,
     SCALING,
     LOSSES,
+    *WATERFALL_TABLES,
+    *WAITING_TABLES,
     TIMELINES,
     *LOG_TABLES,
     *NCCL_TABLES,

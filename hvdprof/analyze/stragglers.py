@@ -1,0 +1,190 @@
+"""Which rank is late, how often, in which phase, and whether that is more than chance.
+
+All ranks are released from a step's collectives together. What a rank needs from there to its next
+arrival is measured by its own clock alone, so no alignment of clocks is in it, and a slow backward
+pass shows although the waiting of the others makes the wall times of all ranks equal.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.special
+from numpy.typing import NDArray
+
+from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.step_work import StepWork, Times
+from hvdprof.analyze.uncertainty import CONFIDENCE, NAN, mean_of
+from hvdprof.model.waiting_tables import STRAGGLERS
+
+SMALLEST_SHARE = 0.05
+"""A rank is late in a step, and a rank's cost counts, from this share of the step time on."""
+
+MOST_STEPS_SHARE = 2 / 3
+"""Late in as many steps or more is called persistent."""
+
+LEAST_EXPLAINED = 0.8
+"""A phase is named where it explains as much of the lateness."""
+
+FALSE_ALARMS = 0.005
+"""Accepted probability that a launch without a late rank names one."""
+
+PAUSE = "pause"
+UNATTRIBUTED = "unattributed"
+
+LEAST_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """From release to arrival [steps, ranks], ns, and the phases it consists of."""
+
+    length: Times
+    phases: Mapping[str, Times]
+
+
+def windows(work: StepWork) -> Windows:
+    """The steps whose step before is known too; ``phases`` sum to ``length``."""
+    rows = np.flatnonzero(work.follows)
+    update = work.after[rows - 1]
+    length = update + work.before[rows]
+    phases = {name: work.parts[name][rows] for name in ("data", "forward", "backward")}
+    phases["optimizer"] = update
+    phases[PAUSE] = length - sum(phases.values())
+    return Windows(length, phases)
+
+
+def lateness(times: Times) -> Times:
+    """Each rank's time less the median of the other ranks' in the same step, [steps, ranks]."""
+    num_ranks = times.shape[1]
+    if num_ranks < 2:
+        return np.zeros_like(times)
+    ordered = np.sort(times, axis=1)
+    rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
+    # The median of the others, from the sorted row with one place left out.
+    lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
+    low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
+    high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
+    return np.asarray(times - (low + high) / 2)
+
+
+def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
+    """STRAGGLERS of one launch of two or more ranks.
+
+    A rank is named (persistent or transient) where what it costs is at least 5 % of the step, and
+    its time in front of all others, ``max(0, own - longest of the others)``, has a mean that
+    exceeds the median rank's by more than chance allows: a one-sided test with the standard error
+    of correlated steps, at a level shared among the ranks (Bonferroni). Where no rank is named but
+    waiting for whoever is last costs as much, ranks are late by turns: rotating.
+
+    Args:
+        work: The steps of the launch.
+        costs: [ranks] What each rank's lateness costs a step in the replay, ns.
+        key: The launch.
+    """
+    found = windows(work)
+    num_steps, num_ranks = found.length.shape
+    if num_ranks < 2 or num_steps < LEAST_STEPS:
+        return STRAGGLERS.empty()
+    step_ns = float(work.step_times.mean())
+    late = lateness(found.length)
+    is_late = late >= SMALLEST_SHARE * step_ns
+    lead = _lead(found.length)
+    stands_out = _stands_out(lead)
+    costly = costs >= SMALLEST_SHARE * step_ns
+    named = stands_out & costly & is_late.any(axis=0)
+    rotating = not named.any() and lead.sum(axis=1).mean() >= SMALLEST_SHARE * step_ns
+    rows: list[dict[str, Any]] = []
+    for place in range(num_ranks):
+        pattern = "rotating" if rotating else "none"
+        phase, phase_share = "", NAN
+        if named[place]:
+            often = is_late[:, place].mean() >= MOST_STEPS_SHARE
+            pattern = "persistent" if often else "transient"
+            steps = is_late[:, place] if not often else np.ones(num_steps, dtype=bool)
+            phase, phase_share = _phase(found, place, steps)
+        mean = mean_of(late[:, place])
+        last = float((found.length.argmax(axis=1) == place).mean())
+        low, high = wilson(last, num_steps)
+        when_late = late[is_late[:, place], place]
+        reach = _quantile(mean.num_effective - 1) * mean.error
+        rows.append(
+            {
+                "pass_id": key[0],
+                "segment": key[1],
+                "rank": int(work.ranks[place]),
+                "pattern": pattern,
+                "phase": phase,
+                "phase_share": phase_share,
+                "share_last": last,
+                "share_last_low": low,
+                "share_last_high": high,
+                "share_late": float(is_late[:, place].mean()),
+                "longest_run": longest_run(is_late[:, place]),
+                "lateness_ns": mean.value,
+                "lateness_low_ns": mean.value - reach,
+                "lateness_high_ns": mean.value + reach,
+                "lateness_when_late_ns": float(when_late.mean()) if len(when_late) else NAN,
+                "cost_ns": float(costs[place]),
+                "cost_share": float(costs[place]) / step_ns,
+            }
+        )
+    return STRAGGLERS.frame(rows)
+
+
+def wilson(share: float, num: int) -> tuple[float, float]:
+    """The 95 % interval of a share of ``num`` independent steps (Wilson, JASA 22, 1927)."""
+    z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
+    middle = (share + z**2 / (2 * num)) / (1 + z**2 / num)
+    reach = z / (1 + z**2 / num) * math.sqrt(share * (1 - share) / num + z**2 / (4 * num**2))
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def longest_run(flags: NDArray[np.bool_]) -> int:
+    """The most true values in a row."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return int((edges[1::2] - edges[::2]).max(initial=0))
+
+
+def _lead(times: Times) -> Times:
+    """How much longer than all others the longest rank of each step took, 0 for the others."""
+    place = times.argmax(axis=1)
+    rows = np.arange(len(times))
+    second = np.partition(times, -2, axis=1)[:, -2]
+    lead = np.zeros_like(times)
+    lead[rows, place] = times[rows, place] - second
+    return lead
+
+
+def _stands_out(lead: Times) -> NDArray[np.bool_]:
+    """[ranks] Whose lead is larger than the median rank's by more than chance."""
+    num_ranks = lead.shape[1]
+    # One-sided, and of two ranks only one can lead: the level is shared among all of them.
+    level = 1 - FALSE_ALARMS / num_ranks
+    flags = np.zeros(num_ranks, dtype=bool)
+    for place in range(num_ranks):
+        others = np.delete(lead, place, axis=1)
+        typical = others[:, np.argsort(others.mean(axis=0))[(num_ranks - 1) // 2]]
+        excess = mean_of(lead[:, place] - typical)
+        degrees = excess.num_effective - 1
+        if excess.value > 0 and degrees >= 1 and not math.isnan(excess.error):
+            quantile = float(scipy.special.stdtrit(degrees, level))
+            flags[place] = excess.value > quantile * excess.error
+    return flags
+
+
+def _phase(found: Windows, place: int, steps: NDArray[np.bool_]) -> tuple[str, float]:
+    whole = float(lateness(found.length)[steps, place].mean())
+    shares = {
+        name: float(lateness(times)[steps, place].mean()) / whole
+        for name, times in found.phases.items()
+    }
+    name = max(shares, key=lambda one: shares[one])
+    return (name if shares[name] >= LEAST_EXPLAINED else UNATTRIBUTED), shares[name]
+
+
+def _quantile(degrees: float) -> float:
+    return float(scipy.special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) if degrees >= 1 else NAN

@@ -1,0 +1,146 @@
+"""Tables that tell why a cell takes longer than its baseline, by cause, and what would help."""
+
+from hvdprof.model.schema import Column, Table
+
+_CELL = (
+    Column("model", "str", "", "Name of the reference model."),
+    Column("np", "int64", "", "Number of ranks."),
+    Column("compression", "str", "", "Gradient compression: none or fp16."),
+    Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+)
+
+WATERFALL = Table(
+    "waterfall",
+    "One cause for which a cell takes longer than its baseline; the terms of a cell sum to the "
+    "whole difference. Negative terms are gains.",
+    (
+        *_CELL,
+        Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`, or residual."),
+        Column("time_ns", "float64", "ns", "Time of a step that the term adds."),
+        Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
+        Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),
+        Column("share", "float64", "ratio", "The same by the step time: points of efficiency."),
+        Column("share_low", "float64", "ratio", "Lower end of the 95 % interval over launches."),
+        Column("share_high", "float64", "ratio", "Upper end of the 95 % interval over launches."),
+    ),
+)
+
+POP = Table(
+    "pop",
+    "The efficiencies of the POP methodology of one cell; their product is its scaling efficiency.",
+    (
+        *_CELL,
+        Column("compscal", "float64", "ratio", "Own work of the baseline by that of the cell."),
+        Column(
+            "lb", "float64", "ratio", "Load balance: mean own work by that of the fullest rank."
+        ),
+        Column("sere", "float64", "ratio", "Serialization: own work of that rank by ideal time."),
+        Column("te", "float64", "ratio", "Transfer: ideal time (perfect network) by step time."),
+        Column("pe", "float64", "ratio", "Parallel efficiency: mean own work by step time."),
+        Column("baseline_pe", "float64", "ratio", "The same of the baseline."),
+        Column("efficiency", "float64", "ratio", "Scaling efficiency, as in `scaling`."),
+        Column(
+            "identity_error",
+            "float64",
+            "ratio",
+            "compscal * lb * sere * te / baseline_pe less efficiency: rounding alone.",
+        ),
+    ),
+)
+
+CEILINGS = Table(
+    "ceilings",
+    "What one remedy could give back at most: the steps of a cell replayed with that one thing "
+    "made perfect, everything else as measured.",
+    (
+        *_CELL,
+        Column("remedy", "str", "", "One of `hvdprof.model.causes.REMEDIES`."),
+        Column("rank", "Int64", "", "The rank it is about; missing where it is about all."),
+        Column("step_time_ns", "float64", "ns", "Step time with the remedy."),
+        Column("saved_ns", "float64", "ns", "What a step would take less, at most."),
+        Column("saved_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
+        Column("saved_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),
+        Column("saved_share", "float64", "ratio", "The same by the step time."),
+        Column(
+            "efficiency",
+            "float64",
+            "ratio",
+            "Scaling efficiency with the remedy; NaN without a baseline.",
+        ),
+        Column(
+            "efficiency_gain",
+            "float64",
+            "ratio",
+            "More efficiency at most; NaN without a baseline.",
+        ),
+    ),
+)
+
+REPLAYS = Table(
+    "replays",
+    "One launch in trace mode replayed from the ready times of its gradients and the measured "
+    "time of its collectives: how far the replay is from what was measured.",
+    (
+        Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
+        Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
+        Column("num_steps", "int64", "", "Steady steps that could be replayed."),
+        Column("step_time_ns", "float64", "ns", "Their mean measured step time."),
+        Column("replayed_ns", "float64", "ns", "Their mean replayed step time."),
+        Column("error_median", "float64", "ratio", "Median of |replayed - measured| by measured."),
+        Column("error_p95", "float64", "ratio", "95th percentile of the same."),
+    ),
+)
+
+TOGGLES = Table(
+    "toggles",
+    "One toggle against the same cell without it, paired by repeat.",
+    (
+        Column("model", "str", "", "Name of the reference model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("toggle", "str", "", "fp16 or adasum."),
+        Column("num_pairs", "int64", "", "Repeats in which both were measured."),
+        Column("speedup", "float64", "ratio", "Throughput with the toggle by that without it."),
+        Column(
+            "speedup_low",
+            "float64",
+            "ratio",
+            "Lower end of the 95 % interval over pairs, widened after Holm.",
+        ),
+        Column(
+            "speedup_high",
+            "float64",
+            "ratio",
+            "Upper end of the 95 % interval over pairs, widened after Holm.",
+        ),
+        Column(
+            "sent_bytes_ratio", "float64", "ratio", "Bytes handed to Horovod by those without it."
+        ),
+        Column(
+            "blocked_saved_ns",
+            "float64",
+            "ns",
+            "Less exposed communication a step; negative where more.",
+        ),
+        Column(
+            "own_work_added_ns", "float64", "ns", "More own work of a rank a step, such as casts."
+        ),
+        Column(
+            "loss_ratio",
+            "float64",
+            "ratio",
+            "Final loss after the same number of samples by that without it.",
+        ),
+        Column(
+            "steps_ratio",
+            "float64",
+            "ratio",
+            "Steps to the loss that the base ended with by its own steps; NaN where not reached.",
+        ),
+        Column("verdict", "str", "", "pays, costs, no effect, or not comparable."),
+        Column(
+            "reason", "str", "", "Why it is not comparable or what limits the verdict; else empty."
+        ),
+    ),
+)
+
+WATERFALL_TABLES: tuple[Table, ...] = (WATERFALL, POP, CEILINGS, TOGGLES, REPLAYS)

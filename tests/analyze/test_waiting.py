@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.arrivals import arrival_cubes, collective_arrivals
+from hvdprof.analyze.clock_bounds import clocks, pair_bounds, shortest
+from hvdprof.analyze.waiting import waiting_tables
+from tests.builders.step_works import MS, arrivals_of, simulated
+
+KEY = ("p", "s")
+
+
+def test_who_was_first_and_last_for_each_gradient():
+    ready = np.array([[[10.0, 30.0, 20.0]], [[50.0, np.nan, 40.0]]])
+
+    (cube,) = arrival_cubes(arrivals_of(ready))
+    rows = collective_arrivals(cube).to_dict("records")
+
+    assert [
+        (
+            row["step"],
+            row["num_ranks"],
+            row["first_ns"],
+            row["second_last_ns"],
+            row["last_ns"],
+            row["last_rank"],
+            row["wait_sum_ns"],
+        )
+        for row in rows
+    ] == [(0, 3, 10, 20, 30, 1, 30), (1, 2, 40, 40, 50, 0, 10)]
+
+
+def test_blocks_of_steps_change_nothing(monkeypatch):
+    ready = np.random.default_rng(0).integers(0, 10**9, size=(17, 5, 4)).astype(float)
+    arrivals = arrivals_of(ready)
+    (whole,) = arrival_cubes(arrivals)
+
+    monkeypatch.setattr("hvdprof.analyze.arrivals.MOST_CELLS", 3 * 5 * 4)
+    blocks = list(arrival_cubes(arrivals))
+
+    assert len(blocks) == 6
+    assert np.array_equal(np.concatenate([one.ready for one in blocks]), whole.ready)
+    assert np.concatenate([one.steps for one in blocks]).tolist() == whole.steps.tolist()
+
+
+def skewed(offsets_ns, drift_ppm, error_ns, *, seed=0):
+    """A launch whose ranks' clocks are off, and the ready times of its last gradients."""
+    work = simulated(60, len(offsets_ns), noise=0.05, tail_ms=0.4, seed=seed)
+    off = np.asarray(offsets_ns) + work.arrived * np.asarray(drift_ppm) * 1e-6
+    shifted = {name: getattr(work, name) + off for name in ("arrived", "begin")}
+    fields = {name: getattr(work, name) for name in work.__slots__}
+    # What the clocks say: everything of a rank is off by the same, tails are against rank times.
+    released = work.arrived.max(axis=1, keepdims=True) + work.tail + off
+    fields |= shifted
+    fields["tail"] = released - fields["arrived"].max(axis=1, keepdims=True)
+    fields["clock_error"] = np.broadcast_to(np.asarray(error_ns, float), off.shape)
+    return type(work)(**fields), work.arrived + off - 0.1 * MS
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_true_offset_lies_in_the_interval(seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0.0], rng.uniform(-5, 5, size=3) * MS])
+    work, ready = skewed(offsets, [0, 0, 0, 0], [0, 6 * MS, 6 * MS, 6 * MS], seed=seed)
+
+    table = clocks(work, ready, KEY)
+
+    # The correction that is still needed is the negative of the offset.
+    assert (table["offset_low_ns"] <= -offsets + 1).all()
+    assert (table["offset_high_ns"] >= -offsets - 1).all()
+    assert table["u_ns"].max() < 6 * MS
+    assert table["consistent"].all()
+
+
+def test_drift_of_twenty_ppm_over_a_launch_stays_within_u():
+    work, ready = skewed([0, 1.0 * MS], [0, 20], [0, 2 * MS])
+    table = clocks(work, ready, KEY)
+    needed = -(1.0 * MS + work.arrived[:, 1] * 20e-6)
+
+    assert (table.loc[1, "offset_low_ns"] - 1 <= needed.max()) & (
+        table.loc[1, "offset_high_ns"] + 1 >= needed.min()
+    )
+
+
+def test_clocks_that_collectives_contradict_are_said_to_be():
+    work, ready = skewed([0, 50.0 * MS], [0, 0], [0, 1000])
+
+    table = clocks(work, ready, KEY)
+
+    assert not table.loc[1, "consistent"]
+    assert table.loc[1, "u_ns"] == 1000
+
+
+def test_without_ready_times_the_exchange_is_all_there_is():
+    work, _ = skewed([0, 0], [0, 0], [0, 700])
+
+    assert clocks(work, None, KEY)["u_ns"].tolist() == [0, 700]
+
+
+def test_bounds_are_combined_along_paths():
+    ready = np.array([[0.0, 0.0, 0.0]])
+    released = np.array([[5.0, 7.0, 9.0]])
+
+    bounds = pair_bounds(ready, released)
+
+    assert bounds[1].tolist() == [5.0, 0.0, 9.0]
+    assert shortest(np.array([[0, 1, 9], [9, 0, 1], [9, 9, 0]], float))[0, 2] == 2
+
+
+def test_all_four_tables_of_a_launch():
+    extra = np.array([0, 0, 12.0])
+    work = simulated(40, 3, extra_ms={"backward": extra}, seed=3)
+    ready = np.stack([work.arrived - 2 * MS, work.arrived - 1 * MS], axis=1)
+    # Step numbers of the simulation begin with 1.
+    arrivals = arrivals_of(np.concatenate([ready[:1], ready]))
+
+    tables = waiting_tables(arrivals, {KEY: work})
+
+    assert len(tables.collective_arrivals) == 2 * 41
+    assert set(tables.collective_arrivals["last_rank"]) == {2}
+    assert tables.blame.set_index("rank")["fair_share_ns"].idxmax() == 2
+    named = tables.stragglers.set_index("rank")
+    assert (named.loc[2, "pattern"], named.loc[2, "phase"]) == ("persistent", "backward")
+    assert tables.clocks["u_ns"].tolist() == [0, 0, 0]
+
+
+def test_a_single_rank_waits_for_nobody():
+    tables = waiting_tables(arrivals_of(np.ones((3, 1, 1))), {KEY: simulated(20, 1)})
+
+    assert tables.blame.empty
+    assert tables.stragglers.empty
