@@ -30,8 +30,13 @@ def points(ratio: float) -> str:
 
 
 def milliseconds(duration_ns: float) -> str:
-    """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``."""
-    return MISSING if math.isnan(duration_ns) else f"{_three_digits(duration_ns / 1e6)} ms"
+    """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``.
+
+    Less than half a nanosecond is rounding and told as 0.
+    """
+    if math.isnan(duration_ns):
+        return MISSING
+    return f"{_three_digits(duration_ns / 1e6 if abs(duration_ns) >= 0.5 else 0.0)} ms"
 
 
 def seconds(duration_s: float, *, whole: bool = False) -> str:
@@ -91,6 +96,16 @@ def of_unit(value: float, unit: str) -> str:
     if unit:
         return f"{rate(value)} {unit}"
     return count(value) if float(value).is_integer() else rate(value)
+
+
+def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
+    """A number with the ends of its interval, the unit once, ``'12.3 ms (11.0 to 14.2)'``."""
+    text = of_unit(value, unit)
+    if math.isnan(low) or math.isnan(high):
+        return text
+    sign = text.rpartition(" ")[2]
+    ends = (of_unit(end, unit).removesuffix(f" {sign}") for end in (low, high))
+    return f"{text} ({' to '.join(ends)})"
 
 
 def _is_even(below: float, above: float, *, smallest: float) -> bool:

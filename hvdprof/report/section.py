@@ -78,15 +78,29 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
         print_hanging(console, "  ", told)
     varying = [one for one in columns if one not in same] or columns
     rows = [[_cell(one, table, row) for one in varying] for _, row in shown.iterrows()]
-    grid = _grid(varying, rows)
-    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
-    if console.measure(grid, options=unbounded).maximum <= console.width:
+    grids = [
+        _grid(varying, rows),
+        _grid(varying, [[_broken(text) for text in row] for row in rows]),
+    ]
+    fitting = (grid for grid in grids if _natural_width(console, grid) <= console.width)
+    grid = next(fitting, None)
+    if grid is not None:
         console.print(grid)
     else:
         _print_blocks(console, varying, rows)
     if len(frame) > MOST_ROWS:
         left = units.count(len(frame) - MOST_ROWS)
         console.print(f'  ... and {left} rows more: hvdprof sql RUN "SELECT * FROM {table.name}"')
+
+
+def _broken(text: str) -> str:
+    """The interval of a number on a line of its own."""
+    return text.replace(" (", "\n(", 1)
+
+
+def _natural_width(console: Console, grid: Grid) -> int:
+    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+    return console.measure(grid, options=unbounded).maximum
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
@@ -126,11 +140,13 @@ def _cell(column: Column, table: Table, row: "pd.Series[Any]") -> str:
     value = row[column.name]
     if not _is_number(column):
         return "" if pd.isna(value) else str(value)
-    text = _number(value, column.unit)
-    low, high = (_interval_end(column, table, end) for end in (_LOW, _HIGH))
-    if low is None or high is None or pd.isna(row[low.name]) or pd.isna(row[high.name]):
-        return text
-    return f"{text} ({_number(row[low.name], low.unit)} to {_number(row[high.name], high.unit)})"
+    ends = [_interval_end(column, table, end) for end in (_LOW, _HIGH)]
+    if pd.isna(value) or None in ends:
+        return _number(value, column.unit)
+    low, high = (
+        float("nan") if pd.isna(row[one.name]) else float(row[one.name]) for one in ends if one
+    )
+    return units.interval_of_unit(float(value), low, high, column.unit)
 
 
 def _number(value: Any, unit: str) -> str:

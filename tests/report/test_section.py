@@ -18,7 +18,7 @@ def test_intervals_stand_behind_their_number_and_not_in_columns_of_their_own() -
     text = printed(300)
 
     assert "efficiency_low" not in text and "efficiency low" not in text
-    assert "84.2 % (81.9 % to 86.5 %)" in text
+    assert "84.2 % (81.9 to 86.5)" in text
 
 
 def test_a_column_with_one_value_only_stands_above_the_table() -> None:
