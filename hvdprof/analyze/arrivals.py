@@ -1,7 +1,8 @@
 """Who had each gradient ready last, from the ready times of all ranks on one clock."""
 
+import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +14,16 @@ from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 
 NOT_READY = np.iinfo(np.int64).min
 
-MOST_CELLS = 16_000_000
-"""Ready times that are held as one block: 128 MB."""
+MOST_CELLS = 4_000_000
+"""Ready times that are held as one block: 32 MB; who was last in it takes several times that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalCube:
     """Ready times of some steps of one launch, ns on rank 0's clock, [steps, tensors, ranks].
 
-    ``NOT_READY`` stands where a rank had no such gradient. ``clock_error`` [ranks] is the largest
-    error of each rank's clock.
+    ``NOT_READY`` stands where a rank had no such gradient. ``clock_error`` [ranks] is how far each
+    rank's clock may be off.
     """
 
     key: LaunchKey
@@ -33,8 +34,29 @@ class ArrivalCube:
     clock_error: NDArray[np.int64]
 
 
-def arrival_cubes(arrivals: pd.DataFrame) -> Iterator[ArrivalCube]:
-    """The ready times of every launch, in blocks of steps that fit into bounded memory."""
+def arrival_cubes(arrivals: pd.DataFrame | Iterable[pd.DataFrame]) -> Iterator[ArrivalCube]:
+    """The ready times of every launch, in blocks of steps that fit into bounded memory.
+
+    Args:
+        arrivals: ARRIVALS, whole or in parts of which each holds whole steps (all ranks of them),
+            so that a run need not fit into memory.
+    """
+    parts = [arrivals] if isinstance(arrivals, pd.DataFrame) else arrivals
+    for part in parts:
+        yield from _cubes_of(part)
+
+
+def corrected_cube(
+    cube: ArrivalCube, offsets: NDArray[np.float64], u_ns: NDArray[np.float64]
+) -> ArrivalCube:
+    """The same ready times with ``offsets`` [ranks] added, and ``u_ns`` [ranks] as their error."""
+    shift = np.rint(offsets).astype(np.int64)
+    ready = np.where(cube.ready == NOT_READY, NOT_READY, cube.ready + shift)
+    # Rounding up: a gap as long as the error decides nothing.
+    return dataclasses.replace(cube, ready=ready, clock_error=np.ceil(u_ns).astype(np.int64))
+
+
+def _cubes_of(arrivals: pd.DataFrame) -> Iterator[ArrivalCube]:
     for key, rows in rows_by_launch(arrivals):
         table = arrivals.iloc[rows]
         step, steps = _codes(table["step"].to_numpy())

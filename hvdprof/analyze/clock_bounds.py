@@ -9,6 +9,7 @@ These differences bound every c against rank 0 by shortest paths (difference con
 1958). Together with the bound of the clock exchange they leave an interval for each rank.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -75,6 +76,31 @@ def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
             "u_ns": (high - low) / 2,
             "consistent": consistent,
         }
+    )
+
+
+def remaining_offsets(clocks: pd.DataFrame) -> Times:
+    """[ranks] The middle of each interval of CLOCKS, ns, to be added to the times of the rank.
+
+    The truth lies within ``u_ns`` of it; it does not lie within ``u_ns`` of the times as aligned.
+    """
+    middle = (clocks["offset_low_ns"] + clocks["offset_high_ns"]) / 2
+    return middle.to_numpy(dtype=np.float64)
+
+
+def corrected(work: StepWork, offsets: Times) -> StepWork:
+    """The same steps with ``offsets`` [ranks], ns, added to all times of each rank.
+
+    What a rank needed by its own clock stays as it is; ``tail`` changes, since it begins with the
+    arrival of another rank.
+    """
+    arrived = work.arrived + offsets
+    released = work.end - work.after + offsets
+    return dataclasses.replace(
+        work,
+        begin=work.begin + offsets,
+        arrived=arrived,
+        tail=released - arrived.max(axis=1, keepdims=True),
     )
 
 

@@ -74,11 +74,19 @@ def lateness(times: Times) -> Times:
 def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     """STRAGGLERS of one launch of two or more ranks.
 
-    A rank is named (persistent or transient) where what it costs is at least 5 % of the step, and
-    its time in front of all others, ``max(0, own - longest of the others)``, has a mean that
-    exceeds the median rank's by more than chance allows: a one-sided test with the standard error
-    of correlated steps, at a level shared among the ranks (Bonferroni). Where no rank is named but
-    waiting for whoever is last costs as much, ranks are late by turns: rotating.
+    A rank is named (persistent or transient) in two cases; both tests share their level among the
+    ranks (Bonferroni).
+
+    1.  What it costs is at least 5 % of the step, and it is in front of all others by more than
+        chance: in its mean lead ``max(0, own - longest of the others)`` (one-sided t test with the
+        standard error of correlated steps), or in how often it has a lead of 5 % of the step or
+        more (binomial test, steps in a row count once). Rare long stalls pass the second alone.
+    2.  Its mean lateness is at least 5 % of the step beyond chance, in most steps. That is a rank
+        that is late together with others, such as all ranks of a slow host: without it alone
+        nothing would be saved.
+
+    Where no rank is named but waiting for whoever is last costs as much, and no rank has 80 % of
+    it, ranks are late by turns: rotating.
 
     Args:
         work: The steps of the launch.
@@ -91,20 +99,20 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
         return STRAGGLERS.empty()
     step_ns = float(work.step_times.mean())
     late = lateness(found.length)
-    is_late = late >= SMALLEST_SHARE * step_ns
+    smallest_ns = SMALLEST_SHARE * step_ns
+    is_late = late >= smallest_ns
     lead = _lead(found.length)
-    stands_out = _stands_out(lead)
-    costly = costs >= SMALLEST_SHARE * step_ns
-    named = stands_out & costly & is_late.any(axis=0)
-    rotating = not named.any() and lead.sum(axis=1).mean() >= SMALLEST_SHARE * step_ns
+    alone = (_stands_out(lead) | _leads_often(lead >= smallest_ns)) & (costs >= smallest_ns)
+    often = is_late.mean(axis=0) >= MOST_STEPS_SHARE
+    named = (alone & is_late.any(axis=0)) | (often & _later_than(late, smallest_ns))
+    rotating = not named.any() and _by_turns(lead, smallest_ns)
     rows: list[dict[str, Any]] = []
     for place in range(num_ranks):
         pattern = "rotating" if rotating else "none"
         phase, phase_share = "", NAN
         if named[place]:
-            often = is_late[:, place].mean() >= MOST_STEPS_SHARE
-            pattern = "persistent" if often else "transient"
-            steps = is_late[:, place] if not often else np.ones(num_steps, dtype=bool)
+            pattern = "persistent" if often[place] else "transient"
+            steps = np.ones(num_steps, dtype=bool) if often[place] else is_late[:, place]
             phase, phase_share = _phase(found, place, steps)
         mean = mean_of(late[:, place])
         last = float((found.length.argmax(axis=1) == place).mean())
@@ -162,18 +170,43 @@ def _lead(times: Times) -> Times:
 def _stands_out(lead: Times) -> NDArray[np.bool_]:
     """[ranks] Whose lead is larger than the median rank's by more than chance."""
     num_ranks = lead.shape[1]
-    # One-sided, and of two ranks only one can lead: the level is shared among all of them.
-    level = 1 - FALSE_ALARMS / num_ranks
-    flags = np.zeros(num_ranks, dtype=bool)
+    in_order = np.argsort(lead.mean(axis=0), kind="stable")
+    excess = np.empty_like(lead)
     for place in range(num_ranks):
-        others = np.delete(lead, place, axis=1)
-        typical = others[:, np.argsort(others.mean(axis=0))[(num_ranks - 1) // 2]]
-        excess = mean_of(lead[:, place] - typical)
-        degrees = excess.num_effective - 1
-        if excess.value > 0 and degrees >= 1 and not math.isnan(excess.error):
+        others = in_order[in_order != place]
+        excess[:, place] = lead[:, place] - lead[:, others[(num_ranks - 1) // 2]]
+    return _later_than(excess, 0.0)
+
+
+def _later_than(times: Times, least: float) -> NDArray[np.bool_]:
+    """[ranks] Whose mean exceeds ``least`` by more than chance (one-sided t test)."""
+    level = 1 - FALSE_ALARMS / times.shape[1]
+    flags = np.zeros(times.shape[1], dtype=bool)
+    # The test is slow for many ranks, and most of them are not even above it.
+    for place in np.flatnonzero(times.mean(axis=0) > least):
+        mean = mean_of(times[:, place])
+        degrees = mean.num_effective - 1
+        if degrees >= 1 and not math.isnan(mean.error):
             quantile = float(scipy.special.stdtrit(degrees, level))
-            flags[place] = excess.value > quantile * excess.error
+            flags[place] = mean.value - least > quantile * mean.error
     return flags
+
+
+def _leads_often(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[ranks] Who leads more often than one of N equal ranks would (binomial test)."""
+    num_ranks = leads.shape[1]
+    begins = leads & ~np.concatenate([np.zeros((1, num_ranks), dtype=bool), leads[:-1]])
+    counts = begins.sum(axis=0)
+    num = int(counts.sum())
+    # Chance of as many or more: the binomial distribution's upper tail.
+    tail = scipy.special.bdtrc(counts - 1.0, num, 1 / num_ranks) if num else np.ones(num_ranks)
+    return np.asarray((counts > 0) & (tail <= FALSE_ALARMS / num_ranks))
+
+
+def _by_turns(lead: Times, smallest_ns: float) -> bool:
+    by_rank = lead.mean(axis=0)
+    whole = float(by_rank.sum())
+    return whole >= smallest_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
 
 
 def _phase(found: Windows, place: int, steps: NDArray[np.bool_]) -> tuple[str, float]:

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.arrivals import arrival_cubes, collective_arrivals
+from hvdprof.analyze.arrivals import (
+    ArrivalCube,
+    arrival_cubes,
+    collective_arrivals,
+    corrected_cube,
+)
 from hvdprof.analyze.blame import blame
-from hvdprof.analyze.clock_bounds import clocks, ready_of_steps
+from hvdprof.analyze.clock_bounds import clocks, corrected, ready_of_steps, remaining_offsets
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.step_work import StepWork, Times
 from hvdprof.analyze.stragglers import stragglers
@@ -29,6 +34,9 @@ class WaitingTables:
 def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
     """Who waited for whom in every launch of two or more ranks that all recorded.
 
+    The ready times are gone through twice: what they prove about the clocks is known only at their
+    end, and corrects the times that waiting is computed from.
+
     Args:
         arrivals: ARRIVALS.
         works: The steps of each launch, of ``analyze.step_work``.
@@ -36,23 +44,31 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
     several = {key: work for key, work in works.items() if len(work.ranks) > 1}
     chosen = _of_launches(arrivals, several)
     ready: dict[LaunchKey, Times] = {}
-    tables = []
     for cube, rows, last in ready_of_steps(arrival_cubes(chosen), several):
         grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
         grid[rows] = last
-        tables.append(collective_arrivals(cube))
-    by_launch = [(key, work, clocks(work, ready.get(key), key)) for key, work in several.items()]
-    blames = [blame(work, of["u_ns"].to_numpy(), key) for key, work, of in by_launch]
-    late = [
-        stragglers(work, table["cost_ns"].to_numpy(), key)
-        for (key, work, _), table in zip(by_launch, blames, strict=True)
-    ]
+    clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
+    late, blames = [], []
+    for key, work in several.items():
+        offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
+        blames.append(blame(corrected(work, offsets), u_ns, key))
+        late.append(stragglers(work, blames[-1]["cost_ns"].to_numpy(), key))
+    cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
-        clocks=_joined(CLOCKS, [of for _, _, of in by_launch]),
-        collective_arrivals=_joined(COLLECTIVE_ARRIVALS, tables),
+        clocks=_joined(CLOCKS, list(clocks_of.values())),
+        collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
         blame=_joined(BLAME, blames),
         stragglers=_joined(STRAGGLERS, late),
     )
+
+
+def _on_corrected_clocks(
+    cube: ArrivalCube, clocks_of: Mapping[LaunchKey, pd.DataFrame]
+) -> ArrivalCube:
+    found = clocks_of.get(cube.key)
+    if found is None or found["rank"].tolist() != cube.ranks.tolist():
+        return cube
+    return corrected_cube(cube, remaining_offsets(found), found["u_ns"].to_numpy())
 
 
 def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:

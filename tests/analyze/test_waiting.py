@@ -71,6 +71,41 @@ def test_the_true_offset_lies_in_the_interval(seed):
     assert table["consistent"].all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_clocks_that_are_off_change_neither_blame_nor_waiting_by_more_than_they_may(seed):
+    offsets = np.array([0.0, 5.0, -5.0]) * MS
+    true, true_ready = skewed([0, 0, 0], [0, 0, 0], [0, 0, 0], seed=seed)
+    work, ready = skewed(offsets, [0, 0, 0], [0, 6 * MS, 6 * MS], seed=seed)
+    # Step numbers of the simulation begin with 1.
+    arrivals, true_arrivals = (
+        arrivals_of(np.concatenate([one[:1], one])[:, None, :]) for one in (ready, true_ready)
+    )
+
+    tables = waiting_tables(arrivals, {KEY: work})
+    expected = waiting_tables(true_arrivals, {KEY: true})
+
+    # Waiting is a difference of two arrivals, so both clocks' u are in it.
+    within = 2 * tables.clocks["u_ns"].max()
+    assert within < 5 * MS
+    assert tables.blame["waited_ns"].to_numpy() == pytest.approx(
+        expected.blame["waited_ns"].to_numpy(), abs=within
+    )
+    one, other = tables.collective_arrivals, expected.collective_arrivals
+    sure = one["decided"].to_numpy()
+    assert sure.any()
+    assert (one["last_rank"][sure] == other["last_rank"][sure]).all()
+
+
+def test_parts_of_the_ready_times_give_the_same_blocks():
+    ready = np.random.default_rng(0).integers(0, 10**9, size=(9, 5, 4)).astype(float)
+    arrivals = arrivals_of(ready)
+    (whole,) = arrival_cubes(arrivals)
+
+    parts = (arrivals[arrivals["step"] // 4 == part] for part in range(3))
+
+    assert np.array_equal(np.concatenate([one.ready for one in arrival_cubes(parts)]), whole.ready)
+
+
 def test_drift_of_twenty_ppm_over_a_launch_stays_within_u():
     work, ready = skewed([0, 1.0 * MS], [0, 20], [0, 2 * MS])
     table = clocks(work, ready, KEY)
