@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof.analyze import nccl_host_rules as host
 from hvdprof.analyze import nccl_network_rules as network
 from hvdprof.analyze import nccl_trouble_rules as trouble
-from hvdprof.analyze.nccl_rule import Finding
+from hvdprof.analyze.finding import Finding
 from hvdprof.analyze.nccl_settings_rules import settings_that_hurt
 from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
 from hvdprof.model.nccl_recording import NcclRecording

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hvdprof.analyze.nccl_rule import Finding, first_row, hosts_of, shown
+from hvdprof.analyze.finding import Finding
+from hvdprof.analyze.nccl_rule import first_row, hosts_of, shown
 from hvdprof.model.nccl_recording import NcclRecording
 
 _FEW_CHANNELS = 2

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from hvdprof.analyze.nccl_rule import Finding, first_row, hosts_of, is_several, matching, shown
+from hvdprof.analyze.finding import Finding
+from hvdprof.analyze.nccl_rule import first_row, hosts_of, is_several, matching, shown
 from hvdprof.model.nccl_recording import NcclRecording
 
 _WRONG_INTERFACE = r"(?:lo|docker\d*|virbr\d*|veth\w*|br-\w+|cni\d*|flannel[\w.]*)$"

@@ -1,25 +1,9 @@
-"""What a rule on an NCCL log returns, and how it is put into words with its evidence."""
+"""How a rule on an NCCL log puts what it found into words with its evidence."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One row of ``model.finding_tables.FINDINGS`` in the making."""
-
-    id: str
-    severity: str
-    subject: str
-    sentence: str
-    remedy: str
-    confidence: str
-    file: str = ""
-    line: int | None = None
-    evidence: str = ""
 
 
 def matching(frame: pd.DataFrame, column: str, pattern: str) -> pd.DataFrame:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from hvdprof.analyze.nccl_rule import Finding, hosts_of
+from hvdprof.analyze.finding import Finding
+from hvdprof.analyze.nccl_rule import hosts_of
 from hvdprof.model.nccl_recording import NcclRecording
 
 _SMALL_BUFFER_BYTES = 1 << 20

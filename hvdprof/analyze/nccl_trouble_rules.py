@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.finding import Finding
 from hvdprof.analyze.nccl_rule import (
-    Finding,
     first_row,
     hosts_of,
     is_several,

@@ -2,13 +2,14 @@
 
 from hvdprof.analyze.ceilings import ceilings
 from hvdprof.analyze.cells import cell_times, throughput_cells
+from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.failures import failed_segments
+from hvdprof.analyze.findings import findings
 from hvdprof.analyze.job_steps import job_steps
 from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
-from hvdprof.analyze.nccl_findings import findings_of_run
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.step_work import step_work
 from hvdprof.analyze.trust import warnings_of
@@ -16,6 +17,7 @@ from hvdprof.analyze.verdict import verdict
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
 from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.model.tables import LAUNCHES, LOSSES, SCALING
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 from hvdprof.model.waterfall_tables import CEILINGS, POP, WATERFALL
 
@@ -30,7 +32,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     5.  Where the lost time went: by part of the step, and by cause.
     6.  Who waited for whom, and what would help at most.
     7.  What to trust, and the verdict.
-    8.  What the NCCL logs of the passes show to be wrong or unusual.
+    8.  What is wrong or unusual, what it costs, and what to do.
     """
     of_job = mark_steady(job_steps(run.steps))
     by_launch = launches(of_job, run.segments)
@@ -50,6 +52,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         BLAME.name: waits.blame,
         STRAGGLERS.name: waits.stragglers,
     }
+    tables = derived | {SCALING.name: by_cell, LOSSES.name: lost, LAUNCHES.name: by_launch}
     failed = failed_segments(run.manifest)
     return RunAnalysis(
         run=run,
@@ -61,7 +64,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         failed=failed,
         warnings=warnings_of(run, by_launch, by_cell, failed),
         job_steps=of_job,
-        findings=findings_of_run(run.nccl),
+        findings=findings(Evidence(run, tables)),
         derived=derived,
     )
 

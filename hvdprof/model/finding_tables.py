@@ -21,5 +21,16 @@ FINDINGS = Table(
         Column("line", "Int64", "", "Line of the evidence, from 1; missing where none."),
         Column("remedy", "str", "", "What to do: an exact variable or command where one exists."),
         Column("confidence", "category", "", "certain, likely or possible."),
+        Column("model", "str", "", "Model of the cell it is about; empty where of the whole run."),
+        Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),
+        Column("cost_ns", "float64", "ns", "What it costs a step; NaN where not known."),
+        Column("cost_share", "float64", "ratio", "The same by the step time of the cell."),
+        Column(
+            "ceiling_share",
+            "float64",
+            "ratio",
+            "Share of the step that comes back at most if it is mended (replay); NaN where not "
+            "known.",
+        ),
     ),
 )

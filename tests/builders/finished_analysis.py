@@ -221,6 +221,11 @@ def finding(**values: Any) -> dict[str, Any]:
         "line": 7,
         "remedy": "unset NCCL_P2P_DISABLE",
         "confidence": "certain",
+        "model": "",
+        "np": None,
+        "cost_ns": NAN,
+        "cost_share": NAN,
+        "ceiling_share": NAN,
     }
     return row | values
 

@@ -1,0 +1,53 @@
+"""What is wrong or unusual in a run: the list of rules, and the door to them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+
+import pandas as pd
+
+from hvdprof.analyze import rules_causes as causes
+from hvdprof.analyze import rules_settings as settings
+from hvdprof.analyze.evidence import Evidence
+from hvdprof.analyze.finding import Finding, by_gravity
+from hvdprof.analyze.nccl_findings import findings_of_run
+from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
+
+Rule = Callable[[Evidence], Iterable[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    causes.late_rank,
+    causes.late_by_turns,
+    causes.input_bound,
+    causes.exposed_transfer,
+    causes.compute_inflation,
+    causes.size_cliff,
+    settings.fusion_too_small,
+    settings.cycle_too_long,
+    settings.cache_off,
+    settings.autotune_active,
+    settings.timeline_slows,
+    settings.many_small_messages,
+    settings.stalled_tensors,
+    settings.cache_evictions,
+    settings.fp16_without_gain,
+    settings.adasum_costs,
+    settings.oversubscribed,
+    settings.same_hostname,
+    settings.tail_lost,
+    settings.no_rank_evidence,
+)
+
+
+def findings(evidence: Evidence) -> pd.DataFrame:
+    """FINDINGS of a run and of its NCCL logs: errors first, within a severity the costliest first.
+
+    Causes are named from 5 % of the step on, as warnings from 10 % and as errors from 20 %.
+    """
+    found = sorted((one for rule in RULES for one in rule(evidence)), key=by_gravity)
+    own = FINDINGS.frame([asdict(one) for one in found])
+    of_nccl = findings_of_run(evidence.run.nccl)
+    if own.empty or of_nccl.empty:
+        return of_nccl if own.empty else own
+    both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
+    order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
+    return FINDINGS.frame(both.loc[order])

@@ -1,0 +1,297 @@
+"""Every rule has a case that triggers it and one that must not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.evidence import Evidence
+from hvdprof.analyze.finding import Finding, by_gravity, severity_of_cost
+from hvdprof.analyze.findings import findings
+from hvdprof.model.catalogue import TABLES
+from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
+
+DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
+NAMES = {"pass_id": "p", "segment": "s"}
+CELL = {"model": "resnet18", "np": 2, "compression": "none", "reduction": "average"}
+
+
+def table(name, *rows):
+    """Rows of a declared table; what a test does not state is empty."""
+    declared = next(one for one in TABLES if one.name == name)
+    blank = {"category": "", "str": "", "bool": False, "boolean": False, "float64": float("nan")}
+    filled = [
+        {column.name: blank.get(column.dtype, 0) for column in declared.columns} | row
+        for row in rows
+    ]
+    return declared.frame(filled)
+
+
+def segments(**values):
+    row = {
+        **NAMES,
+        "mode": "throughput",
+        "engine": "horovod",
+        "model": "resnet18",
+        "size": 2,
+        "compression": "none",
+        "reduction": "average",
+        "status": "done",
+        "num_ranks_recorded": 2,
+    }
+    return table("segments", row | values)
+
+
+def evidence(tables=(), *, environment=None, controller="mpi", mode="throughput", **run_fields):
+    record = pass_record(
+        "p", [segment("s")], mode=mode, controller=controller, environment=environment or {}
+    )
+    frames = dict(tables)
+    own = {"segments": segments(), "manifest": manifest(passes=[record])}
+    others = {name: frames.pop(name) for name in list(frames) if name in OF_RUN}
+    frames.setdefault("scaling", scaling())
+    return Evidence(run(**(own | {"others": others} | run_fields)), frames)
+
+
+OF_RUN = ("stalls", "incidents", "horovod_log", "autotune", "timelines", "executions")
+
+
+def scaling(*cells):
+    return table("scaling", *(cells or (cell(),)))
+
+
+def ids(given):
+    return list(findings(given)["id"])
+
+
+def term(name, share, low=None):
+    values = {"term": name, "share": share, "time_ns": share * 31e6}
+    values["share_low"] = share / 2 if low is None else low
+    return ("waterfall", table("waterfall", CELL | values))
+
+
+def straggler(pattern, *, share=0.2, **values):
+    row = {**NAMES, "rank": 1, "pattern": pattern, "phase": "data", "cost_share": share}
+    row |= {"phase_share": 0.9, "share_last": 0.9, "share_late": 0.9, "cost_ns": share * 31e6}
+    return ("stragglers", table("stragglers", row | {"lateness_when_late_ns": 6e6} | values))
+
+
+def data_steps(share):
+    return table(
+        "steps",
+        {**NAMES, "rank": 0, "step": 1, "dur_ns": 1000, "data_ns": round(1000 * share)},
+    )
+
+
+def ranks(*local_ranks):
+    return table(
+        "ranks",
+        *(
+            {"pass_id": "p", "rank": number, "local_rank": local, "hostname": "node1"}
+            for number, local in enumerate(local_ranks)
+        ),
+    )
+
+
+def executions(size_bytes, per_step=30):
+    return table(
+        "executions",
+        *(
+            {**NAMES, "step": step, "fusion_id": number, "size_bytes": size_bytes}
+            for step in range(3)
+            for number in range(per_step)
+        ),
+    )
+
+
+def sizes(efficiency_of_four):
+    two = {"efficiency": 0.9, "efficiency_low": 0.88, "efficiency_high": 0.92}
+    four = {
+        "np": 4,
+        "efficiency": efficiency_of_four,
+        "efficiency_low": efficiency_of_four - 0.02,
+        "efficiency_high": efficiency_of_four + 0.02,
+    }
+    return ("scaling", scaling(cell(**two), cell(**four)))
+
+
+def toggled(rate, **toggle):
+    values = {
+        "samples_per_s": rate,
+        "samples_per_s_low": rate - 20,
+        "samples_per_s_high": rate + 20,
+    }
+    return ("scaling", scaling(cell(), cell(**values, **toggle)))
+
+
+def observer(cost, low):
+    values = {"observer_cost": cost, "observer_cost_low": low}
+    return ("scaling", scaling(cell(**values)))
+
+
+def incident(kind):
+    return ("incidents", table("incidents", {"file": "f", "line": 3, "kind": kind}))
+
+
+CASES = {
+    "late-rank-persistent": (
+        evidence([straggler("persistent")]),
+        evidence([straggler("none", share=0.01)]),
+    ),
+    "late-rank-transient": (
+        evidence([straggler("transient")]),
+        evidence([straggler("rotating")]),
+    ),
+    "late-by-turns": (
+        evidence([term("transient-imbalance", 0.12)]),
+        evidence([term("transient-imbalance", 0.04)]),
+    ),
+    "input-bound": (
+        evidence(steps=data_steps(0.3)),
+        evidence(steps=data_steps(0.04)),
+    ),
+    "exposed-transfer": (
+        evidence([term("exposed-transfer", 0.4)]),
+        evidence([term("exposed-transfer", 0.4, low=-0.1)]),
+    ),
+    "gloo-transfer": (
+        evidence([term("exposed-transfer", 0.4)], controller="gloo"),
+        evidence([term("exposed-transfer", 0.4)], controller="mpi"),
+    ),
+    "cycle-bound": (
+        evidence([term("exposed-transfer", 0.1)]),
+        evidence([term("exposed-transfer", 0.4)]),
+    ),
+    "compute-inflation": (
+        evidence([term("compute-inflation", 0.11)]),
+        evidence([term("compute-inflation", -0.11)]),
+    ),
+    "size-cliff": (evidence([sizes(0.6)]), evidence([sizes(0.87)])),
+    "fusion-too-small": (
+        evidence(environment={"HOROVOD_FUSION_THRESHOLD": "0"}),
+        evidence(environment={"HOROVOD_FUSION_THRESHOLD": "67108864"}),
+    ),
+    "cycle-too-long": (
+        evidence(environment={"HOROVOD_CYCLE_TIME": "50"}),
+        evidence(environment={"HOROVOD_CYCLE_TIME": "2.5"}),
+    ),
+    "cache-off": (
+        evidence(environment={"HOROVOD_CACHE_CAPACITY": "0"}),
+        evidence(environment={"HOROVOD_CACHE_CAPACITY": "0"}, mode="attribution"),
+    ),
+    "autotune-active": (
+        evidence([("autotune", table("autotune", {"file": "a.csv", "final": False}))]),
+        evidence([("autotune", table("autotune", {"file": "a.csv", "final": True}))]),
+    ),
+    "timeline-slows": (evidence([observer(0.9, 0.5)]), evidence([observer(0.9, -0.2)])),
+    "many-small-messages": (
+        evidence([("executions", executions(1000))]),
+        evidence([("executions", executions(10_000_000))]),
+    ),
+    "stalled-tensors": (
+        evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),
+        evidence(),
+    ),
+    "cache-evictions": (evidence([incident("cache-eviction")]), evidence([incident("mpi")])),
+    "fp16-costs": (
+        evidence([toggled(800.0, compression="fp16")]),
+        evidence([toggled(1030.0, compression="fp16")]),
+    ),
+    "adasum-costs": (
+        evidence([toggled(500.0, reduction="adasum")]),
+        evidence([toggled(1100.0, reduction="adasum")]),
+    ),
+    "oversubscribed": (
+        evidence([("scaling", scaling(cell(oversubscribed=True)))]),
+        evidence(),
+    ),
+    "same-hostname": (evidence(ranks=ranks(0, 0)), evidence(ranks=ranks(0, 1))),
+    "timeline-tail-lost": (
+        evidence(
+            notes=(
+                "timeline/s.json: 3 events never end (the recording stopped before, or lost their end)",
+            )
+        ),
+        evidence(notes=("timeline/s.json: 3 records were skipped.",)),
+    ),
+    "no-rank-evidence": (
+        evidence(segments=segments(num_ranks_recorded=1)),
+        evidence(segments=segments(num_ranks_recorded=2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_the_rule_is_triggered(rule):
+    rows = findings(CASES[rule][0])
+    row = rows[rows["id"] == rule].iloc[0]
+
+    assert row["sentence"].endswith(".")
+    assert "nan" not in row["sentence"].lower()
+    assert row["remedy"]
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_the_rule_is_quiet(rule):
+    assert rule not in ids(CASES[rule][1])
+
+
+def test_a_healthy_run_gives_nothing():
+    assert ids(evidence()) == []
+
+
+def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
+    told = {
+        line.split("`")[1]
+        for line in DOCS.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    }
+    assert told == set(CASES)
+
+
+def test_a_rank_late_in_one_launch_of_three_is_not_named():
+    frame = pd.concat(
+        [
+            straggler("persistent")[1].assign(segment=name, pattern=pattern).astype(str)
+            for name, pattern in (("s", "persistent"), ("t", "none"), ("u", "none"))
+        ]
+    )
+    three = pd.concat([segments(segment=name).astype(object) for name in "stu"])
+    declared = next(one for one in TABLES if one.name == "segments")
+    given = evidence(
+        [("stragglers", table("stragglers", *frame.to_dict("records")))],
+        segments=declared.frame(three),
+    )
+
+    assert ids(given) == []
+
+
+def test_findings_come_with_cost_and_ceiling_and_the_costliest_first():
+    ceiling = CELL | {"remedy": "ideal network", "saved_share": 0.3, "rank": None}
+    given = evidence(
+        [
+            (
+                "waterfall",
+                pd.concat(
+                    [term("transient-imbalance", 0.25)[1], term("exposed-transfer", 0.4)[1]],
+                    ignore_index=True,
+                ),
+            ),
+            ("ceilings", table("ceilings", ceiling)),
+        ]
+    )
+
+    rows = findings(given)
+
+    assert list(rows["id"]) == ["exposed-transfer", "late-by-turns"]
+    assert rows.loc[0, "cost_share"] == 0.4
+    assert rows.loc[0, "ceiling_share"] == 0.3
+    assert (rows.loc[0, "model"], rows.loc[0, "np"]) == ("resnet18", 2)
+
+
+def test_severity_follows_cost():
+    assert [severity_of_cost(share) for share in (0.06, 0.1, 0.2)] == ["note", "warning", "error"]
+    finding = Finding("a", "note", "", "", "", "certain")
+    worse = replace(finding, severity="error", cost_share=0.3)
+    assert sorted([finding, worse], key=by_gravity) == [worse, finding]
