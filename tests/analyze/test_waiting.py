@@ -4,6 +4,7 @@ import pytest
 from hvdprof.analyze.arrivals import arrival_cubes, collective_arrivals
 from hvdprof.analyze.clock_bounds import clocks, pair_bounds, shortest
 from hvdprof.analyze.waiting import waiting_tables
+from tests.builders.recorded_waits import LATE_STEPS, recorded_waits
 from tests.builders.step_works import MS, arrivals_of, simulated
 
 KEY = ("p", "s")
@@ -163,3 +164,34 @@ def test_a_single_rank_waits_for_nobody():
 
     assert tables.blame.empty
     assert tables.stragglers.empty
+
+
+def test_a_recording_tells_which_rank_slept_and_where_it_did_not():
+    arrivals, work = recorded_waits()
+
+    tables = waiting_tables(arrivals, {KEY: work})
+
+    assert tables.clocks["consistent"].all()
+    by_step = tables.collective_arrivals.groupby("step")
+    gap = (by_step["last_ns"].min() - by_step["second_last_ns"].max())[list(LATE_STEPS)]
+    assert (gap > 100 * MS).all()
+    assert set(by_step.get_group(2)["last_rank"]) == {1}
+    # Horovod's timeline says that rank 1 was last here too.
+    assert set(by_step.get_group(0)["last_rank"]) == set(by_step.get_group(1)["last_rank"]) == {0}
+    fair_share = tables.blame.set_index("rank")["fair_share_ns"]
+    assert fair_share[1] == pytest.approx(490 / 12 * MS, rel=0.06)
+    assert fair_share[1] > 10 * fair_share[0]
+
+
+def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():
+    _, once = recorded_waits()
+    _, often = recorded_waits(times=4)
+    empty = arrivals_of(np.full((1, 1, 2), np.nan))
+
+    few = waiting_tables(empty, {KEY: once}).stragglers
+    many = waiting_tables(empty, {KEY: often}).stragglers.set_index("rank")
+
+    assert set(few["pattern"]) == {"none"}
+    assert few["cost_share"].max() > 0.3
+    assert (many.loc[1, "pattern"], many.loc[1, "phase"]) == ("transient", "forward")
+    assert many.loc[0, "pattern"] == "none"
