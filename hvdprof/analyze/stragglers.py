@@ -29,8 +29,8 @@ MOST_STEPS_SHARE = 2 / 3
 LEAST_EXPLAINED = 0.8
 """A phase is named where it explains as much of the lateness."""
 
-FALSE_ALARMS = 0.005
-"""Accepted probability that a launch without a late rank names one."""
+FALSE_ALARMS = 0.003
+"""Accepted probability, for each of three tests, that a launch without a late rank names one."""
 
 PAUSE = "pause"
 UNATTRIBUTED = "unattributed"
@@ -81,9 +81,9 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
         chance: in its mean lead ``max(0, own - longest of the others)`` (one-sided t test with the
         standard error of correlated steps), or in how often it has a lead of 5 % of the step or
         more (binomial test, steps in a row count once). Rare long stalls pass the second alone.
-    2.  Its mean lateness is at least 5 % of the step beyond chance, in most steps. That is a rank
-        that is late together with others, such as all ranks of a slow host: without it alone
-        nothing would be saved.
+    2.  It is late in most steps, by 5 % of the step in the mean, and late at all beyond chance (the
+        same t test). That is also a rank that is late together with others, such as all ranks of
+        a slow host: without it alone nothing would be saved.
 
     Where no rank is named but waiting for whoever is last costs as much, and no rank has 80 % of
     it, ranks are late by turns: rotating.
@@ -104,21 +104,23 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     lead = _lead(found.length)
     alone = (_stands_out(lead) | _leads_often(lead >= smallest_ns)) & (costs >= smallest_ns)
     often = is_late.mean(axis=0) >= MOST_STEPS_SHARE
-    named = (alone & is_late.any(axis=0)) | (often & _later_than(late, smallest_ns))
+    steadily = often & (late.mean(axis=0) >= smallest_ns) & _above_chance(late)
+    named = (alone & is_late.any(axis=0)) | steadily
     rotating = not named.any() and _by_turns(lead, smallest_ns)
     rows: list[dict[str, Any]] = []
     for place in range(num_ranks):
+        mean = mean_of(late[:, place])
+        reach = _quantile(mean.num_effective - 1) * mean.error
         pattern = "rotating" if rotating else "none"
         phase, phase_share = "", NAN
         if named[place]:
             pattern = "persistent" if often[place] else "transient"
-            steps = np.ones(num_steps, dtype=bool) if often[place] else is_late[:, place]
-            phase, phase_share = _phase(found, place, steps)
-        mean = mean_of(late[:, place])
+            # Steps chosen for being late are chosen for their noise too; all steps are not.
+            every = often[place] or mean.value > reach
+            phase, phase_share = _phase(found, place, is_late[:, place] | every)
         last = float((found.length.argmax(axis=1) == place).mean())
         low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
-        reach = _quantile(mean.num_effective - 1) * mean.error
         rows.append(
             {
                 "pass_id": key[0],
@@ -175,20 +177,19 @@ def _stands_out(lead: Times) -> NDArray[np.bool_]:
     for place in range(num_ranks):
         others = in_order[in_order != place]
         excess[:, place] = lead[:, place] - lead[:, others[(num_ranks - 1) // 2]]
-    return _later_than(excess, 0.0)
+    return _above_chance(excess)
 
 
-def _later_than(times: Times, least: float) -> NDArray[np.bool_]:
-    """[ranks] Whose mean exceeds ``least`` by more than chance (one-sided t test)."""
+def _above_chance(times: Times) -> NDArray[np.bool_]:
+    """[ranks] Whose mean is above 0 by more than chance (one-sided t test)."""
     level = 1 - FALSE_ALARMS / times.shape[1]
     flags = np.zeros(times.shape[1], dtype=bool)
-    # The test is slow for many ranks, and most of them are not even above it.
-    for place in np.flatnonzero(times.mean(axis=0) > least):
+    for place in np.flatnonzero(times.mean(axis=0) > 0):
         mean = mean_of(times[:, place])
         degrees = mean.num_effective - 1
         if degrees >= 1 and not math.isnan(mean.error):
             quantile = float(scipy.special.stdtrit(degrees, level))
-            flags[place] = mean.value - least > quantile * mean.error
+            flags[place] = mean.value > quantile * mean.error
     return flags
 
 
