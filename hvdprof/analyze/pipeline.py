@@ -1,5 +1,8 @@
 """From a run to its finished analysis: the list of steps."""
 
+from dataclasses import replace
+
+from hvdprof.analyze.best_remedy import best_remedy
 from hvdprof.analyze.ceilings import ceilings
 from hvdprof.analyze.cells import cell_times, throughput_cells
 from hvdprof.analyze.evidence import Evidence
@@ -54,9 +57,11 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     tables = derived | {SCALING.name: by_cell, LOSSES.name: lost, LAUNCHES.name: by_launch}
     failed = failed_segments(run.manifest)
+    found = findings(Evidence(run, tables))
+    answer = verdict(by_cell, lost, failed, run.manifest)
     return RunAnalysis(
         run=run,
-        verdict=verdict(by_cell, lost, failed, run.manifest),
+        verdict=replace(answer, sentence=answer.sentence + best_remedy(answer, found)),
         launches=by_launch,
         scaling=by_cell,
         losses=lost,
@@ -64,7 +69,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         failed=failed,
         warnings=warnings_of(run, by_launch, by_cell, failed),
         job_steps=of_job,
-        findings=findings(Evidence(run, tables)),
+        findings=found,
         derived=derived,
     )
 

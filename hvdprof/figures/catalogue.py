@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from hvdprof.errors import UsageError
 from hvdprof.figures.losses import losses_figure
 from hvdprof.figures.scaling_curve import scaling_curve
+from hvdprof.figures.waterfall import waterfall_figure
 from hvdprof.model.run import RunAnalysis
 
 
@@ -28,6 +29,13 @@ FIGURES: tuple[FigureKind, ...] = (
         "Throughput per rank against the baseline, with its 95 % interval. Hollow points are "
         "oversubscribed: measured, but they say nothing about scaling.",
         lambda analysis: scaling_curve(analysis.scaling),
+    ),
+    FigureKind(
+        "waterfall",
+        "Why a step takes longer",
+        "From the step of the baseline to that of the cell in the verdict, by cause; the bars sum "
+        "to the difference. Lines are 95 % intervals over launches.",
+        waterfall_figure,
     ),
     FigureKind(
         "losses",

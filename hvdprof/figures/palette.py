@@ -6,6 +6,15 @@ common kinds of colour blindness.
 
 import plotly.graph_objects as go
 
+from hvdprof.model.causes import (
+    BASELINE_CREDIT,
+    COMPUTE_INFLATION,
+    EXPOSED_TRANSFER,
+    PERSISTENT_IMBALANCE,
+    SERIALIZATION,
+    TRANSIENT_IMBALANCE,
+)
+
 _BLACK = "#222222"
 _ORANGE = "#e69f00"
 _SKY_BLUE = "#56b4e9"
@@ -26,6 +35,16 @@ PART_COLOURS: dict[str, str] = {
     "residual": _GREY,
 }
 """Colour of each part of a step; the parts are those of ``hvdprof.model.parts``."""
+
+CAUSE_COLOURS: dict[str, str] = {
+    COMPUTE_INFLATION: _BLUE,
+    PERSISTENT_IMBALANCE: _PURPLE,
+    TRANSIENT_IMBALANCE: _ORANGE,
+    SERIALIZATION: _GREEN,
+    EXPOSED_TRANSFER: _VERMILION,
+    BASELINE_CREDIT: _GREY,
+}
+"""Colour of each cause of lost time; the causes are those of ``hvdprof.model.causes``."""
 
 LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
 """Colours for lines that stand for configurations, in the order of use."""

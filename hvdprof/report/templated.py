@@ -10,6 +10,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.findings_section import ceiling_of
 from hvdprof.report.terminal_page import CELL_HEADS, shape_page
 
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
@@ -50,7 +51,7 @@ def _findings(findings: pd.DataFrame) -> list[dict[str, str]]:
     return [
         {
             "severity": str(row["severity"]),
-            "sentence": str(row["sentence"]),
+            "sentence": str(row["sentence"]) + ceiling_of(row),
             "evidence": _evidence(row),
             "remedy": str(row["remedy"]),
             "costs": _costs(row),

@@ -11,6 +11,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
 from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
+from hvdprof.report.waterfall_section import print_waterfall, shape_waterfall
 
 _UNBOUNDED = 1000
 
@@ -18,7 +19,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, one table a model, what could not be measured, findings, warnings, what to do next.
+    """Verdict, waterfall, tables, what could not be measured, findings, warnings, what next.
 
     Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
     stream is a terminal.
@@ -38,6 +39,7 @@ class TerminalReporter:
         console = Console(file=stream, width=self._width, highlight=False, emoji=False)
         page = shape_page(analysis)
         print_hanging(console, "", page.verdict, style="bold")
+        print_waterfall(console, shape_waterfall(analysis))
         for table in page.tables:
             console.print()
             _print_table(console, table)

@@ -1,0 +1,41 @@
+"""The clause of the verdict that says what the best remedy would bring at most."""
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.run import Verdict
+
+_IF_MENDED = {
+    "late-rank-persistent": "with {subject} on time",
+    "late-rank-transient": "with {subject} on time",
+    "late-by-turns": "without the jitter of its ranks",
+    "input-bound": "with data always there",
+    "exposed-transfer": "on a perfect network",
+    "gloo-transfer": "on a perfect network",
+    "cycle-bound": "on a perfect network",
+}
+"""What a finding's ceiling assumes, by the name of its rule."""
+
+
+def best_remedy(verdict: Verdict, findings: pd.DataFrame) -> str:
+    """`` On a perfect network it would reach at most 91.0 %.``, or nothing.
+
+    Of the findings on the verdict's cell that have a ceiling the one with the largest is told.
+    """
+    own = findings[
+        (findings["model"] == verdict.model)
+        & (findings["np"] == verdict.np).fillna(False)
+        & findings["id"].astype(str).isin(_IF_MENDED)
+        & (findings["ceiling_share"] > 0)
+        & (findings["ceiling_share"] < 1)
+    ]
+    if own.empty:
+        return ""
+    row = own.sort_values("ceiling_share", kind="stable").iloc[-1]
+    assumed = _IF_MENDED[str(row["id"])].format(subject=row["subject"])
+    reached = verdict.efficiency / (1 - float(row["ceiling_share"]))
+    # Above 1 other parts have gained what this one lost: no promise to make.
+    if not reached <= 1:
+        return ""
+    told = units.percent(reached)
+    return f" {assumed[0].upper()}{assumed[1:]} it would reach at most {told}."

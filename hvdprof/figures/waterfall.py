@@ -1,0 +1,104 @@
+"""Why a cell takes longer than its baseline, by cause, as a waterfall."""
+
+import math
+import textwrap
+
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.model.causes import CAUSES
+from hvdprof.model.run import RunAnalysis
+
+_HEIGHT = 460
+_LABEL_CHARACTERS = 18
+
+
+def waterfall_figure(
+    analysis: RunAnalysis, model: str | None = None, np: int | None = None
+) -> go.Figure:
+    """From the step of the baseline to that of the cell, a bar a cause.
+
+    Args:
+        analysis: The finished analysis.
+        model: Model of the cell without toggles; that of the verdict where not given.
+        np: Its ranks; those of the verdict where not given.
+    """
+    figure = empty_figure(_HEIGHT)
+    model = analysis.verdict.model if model is None else model
+    np = analysis.verdict.np if np is None else np
+    rows = analysis.table("waterfall")
+    of_cell = rows[
+        (rows["model"] == model)
+        & (rows["np"] == np)
+        & (rows["compression"] == "none")
+        & (rows["reduction"] == "average")
+    ]
+    if of_cell.empty:
+        return say(figure, "No cell of several ranks has a baseline to be compared with.")
+    terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
+    largest = max(terms.values(), key=lambda row: abs(row["share"]))
+    step_ns = largest["time_ns"] / largest["share"]
+    base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
+    reached = base_ns
+    figure.add_trace(_whole("baseline", base_ns))
+    for term, name in CAUSES.items():
+        row = terms[term]
+        figure.add_trace(
+            go.Bar(
+                x=[_label(name)],
+                y=[row["time_ns"] / 1e6],
+                base=[reached / 1e6],
+                marker={"color": CAUSE_COLOURS[term]},
+                error_y=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
+                text=[units.points(row["share"]).removesuffix(" points")],
+                textposition="outside",
+                hovertext=[
+                    f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} a step<br>"
+                    + units.interval_of_unit(
+                        row["share"], row["share_low"], row["share_high"], "ratio"
+                    )
+                    + " of the step"
+                ],
+                hoverinfo="text",
+                showlegend=False,
+            )
+        )
+        reached += row["time_ns"]
+    figure.add_trace(_whole(f"{np} ranks", step_ns))
+    figure.update_layout(bargap=0.25)
+    figure.update_yaxes(title_text="step time, ms", rangemode="tozero")
+    figure.update_xaxes(
+        ticks="", title_text=f"{model} on {np} ranks; numbers are points of the step"
+    )
+    return figure
+
+
+def _whole(name: str, time_ns: float) -> go.Bar:
+    return go.Bar(
+        x=[name],
+        y=[time_ns / 1e6],
+        marker={"color": NEUTRAL_COLOUR},
+        text=[units.milliseconds(time_ns)],
+        textposition="outside",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _bars(value: float, low: float, high: float) -> dict[str, object]:
+    known = not (math.isnan(low) or math.isnan(high))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [(high - value) / 1e6 if known else 0.0],
+        "arrayminus": [(value - low) / 1e6 if known else 0.0],
+        "visible": known,
+        "thickness": 1,
+        "width": 4,
+        "color": "#666666",
+    }
+
+
+def _label(name: str) -> str:
+    return "<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS))

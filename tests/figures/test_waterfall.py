@@ -1,0 +1,32 @@
+import pytest
+
+from hvdprof.figures.palette import CAUSE_COLOURS
+from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.model.causes import CAUSES
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
+
+
+def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}))
+
+    bars = waterfall_figure(analysis).data
+
+    assert len(bars) == len(CAUSES) + 2
+    ends = [bar.base[0] + bar.y[0] for bar in bars[1:-1]]
+    begins = [bar.base[0] for bar in bars[1:-1]]
+    assert begins == pytest.approx([bars[0].y[0], *ends[:-1]])
+    assert ends[-1] == pytest.approx(bars[-1].y[0])
+    assert bars[0].y[0] == pytest.approx(10.0, rel=0.01)
+    assert bars[-1].y[0] == pytest.approx(12.5, rel=0.01)
+
+
+def test_without_a_waterfall_it_says_so():
+    figure = waterfall_figure(finished_analysis.analysis())
+
+    assert "No cell" in figure.layout.annotations[0].text
+
+
+def test_every_cause_has_a_colour_of_its_own():
+    assert set(CAUSE_COLOURS) == set(CAUSES)
+    assert len(set(CAUSE_COLOURS.values())) == len(CAUSES)

@@ -1,0 +1,38 @@
+import io
+
+from hvdprof.report.terminal import TerminalReporter
+from hvdprof.report.waterfall_section import Bar, drawn, shape_waterfall
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
+
+
+def printed(analysis, width):
+    stream = io.StringIO()
+    TerminalReporter(width).render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_the_longest_term_has_the_longest_bar(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+
+    lines = printed(analysis, 100).splitlines()
+    bars = [line for line in lines if "█" in line]
+
+    assert max(bars, key=lambda line: line.count("█")).startswith("  exposed transfer")
+    assert any(line.startswith("Where the time goes") for line in lines)
+    assert max(map(len, bars)) <= 100
+
+
+def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+
+    assert "exposed transfer" in printed(analysis, 60)
+
+
+def test_without_a_waterfall_nothing_is_printed():
+    assert shape_waterfall(finished_analysis.analysis()) is None
+
+
+def test_gains_are_hatched():
+    assert drawn(Bar("", "", "", 0.5, is_gain=True), 10) == "░░░░░"
+    assert drawn(Bar("", "", "", 0.55, is_gain=False), 10) == "█████▌"
