@@ -23,9 +23,13 @@ CLOCKS = Table(
         _RANK,
         Column("exchange_error_ns", "int64", "ns", "Bound that the clock exchanges give."),
         Column(
-            "offset_low_ns", "float64", "ns", "Least offset that fits exchange and collectives."
+            "offset_low_ns",
+            "float64",
+            "ns",
+            "Least time that may still have to be added to the times of the rank, by exchange and "
+            "collectives. Waiting is computed from times moved to the middle of low and high.",
         ),
-        Column("offset_high_ns", "float64", "ns", "Largest offset that fits both."),
+        Column("offset_high_ns", "float64", "ns", "The largest such time."),
         Column(
             "u_ns", "float64", "ns", "Half of that interval: no blame for less than twice this."
         ),
@@ -40,7 +44,8 @@ CLOCKS = Table(
 
 COLLECTIVE_ARRIVALS = Table(
     "collective_arrivals",
-    "One gradient in one step: when the first and the last rank had it ready.",
+    "One gradient in one recorded step, warm-up included: when the first and the last rank had it "
+    "ready, on clocks corrected by `clocks`.",
     (
         _PASS,
         _SEGMENT,
@@ -52,7 +57,9 @@ COLLECTIVE_ARRIVALS = Table(
         Column("last_ns", "int64", "ns", "When the last rank had it ready."),
         Column("last_rank", "int64", "", "That rank."),
         Column("wait_sum_ns", "int64", "ns", "Sum over ranks of their time until the last one."),
-        Column("decided", "bool", "", "The last rank is later by more than its clock may be off."),
+        Column(
+            "decided", "bool", "", "The last rank is later by more than both clocks may be off."
+        ),
     ),
 )
 
