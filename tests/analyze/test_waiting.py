@@ -195,3 +195,20 @@ def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():
     assert few["cost_share"].max() > 0.3
     assert (many.loc[1, "pattern"], many.loc[1, "phase"]) == ("transient", "forward")
     assert many.loc[0, "pattern"] == "none"
+
+
+def test_offsets_of_5_ms_and_drifts_of_20_ppm_are_found_within_u():
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        offsets = np.concatenate([[0.0], rng.uniform(-5, 5, size=3) * MS])
+        drifts = np.concatenate([[0.0], rng.uniform(-20, 20, size=3)])
+        work, ready = skewed(offsets, drifts, [0, 6 * MS, 6 * MS, 6 * MS], seed=seed)
+        table = clocks(work, ready, KEY)
+        needed = -(offsets + work.arrived.mean(axis=0) * drifts * 1e-6)
+        middle = (table["offset_low_ns"] + table["offset_high_ns"]).to_numpy() / 2
+        # Collectives of 0.4 ms, and 0.1 ms from the last gradient to the wait for it.
+        assert table["u_ns"].max() < 0.6 * MS
+        found += list(np.abs(needed - middle) <= table["u_ns"].to_numpy() + 1)
+
+    assert np.mean(found) >= 0.95
