@@ -14,6 +14,7 @@ from hvdprof.cli.convert import convert
 from hvdprof.cli.dashboard import dashboard
 from hvdprof.cli.doctor import doctor
 from hvdprof.cli.export import export
+from hvdprof.cli.inject import inject
 from hvdprof.cli.install_horovod import install_horovod
 from hvdprof.cli.report import report
 from hvdprof.cli.sql import sql
@@ -30,6 +31,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("report", report),
     ("dashboard", dashboard),
     ("export", export),
+    ("inject", inject),
 )
 
 

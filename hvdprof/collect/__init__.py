@@ -21,8 +21,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from hvdprof.collect.faults import FAULTS
 from hvdprof.collect.identity import Identity
-from hvdprof.collect.opening import RECORDER_DIR, open_session, own_identity
+from hvdprof.collect.opening import (
+    RECORDER_DIR,
+    faults_from_environment,
+    open_session,
+    own_identity,
+    with_faults,
+)
 from hvdprof.collect.session import Session
 
 __all__ = [
@@ -60,7 +67,7 @@ def start(
         device: Where the model computes: ``cpu``, ``cuda`` or ``cuda:<index>``.
     """
     folder = os.environ.get(RECORDER_DIR)
-    if not folder:
+    if not folder and not os.environ.get(FAULTS):
         return
     known = own_identity()
     identity = Identity(
@@ -70,6 +77,9 @@ def start(
         known.local_size if local_size is None else local_size,
     )
     stop()
+    if not folder:
+        with_faults(faults_from_environment(), identity, _set_session)(Session())
+        return
     open_session(Path(folder), identity, device, _set_session)
 
 

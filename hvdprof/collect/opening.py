@@ -1,17 +1,20 @@
 """How a recording begins: from the folder and the identity of a rank to its session."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.faults import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.header import header
 from hvdprof.collect.horovod_group import rank_group
 from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
+from hvdprof.collect.injection import InjectingSession
 from hvdprof.collect.recorder import Recorder, print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.time_source import time_source_of
+from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
 
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
@@ -23,6 +26,34 @@ _SINGLE = Identity(rank=0, size=1, local_rank=0, local_size=1)
 def own_identity() -> Identity:
     """What Horovod says about this process, else the environment, else that it is alone."""
     return identity_from_horovod() or identity_from_environment() or _SINGLE
+
+
+def faults_from_environment() -> tuple[Fault, ...]:
+    """The faults of ``HVDPROF_FAULTS``; none, with a line on stderr, where it is not understood."""
+    try:
+        return parse_faults(os.environ.get(FAULTS, ""))
+    except UsageError as error:
+        print_problem(f"no faults are injected: {error.message}")
+        return ()
+
+
+def with_faults(
+    faults: Sequence[Fault], identity: Identity, install: Callable[[Session], None]
+) -> Callable[[Session], None]:
+    """An ``install`` that puts the faults of a rank around the first session and its successors."""
+    if not faults:
+        return install
+    injecting: list[InjectingSession] = []
+
+    def install_injecting(session: Session) -> None:
+        if injecting:
+            # The recording has ended; hooks and counts of steps stay as they are.
+            injecting[0].inner = session
+            return
+        injecting.append(InjectingSession(session, faults, identity))
+        install(injecting[0])
+
+    return install_injecting
 
 
 def open_session(
@@ -42,6 +73,11 @@ def open_session(
     try:
         file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
         file.write("header", **header(identity, device))
+        faults = faults_from_environment()
+        if faults:
+            message = f"faults were injected on purpose: {to_text(faults)}"
+            file.write("problem", message=message)
+            install = with_faults(faults, identity, install)
         recorder = Recorder(file, time_source_of(device), clocks, install)
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
