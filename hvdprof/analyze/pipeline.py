@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from hvdprof.analyze.best_remedy import best_remedy
+from hvdprof.analyze.bucket_replay import bucket_replays
 from hvdprof.analyze.ceilings import ceilings
 from hvdprof.analyze.cells import cell_times, throughput_cells
 from hvdprof.analyze.evidence import Evidence
@@ -15,14 +16,16 @@ from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.step_work import step_work
+from hvdprof.analyze.toggles import toggles
 from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables import LAUNCHES, LOSSES, SCALING
+from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
-from hvdprof.model.waterfall_tables import CEILINGS, POP, WATERFALL
+from hvdprof.model.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
 
 
 def analyze_run(run: Run) -> RunAnalysis:
@@ -44,12 +47,19 @@ def analyze_run(run: Run) -> RunAnalysis:
     learned = final_losses(run.steps, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
     lost = losses(times, facts)
-    works = step_work(run.steps, run.events, of_job)
-    waits = waiting_tables(run.arrivals, works)
+    waits = waiting_tables(run.arrivals, step_work(run.steps, run.events, of_job))
+    works = waits.works
     derived = {
         WATERFALL.name: waterfall(times, works, facts),
         POP.name: pop(times, works, facts),
         CEILINGS.name: ceilings(times, works, facts),
+        TOGGLES.name: toggles(times, works, run.segments, by_cell),
+        REPLAYS.name: bucket_replays(
+            works,
+            waits.collective_arrivals,
+            run.table(TENSOR_USES.name),
+            run.table(EXECUTIONS.name),
+        ),
         CLOCKS.name: waits.clocks,
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         BLAME.name: waits.blame,

@@ -23,12 +23,16 @@ from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STR
 
 @dataclass(frozen=True, slots=True)
 class WaitingTables:
-    """CLOCKS, COLLECTIVE_ARRIVALS, BLAME and STRAGGLERS of the launches of two or more ranks."""
+    """CLOCKS, COLLECTIVE_ARRIVALS, BLAME and STRAGGLERS of the launches of two or more ranks.
+
+    ``works`` are the steps of every launch on clocks corrected by what the collectives prove.
+    """
 
     clocks: pd.DataFrame
     collective_arrivals: pd.DataFrame
     blame: pd.DataFrame
     stragglers: pd.DataFrame
+    works: Mapping[LaunchKey, StepWork]
 
 
 def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
@@ -48,10 +52,11 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
-    late, blames = [], []
+    late, blames, on_one_clock = [], [], dict(works)
     for key, work in several.items():
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
-        blames.append(blame(corrected(work, offsets), u_ns, key))
+        on_one_clock[key] = corrected(work, offsets)
+        blames.append(blame(on_one_clock[key], u_ns, key))
         late.append(stragglers(work, blames[-1]["cost_ns"].to_numpy(), key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
@@ -59,6 +64,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
         blame=_joined(BLAME, blames),
         stragglers=_joined(STRAGGLERS, late),
+        works=on_one_clock,
     )
 
 

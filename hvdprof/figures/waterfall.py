@@ -11,7 +11,7 @@ from hvdprof.model.causes import CAUSES
 from hvdprof.model.run import RunAnalysis
 
 _HEIGHT = 460
-_LABEL_CHARACTERS = 18
+_LABEL_CHARACTERS = 13
 
 
 def waterfall_figure(
@@ -46,13 +46,11 @@ def waterfall_figure(
         row = terms[term]
         figure.add_trace(
             go.Bar(
-                x=[_label(name)],
+                x=[_label(name, row["share"])],
                 y=[row["time_ns"] / 1e6],
                 base=[reached / 1e6],
                 marker={"color": CAUSE_COLOURS[term]},
                 error_y=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
-                text=[units.points(row["share"]).removesuffix(" points")],
-                textposition="outside",
                 hovertext=[
                     f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} a step<br>"
                     + units.interval_of_unit(
@@ -69,7 +67,7 @@ def waterfall_figure(
     figure.update_layout(bargap=0.25)
     figure.update_yaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_xaxes(
-        ticks="", title_text=f"{model} on {np} ranks; numbers are points of the step"
+        ticks="", tickangle=0, title_text=f"{model} on {np} ranks; numbers are points of the step"
     )
     return figure
 
@@ -100,5 +98,6 @@ def _bars(value: float, low: float, high: float) -> dict[str, object]:
     }
 
 
-def _label(name: str) -> str:
-    return "<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS))
+def _label(name: str, share: float) -> str:
+    lines = textwrap.wrap(name, _LABEL_CHARACTERS)
+    return "<br>".join([*lines, f"<b>{units.points(share).removesuffix(' points')}</b>"])

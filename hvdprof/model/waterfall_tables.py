@@ -104,13 +104,13 @@ TOGGLES = Table(
             "speedup_low",
             "float64",
             "ratio",
-            "Lower end of the 95 % interval over pairs, widened after Holm.",
+            "Lower end of the 95 % interval over pairs, widened by the number of comparisons.",
         ),
         Column(
             "speedup_high",
             "float64",
             "ratio",
-            "Upper end of the 95 % interval over pairs, widened after Holm.",
+            "Upper end of the 95 % interval over pairs, widened by the number of comparisons.",
         ),
         Column(
             "sent_bytes_ratio", "float64", "ratio", "Bytes handed to Horovod by those without it."
@@ -129,12 +129,6 @@ TOGGLES = Table(
             "float64",
             "ratio",
             "Final loss after the same number of samples by that without it.",
-        ),
-        Column(
-            "steps_ratio",
-            "float64",
-            "ratio",
-            "Steps to the loss that the base ended with by its own steps; NaN where not reached.",
         ),
         Column("verdict", "str", "", "pays, costs, no effect, or not comparable."),
         Column(

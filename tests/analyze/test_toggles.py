@@ -1,0 +1,53 @@
+import pytest
+
+from tests.builders.analysis import analysis_of
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
+
+
+def passes(step_ms, *, size=2, repeats=3, spread=0.01, **toggle):
+    specs = []
+    for repeat in range(1, repeats + 1):
+        drift = 1 + spread * (repeat - 2)
+        specs.append(
+            PassSpec(
+                size=size,
+                repeat=repeat,
+                segments=[
+                    SegmentSpec(parts_ms=typical_parts(10.0 * drift, 2.0)),
+                    SegmentSpec(parts_ms=typical_parts(step_ms * drift, 2.0), **toggle),
+                ],
+            )
+        )
+    return specs
+
+
+def toggle_row(tmp_path, specs):
+    rows = analysis_of(tmp_path / "run", specs).table("toggles").to_dict("records")
+    assert len(rows) == 1
+    return rows[0]
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "verdict"), [(8.0, "pays"), (12.5, "costs"), (10.0, "no effect")]
+)
+def test_pairs_of_repeats_decide(tmp_path, step_ms, verdict):
+    # Launches drift by 5 % from one repeat to the next, which falls on both of a pair.
+    row = toggle_row(tmp_path, passes(step_ms, spread=0.05, compression="fp16"))
+
+    assert row["verdict"] == verdict
+    assert row["toggle"] == "fp16"
+    assert row["num_pairs"] == 3
+    assert row["speedup"] == pytest.approx(10.0 / step_ms, rel=0.01)
+
+
+def test_one_repeat_is_not_comparable(tmp_path):
+    row = toggle_row(tmp_path, passes(8.0, repeats=1, reduction="adasum"))
+
+    assert (row["toggle"], row["verdict"]) == ("adasum", "not comparable")
+    assert "fewer than two repeats" in row["reason"]
+
+
+def test_on_one_rank_there_is_nothing_to_compare(tmp_path):
+    row = toggle_row(tmp_path, passes(8.0, size=1, compression="fp16"))
+
+    assert row["verdict"] == "not comparable"
