@@ -1,10 +1,11 @@
 """The reference models; importable without torch, which is imported when a model is built."""
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from hvdprof.errors import UsageError
+from hvdprof.rundir.plan import ModelName
 
 if TYPE_CHECKING:
     from torch import nn
@@ -17,7 +18,8 @@ class BenchModel:
     ``builder`` is ``module:function``; the function takes the number of classes. ``image_size``
     is the edge in pixels that the reference uses, and models accept edges from
     ``min_image_size`` to ``max_image_size`` (None: no limit). ``num_parameters`` is the published
-    count. ``log_probabilities`` says that the output is already a log-softmax.
+    count. ``log_probabilities`` says that the output is already a log-softmax. With
+    ``emulated_step_s`` the model waits that long for forward and backward instead of computing.
     """
 
     name: str
@@ -33,9 +35,19 @@ class BenchModel:
     momentum: float
     log_probabilities: bool
     reference: str
+    emulated_step_s: float | None = None
 
     def build(self) -> "nn.Module":
         """The model with fresh weights from torch's global generator."""
+        if self.emulated_step_s is None:
+            return self._build()
+        emulated = importlib.import_module("bench_models.emulated")
+        shape = (self.in_channels, self.image_size, self.image_size)
+        costs = emulated.layer_costs(self._build, shape)
+        model = emulated.emulate(self._build(), costs, self.num_classes, self.emulated_step_s)
+        return cast("nn.Module", model)
+
+    def _build(self) -> "nn.Module":
         module_name, function_name = self.builder.split(":")
         function = getattr(importlib.import_module(module_name), function_name)
         return cast("nn.Module", function(self.num_classes))
@@ -120,14 +132,15 @@ MODELS: tuple[BenchModel, ...] = (
 
 
 def model_named(name: str) -> BenchModel:
-    """The reference model of that name.
+    """The reference model of that name, emulated where the name says ``emulate:<model>@<seconds>``.
 
     Raises:
         UsageError: There is none.
     """
+    wanted = ModelName.parse(name)
     for model in MODELS:
-        if model.name == name:
-            return model
+        if model.name == wanted.reference:
+            return replace(model, name=name, emulated_step_s=wanted.emulated_step_s)
     raise UsageError(
         f"There is no reference model {name!r}.",
         hint=f"Known are {', '.join(model.name for model in MODELS)}.",

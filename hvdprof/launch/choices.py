@@ -11,6 +11,7 @@ from hvdprof.launch.design import ADASUM, COMPRESSIONS, FP16, REDUCTIONS
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.settings import BenchSettings, ModelSettings
+from hvdprof.rundir.plan import EMULATED, ModelName
 
 T = TypeVar("T")
 
@@ -93,11 +94,14 @@ def complete(
     sizes = preset.sizes or _powers_of_two(slots)
     if choices.np is not None:
         sizes = parse_sizes(choices.np)
-    names = _names("--models", choices.models, tuple(known_models), preset.models)
+    names = _model_names(choices.models, tuple(known_models), preset.models)
     data = _one_of("--data", choices.data, DATA_SOURCES) if choices.data_dir is None else "idx"
     return BenchSettings(
         sizes=sizes,
-        models=tuple(_model(choices, preset, machine, n, known_models[n]) for n in names),
+        models=tuple(
+            _model(choices, preset, machine, n, known_models[ModelName.parse(n).reference])
+            for n in names
+        ),
         compressions=_toggle(
             "--compression",
             choices.compression,
@@ -209,6 +213,16 @@ def _toggle(
 ) -> tuple[str, ...]:
     chosen = _names(option, text, known, default)
     return tuple(name for name in known if name in chosen or name == add)
+
+
+def _model_names(
+    text: str | None, known: tuple[str, ...], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    # An emulated model is known where the one that it stands for is.
+    parts = (text or "").split(",")
+    emulated = [part.strip() for part in parts if part.strip().startswith(EMULATED)]
+    usable = [name for name in emulated if ModelName.parse(name).reference in known]
+    return _names("--models", text, (*known, *usable), default)
 
 
 def _names(

@@ -4,9 +4,11 @@ The launcher writes it, ``bench_models.train`` reads it in every rank. One launc
 before the first step, so a pass holds several segments, each a model with its toggles.
 """
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from hvdprof.errors import UsageError
 from hvdprof.rundir.json_codec import read_json, to_text
 from hvdprof.rundir.whole_file import write_whole
 
@@ -14,6 +16,43 @@ PLAN_SCHEMA_VERSION = 1
 
 TORCH_ENGINE = "torch"
 HOROVOD_ENGINE = "horovod"
+
+EMULATED = "emulate:"
+MAX_EMULATED_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model as users name it: ``resnet50``, or ``emulate:resnet50@0.2``.
+
+    ``emulated_step_s`` is how long forward and backward wait instead of computing; None for a
+    model that computes.
+    """
+
+    reference: str
+    emulated_step_s: float | None
+
+    @classmethod
+    def parse(cls, text: str) -> "ModelName":
+        """The parts of a name; whether there is such a reference model is not looked at.
+
+        Raises:
+            UsageError: An emulated model has no length of a step that can be used.
+        """
+        if not text.startswith(EMULATED):
+            return cls(text, None)
+        reference, _, length = text.removeprefix(EMULATED).partition("@")
+        try:
+            seconds = float(length)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds <= MAX_EMULATED_S:
+            raise UsageError(
+                f"Model {text!r} needs the seconds of a step, above 0 and at most "
+                f"{MAX_EMULATED_S:g}.",
+                hint=f"{EMULATED}{reference}@0.2 waits 0.2 s a step.",
+            )
+        return cls(reference, seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,3 +126,18 @@ def test_settings_survive_the_manifest() -> None:
 
     settings = _settings(hosts="a:2,b:2")
     assert BenchSettings.from_manifest(json.loads(json.dumps(asdict(settings)))) == settings
+
+
+def test_an_emulated_model_is_known_where_its_reference_is() -> None:
+    (model,) = _settings(models="emulate:resnet18@0.2").models
+    (real,) = _settings(models="resnet18").models
+    assert model.name == "emulate:resnet18@0.2"
+    assert (model.batch_size, model.image_size) == (real.batch_size, real.image_size)
+
+
+@pytest.mark.parametrize(
+    "name", ["emulate:resnet19@0.2", "emulate:resnet18", "emulate:resnet18@-1"]
+)
+def test_an_emulated_model_that_cannot_be_used(name: str) -> None:
+    with pytest.raises(UsageError):
+        _settings(models=name)

@@ -1,0 +1,109 @@
+"""A model that waits instead of computing: real gradients, names and hooks, but no arithmetic.
+
+It measures the network and Horovod itself where there are no GPUs: ranks that wait need no cores.
+"""
+
+import time
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+FORWARD_SHARE = 1 / 3
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Waits as long as it was told in sum: what one wait takes too long the next ones give back."""
+
+    debt_s: float = 0.0
+
+    def wait(self, length_s: float) -> None:
+        planned_s = length_s - self.debt_s
+        begin_s = time.perf_counter()
+        if planned_s > 0:
+            time.sleep(planned_s)
+        self.debt_s = time.perf_counter() - begin_s - planned_s
+
+
+def emulate(model: nn.Module, costs: dict[str, int], num_classes: int, step_s: float) -> nn.Module:
+    """The model, whose forward and backward wait from now on.
+
+    Forward waits for ``FORWARD_SHARE`` of the step and backward for the rest, since the gradients
+    by weights and by inputs cost as much as forward each. Within backward, layers come in reverse
+    order and wait in proportion to their costs; the gradients of a layer, all zero, are ready when
+    its wait is over. Updates and communication are real and come on top of ``step_s``.
+
+    Args:
+        model: Changed in place; its parameters keep their names.
+        costs: By name of a layer, in the order of execution, what its forward costs.
+        num_classes: Columns of the output, which is all zero.
+        step_s: Seconds that forward and backward take together.
+    """
+    layers = [
+        (list(model.get_submodule(name).parameters(recurse=False)), cost)
+        for name, cost in costs.items()
+    ]
+    total = sum(costs.values())
+    backward_s = step_s * (1 - FORWARD_SHARE)
+    waiting = _Waiting()
+    # torch does not annotate it.
+    layer: Any = _Layer.apply
+
+    def forward(_model: nn.Module, images: Tensor) -> Tensor:
+        waiting.wait(step_s * FORWARD_SHARE)
+        output = images.new_zeros((len(images), num_classes))
+        for parameters, cost in layers:
+            layer_s = backward_s * cost / total
+            output = layer(output, waiting.wait, layer_s, *parameters)
+        return output
+
+    model.forward = types.MethodType(forward, model)
+    return model
+
+
+def layer_costs(build: Callable[[], nn.Module], shape: tuple[int, int, int]) -> dict[str, int]:
+    """Multiplications of a sample in every layer with parameters, in the order of execution.
+
+    Counted without computing, on torch's meta device: the elements of the weight times the places
+    that a channel of the output has. Biases are left out.
+
+    Args:
+        build: Makes the model.
+        shape: Channels, height and width of an image.
+    """
+    with torch.device("meta"):
+        model = build()
+        image = torch.empty((1, *shape))
+    costs: dict[str, int] = {}
+    for name, module in model.named_modules():
+        if next(module.parameters(recurse=False), None) is not None:
+            module.register_forward_hook(_counting(costs, name))
+    model(image)
+    return costs
+
+
+def _counting(costs: dict[str, int], name: str) -> Callable[[Any, Any, Tensor], None]:
+    def count(module: Any, _inputs: Any, output: Tensor) -> None:
+        costs[name] = costs.get(name, 0) + module.weight.numel() * output[0, 0].numel()
+
+    return count
+
+
+class _Layer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, output: Tensor, wait: Callable[[float], None], layer_s: float, *parameters: Tensor
+    ) -> Tensor:
+        ctx.wait, ctx.layer_s = wait, layer_s
+        # Not saved for backward: the values are not needed, and the update may change them.
+        ctx.likes = parameters
+        return output.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        ctx.wait(ctx.layer_s)
+        return gradients[0], None, None, *(torch.zeros_like(one) for one in ctx.likes)

@@ -1,0 +1,68 @@
+"""Models that wait instead of computing."""
+
+import time
+
+import pytest
+import torch
+
+from bench_models.emulated import layer_costs
+from bench_models.registry import model_named
+from hvdprof.errors import UsageError
+
+
+def test_costs_are_the_published_multiplications():
+    entry = model_named("resnet50")
+    costs = layer_costs(entry.build, (3, 224, 224))
+    # He et al. count 3.8 billion for their variant; with the stride in the 3x3 layers it is 4.1.
+    assert 4.0e9 < sum(costs.values()) < 4.2e9
+    assert next(iter(costs)) == "conv1"
+    assert list(costs)[-1] == "fc"
+
+
+@pytest.mark.parametrize("name", ["mnist", "resnet18", "inception_v3"])
+def test_names_and_every_gradient_are_those_of_the_model(name):
+    entry = model_named(f"emulate:{name}@0.001")
+    model = entry.build()
+    real = model_named(name).build()
+    shapes = {name: one.shape for name, one in real.named_parameters()}
+    assert {name: one.shape for name, one in model.named_parameters()} == shapes
+    output = model(torch.zeros(2, entry.in_channels, 75, 75))
+    assert output.shape == (2, entry.num_classes)
+    output.sum().backward()
+    assert all(one.grad is not None and not one.grad.any() for one in model.parameters())
+
+
+@pytest.mark.timing
+def test_gradients_become_ready_at_their_layers_shares():
+    model = model_named("emulate:mnist@0.3").build()
+    costs = layer_costs(model_named("mnist").build, (1, 28, 28))
+    ready = {}
+    for name, parameter in model.named_parameters():
+        parameter.register_post_accumulate_grad_hook(
+            lambda _one, name=name: ready.update({name: time.perf_counter()})
+        )
+    begin_s = time.perf_counter()
+    output = model(torch.zeros(1, 1, 28, 28))
+    forward_s = time.perf_counter() - begin_s
+    begin_s = time.perf_counter()
+    output.sum().backward()
+    backward_s = time.perf_counter() - begin_s
+    assert forward_s == pytest.approx(0.1, abs=0.02)
+    assert backward_s == pytest.approx(0.2, abs=0.02)
+    left = sum(costs.values())
+    for layer, cost in costs.items():
+        # The gradients of a layer are ready when it and all later ones have waited.
+        expected_s = 0.2 * left / sum(costs.values())
+        assert ready[f"{layer}.weight"] - begin_s == pytest.approx(expected_s, abs=0.02)
+        left -= cost
+
+
+@pytest.mark.parametrize("name", ["emulate:mnist", "emulate:mnist@0", "emulate:mnist@nan"])
+def test_a_length_is_needed(name):
+    with pytest.raises(UsageError, match="seconds of a step"):
+        model_named(name)
+
+
+def test_the_model_itself_must_be_known():
+    with pytest.raises(UsageError, match="no reference model"):
+        model_named("emulate:alexnet@0.2")
