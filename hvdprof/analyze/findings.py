@@ -6,6 +6,7 @@ from dataclasses import asdict
 import pandas as pd
 
 from hvdprof.analyze import rules_causes as causes
+from hvdprof.analyze import rules_communication as communication
 from hvdprof.analyze import rules_settings as settings
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, by_gravity
@@ -26,7 +27,8 @@ RULES: tuple[Rule, ...] = (
     settings.cache_off,
     settings.autotune_active,
     settings.timeline_slows,
-    settings.many_small_messages,
+    communication.many_small_messages,
+    communication.fusion_too_large,
     settings.stalled_tensors,
     settings.cache_evictions,
     settings.fp16_without_gain,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from hvdprof.analyze.communication import communication_tables
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
 from hvdprof.analyze.nccl_call_join import CallJoin, join_calls_to_executions
 from hvdprof.analyze.nccl_facts import join_facts, nccl_facts
@@ -16,8 +17,10 @@ from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
 from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.run import Run
+from hvdprof.model.tables import JOB_STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
 
@@ -43,6 +46,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: findings_of_jobs(run.nccl),
         NCCL_JOINED_CALLS.name: NCCL_JOINED_CALLS.empty() if join is None else join.pairs,
+        **communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty()),
     }
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}

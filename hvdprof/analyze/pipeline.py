@@ -6,6 +6,7 @@ from hvdprof.analyze.best_remedy import best_remedy
 from hvdprof.analyze.bucket_replay import bucket_replays
 from hvdprof.analyze.ceilings import ceilings
 from hvdprof.analyze.cells import cell_times, throughput_cells
+from hvdprof.analyze.communication import communication_tables
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.failures import failed_segments
 from hvdprof.analyze.findings import findings
@@ -37,8 +38,9 @@ def analyze_run(run: Run) -> RunAnalysis:
     4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
     5.  Where the lost time went: by part of the step, and by cause.
     6.  Who waited for whom, and what would help at most.
-    7.  What to trust, and the verdict.
-    8.  What is wrong or unusual, what it costs, and what to do.
+    7.  What collectives cost, and how far they are covered.
+    8.  What to trust, and the verdict.
+    9.  What is wrong or unusual, what it costs, and what to do.
     """
     of_job = mark_steady(job_steps(run.steps))
     by_launch = launches(of_job, run.segments)
@@ -64,6 +66,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         BLAME.name: waits.blame,
         STRAGGLERS.name: waits.stragglers,
+        **communication_tables(run, of_job, waits.collective_arrivals),
     }
     tables = derived | {SCALING.name: by_cell, LOSSES.name: lost, LAUNCHES.name: by_launch}
     failed = failed_segments(run.manifest)

@@ -6,13 +6,10 @@ from hvdprof import units
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import Finding, severity_of_cost
 from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS
 
 SMALL_FUSION_BYTES = 2**20
 LONG_CYCLE_MS = 10.0
 SLOW_TIMELINE = 0.2
-SMALL_MESSAGE_BYTES = 64 * 1024
-MANY_MESSAGES = 20
 
 
 def fusion_too_small(evidence: Evidence) -> Iterator[Finding]:
@@ -103,28 +100,6 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                 model=str(cell["model"]),
                 np=int(cell["np"]),
                 cost_share=share,
-            )
-
-
-def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
-    """Many small executions a step."""
-    executions = evidence.table(EXECUTIONS.name)
-    steady = executions[~executions["warmup"] & (executions["step"] >= 0)]
-    for (pass_id, segment), rows in steady.groupby(["pass_id", "segment"], observed=True):
-        steps = len(rows["step"].unique())
-        small = rows["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
-        per_step = float(small.sum()) / steps
-        if per_step >= MANY_MESSAGES and small.mean() >= 0.5:
-            yield Finding(
-                "many-small-messages",
-                "warning",
-                f"{pass_id} {segment}",
-                f"{pass_id}: {per_step:.0f} of {len(rows) / steps:.0f} collectives a step carry "
-                f"less "
-                f"than {units.byte_size(SMALL_MESSAGE_BYTES)}; latency decides, not bandwidth.",
-                "let more gradients be fused: a larger HOROVOD_FUSION_THRESHOLD, a longer "
-                "HOROVOD_CYCLE_TIME such as 5, or groups= in DistributedOptimizer",
-                "certain",
             )
 
 

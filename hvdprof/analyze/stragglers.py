@@ -110,13 +110,13 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for place in range(num_ranks):
         mean = mean_of(late[:, place])
-        reach = _quantile(mean.num_effective - 1) * mean.error
+        interval = mean.interval()
         pattern = "rotating" if rotating else "none"
         phase, phase_share = "", NAN
         if named[place]:
             pattern = "persistent" if often[place] else "transient"
             # Steps chosen for being late are chosen for their noise too; all steps are not.
-            every = often[place] or mean.value > reach
+            every = often[place] or interval.low > 0
             phase, phase_share = _phase(found, place, is_late[:, place] | every)
         last = float((found.length.argmax(axis=1) == place).mean())
         low, high = wilson(last, num_steps)
@@ -135,8 +135,8 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
                 "share_late": float(is_late[:, place].mean()),
                 "longest_run": longest_run(is_late[:, place]),
                 "lateness_ns": mean.value,
-                "lateness_low_ns": mean.value - reach,
-                "lateness_high_ns": mean.value + reach,
+                "lateness_low_ns": interval.low,
+                "lateness_high_ns": interval.high,
                 "lateness_when_late_ns": float(when_late.mean()) if len(when_late) else NAN,
                 "cost_ns": float(costs[place]),
                 "cost_share": float(costs[place]) / step_ns,
@@ -218,7 +218,3 @@ def _phase(found: Windows, place: int, steps: NDArray[np.bool_]) -> tuple[str, f
     }
     name = max(shares, key=lambda one: shares[one])
     return (name if shares[name] >= LEAST_EXPLAINED else UNATTRIBUTED), shares[name]
-
-
-def _quantile(degrees: float) -> float:
-    return float(scipy.special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) if degrees >= 1 else NAN

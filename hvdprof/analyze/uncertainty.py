@@ -25,6 +25,14 @@ class Mean:
     error: float
     num_effective: float
 
+    def interval(self) -> "Interval":
+        """The mean with its 95 % interval (Student t); NaN ends below two independent values."""
+        degrees = self.num_effective - 1
+        if math.isnan(self.error) or not degrees >= 1:
+            return Interval(self.value, NAN, NAN)
+        reach = float(scipy.special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) * self.error
+        return Interval(self.value, self.value - reach, self.value + reach)
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

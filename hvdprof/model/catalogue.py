@@ -1,5 +1,6 @@
 """Every table of hvdprof; docs/tables.md is generated from this list."""
 
+from hvdprof.model.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.log_tables import LOG_TABLES
 from hvdprof.model.nccl_call_tables import NCCL_CALL_TABLES
@@ -36,6 +37,7 @@ TABLES: tuple[Table, ...] = (
     LOSSES,
     *WATERFALL_TABLES,
     *WAITING_TABLES,
+    *COLLECTIVE_TABLES,
     TIMELINES,
     *LOG_TABLES,
     *NCCL_TABLES,

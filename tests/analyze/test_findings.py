@@ -54,7 +54,7 @@ def evidence(tables=(), *, environment=None, controller="mpi", mode="throughput"
     return Evidence(run(**(own | {"others": others} | run_fields)), frames)
 
 
-OF_RUN = ("stalls", "incidents", "horovod_log", "autotune", "timelines", "executions")
+OF_RUN = ("stalls", "incidents", "horovod_log", "autotune", "timelines")
 
 
 def scaling(*cells):
@@ -94,14 +94,25 @@ def ranks(*local_ranks):
     )
 
 
-def executions(size_bytes, per_step=30):
+def collectives(size_bytes, per_step=30):
     return table(
-        "executions",
+        "collectives",
         *(
             {**NAMES, "step": step, "fusion_id": number, "size_bytes": size_bytes}
             for step in range(3)
             for number in range(per_step)
         ),
+    )
+
+
+def one_large_collective(covered_share):
+    covered = round(400 * covered_share)
+    overlap = {"communication_ns": 400, "overlapped_ns": covered, "exposed_ns": 400 - covered}
+    rows = [{**NAMES, "step": step, **overlap} for step in range(3)]
+    rows = [row | {"blocking_exposed_ns": row["exposed_ns"]} for row in rows]
+    return evidence(
+        [("collectives", collectives(50_000_000, 1)), ("overlap", table("overlap", *rows))],
+        steps=table("steps", *({**NAMES, "step": step, "dur_ns": 1000} for step in range(3))),
     )
 
 
@@ -186,9 +197,10 @@ CASES = {
     ),
     "timeline-slows": (evidence([observer(0.9, 0.5)]), evidence([observer(0.9, -0.2)])),
     "many-small-messages": (
-        evidence([("executions", executions(1000))]),
-        evidence([("executions", executions(10_000_000))]),
+        evidence([("collectives", collectives(1000))]),
+        evidence([("collectives", collectives(10_000_000))]),
     ),
+    "fusion-too-large": (one_large_collective(0.05), one_large_collective(0.7)),
     "stalled-tensors": (
         evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),
         evidence(),

@@ -1,0 +1,60 @@
+"""The tables on communication of a run or of lone timelines, in the order they need each other."""
+
+import pandas as pd
+
+from hvdprof.analyze.breakdown import breakdown
+from hvdprof.analyze.collectives import collectives, fusion_threshold
+from hvdprof.analyze.job_steps import LAUNCH
+from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.link_fit import link_fit
+from hvdprof.analyze.overlap import overlap
+from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.run import Run
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+
+_SIZES = [*LAUNCH, "np"]
+
+
+def communication_tables(
+    run: Run, job_steps: pd.DataFrame, arrivals: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """BREAKDOWN, OVERLAP, COLLECTIVES and LINK_FIT by name.
+
+    Args:
+        run: A run directory, or lone files; of the latter only their timelines say something here.
+        job_steps: JOB_STEPS with ``steady`` set.
+        arrivals: COLLECTIVE_ARRIVALS.
+    """
+    executions = run.table(EXECUTIONS.name)
+    ranks_of = _ranks_of(run)
+    carried_out = collectives(
+        executions, run.table(TENSOR_USES.name), arrivals, ranks_of, _threshold_of(run)
+    )
+    return {
+        BREAKDOWN.name: breakdown(run.steps, job_steps),
+        OVERLAP.name: overlap(run.steps, run.events, executions),
+        COLLECTIVES.name: carried_out,
+        LINK_FIT.name: link_fit(carried_out, ranks_of),
+    }
+
+
+def _ranks_of(run: Run) -> dict[LaunchKey, int]:
+    """Ranks by launch; of a lone timeline as far as it tells."""
+    segments = run.segments.rename(columns={"size": "np"})
+    known = pd.concat([frame[_SIZES] for frame in (run.table(TIMELINES.name), segments)])
+    return {
+        (str(pass_id), str(segment)): int(size)
+        for pass_id, segment, size in known.dropna().itertuples(index=False, name=None)
+    }
+
+
+def _threshold_of(run: Run) -> dict[LaunchKey, int]:
+    inherited = run.manifest.environment
+    by_pass = {
+        record.id: fusion_threshold({**inherited, **record.environment})
+        for record in run.manifest.passes
+    }
+    names = run.segments[LAUNCH].astype(str).itertuples(index=False, name=None)
+    found = {(pass_id, segment): by_pass.get(pass_id) for pass_id, segment in names}
+    return {key: threshold for key, threshold in found.items() if threshold}

@@ -1,0 +1,124 @@
+"""Tables on the parts of a step, how far communication is covered, and what collectives cost."""
+
+from hvdprof.model.schema import Column, Table
+
+_PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
+_SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
+_RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
+_STEP = Column("step", "int64", "", "Number of the step within its segment, from 0.")
+
+BREAKDOWN = Table(
+    "breakdown",
+    "Where the mean steady step of one rank in one launch goes; the parts sum to the step.",
+    (
+        _PASS,
+        _SEGMENT,
+        _RANK,
+        Column(
+            "part",
+            "str",
+            "",
+            "data, forward, backward, exposed-communication (blocked in `synchronize()`), "
+            "optimizer or unattributed (in no phase).",
+        ),
+        Column("time_ns", "float64", "ns", "Mean time of the part a step."),
+        Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval within the launch."),
+        Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
+        Column("share", "float64", "ratio", "The same by the mean step of the rank."),
+    ),
+)
+
+OVERLAP = Table(
+    "overlap",
+    "How far collectives are covered by one rank's own work in one step of a trace pass. Unions of "
+    "intervals: fused tensors count once.",
+    (
+        _PASS,
+        _SEGMENT,
+        _RANK,
+        _STEP,
+        Column(
+            "communication_ns",
+            "int64",
+            "ns",
+            "Time in which at least one collective was carried out (queue, copies and transfer), "
+            "as rank 0 saw it, within this rank's step.",
+        ),
+        Column("overlapped_ns", "int64", "ns", "Of that, while the rank was at work itself."),
+        Column("exposed_ns", "int64", "ns", "Of that, the rest."),
+        Column(
+            "blocking_exposed_ns",
+            "int64",
+            "ns",
+            "Of that, while the rank stood still in `synchronize()`.",
+        ),
+    ),
+)
+
+COLLECTIVES = Table(
+    "collectives",
+    "One fused execution of a collective, from Horovod's timeline.",
+    (
+        _PASS,
+        _SEGMENT,
+        _STEP,
+        Column("fusion_id", "int64", "", "Number of the execution, as in `events`."),
+        Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ..."),
+        Column("num_tensors", "int64", "", "Tensors that were fused into it."),
+        Column("size_bytes", "Int64", "bytes", "Payload after compression; missing where unknown."),
+        Column("start_ns", "int64", "ns", "When it began, after negotiation."),
+        Column("dur_ns", "Int64", "ns", "Its length; missing where it has no end."),
+        Column("queue_ns", "int64", "ns", "Waiting for data and in queues."),
+        Column("copy_ns", "int64", "ns", "Copies into and out of the fusion buffer."),
+        Column("transfer_ns", "int64", "ns", "The transfer alone."),
+        Column("negotiation_ns", "Int64", "ns", "Longest negotiation of its tensors."),
+        Column(
+            "hold_ns",
+            "Int64",
+            "ns",
+            "Longest time that one of its tensors was negotiated and waited for it to begin: for "
+            "batch-mates, and for the execution before.",
+        ),
+        Column(
+            "lag_ns",
+            "Int64",
+            "ns",
+            "From the moment at which the last rank had its last gradient ready to the begin; "
+            "missing without recordings.",
+        ),
+        Column("algbw_gb_per_s", "float64", "GB/s", "Payload by transfer time."),
+        Column(
+            "busbw_gb_per_s",
+            "float64",
+            "GB/s",
+            "The same times the share of links that the collective needs, as nccl-tests define it; "
+            "NaN where the number of ranks is unknown.",
+        ),
+        Column("fill", "float64", "ratio", "Payload by the fusion threshold; NaN where unknown."),
+        Column("warmup", "bool", "", "Belongs to warm-up."),
+    ),
+)
+
+LINK_FIT = Table(
+    "link_fit",
+    "Transfer time against payload: `alpha + beta * bytes`, fitted over the executions of all "
+    "launches that share number of ranks, collective and controller.",
+    (
+        Column("np", "int64", "", "Number of ranks."),
+        Column("collective", "str", "", "ALLREDUCE, ADASUM, BROADCAST ..."),
+        Column("num_executions", "int64", "", "Executions that were used."),
+        Column("num_sizes", "int64", "", "Different payloads among them."),
+        Column("smallest_bytes", "int64", "bytes", "Smallest payload."),
+        Column("largest_bytes", "int64", "bytes", "Largest payload."),
+        Column("alpha_ns", "float64", "ns", "Time of an empty message."),
+        Column("alpha_low_ns", "float64", "ns", "Lower end of the 95 % interval."),
+        Column("alpha_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
+        Column("beta_ns_per_mb", "float64", "ns/MB", "More time for a million bytes more."),
+        Column("beta_low_ns_per_mb", "float64", "ns/MB", "Lower end of the 95 % interval."),
+        Column("beta_high_ns_per_mb", "float64", "ns/MB", "Upper end of the 95 % interval."),
+        Column("bandwidth_gb_per_s", "float64", "GB/s", "Bytes by time for large payloads."),
+        Column("reason", "str", "", "Why there is no fit; empty where there is one."),
+    ),
+)
+
+COLLECTIVE_TABLES: tuple[Table, ...] = (BREAKDOWN, OVERLAP, COLLECTIVES, LINK_FIT)
