@@ -12,6 +12,7 @@ from hvdprof.analyze.nccl_facts import join_facts, nccl_facts
 from hvdprof.analyze.nccl_findings import findings_of_jobs
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
+from hvdprof.analyze.timeline_verdict import timeline_verdict
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
 from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
@@ -19,7 +20,7 @@ from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.run import Run
 from hvdprof.model.tables import JOB_STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
@@ -36,6 +37,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
             size_bytes=int(row["size_bytes"]),
             facts=tuple(_facts(run, str(row["file"]), join)),
             unanswered=_unanswered(run, str(row["file"])),
+            verdict=_verdict(run, str(row["file"])),
         )
         for row in files
         if row["kind"] != _RECORDER
@@ -83,6 +85,16 @@ def _facts(run: Run, file: str, join: CallJoin | None) -> list[Fact]:
 def _unanswered(run: Run, file: str) -> tuple[Unanswered, ...]:
     events = _timeline(run, file)
     return timeline_unanswered(_told(run, file)) if len(events) else ()
+
+
+def _verdict(run: Run, file: str) -> str:
+    if _timeline(run, file).empty:
+        return ""
+    uses, executions, inferred = (
+        _rows_of_file(run, name, file)
+        for name in (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
+    )
+    return timeline_verdict(uses, executions, inferred, _told(run, file))
 
 
 def _timeline(run: Run, file: str) -> pd.DataFrame:

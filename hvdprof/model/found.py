@@ -28,13 +28,17 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """One file: what it is, its facts, and what it leaves open."""
+    """One file: what it is, its facts, what it leaves open, and what it comes down to.
+
+    ``verdict`` is empty where the file is not of a kind that gives one.
+    """
 
     file: str
     kind: str
     size_bytes: int
     facts: tuple[Fact, ...]
     unanswered: tuple[Unanswered, ...]
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def found_json(found: FoundAnalysis) -> dict[str, Any]:
                 "file": page.file,
                 "kind": page.kind,
                 "size_bytes": page.size_bytes,
+                "verdict": page.verdict or None,
                 "facts": {fact.name: _finite(fact.value) for fact in page.facts},
                 "unanswered": [
                     {"question": open_.question, "command": open_.command}
@@ -81,6 +82,8 @@ def _print_page(console: Console, page: FilePage) -> None:
     heading = Text(page.file, style="bold cyan")
     heading.append(f"  {page.kind}, {units.byte_size(page.size_bytes)}", style="not bold default")
     console.print(heading, soft_wrap=True)
+    if page.verdict:
+        print_hanging(console, "  ", page.verdict, style="bold")
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in page.facts:
         print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))

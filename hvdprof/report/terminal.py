@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.blame_section import print_blame, shape_blame
 from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
 from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
@@ -46,6 +47,7 @@ class TerminalReporter:
         _print_failed(console, page)
         _print_skipped(console, page)
         print_findings(console, analysis.findings)
+        print_blame(console, shape_blame(analysis))
         _print_warnings(console, page)
         _print_run(console, page)
 
