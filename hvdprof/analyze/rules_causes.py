@@ -26,17 +26,13 @@ SHARE_OF_LAUNCHES = 0.5
 
 _REMEDY_OF_PHASE = {
     "data": "give that rank's input more workers or faster storage (num_workers=, "
-    "prefetch_factor=), "
-    "and check that all ranks read equal shards",
+    "prefetch_factor=), and check that all ranks read equal shards",
     "forward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
-    "CLOCK,"
-    "PERFORMANCE; top), and at uneven work per sample",
+    "CLOCK,PERFORMANCE; top), and at uneven work per sample",
     "backward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
-    "CLOCK,"
-    "PERFORMANCE; top), and at uneven work per sample",
+    "CLOCK,PERFORMANCE; top), and at uneven work per sample",
     "optimizer": "do the same work on every rank after optimizer.step(): checkpoints and logging "
-    "on "
-    "one rank delay all",
+    "on one rank delay all",
     "pause": "look for what this rank alone does between steps: logging, checkpoints, evaluation, "
     "garbage collection (gc.freeze())",
     "unattributed": "no single phase explains it: look at that host's load, clocks and memory",
@@ -66,13 +62,11 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
                 severity_of_cost(cost),
                 f"rank {rank}",
                 f"{_place(cell)}: rank {rank}{_host(evidence, rows, int(str(rank)))} is late "
-                f"{often} by "
-                f"{late}, which it loses {where}; the others wait for it.",
+                f"{often} by {late}, which it loses {where}; the others wait for it.",
                 _REMEDY_OF_PHASE[phase],
                 "likely" if len(rows) > 1 else "possible",
                 evidence=f"last in {units.percent(float(rows['share_last'].mean()), 0)} of the "
-                f"steps, "
-                f"in {len(rows)} of {num_launches} launches; {phase} explains "
+                f"steps, in {len(rows)} of {num_launches} launches; {phase} explains "
                 f"{units.percent(float(rows['phase_share'].mean()), 0)} of the lateness",
                 **_cost(
                     cell,
@@ -93,8 +87,7 @@ def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
             f"{_place(cell)}: in every step another rank is the slowest, which costs "
             f"{units.percent(share)} of the step; no rank stands out.",
             "even out the work per sample (bucket by length, equal shards), pin ranks to cores, "
-            "and "
-            "look for jitter: other processes, power capping, shared storage",
+            "and look for jitter: other processes, power capping, shared storage",
             "likely",
             **_cost(cell, share, cost_ns, _ceiling(evidence, cell, NO_JITTER)),
         )
@@ -135,9 +128,8 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
                 ),
             )
             why = (
-                f"a step of {units.milliseconds(_step_ns(cell))} is short against Horovod's "
-                f"cycle of "
-                f"{units.milliseconds(_cycle_ms(evidence) * 1e6)}"
+                f"a step of {units.milliseconds(_step_ns(cell))} is short against Horovod's cycle "
+                f"of {units.milliseconds(_cycle_ms(evidence) * 1e6)}"
             )
         elif gloo:
             identity, remedy = (
@@ -154,8 +146,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
                 (
                     "send less (--fp16-allreduce where the network is slow), send less often "
                     "(backward_passes_per_step=, larger batch), or mend the network: hvdprof "
-                    "analyze the "
-                    "NCCL log, nccl-tests"
+                    "analyze the NCCL log, nccl-tests"
                 ),
             )
             why = "backward does not cover it"
@@ -164,8 +155,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             severity_of_cost(share),
             _name(cell),
             f"{_place(cell)}: all ranks stand still for {units.percent(share)} of the step after "
-            f"the "
-            f"last one has arrived; {why}.",
+            f"the last one has arrived; {why}.",
             remedy,
             "likely",
             **_cost(cell, share, cost_ns, _ceiling(evidence, cell, IDEAL_NETWORK)),
@@ -179,12 +169,10 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
             "compute-inflation",
             severity_of_cost(share),
             _name(cell),
-            f"{_place(cell)}: the ranks' own work takes {units.milliseconds(cost_ns)} longer "
-            f"than in "
-            f"the baseline, {units.percent(share)} of the step.",
+            f"{_place(cell)}: the ranks' own work takes {units.milliseconds(cost_ns)} longer than "
+            f"in the baseline, {units.percent(share)} of the step.",
             "on CPUs give every rank cores of its own and OMP_NUM_THREADS to match; on GPUs "
-            "compare "
-            "clocks and power (nvidia-smi -q -d CLOCK,POWER) and NCCL's share of the SMs",
+            "compare clocks and power (nvidia-smi -q -d CLOCK,POWER) and NCCL's share of the SMs",
             "likely",
             **_cost(cell, share, cost_ns, NAN),
         )
@@ -209,8 +197,7 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 severity_of_cost(lost),
                 _name(cell),
                 f"{model}: efficiency falls from {units.percent(before['efficiency'])} on "
-                f"{before['np']} "
-                f"ranks to {units.percent(after['efficiency'])} on {after['np']}.",
+                f"{before['np']} ranks to {units.percent(after['efficiency'])} on {after['np']}.",
                 "see what changes at that size: a second host, another socket or switch; compare "
                 "hvdprof bench --hosts on one and on two hosts",
                 "possible",

@@ -58,9 +58,9 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
                 "fusion-too-large",
                 severity_of_cost(found["exposed"]),
                 f"{key[0]} {key[1]}",
-                f"{key[0]}: {payload} a step travel in "
-                f"{by_step['number'].median():.0f} execution(s), of which backward covers "
-                f"{units.percent(found['overlapped'])}: they start when it is over.",
+                f"{key[0]}: {payload} a step travel in {by_step['number'].median():.0f} "
+                f"execution(s), of which backward covers {units.percent(found['overlapped'])}: "
+                "they start when it is over.",
                 "smaller pieces start earlier: HOROVOD_FUSION_THRESHOLD=16777216, or groups= in "
                 "DistributedOptimizer; compare both by hvdprof bench",
                 "possible",

@@ -52,8 +52,7 @@ def cache_off(evidence: Evidence) -> Iterator[Finding]:
                 "warning",
                 "HOROVOD_CACHE_CAPACITY",
                 "The response cache is off while throughput is measured: every tensor is "
-                "negotiated "
-                "anew in every step.",
+                "negotiated anew in every step.",
                 "unset HOROVOD_CACHE_CAPACITY",
                 "certain",
                 evidence="HOROVOD_CACHE_CAPACITY=0",
@@ -74,8 +73,7 @@ def autotune_active(evidence: Evidence) -> Iterator[Finding]:
             "warning",
             where,
             "Horovod's autotuning was at work: its settings, and so the times of steps, changed "
-            "while "
-            "they were recorded.",
+            "while they were recorded.",
             "measure with HOROVOD_AUTOTUNE=0 and the values it found",
             "certain" if searching else "likely",
         )
@@ -94,8 +92,7 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                 f"{cell['model']} on {cell['np']} ranks: the pass with Horovod's timeline is "
                 f"{units.percent(cell['observer_cost'])} slower than that without.",
                 "write the timeline to a local disk or /dev/shm, and leave a core to its writer; "
-                "never "
-                "read throughput from a run with HOROVOD_TIMELINE",
+                "never read throughput from a run with HOROVOD_TIMELINE",
                 "certain",
                 model=str(cell["model"]),
                 np=int(cell["np"]),
@@ -114,12 +111,10 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
         "stalled-tensors",
         "error" if stalls["shutdown"].any() else "warning",
         f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
-        f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled, "
-        f"missing on "
-        f"rank {', '.join(map(str, ranks)) or '?'}.",
+        f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled, missing "
+        f"on rank {', '.join(map(str, ranks)) or '?'}.",
         "look at what that rank did then: evaluation, a checkpoint, an exception, uneven numbers "
-        "of "
-        "batches (hvd.join())",
+        "of batches (hvd.join())",
         "certain",
         file=str(first["file"]),
         line=int(first["line"]),
@@ -188,8 +183,7 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
             "warning",
             str(host),
             f"{pass_id}: {int(twice.iloc[0])} ranks are local rank {local_rank} on {host}: hosts "
-            f"with "
-            "one name, or every task a job of its own.",
+            "with one name, or every task a job of its own.",
             "give every host its own name (HOROVOD_HOSTNAME), and check hvd.size(); under Slurm "
             "srun --mpi=pmix",
             "certain",
@@ -225,8 +219,7 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
             "warning",
             str(first["pass_id"]),
             f"{first['pass_id']}: {first['num_ranks_recorded']} of {first['size']} ranks were "
-            f"recorded; "
-            "a late rank cannot be named there.",
+            "recorded; a late rank cannot be named there.",
             "pass HVDPROF_RECORDER_DIR on to every rank, on a folder that all hosts share",
             "certain",
         )
@@ -250,10 +243,8 @@ def _toggle(
                 severity_of_cost(lost),
                 f"{cell['model']} np={cell['np']}",
                 f"{cell['model']} on {cell['np']} ranks: {value} makes it {units.percent(lost)} "
-                f"slower "
-                f"({units.rate(cell['samples_per_s'])} against "
-                f"{units.rate(against['samples_per_s'])} "
-                "samples/s).",
+                f"slower ({units.rate(cell['samples_per_s'])} against "
+                f"{units.rate(against['samples_per_s'])} samples/s).",
                 remedy,
                 "certain",
                 model=str(cell["model"]),

@@ -35,8 +35,8 @@ def timeline_verdict(
     steady = executions[~executions["warmup"] & executions["dur_ns"].notna()]
     if len(steady) < LEAST_EXECUTIONS:
         return (
-            f"Too short for an answer: {units.count(len(steady))} executions after warm-up, "
-            f"fewer than {LEAST_EXECUTIONS}."
+            f"Too short for an answer: {units.count(len(steady))} executions after warm-up, fewer "
+            f"than {LEAST_EXECUTIONS}."
         )
     parts = [_share_of_steps(steady, inferred)]
     parts.append(_late_rank(uses, steady, told))

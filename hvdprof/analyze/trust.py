@@ -80,8 +80,8 @@ def _unfinished(run: Run) -> Iterator[str]:
     left += int((run.segments["status"] == Status.PLANNED).sum())
     if left and run.manifest.status == Status.INTERRUPTED:
         yield (
-            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} "
-            f"are missing. `hvdprof bench --resume {run.folder}` goes on."
+            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} are "
+            f"missing. `hvdprof bench --resume {run.folder}` goes on."
         )
 
 
@@ -122,9 +122,9 @@ def _steadiness(launches: pd.DataFrame) -> Iterator[str]:
     unsteady = launches[~launches["steady"]]
     if not unsteady.empty:
         yield (
-            f"{_number(len(unsteady), 'launch', 'launches')} found no steady state: the steps "
-            f"were still changing half way through, such as {_cell(unsteady.iloc[0])}; measure "
-            "more steps."
+            f"{_number(len(unsteady), 'launch', 'launches')} found no steady state: the steps were "
+            f"still changing half way through, such as {_cell(unsteady.iloc[0])}; measure more "
+            "steps."
         )
     clear = launches["drift"].abs() > CLEAR_ERRORS * launches["drift_error"]
     drifting = launches[clear & (launches["drift"].abs() > LARGEST_DRIFT)]
@@ -132,8 +132,7 @@ def _steadiness(launches: pd.DataFrame) -> Iterator[str]:
         worst = _last_by(drifting, drifting["drift"].abs())
         yield (
             f"{_number(len(drifting), 'launch', 'launches')} drifted, most {_cell(worst)}: the "
-            f"step time changed by {units.percent(worst['drift'])} from its first to its last "
-            "step."
+            f"step time changed by {units.percent(worst['drift'])} from its first to its last step."
         )
 
 
@@ -156,8 +155,8 @@ def _one_launch(scaling: pd.DataFrame) -> Iterator[str]:
     sizes = sorted(set(scaling["np"]) - repeated)
     if sizes:
         yield (
-            f"np={', '.join(map(str, sizes))}: one launch of each cell, so what launches differ "
-            "by is unknown and the intervals hold for this launch only; add --repeats."
+            f"np={', '.join(map(str, sizes))}: one launch of each cell, so what launches differ by "
+            "is unknown and the intervals hold for this launch only; add --repeats."
         )
 
 
