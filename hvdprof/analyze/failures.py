@@ -10,7 +10,7 @@ def failed_segments(manifest: Manifest) -> tuple[FailedSegment, ...]:
         _failed(of_pass, record)
         for of_pass in manifest.passes
         for record in of_pass.segments
-        if record.status == Status.FAILED
+        if record.status in (Status.FAILED, Status.PARTIAL)
     )
 
 
@@ -28,4 +28,5 @@ def _failed(of_pass: PassRecord, record: SegmentRecord) -> FailedSegment:
         exit_code=failure.exit_code,
         signal=failure.signal,
         lines=tuple(failure.lines),
+        is_counted=record.status == Status.PARTIAL,
     )

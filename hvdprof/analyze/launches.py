@@ -55,8 +55,8 @@ def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
 
 
 def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
-    """The segments that ran to their end."""
-    done = segments.loc[(segments["status"] == Status.DONE).to_numpy(), LAUNCH]
+    """The segments that ran to their end, or far enough to have a result."""
+    done = segments.loc[segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(), LAUNCH]
     return list(done.astype(str).itertuples(index=False, name=None))
 
 

@@ -45,6 +45,13 @@ def warnings_of(
 
 
 def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
+    cut = [one for one in failed if one.is_counted]
+    if cut:
+        yield (
+            f"{_number(len(cut), 'launch')} did not run to the end; the steps before it are in the "
+            f"numbers: {cut[0].pass_id}: {cut[0].reason}."
+        )
+    failed = [one for one in failed if not one.is_counted]
     if failed:
         first = failed[0]
         yield (

@@ -7,20 +7,12 @@ from typing import Annotated
 import typer
 
 from bench_models.registry import MODELS
-from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
-from hvdprof.errors import (
-    HvdprofError,
-    InterruptedRunError,
-    StorageError,
-    SweepIncompleteError,
-    UsageError,
-)
+from hvdprof.cli.measured import measure_and_report, refuse_other_settings
 from hvdprof.launch.bench import find_tools, make_run_folder, prepare, read_for_resuming, sweep_of
 from hvdprof.launch.choices import Choices, KnownModel, check
 from hvdprof.launch.presets import PRESETS
-from hvdprof.launch.sweep import Sweep
 from hvdprof.report.registry import reporter_for
 
 DESIGN = "Design"
@@ -233,7 +225,7 @@ def bench(
     if data_dir is not None:
         _check_digits(data_dir)
     if resume is not None:
-        _refuse_other_settings(context)
+        refuse_other_settings(context)
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
         tools = find_tools()
@@ -247,12 +239,7 @@ def bench(
         return
     if not quiet:
         announce(manifest, folder, sys.stderr)
-    failure = _run(sweep)
-    if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
-        raise failure
-    reporter.render(analyze_run(load_run(folder)), sys.stdout)
-    if failure is not None:
-        raise failure
+    measure_and_report(sweep, reporter)
 
 
 def _check_digits(folder: Path) -> None:
@@ -260,29 +247,3 @@ def _check_digits(folder: Path) -> None:
     from bench_models.digit_data import idx_digits
 
     idx_digits(folder)
-
-
-def _refuse_other_settings(context: typer.Context) -> None:
-    """A run goes on with the settings that it began with."""
-    free = {"resume", "quiet", "format_", "dry_run"}
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [
-        f"--{name.replace('_', '-')}"
-        for name, source in sources.items()
-        if name not in free and source is not None and source.name == "COMMANDLINE"
-    ]
-    if given:
-        raise UsageError(
-            f"--resume goes on with the settings of the run; {', '.join(given)} cannot change "
-            "them.",
-            hint="Leave them away, or start a new run without --resume.",
-        )
-
-
-def _run(sweep: Sweep) -> HvdprofError | None:
-    """Run a sweep; what went wrong is raised only after the results have been shown."""
-    try:
-        sweep.run()
-    except (SweepIncompleteError, InterruptedRunError, StorageError) as error:
-        return error
-    return None

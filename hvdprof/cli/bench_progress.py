@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from hvdprof import units
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.sweep import SweepObserver
-from hvdprof.rundir.manifest import PassRecord, Status
+from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import TORCH_ENGINE
 
 
@@ -159,7 +159,7 @@ def _failures(record: PassRecord) -> list[str]:
     return [
         f"{segment.segment.id} failed: {segment.failure.reason}"
         for segment in record.segments
-        if segment.status == Status.FAILED and segment.failure is not None
+        if segment.failure is not None
     ]
 
 

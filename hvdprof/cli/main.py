@@ -17,6 +17,7 @@ from hvdprof.cli.export import export
 from hvdprof.cli.inject import inject
 from hvdprof.cli.install_horovod import install_horovod
 from hvdprof.cli.report import report
+from hvdprof.cli.run import run
 from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
@@ -25,6 +26,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("doctor", doctor),
     ("install-horovod", install_horovod),
     ("bench", bench),
+    ("run", run),
     ("analyze", analyze),
     ("convert", convert),
     ("sql", sql),

@@ -33,9 +33,13 @@ from hvdprof.collect.opening import (
 from hvdprof.collect.session import Session
 
 __all__ = [
+    "abandon",
+    "blocked",
+    "is_active",
     "loss",
     "mark",
     "phase",
+    "samples",
     "segment",
     "start",
     "step",
@@ -144,12 +148,35 @@ def loss(value: Any) -> None:
     _session.loss(value)
 
 
+def samples(number: int) -> None:
+    """Count more samples into the open step, where they are not known at its begin."""
+    _session.samples(number)
+
+
+def blocked() -> AbstractContextManager[None]:
+    """Time in which the rank stands still for other ranks, such as in a collective of its own."""
+    return _session.blocked()
+
+
+def is_active() -> bool:
+    """Whether something is recorded, or faults are injected."""
+    return type(_session) is not Session
+
+
 def timeline(path: str | os.PathLike[str]) -> AbstractContextManager[None]:
     """Let Horovod write its timeline to a file within the context, complete at its end.
 
     To be entered on every rank, with ``HOROVOD_TIMELINE=DYNAMIC`` in the environment of all.
     """
     return _session.timeline(Path(path))
+
+
+def abandon() -> None:
+    """End the recording of a rank that fails, without waiting for other ranks.
+
+    The segment has no end in the file, so that nobody takes it for complete.
+    """
+    _session.abandon()
 
 
 def stop() -> None:

@@ -111,6 +111,19 @@ class InjectingSession(Session):
         """Passed on."""
         self.inner.loss(value)
 
+    def samples(self, number: int) -> None:
+        """Passed on."""
+        self.inner.samples(number)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """The inner context."""
+        return self.inner.blocked()
+
+    def abandon(self) -> None:
+        """Take all hooks off and leave the recording as it is."""
+        self._remove_hooks()
+        self.inner.abandon()
+
     def stop(self) -> None:
         """Take all hooks off and end the recording."""
         self._remove_hooks()

@@ -92,6 +92,7 @@ class Recorder(Session):
         self._is_declared = False
         self._step_number = 0
         self._samples, self._warmup = 0, False
+        self._wait_begin: Any = None
         self._timeline_runs = False
         self._has_ended = False
         self._step_context = Bracket(self._begin_step, self._end_step)
@@ -155,6 +156,23 @@ class Recorder(Session):
             # A GPU's loss starts its way to the host here and is read with the step's marks.
             is_tensor = hasattr(value, "detach")
             self._marks.loss = value.detach().to("cpu", non_blocking=True) if is_tensor else value
+
+    @_guarded
+    def samples(self, number: int) -> None:
+        """Count more samples into the open step."""
+        if self._marks.is_open:
+            self._samples += number
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """A context in which the rank stands still for other ranks."""
+        return Bracket(self._begin_wait, lambda _: self._end_wait())
+
+    @_guarded
+    def abandon(self) -> None:
+        """Close the file as a rank that fails leaves it: no end of the segment, no exchange."""
+        if not self._has_ended:
+            self._steps.write_rest()
+            self._end(Session())
 
     @_guarded
     def stop(self) -> None:
@@ -240,6 +258,16 @@ class Recorder(Session):
     @_guarded
     def _leave(self, name: str) -> None:
         self._marks.leave(name)
+
+    @_guarded
+    def _begin_wait(self) -> None:
+        self._wait_begin = self._source.now() if self._marks.is_open else None
+
+    @_guarded
+    def _end_wait(self) -> None:
+        if self._marks.is_open and self._wait_begin is not None:
+            self._marks.add_blocked(self._wait_begin, self._source.now())
+        self._wait_begin = None
 
     @_guarded
     def _start_timeline(self, path: Path) -> None:

@@ -41,6 +41,16 @@ class Session:
     def loss(self, value: Any) -> None:
         """Nothing."""
 
+    def samples(self, number: int) -> None:
+        """Nothing."""
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
+    def abandon(self) -> None:
+        """Nothing."""
+
     def stop(self) -> None:
         """Nothing."""
 

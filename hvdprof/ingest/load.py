@@ -15,7 +15,7 @@ from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.parquet_cache import cached_tables
-from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
+from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording, read_recorder_file
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
@@ -182,6 +182,13 @@ def _steps_of(
     return table[:, 0], table[:, 2], table[:, 2] + table[:, 3]
 
 
+def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
+    """The median of samples a rank and step; 0 where nothing was recorded."""
+    samples = [recording.step_table()[:, 4] for recording in recordings]
+    counted = np.concatenate(samples) if samples else np.empty(0, np.int64)
+    return int(np.median(counted)) if len(counted) else 0
+
+
 def _segment_block(
     record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
 ) -> Block:
@@ -197,7 +204,7 @@ def _segment_block(
         "size": record.size,
         "compression": plan.compression,
         "reduction": plan.reduction,
-        "batch_size": plan.batch_size,
+        "batch_size": plan.batch_size or _recorded_batch_size(recordings),
         "image_size": plan.image_size,
         "status": segment.status,
         "num_ranks_recorded": len(recordings),

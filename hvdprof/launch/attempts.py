@@ -9,12 +9,19 @@ from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
 MAX_FAILURES = 2
 
 
-def settle(record: PassRecord, progress: PassProgress, failure: Failure | None) -> None:
+def settle(
+    record: PassRecord,
+    progress: PassProgress,
+    failure: Failure | None,
+    *,
+    least_steps: int | None = None,
+) -> None:
     """Give every planned segment of an ended pass its status.
 
     A segment that all ranks ended is done. With a failure, the first one that has not ended takes
     the blame, since segments run in their order; the ones behind it stay planned. Where no rank had
-    begun to record, all take it: the next launch would end alike.
+    begun to record, all take it: the next launch would end alike. Where ``least_steps`` is given, a
+    segment of which every rank recorded as many has a result all the same.
     """
     ended = progress.ended_segments(record.size)
     open_segments = []
@@ -24,12 +31,17 @@ def settle(record: PassRecord, progress: PassProgress, failure: Failure | None) 
         elif segment.status == Status.PLANNED:
             open_segments.append(segment)
     if failure is None:
-        failure, blamed = _not_recorded(record, progress), open_segments
+        failure, blamed = (
+            _not_recorded(record, progress, is_script=least_steps is not None),
+            open_segments,
+        )
     else:
         blamed = open_segments[:1] if progress.ranks else open_segments
     for segment in blamed:
-        segment.status, segment.failure = Status.FAILED, failure
-    failed = any(segment.status == Status.FAILED for segment in record.segments)
+        is_enough = least_steps is not None and _fewest_steps(record, progress) >= least_steps
+        segment.status = Status.PARTIAL if is_enough else Status.FAILED
+        segment.failure = failure
+    failed = any(segment.failure is not None for segment in record.segments)
     record.status = Status.FAILED if failed or record.exit_code else Status.DONE
 
 
@@ -40,7 +52,7 @@ def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | 
     """
     wanted = {Status.PLANNED, Status.RUNNING, Status.INTERRUPTED}
     if retry_failed:
-        wanted |= {Status.FAILED}
+        wanted |= {Status.FAILED, Status.PARTIAL}
     rest = [segment for segment in record.segments if segment.status in wanted]
     if not rest or (len(rest) == len(record.segments) and record.status == Status.PLANNED):
         return None
@@ -92,12 +104,20 @@ class GivenUp:
                 segment.failure = Failure(reason=f"not tried again because {why} before")
 
 
-def _not_recorded(record: PassRecord, progress: PassProgress) -> Failure:
+def _fewest_steps(record: PassRecord, progress: PassProgress) -> int:
+    if len(progress.ranks) < record.size:
+        return 0
+    return min(state.num_steps for state in progress.ranks.values())
+
+
+def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
     problems = [problem for state in progress.ranks.values() for problem in state.problems]
     missing = sorted(set(range(record.size)) - progress.ranks.keys())
     reason = "the launch ended well, but the recording is not complete"
     if missing:
         reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
+    if len(missing) == record.size and is_script:
+        reason += "; a script is recorded from hvd.DistributedOptimizer of horovod.torch on"
     return Failure(reason=reason, lines=problems)
 
 

@@ -60,14 +60,31 @@ def prepare(
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
     """
-    facts = host_facts()
-    machine = Machine(
+    machine = machine_of(tools, controller=controller, device=device)
+    return planned_manifest(complete(choices, known_models, machine), machine, tools)
+
+
+def machine_of(tools: Tools, *, controller: str, device: str) -> Machine:
+    """What this machine offers, with the controller and the device that were asked for.
+
+    Raises:
+        UsageError: There is no such controller or device.
+        EnvironmentNotReadyError: This machine does not have it.
+    """
+    return Machine(
         controller=choose_controller(controller, tools.horovod, tools.mpi),
         device=_choose_device(device, tools.horovod),
         num_cores=usable_cores(),
         num_gpus=tools.horovod.cuda_device_count,
     )
-    settings = complete(choices, known_models, machine)
+
+
+def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) -> Manifest:
+    """The manifest of settings, with the passes that they mean on this machine.
+
+    Raises:
+        UsageError: None of them can run.
+    """
     design = plan_design(settings, _capacity(settings, machine, tools.horovod))
     if not design.passes:
         raise UsageError(
@@ -83,7 +100,7 @@ def prepare(
         settings=asdict(settings),
         environment=recorded_environment(os.environ),
         versions=versions(tools.horovod, tools.mpi),
-        hosts=[facts],
+        hosts=[host_facts()],
         git=git_state(Path.cwd()),
         passes=design.passes,
         skipped=design.skipped,
@@ -122,7 +139,7 @@ def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
         if folder.exists() and any(folder.iterdir()):
             raise StorageError(
                 f"{folder} is not empty, and a run is not written over another.",
-                hint=f"Name a new folder, or go on with that run: hvdprof bench --resume {folder}",
+                hint=f"Name a new folder, or go on with that run (--resume {folder}).",
             )
         require_space(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from hvdprof.launch.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.settings import BenchSettings, ModelSettings
+from hvdprof.launch.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Segment
 
@@ -47,6 +48,20 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
     warm memory, and be compared with a Horovod that does not.
     """
     skipped: list[Skipped] = []
+    if settings.script is not None:
+        groups = list(_script_groups(settings, skipped))
+    else:
+        groups = _reference_groups(settings, capacity, skipped)
+    passes = [
+        _pass(settings, capacity, number, launch)
+        for number, launch in enumerate(_rounds(settings, groups), start=1)
+    ]
+    return Design(passes, skipped)
+
+
+def _reference_groups(
+    settings: BenchSettings, capacity: Capacity, skipped: list[Skipped]
+) -> list["_Group"]:
     groups: list[_Group] = []
     for size in settings.sizes:
         if size == 1:
@@ -54,11 +69,26 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
         cells = tuple(_cells(settings, capacity, size, skipped))
         if cells:
             groups.append(_Group(size, HOROVOD_ENGINE, cells))
-    passes = [
-        _pass(settings, capacity, number, launch)
-        for number, launch in enumerate(_rounds(settings, groups), start=1)
-    ]
-    return Design(passes, skipped)
+    return groups
+
+
+def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator["_Group"]:
+    model = settings.models[0]
+    for size in settings.sizes:
+        reason = _reason_by_hosts(settings, size)
+        if reason:
+            skipped.append(
+                Skipped(
+                    model=model.name,
+                    size=size,
+                    compression=NO_COMPRESSION,
+                    reduction=AVERAGE,
+                    reason=reason,
+                )
+            )
+            continue
+        segment = _segment(settings, model, size, engine=HOROVOD_ENGINE)
+        yield _Group(size, HOROVOD_ENGINE, (replace(segment, id=SCRIPT_SEGMENT),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +109,8 @@ class _Launch:
 
 def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
     observed = [group for group in groups if group.size > 1]
+    if settings.script is not None and not settings.script.trace:
+        observed = []
     for repeat in range(1, settings.repeats + 1):
         for group in groups if repeat % 2 else reversed(groups):
             yield _Launch(Mode.THROUGHPUT, group, repeat)
@@ -105,7 +137,8 @@ def _pass(
         repeat=launch.repeat,
         controller=settings.controller,
         oversubscribed=is_oversubscribed(settings, capacity, size),
-        pinned=_can_pin(settings, capacity, size, timeline=observed),
+        # A script places itself; its ranks tell afterwards whether each had cores of its own.
+        pinned=settings.script is None and _can_pin(settings, capacity, size, timeline=observed),
         segments=[
             SegmentRecord(segment=replace(segment, timeline=observed))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
@@ -170,14 +203,20 @@ def reason_to_skip(
 ) -> str:
     """Why a cell does not run, or would not be what its name says; empty where it runs."""
     compression, reduction = toggles
-    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
-        return f"--hosts {settings.hosts} has fewer than {size} slots"
+    if reason := _reason_by_hosts(settings, size):
+        return reason
     if settings.scaling == "strong" and model.batch_size % size:
         return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
     if size == 1 and compression == FP16:
         return "nothing is sent at np=1, so compression would do nothing"
     if reduction == ADASUM:
         return _reason_against_adasum(settings, capacity, size)
+    return ""
+
+
+def _reason_by_hosts(settings: BenchSettings, size: int) -> str:
+    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
+        return f"--hosts {settings.hosts} has fewer than {size} slots"
     return ""
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.workload import workload_environment
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
@@ -71,11 +72,8 @@ def pass_environment(
 
     ``mpi`` is the one that Horovod was built with: its libraries must be found under Gloo too.
     """
-    threads = str(settings.num_threads)
     variables = {
         RECORDER_DIR: str(paths.recorder_folder),
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "1",
     }
@@ -95,6 +93,7 @@ def pass_environment(
         observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
         variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
         variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
+    variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))
     return variables

@@ -18,8 +18,22 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptSettings:
+    """A script of the user's own in place of the reference models.
+
+    ``sets_threads`` says that the number of threads is given to its ranks rather than left alone;
+    ``trace`` adds a pass in which Horovod writes its timeline, of ``num_timeline_steps`` steps.
+    """
+
+    command: tuple[str, ...]
+    num_timeline_steps: int
+    sets_threads: bool
+    trace: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSettings:
-    """Every choice of ``hvdprof bench``; written into the manifest as it is.
+    """Every choice of ``hvdprof bench`` or ``hvdprof run``; written into the manifest as it is.
 
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
     ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
@@ -47,6 +61,7 @@ class BenchSettings:
     data_dir: str | None
     seed: int
     timeout_s: float
+    script: ScriptSettings | None = None
 
     @classmethod
     def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":
@@ -55,4 +70,7 @@ class BenchSettings:
         values["models"] = tuple(ModelSettings(**model) for model in values["models"])
         for name in ("sizes", "compressions", "reductions"):
             values[name] = tuple(values[name])
+        if values.get("script"):
+            script = dict(values["script"])
+            values["script"] = ScriptSettings(**script | {"command": tuple(script["command"])})
         return cls(**values)

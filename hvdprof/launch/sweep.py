@@ -19,7 +19,7 @@ from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Outcome, Watch, run_to_end
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
-from hvdprof.launch.surroundings import python_program
+from hvdprof.launch.workload import least_partial_steps, program_of, resume_command
 from hvdprof.machine.load import CpuUse, load_average
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
@@ -27,7 +27,6 @@ from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
 
-TRAINING_MODULE = "bench_models.train"
 _TAIL_BYTES = 200_000
 
 
@@ -47,11 +46,6 @@ class SweepObserver(Protocol):
         """A pass has ended, well or not; its record says how."""
 
 
-def train_program(plan: Path) -> tuple[str, ...]:
-    """The program that every rank of a pass runs."""
-    return python_program(TRAINING_MODULE, "--plan", str(plan))
-
-
 @dataclass(slots=True, kw_only=True)
 class Sweep:
     """One run of a design into its run directory."""
@@ -63,7 +57,7 @@ class Sweep:
     mpi: Mpi | None
     observer: SweepObserver
     environment: dict[str, str]
-    program: Callable[[Path], tuple[str, ...]] = train_program
+    program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
     _given_up: GivenUp = field(default_factory=GivenUp)
 
     def job(self, record: PassRecord) -> Job:
@@ -72,7 +66,7 @@ class Sweep:
         paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
         return Job(
             size=record.size,
-            program=self.program(paths.plan),
+            program=self.program(self.settings, paths.plan),
             hosts=hosts_argument(self.settings, record.size),
             environment=pass_environment(self.settings, record, paths, self.mpi),
             passed_on=names_to_pass_on(self.environment),
@@ -92,13 +86,13 @@ class Sweep:
                 self._run_passes()
             except InterruptedRunError as error:
                 self._settle_status(Status.INTERRUPTED)
-                error.hint = f"hvdprof bench --resume {self.paths.folder}   goes on."
+                error.hint = f"{resume_command(self.settings, self.paths.folder)}   goes on."
                 raise
         self._settle_status(Status.FAILED if self._failures() else Status.DONE)
         if failures := self._failures():
             raise SweepIncompleteError(
                 f"{failures} of {self._count()} measurements failed; the table says why.",
-                hint=f"hvdprof bench --resume {self.paths.folder}   tries them again.",
+                hint=f"{resume_command(self.settings, self.paths.folder)}   tries them again.",
             )
 
     def _run_passes(self) -> None:
@@ -220,7 +214,7 @@ class Sweep:
                 stderr=_tail(paths.stderr),
                 timeout_s=self.settings.timeout_s,
             )
-        settle(record, progress, failure)
+        settle(record, progress, failure, least_steps=least_partial_steps(self.settings))
         refine_from_ranks(record, self.manifest, progress, self.settings)
         self._given_up.note(record, hung=outcome.hung)
         if record.status == Status.FAILED:
@@ -239,7 +233,7 @@ class Sweep:
             self._settle_status(Status.INTERRUPTED)
             error.hint = (
                 f"What was measured is kept. Free some space, then: "
-                f"hvdprof bench --resume {self.paths.folder}"
+                f"{resume_command(self.settings, self.paths.folder)}"
             )
             raise
 
@@ -249,7 +243,7 @@ class Sweep:
 
     def _failures(self) -> int:
         return sum(
-            segment.status == Status.FAILED
+            segment.status in (Status.FAILED, Status.PARTIAL)
             for record in self.manifest.passes
             for segment in record.segments
         )

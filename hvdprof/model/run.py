@@ -102,10 +102,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class FailedSegment:
-    """A cell that has no result in one pass, and why.
+    """A cell that failed in one pass, and why.
 
     ``rank``, ``exit_code`` and ``signal`` are those of the process that failed first, ``None``
-    where that is not known; ``lines`` are the last lines printed that explain it.
+    where that is not known; ``lines`` are the last lines printed that explain it. ``is_counted``
+    says that the steps before the failure are in the numbers.
     """
 
     pass_id: str
@@ -119,6 +120,7 @@ class FailedSegment:
     exit_code: int | None
     signal: str | None
     lines: tuple[str, ...]
+    is_counted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,12 +27,16 @@ class Mode(StrEnum):
 
 
 class Status(StrEnum):
-    """How far something got; ``INTERRUPTED`` is taken up again by ``--resume``."""
+    """How far something got; ``INTERRUPTED`` is taken up again by ``--resume``.
+
+    ``PARTIAL`` is a segment that failed after steps enough for a result.
+    """
 
     PLANNED = "planned"
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    PARTIAL = "partial"
     INTERRUPTED = "interrupted"
 
 

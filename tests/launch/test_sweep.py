@@ -81,7 +81,7 @@ def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
             mpi=None,
             observer=_Seen(),
             environment=environment,
-            program=lambda plan: (sys.executable, fake_ranks.__file__, "--plan", str(plan)),
+            program=lambda _, plan: (sys.executable, fake_ranks.__file__, "--plan", str(plan)),
         )
 
     return build
@@ -306,7 +306,7 @@ def test_a_full_disk_ends_the_sweep_with_what_was_measured(
 
 def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,))
-    sweep.program = lambda plan: (
+    sweep.program = lambda _, plan: (
         *(sys.executable, fake_ranks.__file__, "--plan", str(plan)),
         *("--token=abc123",),
     )

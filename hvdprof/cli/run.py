@@ -1,0 +1,169 @@
+"""``hvdprof run``: the user's own script, unmodified."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof.cli.bench_preview import announce, print_commands
+from hvdprof.cli.bench_progress import observer_for
+from hvdprof.cli.measured import measure_and_report, refuse_other_settings
+from hvdprof.errors import UsageError
+from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
+from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
+from hvdprof.report.registry import reporter_for
+
+MEASURING = "Measuring"
+OUTPUT = "Output"
+
+
+def run(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The script after `--`, as one rank starts it: python train.py ARGS.",
+            show_default=False,
+        ),
+    ] = None,
+    np: Annotated[
+        str | None,
+        typer.Option("--np", "-np", help="Number of ranks, or several: 1,2,4.", show_default=False),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--hosts", "-H", help="Hosts with slots, such as h1:4,h2:4; this host when not given."
+        ),
+    ] = None,
+    controller: Annotated[
+        str, typer.Option(help="auto, gloo or mpi; auto takes MPI where it works.")
+    ] = "auto",
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            help="Samples of a rank and step; seen in the batches when not given.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    num_warmup_batches: Annotated[
+        int,
+        typer.Option(
+            help="Steps before measuring; more are cut where the steps say so.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = 5,
+    num_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Measured steps after which the script is ended; to its own end when not given.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(help="Launches at every number of ranks.", rich_help_panel=MEASURING),
+    ] = 1,
+    trace: Annotated[
+        bool,
+        typer.Option(
+            help="Add a launch in which Horovod writes its timeline.", rich_help_panel=MEASURING
+        ),
+    ] = True,
+    timeline_steps: Annotated[
+        int,
+        typer.Option(help="Steps that the timeline holds.", rich_help_panel=MEASURING),
+    ] = 50,
+    num_threads: Annotated[
+        int | None,
+        typer.Option(
+            help="OMP_NUM_THREADS of a rank; left as it is when not given.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="auto, cpu or cuda: what ranks share for the count of slots.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = "auto",
+    timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds without any progress after which a launch is ended as hung.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = 300.0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The run directory; runs/TIME-NAME when not given.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="A name for the run; the script's.", rich_help_panel=OUTPUT),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on with this run directory; its settings hold.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print every command with its environment; start nothing.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)
+    ] = False,
+    format_: Annotated[
+        str, typer.Option("--format", help="terminal, json or csv.", rich_help_panel=OUTPUT)
+    ] = "terminal",
+) -> None:
+    """Run a Horovod script as it is, and tell how well it scales and where its time goes."""
+    reporter = reporter_for(format_)
+    observer = observer_for(sys.stderr, quiet=quiet)
+    if resume is not None:
+        refuse_other_settings(context)
+        manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
+    else:
+        if not command or np is None:
+            raise UsageError(
+                "Needed are the number of ranks and the script.",
+                hint="hvdprof run --np 1,2 -- python train.py",
+            )
+        choices = ScriptChoices(
+            command=tuple(command),
+            np=np,
+            hosts=hosts,
+            batch_size=batch_size,
+            num_warmup_batches=num_warmup_batches,
+            num_steps=num_steps,
+            num_timeline_steps=timeline_steps,
+            repeats=repeats,
+            trace=trace,
+            num_threads=num_threads,
+            timeout_s=timeout,
+        )
+        tools = find_tools()
+        manifest = prepare_script(choices, tools, controller=controller, device=device)
+        folder = output or Path("runs/RUN")
+        if not dry_run:
+            folder = make_run_folder(manifest, output, name or script_name(choices.command))
+    sweep = sweep_of(manifest, folder, tools, observer)
+    if dry_run:
+        print_commands(sweep, sys.stdout)
+        return
+    if not quiet:
+        announce(manifest, folder, sys.stderr)
+    measure_and_report(sweep, reporter)

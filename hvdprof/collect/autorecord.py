@@ -1,0 +1,187 @@
+"""Records the training of an unmodified script: what `horovod.torch` offers is bracketed.
+
+``DistributedOptimizer`` begins the recording; torch's data loaders, forward passes and
+``torch.autograd.backward`` give the phases, collectives that the script calls itself count as
+blocked. Whatever fails in here ends the recording and never the training.
+"""
+
+import atexit
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hvdprof import collect
+from hvdprof.collect.auto_settings import AutoSettings
+from hvdprof.collect.forward_watch import ForwardWatch, first_length
+from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.step_tracker import StepTracker
+
+DISCOVERY_STEPS = 3
+
+_BLOCKING = (
+    "allreduce",
+    "allreduce_",
+    "grouped_allreduce",
+    "grouped_allreduce_",
+    "allgather",
+    "grouped_allgather",
+    "broadcast",
+    "broadcast_",
+    "alltoall",
+    "reducescatter",
+    "grouped_reducescatter",
+    "synchronize",
+    "barrier",
+    "broadcast_parameters",
+    "broadcast_optimizer_state",
+    "broadcast_object",
+    "allgather_object",
+)
+
+
+class AutoRecorder:
+    """The recording of one process, from its first distributed optimizer on."""
+
+    def __init__(self, hvd: Any, settings: AutoSettings) -> None:
+        self._hvd = hvd
+        self._pid = os.getpid()
+        self._settings = settings
+        self._tracker = StepTracker(settings)
+        self._forwards: ForwardWatch | None = None
+        self._has_failed = False
+        self._is_over = False
+
+    def bracket_horovod(self) -> None:
+        """Put brackets around what a script calls of Horovod."""
+        hvd = self._hvd
+        hvd.DistributedOptimizer = self._starting(hvd.DistributedOptimizer)
+        hvd.shutdown = self._ending(hvd.shutdown)
+        for name in _BLOCKING:
+            if hasattr(hvd, name):
+                setattr(hvd, name, _blocked(getattr(hvd, name)))
+
+    def _starting(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(make)
+        def make_and_watch(*args: Any, **kwargs: Any) -> Any:
+            optimizer = make(*args, **kwargs)
+            self._guarded(lambda: self._attach(optimizer))
+            return optimizer
+
+        return make_and_watch
+
+    def _ending(self, shutdown: Callable[[], None]) -> Callable[[], None]:
+        @functools.wraps(shutdown)
+        def end_and_shut_down() -> None:
+            self.end()
+            shutdown()
+
+        return end_and_shut_down
+
+    def _attach(self, optimizer: Any) -> None:
+        if self._forwards is not None:
+            # A second model, as in adversarial training: its gradients count, the first one's
+            # updates end the steps.
+            if not self._tracker.has_begun:
+                collect.watch(_Nameless(), optimizer)
+            return
+        if self._is_over or collect.is_active():
+            return
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        collect.start(device=str(parameters[0].device))
+        collect.watch(_Nameless(), optimizer)
+        torch = sys.modules["torch"]
+        self._forwards = ForwardWatch(torch, parameters, self._forward, self._tracker.evaluates)
+        self._tracker.follow(optimizer)
+        self._bracket_torch(torch)
+        # After hvd.init(), which registers its own end: ours comes first.
+        atexit.register(self.end)
+        self._notice_failure()
+
+    def _bracket_torch(self, torch: Any) -> None:
+        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+        fetch, tracker = iterator.__next__, self._tracker
+
+        @functools.wraps(fetch)
+        def timed_fetch(own: Any) -> Any:
+            if not self._is_here():
+                return fetch(own)
+            with tracker.fetching():
+                batch = fetch(own)
+            tracker.fetched(first_length(batch))
+            return batch
+
+        iterator.__next__ = timed_fetch
+        backward = torch.autograd.backward
+
+        @functools.wraps(backward)
+        def timed_backward(*args: Any, **kwargs: Any) -> None:
+            if not self._is_here():
+                backward(*args, **kwargs)
+                return
+            with tracker.backward():
+                backward(*args, **kwargs)
+
+        torch.autograd.backward = timed_backward
+
+    def _forward(self, inputs: Any) -> Any:
+        if not self._is_here():
+            return None
+        if self._forwards is not None and self._tracker.num_ended >= DISCOVERY_STEPS:
+            self._forwards.settle()
+        return self._tracker.forward_begins(first_length(inputs))
+
+    def _is_here(self) -> bool:
+        # A forked worker inherits the brackets but not the recording.
+        return not self._is_over and os.getpid() == self._pid
+
+    def _notice_failure(self) -> None:
+        show = sys.excepthook
+
+        def note_and_show(*error: Any) -> None:
+            self._has_failed = True
+            show(*error)
+
+        sys.excepthook = note_and_show
+
+    def end(self) -> None:
+        """Complete the recording; a rank that failed does not wait for the others."""
+        if self._is_over or os.getpid() != self._pid or self._forwards is None:
+            return
+        self._is_over = True
+        self._forwards.remove()
+        self._guarded(self._tracker.end)
+        self._guarded(collect.abandon if self._has_failed else collect.stop)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception as error:
+            self._is_over = True
+            print_problem(f"recording stopped: {type(error).__name__}: {error}")
+
+
+class _Nameless:
+    """Stands in for the model: Horovod's optimizer knows the names of its parameters itself."""
+
+    def named_parameters(self) -> tuple[()]:
+        """None of its own."""
+        return ()
+
+
+def _blocked(call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def waiting(*args: Any, **kwargs: Any) -> Any:
+        with collect.blocked():
+            return call(*args, **kwargs)
+
+    return waiting
+
+
+def record_training(hvd: Any) -> None:
+    """Bracket ``horovod.torch`` as `hvdprof run` asked for; nothing where it cannot be done."""
+    try:
+        AutoRecorder(hvd, AutoSettings.from_environment()).bracket_horovod()
+    except Exception as error:
+        print_problem(f"nothing is recorded: {type(error).__name__}: {error}")

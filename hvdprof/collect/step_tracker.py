@@ -1,0 +1,139 @@
+"""Steps of a script that does not mark them: from one `optimizer.step()` to the next."""
+
+import contextlib
+import functools
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hvdprof import collect
+from hvdprof.collect.auto_settings import AutoSettings
+
+
+class StepAbandonedError(Exception):
+    """Leaves a step that is not to be recorded."""
+
+
+class StepTracker:
+    """Opens a step at the first sign of training and closes it after ``optimizer.step()``.
+
+    The next step begins where the one before ended, so that getting data, logging and saving count.
+    A forward pass for evaluation drops the open step: the next one begins with the next batch, and
+    is marked as warm-up, so that evaluation is in no time of a step.
+
+    Args:
+        settings: What `hvdprof run` asked for.
+    """
+
+    def __init__(self, settings: AutoSettings) -> None:
+        self._settings = settings
+        self._step: contextlib.AbstractContextManager[None] | None = None
+        self._timeline: contextlib.AbstractContextManager[None] | None = None
+        self._had_timeline = False
+        self.num_ended = 0
+        self._num_samples = 0
+        self._has_gradients = False
+        self.has_begun = False
+        self._follows_evaluation = False
+
+    def follow(self, optimizer: Any) -> None:
+        """Let the steps of an optimizer end the steps of the recording."""
+        step = optimizer.step
+        function = getattr(step, "__func__", None)
+
+        # A bound method, because learning-rate schedulers of torch take it apart.
+        def tracked(own: Any, *args: Any, **kwargs: Any) -> Any:
+            result = function(own, *args, **kwargs) if function else step(*args, **kwargs)
+            self.step_ended()
+            return result
+
+        optimizer.step = types.MethodType(functools.wraps(function or step)(tracked), optimizer)
+
+    @contextlib.contextmanager
+    def fetching(self) -> Iterator[None]:
+        """The rank waits for its next batch."""
+        self._begin()
+        with collect.phase("data"):
+            yield
+
+    def fetched(self, num_samples: int) -> None:
+        """A batch has come."""
+        self._num_samples += num_samples
+
+    def forward_begins(self, num_samples: int) -> contextlib.AbstractContextManager[None]:
+        """A forward pass for training; its phase.
+
+        Args:
+            num_samples: Samples by its input, counted where no data loader has told them.
+        """
+        self._begin()
+        self._num_samples = self._num_samples or num_samples
+        return collect.phase("forward")
+
+    def evaluates(self) -> None:
+        """A forward pass of the trained model that is not for training."""
+        # Between backward and update it would be a part of the step.
+        if self._step is not None and not self._has_gradients:
+            self._drop()
+            self._follows_evaluation = True
+
+    def backward(self) -> contextlib.AbstractContextManager[None]:
+        """A backward pass; its phase."""
+        self._has_gradients = self._step is not None
+        return collect.phase("backward")
+
+    def step_ended(self) -> None:
+        """The update is done.
+
+        Raises:
+            SystemExit: As many steps as asked for have been measured.
+        """
+        if self._step is not None:
+            step, self._step = self._step, None
+            # A step whose batch nobody saw counts as one sample: rates are steps a second then.
+            collect.samples(self._settings.batch_size or self._num_samples or 1)
+            step.__exit__(None, None, None)
+            self.num_ended += 1
+            self._follows_evaluation = False
+        measured = self.num_ended - self._settings.num_warmup_steps
+        if measured >= self._settings.num_timeline_steps:
+            self._end_timeline()
+        if self._settings.num_steps is not None and measured >= self._settings.num_steps:
+            raise SystemExit(0)
+        if self.has_begun:
+            self._begin()
+
+    def end(self) -> None:
+        """The script is over; what is open is dropped."""
+        self._drop()
+        self._end_timeline()
+
+    def _begin(self) -> None:
+        if self._step is None:
+            self.has_begun = True
+            self._num_samples, self._has_gradients = 0, False
+            is_early = self.num_ended < self._settings.num_warmup_steps
+            if not is_early:
+                self._begin_timeline()
+            warmup = is_early or self._follows_evaluation
+            self._step = collect.step(samples=0, warmup=warmup)
+            self._step.__enter__()
+
+    def _drop(self) -> None:
+        if self._step is not None:
+            step, self._step = self._step, None
+            error = StepAbandonedError()
+            with contextlib.suppress(StepAbandonedError):
+                step.__exit__(StepAbandonedError, error, None)
+
+    def _begin_timeline(self) -> None:
+        if self._settings.timeline and not self._had_timeline:
+            self._had_timeline = True
+            self._timeline = collect.timeline(Path(self._settings.timeline))
+            self._timeline.__enter__()
+
+    def _end_timeline(self) -> None:
+        if self._timeline is not None:
+            timeline, self._timeline = self._timeline, None
+            timeline.__exit__(None, None, None)

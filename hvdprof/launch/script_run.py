@@ -1,0 +1,127 @@
+"""A run of the user's own script made ready: from what was typed to a manifest."""
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.bench import Tools, machine_of, planned_manifest
+from hvdprof.launch.choices import parse_sizes
+from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
+from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
+from hvdprof.rundir.manifest import Manifest
+
+_PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptChoices:
+    """The options of `hvdprof run` as typed; None where an option was not given."""
+
+    command: tuple[str, ...]
+    np: str
+    hosts: str | None
+    batch_size: int | None
+    num_warmup_batches: int
+    num_steps: int | None
+    num_timeline_steps: int
+    repeats: int
+    trace: bool
+    num_threads: int | None
+    timeout_s: float
+
+
+def prepare_script(
+    choices: ScriptChoices, tools: Tools, *, controller: str, device: str
+) -> Manifest:
+    """The manifest of a run that has not started: settings, passes, surroundings.
+
+    Raises:
+        UsageError: An option cannot be used.
+        EnvironmentNotReadyError: This machine cannot run it.
+    """
+    _check(choices)
+    command = with_own_python(choices.command)
+    machine = machine_of(tools, controller=controller, device=device)
+    name = script_name(choices.command)
+    settings = BenchSettings(
+        sizes=parse_sizes(choices.np),
+        models=(ModelSettings(name=name, batch_size=choices.batch_size or 0, image_size=0),),
+        compressions=(NO_COMPRESSION,),
+        reductions=(AVERAGE,),
+        scaling="weak",
+        num_warmup_batches=choices.num_warmup_batches,
+        num_steps=choices.num_steps,
+        max_seconds=None,
+        repeats=choices.repeats,
+        attribution=False,
+        controller=machine.controller,
+        device=machine.device,
+        hosts=choices.hosts,
+        num_threads=choices.num_threads or 1,
+        fusion_threshold_mb=None,
+        cycle_time_ms=None,
+        cache_capacity=None,
+        data="script",
+        data_dir=None,
+        seed=0,
+        timeout_s=choices.timeout_s,
+        script=ScriptSettings(
+            command=command,
+            num_timeline_steps=choices.num_timeline_steps,
+            sets_threads=choices.num_threads is not None,
+            trace=choices.trace,
+        ),
+    )
+    return planned_manifest(settings, machine, tools)
+
+
+def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with a bare ``python`` or ``python3`` as the one that runs hvdprof.
+
+    Launchers look names up by paths of their own; there it may be a Python without Horovod.
+    """
+    return (sys.executable, *command[1:]) if command[0] in ("python", "python3") else command
+
+
+def script_name(command: tuple[str, ...]) -> str:
+    """What results call a command: the script's name without `.py`, or that of a module.
+
+    ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``.
+    """
+    words = iter(command[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, "script")
+        if word in _PYTHON_OPTIONS_WITH_VALUE:
+            next(words, None)
+        elif not word.startswith("-"):
+            return Path(word).stem
+    return Path(command[0]).stem
+
+
+def _check(choices: ScriptChoices) -> None:
+    for option, value in (
+        ("--num-steps", choices.num_steps),
+        ("--batch-size", choices.batch_size),
+        ("--repeats", choices.repeats),
+        ("--timeline-steps", choices.num_timeline_steps),
+        ("--num-threads", choices.num_threads),
+    ):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
+    if choices.num_warmup_batches < 0:
+        raise UsageError(
+            f"--num-warmup-batches {choices.num_warmup_batches}: must be at least 0.",
+            hint="hvdprof run --help",
+        )
+    if choices.hosts is not None:
+        parse_hosts(choices.hosts)
+    program = choices.command[0]
+    if shutil.which(program) is None:
+        hint = "Check the name and PATH."
+        if program.endswith(".py"):
+            hint = f"hvdprof run ... -- python {program}"
+        raise EnvironmentNotReadyError(f"{program} is not a program that can run.", hint=hint)

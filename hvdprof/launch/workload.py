@@ -1,0 +1,59 @@
+"""What the ranks of a pass run: the reference models, or a script of the user's own."""
+
+import os
+from pathlib import Path
+
+from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.surroundings import python_program
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Mode, PassRecord
+
+TRAINING_MODULE = "bench_models.train"
+SCRIPT_SEGMENT = "main"
+LEAST_STEPS = 20
+
+
+def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
+    """The program that every rank of a pass runs."""
+    if settings.script is None:
+        return python_program(TRAINING_MODULE, "--plan", str(plan))
+    return settings.script.command
+
+
+def workload_environment(
+    settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
+) -> dict[str, str]:
+    """What is set for the program alone.
+
+    Reference models get their threads; a script keeps its own surroundings, except for the folder
+    in front of PYTHONPATH that starts its recording.
+    """
+    threads = str(settings.num_threads)
+    of_threads = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    script = settings.script
+    if script is None:
+        return of_threads
+    automatic = AutoSettings(
+        num_warmup_steps=settings.num_warmup_batches,
+        num_steps=settings.num_steps,
+        batch_size=settings.models[0].batch_size or None,
+        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if record.mode != Mode.THROUGHPUT else "",
+        num_timeline_steps=script.num_timeline_steps,
+    )
+    folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
+    variables = {AUTORECORD: automatic.to_text(), "PYTHONPATH": os.pathsep.join(folders)}
+    return variables | (of_threads if script.sets_threads else {})
+
+
+def least_partial_steps(settings: BenchSettings) -> int | None:
+    """Steps after which a launch that fails has a result; None where only whole ones count."""
+    if settings.script is None:
+        return None
+    return settings.num_warmup_batches + LEAST_STEPS
+
+
+def resume_command(settings: BenchSettings, folder: Path) -> str:
+    """The command that goes on with an unfinished run."""
+    return f"hvdprof {'run' if settings.script else 'bench'} --resume {folder}"

@@ -1,0 +1,61 @@
+"""A Horovod script as users write them, without a word of hvdprof; options choose its kind."""
+
+import argparse
+
+import horovod.torch as hvd
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+SAMPLES = 512
+BATCH = 16
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--adasum", action="store_true")
+    parser.add_argument("--evaluate", action="store_true")
+    parser.add_argument("--fail-at", type=int, default=-1)
+    options = parser.parse_args()
+    hvd.init()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    data = TensorDataset(torch.randn(SAMPLES, 32), torch.randint(0, 4, (SAMPLES,)))
+    shard = DistributedSampler(data, hvd.size(), hvd.rank())
+    loader = DataLoader(data, BATCH, sampler=shard, num_workers=options.workers)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.01),
+        named_parameters=model.named_parameters(),
+        backward_passes_per_step=options.accumulate,
+        op=hvd.Adasum if options.adasum else hvd.Average,
+    )
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    num_steps = 0
+    for _ in range(options.epochs):
+        model.train()
+        for number, (inputs, labels) in enumerate(loader, start=1):
+            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+            loss.backward()
+            if number % options.accumulate == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                num_steps += 1
+            if num_steps == options.fail_at and hvd.rank() == 1:
+                raise RuntimeError("on purpose")
+        scheduler.step()
+        if options.evaluate:
+            model.eval()
+            with torch.no_grad():
+                right = (model(data.tensors[0]).argmax(1) == data.tensors[1]).float().mean()
+            hvd.allreduce(right, name="accuracy")
+    if hvd.rank() == 0:
+        print(f"{num_steps} steps")
+
+
+if __name__ == "__main__":
+    main()

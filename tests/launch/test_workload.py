@@ -1,0 +1,174 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.startup import FOLDER
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.design import plan_design
+from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name, with_own_python
+from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
+from hvdprof.launch.workload import (
+    least_partial_steps,
+    program_of,
+    resume_command,
+    workload_environment,
+)
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Mode, PassRecord
+from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
+
+PATHS = PassPaths(Path("/runs/r/passes/p"))
+SCRIPT = ScriptSettings(
+    command=("python", "train.py"), num_timeline_steps=50, sets_threads=False, trace=True
+)
+
+
+def of_script(**changes):
+    model = ModelSettings(name="train", batch_size=0, image_size=0)
+    script = replace(SCRIPT, **{name: changes.pop(name) for name in set(changes) & TOLD})
+    return bench_settings(models=(model,), script=script, **changes)
+
+
+TOLD = {"trace", "sets_threads"}
+
+
+def record(mode=Mode.THROUGHPUT):
+    return PassRecord(
+        id="p",
+        mode=mode,
+        size=2,
+        repeat=1,
+        controller="mpi",
+        oversubscribed=False,
+        pinned=False,
+        segments=[],
+    )
+
+
+def test_reference_models_get_their_threads_and_no_hook():
+    variables = workload_environment(bench_settings(num_threads=3), record(), PATHS, "/own")
+
+    assert variables == {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+    assert program_of(bench_settings(), PATHS.plan)[1:3] == ("-m", "bench_models.train")
+
+
+def test_a_script_keeps_its_threads_and_gets_the_hook():
+    settings = of_script(num_warmup_batches=5, num_steps=30)
+    variables = workload_environment(settings, record(), PATHS, "/own")
+
+    assert variables["PYTHONPATH"] == f"{FOLDER}:/own"
+    assert "OMP_NUM_THREADS" not in variables
+    told = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
+    assert (told.num_warmup_steps, told.num_steps, told.batch_size) == (5, 30, None)
+    assert told.timeline == ""
+    assert program_of(settings, PATHS.plan) == ("python", "train.py")
+
+
+def test_threads_that_were_asked_for_are_set():
+    settings = of_script(sets_threads=True, num_threads=2)
+
+    assert workload_environment(settings, record(), PATHS, "")["OMP_NUM_THREADS"] == "2"
+
+
+def test_only_a_trace_pass_names_a_timeline():
+    variables = workload_environment(of_script(), record(Mode.TRACE), PATHS, "")
+
+    told = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
+    assert told.timeline == "/runs/r/passes/p/timeline/main.json"
+
+
+def test_a_run_goes_on_with_its_own_command(tmp_path):
+    assert resume_command(of_script(), Path("r")) == "hvdprof run --resume r"
+    assert resume_command(bench_settings(), Path("r")) == "hvdprof bench --resume r"
+
+
+def test_settings_survive_the_manifest():
+    from dataclasses import asdict
+
+    settings = of_script(trace=False)
+
+    assert BenchSettings.from_manifest(asdict(settings)) == settings
+
+
+def test_only_scripts_have_results_of_launches_that_fail():
+    assert least_partial_steps(bench_settings()) is None
+    assert least_partial_steps(of_script(num_warmup_batches=5)) == 25
+
+
+def test_the_design_of_a_script_has_one_cell_a_size_and_no_plain_torch():
+    design = plan_design(of_script(sizes=(1, 2), repeats=2), LOCAL_FOUR_CORES)
+
+    assert [(one.mode, one.size, one.repeat) for one in design.passes] == [
+        ("throughput", 1, 1),
+        ("throughput", 2, 1),
+        ("trace", 2, 1),
+        ("throughput", 2, 2),
+        ("throughput", 1, 2),
+    ]
+    assert {one.segment.id for launch in design.passes for one in launch.segments} == {"main"}
+    assert not any(one.pinned for one in design.passes)
+
+
+def test_without_trace_no_pass_has_a_timeline():
+    design = plan_design(of_script(sizes=(2,), trace=False), LOCAL_FOUR_CORES)
+
+    assert [one.mode for one in design.passes] == ["throughput"]
+
+
+def test_sizes_without_slots_are_skipped_with_the_reason():
+    design = plan_design(of_script(sizes=(2, 4), hosts="h1:1,h2:1"), LOCAL_FOUR_CORES)
+
+    assert [cell.size for cell in design.skipped] == [4]
+    assert "fewer than 4 slots" in design.skipped[0].reason
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python train.py --epochs 3", "train"),
+        ("python -u -W ignore src/train.py", "train"),
+        ("python -m pkg.train --lr 1", "pkg.train"),
+        ("./train.sh", "train"),
+        ("bash train.sh", "train"),
+    ],
+)
+def test_results_are_named_after_the_script(command, name):
+    assert script_name(tuple(command.split())) == name
+
+
+def test_a_bare_python_is_the_one_that_runs_hvdprof():
+    assert with_own_python(("python", "t.py")) == (sys.executable, "t.py")
+    assert with_own_python(("/usr/bin/python3", "t.py")) == ("/usr/bin/python3", "t.py")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"command": ("train.py",)}, EnvironmentNotReadyError, "-- python train.py"),
+        ({"command": ("no-such-program",)}, EnvironmentNotReadyError, "PATH"),
+        ({"num_steps": 0}, UsageError, "--help"),
+        ({"num_warmup_batches": -1}, UsageError, "--help"),
+        ({"hosts": "h1:"}, UsageError, "server1:4"),
+    ],
+)
+def test_mistakes_are_told_before_anything_starts(changes, error, told):
+    choices = {
+        "command": (sys.executable, "train.py"),
+        "np": "2",
+        "hosts": None,
+        "batch_size": None,
+        "num_warmup_batches": 5,
+        "num_steps": None,
+        "num_timeline_steps": 50,
+        "repeats": 1,
+        "trace": True,
+        "num_threads": None,
+        "timeout_s": 30.0,
+    }
+
+    with pytest.raises(error) as raised:
+        prepare_script(ScriptChoices(**choices | changes), None, controller="auto", device="cpu")
+    assert told in raised.value.hint

@@ -1,0 +1,126 @@
+"""`hvdprof run` on unmodified scripts under real Horovod."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import user_script
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
+
+HVDPROF = [sys.executable, "-m", "hvdprof"]
+SCRIPT = user_script.__file__
+
+
+def run(folder: Path, *options: str, script: tuple[str, ...] = (SCRIPT,)):
+    """The ended command and the run directory; options of the script come after ``--``."""
+    split = options.index("--") if "--" in options else len(options)
+    own, of_script = options[:split], options[split + 1 :]
+    command = [*HVDPROF, "run", "-q", "-o", str(folder), *own, "--", "python", *script, *of_script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500)
+
+
+def counted(folder: Path):
+    """The steps that are not warm-up of the throughput pass."""
+    read = load_run(folder)
+    steps = read.steps[read.steps["pass_id"].astype(str).str.contains("throughput")]
+    return read, steps[~steps["warmup"]]
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "sweep"
+    return run(folder, "--np", "1,2", "--controller", "gloo", "--", "--epochs", "3"), folder
+
+
+def test_a_script_gets_a_verdict_without_a_change(sweep):
+    ended, folder = sweep
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("user_script on 2 ranks:")
+    assert "scaling efficiency against horovod np=1" in " ".join(ended.stdout.split())
+    assert Manifest.read(folder).status == Status.DONE
+
+
+def test_batches_phases_and_tensors_are_seen(sweep):
+    read, steps = counted(sweep[1])
+
+    assert set(steps["samples"]) == {user_script.BATCH}
+    for part in ("data", "forward", "backward", "optimizer"):
+        assert (steps[f"{part}_ns"] > 0).mean() > 0.95, part
+    assert (steps["other_ns"] >= 0).all()
+    assert set(read.arrivals["tensor"].astype(str)) == {
+        f"allreduce.{layer}.{kind}" for layer in (0, 2) for kind in ("weight", "bias")
+    }
+    # 512 samples, 2 ranks, 16 a batch: 16 steps an epoch.
+    of_two = steps[steps["pass_id"].astype(str).str.contains("np2")]
+    assert of_two.groupby("rank").size().tolist() == [48 - 5] * 2
+
+
+def test_the_trace_pass_joins_timeline_and_steps(sweep):
+    analysis = analyze_run(load_run(sweep[1]))
+
+    assert len(analysis.table("overlap"))
+    assert (analysis.table("collectives")["step"] >= 5).any()
+
+
+def test_evaluation_is_in_no_step(tmp_path):
+    ended = run(tmp_path / "r", "-np", "2", "--no-trace", "--", "--evaluate", "--epochs", "4")
+
+    assert ended.returncode == 0, ended.stderr
+    read, _ = counted(tmp_path / "r")
+    marked = read.steps[read.steps["warmup"] & (read.steps["step"] >= 5)]
+    # The first step after each evaluation but the last.
+    assert sorted(marked["step"].unique()) == [16, 32, 48]
+
+
+@pytest.mark.parametrize("kind", ["--workers=2", "--accumulate=4", "--adasum"])
+def test_kinds_of_scripts(tmp_path, kind):
+    ended = run(
+        tmp_path / "r", "-np", "2", "--no-trace", "--controller", "mpi", "--", kind, "--epochs", "6"
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    _, steps = counted(tmp_path / "r")
+    passes = 4 if "accumulate" in kind else 1
+    assert set(steps["samples"]) == {passes * user_script.BATCH}
+    assert len(steps) == 2 * (96 // passes - 5)
+    assert (steps["blocked_ns"] > 0).mean() > 0.9
+
+
+def test_the_script_is_ended_after_the_steps_asked_for(tmp_path):
+    options = ("--num-steps", "12", "--num-warmup-batches", "3", "--", "--epochs", "1000")
+    ended = run(tmp_path / "r", "-np", "2", "--no-trace", *options)
+
+    assert ended.returncode == 0, ended.stderr
+    _, steps = counted(tmp_path / "r")
+    assert steps.groupby("rank").size().tolist() == [12, 12]
+
+
+def test_steps_before_a_failure_count(tmp_path):
+    ended = run(tmp_path / "r", "-np", "2", "--no-trace", "--", "--epochs", "9", "--fail-at", "60")
+
+    assert ended.returncode == 6
+    assert "rank 1 raised RuntimeError: on purpose" in ended.stdout.replace("\n  ", " ")
+    assert "Traceback" not in ended.stderr
+    assert "samples/s" in ended.stdout.splitlines()[0]
+    assert f"hvdprof run --resume {tmp_path / 'r'}" in ended.stderr
+    segment = json.loads((tmp_path / "r" / "manifest.json").read_text())["passes"][0]["segments"][0]
+    assert segment["status"] == Status.PARTIAL
+
+
+def test_a_script_without_horovod_runs_unharmed_and_is_told_apart(tmp_path):
+    script = tmp_path / "plain.py"
+    script.write_text("import sys\nsys.stdout.write('done\\n')\n")
+
+    ended = run(tmp_path / "r", "-np", "2", "--no-trace", script=(str(script),))
+
+    assert ended.returncode == 6
+    assert "recorded from hvd.DistributedOptimizer" in " ".join(ended.stdout.split())
+    printed = next((tmp_path / "r").glob("passes/*/stdout.txt")).read_text()
+    assert printed.count("done") == 2
