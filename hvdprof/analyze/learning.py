@@ -33,6 +33,39 @@ def final_losses(steps: pd.DataFrame, cells: Sequence[CellTime]) -> dict[Cell, f
     return losses
 
 
+def samples_to_loss_ratio(steps: pd.DataFrame, own: CellTime, other: CellTime) -> float:
+    """Samples after which one cell reaches a loss, by those of the other.
+
+    The loss is the worse one of what both reach at their end, so that both reach it; a cell reaches
+    it where the mean over a tenth of its samples first gets there, and the mean over its launches
+    counts. NaN where no loss was recorded, or where losses do not fall.
+    """
+    curves = _curves(steps)
+    ends: list[float] = []
+    smoothed: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = []
+    for time in (own, other):
+        found = [_smoothed(*curves[key]) for key in time.launches if key in curves]
+        if not found or any(len(loss) < 2 or not loss[-1] < loss[0] for _, loss in found):
+            return NAN
+        ends += [float(loss[-1]) for _, loss in found]
+        smoothed.append(found)
+    target = max(ends)
+    needed = [
+        np.mean([seen[np.argmax(loss <= target)] for seen, loss in found]) for found in smoothed
+    ]
+    return float(needed[0] / needed[1])
+
+
+def _smoothed(
+    seen: NDArray[np.float64], loss: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Samples, and the running mean of the known losses over a tenth of the steps before them."""
+    known = ~np.isnan(loss)
+    width = max(1, round(COMPARED_SHARE * int(known.sum())))
+    sums = np.cumsum(np.concatenate([[0.0], loss[known]]))
+    return seen[known][width - 1 :], (sums[width:] - sums[:-width]) / width
+
+
 def _curves(
     steps: pd.DataFrame,
 ) -> Mapping[LaunchKey, tuple[NDArray[np.float64], NDArray[np.float64]]]:

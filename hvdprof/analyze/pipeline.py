@@ -55,7 +55,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         WATERFALL.name: waterfall(times, works, facts),
         POP.name: pop(times, works, facts),
         CEILINGS.name: ceilings(times, works, facts),
-        TOGGLES.name: toggles(times, works, run.segments, by_cell),
+        TOGGLES.name: toggles(times, works, run.segments, by_cell, run.steps),
         REPLAYS.name: bucket_replays(
             works,
             waits.collective_arrivals,

@@ -10,6 +10,7 @@ import scipy.special
 
 from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.learning import samples_to_loss_ratio
 from hvdprof.analyze.scaling import in_order
 from hvdprof.analyze.step_work import StepWork
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN
@@ -24,6 +25,7 @@ def toggles(
     works: Mapping[LaunchKey, StepWork],
     segments: pd.DataFrame,
     scaling: pd.DataFrame,
+    steps: pd.DataFrame,
 ) -> pd.DataFrame:
     """TOGGLES: every cell with one toggle against the cell without, paired by repeat.
 
@@ -46,6 +48,7 @@ def toggles(
         logs = _log_ratios(time, base, works, repeat_of)
         rows.append(_row(time, base, logs, len(pairs), _learned(scaling, time, base)))
         rows[-1] |= _times(time, base, works)
+        rows[-1]["samples_to_loss_ratio"] = samples_to_loss_ratio(steps, time, base)
     return TOGGLES.frame(rows)
 
 

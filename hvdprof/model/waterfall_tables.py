@@ -130,6 +130,13 @@ TOGGLES = Table(
             "ratio",
             "Final loss after the same number of samples by that without it.",
         ),
+        Column(
+            "samples_to_loss_ratio",
+            "float64",
+            "ratio",
+            "Samples needed to the worse final loss of both, by those needed without it; NaN where "
+            "losses do not fall.",
+        ),
         Column("verdict", "str", "", "pays, costs, no effect, or not comparable."),
         Column(
             "reason", "str", "", "Why it is not comparable or what limits the verdict; else empty."

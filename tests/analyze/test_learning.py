@@ -46,3 +46,25 @@ def test_steps_without_a_loss_are_passed_over(tmp_path: Path) -> None:
 def test_without_losses_there_is_none(tmp_path: Path) -> None:
     scaling = analysis_of(tmp_path, [PassSpec(segments=[segment(30, None)])]).scaling
     assert math.isnan(scaling["final_loss"].iloc[0])
+
+
+@pytest.mark.parametrize(("speed", "ratio"), [(1.0, 1.0), (2.0, 0.5), (0.5, 2.0)])
+def test_a_toggle_that_learns_faster_needs_fewer_samples(
+    tmp_path: Path, speed: float, ratio: float
+) -> None:
+    steps = np.arange(200)
+    base = segment(200, np.exp(-steps / 100))
+    toggled = segment(200, np.exp(-steps * speed / 100), reduction="adasum")
+
+    table = analysis_of(tmp_path, [PassSpec(size=2, segments=[base, toggled])]).table("toggles")
+
+    assert table["samples_to_loss_ratio"].tolist() == [pytest.approx(ratio, rel=0.1)]
+
+
+def test_losses_that_do_not_fall_give_no_ratio(tmp_path: Path) -> None:
+    flat = np.full(100, 2.3)
+    segments = [segment(100, flat), segment(100, flat, compression="fp16")]
+
+    table = analysis_of(tmp_path, [PassSpec(size=2, segments=segments)]).table("toggles")
+
+    assert math.isnan(table["samples_to_loss_ratio"].iloc[0])
