@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from hvdprof.analyze.attached_verdict import attached_verdict
 from hvdprof.analyze.best_remedy import best_remedy
 from hvdprof.analyze.bucket_replay import bucket_replays
 from hvdprof.analyze.ceilings import ceilings
@@ -71,7 +72,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     tables = derived | {SCALING.name: by_cell, LOSSES.name: lost, LAUNCHES.name: by_launch}
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    answer = verdict(by_cell, lost, failed, run.manifest)
+    answer = attached_verdict(run, verdict(by_cell, lost, failed, run.manifest))
     return RunAnalysis(
         run=run,
         verdict=replace(answer, sentence=answer.sentence + best_remedy(answer, found)),

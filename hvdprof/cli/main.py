@@ -9,6 +9,7 @@ import typer
 
 from hvdprof import __version__
 from hvdprof.cli.analyze import analyze
+from hvdprof.cli.attach import attach
 from hvdprof.cli.bench import bench
 from hvdprof.cli.convert import convert
 from hvdprof.cli.dashboard import dashboard
@@ -27,6 +28,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("install-horovod", install_horovod),
     ("bench", bench),
     ("run", run),
+    ("attach", attach),
     ("analyze", analyze),
     ("convert", convert),
     ("sql", sql),

@@ -1,20 +1,18 @@
 """The only door from a run directory to tables."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
-from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.parquet_cache import cached_tables
+from hvdprof.ingest.pass_logs import with_logs
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording, read_recorder_file
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
@@ -51,32 +49,9 @@ def load_run(folder: Path) -> Run:
     manifest = Manifest.read(folder)
     sources = _sources(folder)
     if sum(path.stat().st_size for path in sources) < parquet_cache.KEEP_FROM_BYTES:
-        return _with_nccl(_parsed(folder, manifest))
+        return with_logs(_parsed(folder, manifest))
     tables = cached_tables(_TABLES, sources, lambda: _tables_of(_parsed(folder, manifest), _TABLES))
-    return _with_nccl(_run_of(folder, manifest, tables))
-
-
-def _with_nccl(run: Run) -> Run:
-    """The run with what the NCCL logs of its passes say, one job a pass."""
-    read = Gathered()
-    for record in run.manifest.passes:
-        logs = RunPaths(run.folder).of_pass(record.id).nccl_folder.glob("*")
-        paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
-        if not paths:
-            continue
-        try:
-            recording = read_nccl_logs(paths)
-        except UnreadableInputError as error:
-            read.notes.append(f"{record.id}: {error.message}")
-            continue
-        read.nccl.append(recording)
-        read.notes.extend(f"{record.id}: NCCL: {note}" for note in recording.notes)
-    if not read.nccl and not read.notes:
-        return run
-    found = read.run(run.folder, run.manifest)
-    notes = (*run.notes, *found.notes)
-    others = {**run.others, **found.others, NOTES.name: NOTES.frame({"note": notes})}
-    return dataclasses.replace(run, nccl=found.nccl, notes=notes, others=others)
+    return with_logs(_run_of(folder, manifest, tables))
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -121,7 +96,7 @@ def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered) -> None:
     for segment in record.segments:
         tables.segments.append(_segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED:
-            _add_timeline(record, segment, paths, files.get(0), tables)
+            _add_timeline(record, segment, paths, files, tables)
 
 
 def _recorder_files(
@@ -152,10 +127,10 @@ def _add_timeline(
     record: PassRecord,
     segment: SegmentRecord,
     paths: PassPaths,
-    rank_0: RecorderFile | None,
+    files: Mapping[int, RecorderFile],
     tables: Gathered,
 ) -> None:
-    name = segment.segment.id
+    name, rank_0 = segment.segment.id, files.get(0)
     try:
         file = read_timeline_file(paths.timeline(name))
     except FileNotFoundError:
@@ -168,7 +143,9 @@ def _add_timeline(
     if rank_0 is None and file.epoch_us is not None:
         problems.append("without a recording of rank 0 it cannot be placed on its clock")
     tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
-    tables.add_timeline(record.id, name, file, rank_0, _steps_of(rank_0, name))
+    # Only where nobody recorded steps are they guessed from the timeline.
+    steps = _steps_of(rank_0, name) if files else None
+    tables.add_timeline(record.id, name, file, rank_0, steps)
 
 
 def _steps_of(

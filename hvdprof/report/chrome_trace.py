@@ -44,7 +44,7 @@ class ChromeTraceReporter:
 
         Raises:
             UsageError: No pass or no model of the wanted name was recorded.
-            UnreadableInputError: The run holds no recorded step.
+            UnreadableInputError: The run holds no recorded step and no timeline.
         """
         traced = select_pass(analysis.run, self._pass_id, self._model)
         write_trace(trace_content(analysis.run, traced), stream)
@@ -53,11 +53,9 @@ class ChromeTraceReporter:
 def trace_content(run: Run, traced: TracedPass) -> TraceContent:
     """The lanes and events of one pass; times are ns on rank 0's clock."""
     steps = traced.steps
-    origin_ns = int(steps["start_ns"].min())
-    end_ns = int((steps["start_ns"] + steps["dur_ns"]).max())
-    if not traced.events.empty:
-        origin_ns = min(origin_ns, int(traced.events["start_ns"].min()))
-        end_ns = max(end_ns, int((traced.events["start_ns"] + traced.events["dur_ns"]).max()))
+    timed = [table for table in (steps, traced.events) if not table.empty]
+    origin_ns = min(int(table["start_ns"].min()) for table in timed)
+    end_ns = max(int((table["start_ns"] + table["dur_ns"]).max()) for table in timed)
     ranks = sorted(int(rank) for rank in steps["rank"].unique())
     hosts = run.ranks[run.ranks["pass_id"] == traced.pass_id].set_index("rank")["hostname"]
     processes = {
@@ -80,7 +78,7 @@ def trace_content(run: Run, traced: TracedPass) -> TraceContent:
             "np": traced.size,
             "clock": "monotonic clock of rank 0",
             "origin_ns": origin_ns,
-            "largest_clock_error_us": float(steps["clock_error_ns"].max()) / 1000,
+            "largest_clock_error_us": float(timed[0]["clock_error_ns"].max()) / 1000,
         },
     )
 

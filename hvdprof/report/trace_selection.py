@@ -33,12 +33,15 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
 
     Raises:
         UsageError: No pass or no model of that name was recorded.
-        UnreadableInputError: The run holds no recorded step at all.
+        UnreadableInputError: The run holds no recorded step and no timeline.
     """
-    recorded = run.segments[run.segments["pass_id"].isin(run.steps["pass_id"].unique())]
+    # A timeline can be shown alone where nobody recorded steps beside it.
+    shown = {*run.steps["pass_id"].unique(), *run.events["pass_id"].unique()}
+    recorded = run.segments[run.segments["pass_id"].isin(shown)]
     if recorded.empty:
         raise UnreadableInputError(
-            f"{run.folder} holds no recorded step, so there is nothing to show on a time axis.",
+            f"{run.folder} holds no recorded step and no timeline, so there is nothing to "
+            "show on a time axis.",
             hint="The reason is in passes/*/stderr.txt of the run directory.",
         )
     if pass_id is not None and pass_id not in set(recorded["pass_id"]):

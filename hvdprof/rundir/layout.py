@@ -28,6 +28,11 @@ class PassPaths:
         return self.folder / "stderr.txt"
 
     @property
+    def output_folder(self) -> Path:
+        """What single ranks printed, where that was kept apart: attached files alone."""
+        return self.folder / "output"
+
+    @property
     def recorder_folder(self) -> Path:
         """The folder of the recorder files, one a rank."""
         return self.folder / "recorder"

@@ -1,0 +1,86 @@
+"""``hvdprof attach``: a run directory made of files that somebody has already."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof.ingest.attach import Stated
+from hvdprof.ingest.attach import attach as attach_files
+from hvdprof.ingest.attach_sources import Given
+
+FILES = "Files"
+JOB = "The job"
+
+
+def attach(
+    run: Annotated[
+        Path,
+        typer.Argument(metavar="RUNDIR", help="The run directory to make.", show_default=False),
+    ],
+    timeline: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A Horovod timeline; given several times, one segment each.",
+            show_default=False,
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    nccl_log: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="NCCL logs of all processes, such as 'logs/nccl.*'.",
+            show_default=False,
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    stdout: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="What the job or single ranks printed, standard error too; a file or pattern.",
+            show_default=False,
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    np: Annotated[
+        int | None,
+        typer.Option(
+            "--np",
+            min=1,
+            help="Ranks of the job, where its files do not tell.",
+            show_default=False,
+            rich_help_panel=JOB,
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Samples per rank and step.", show_default=False, rich_help_panel=JOB
+        ),
+    ] = None,
+    name: Annotated[
+        str, typer.Option(help="A name for the job.", rich_help_panel=JOB)
+    ] = "attached",
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a run directory that this command made before."),
+    ] = False,
+) -> None:
+    """Make a run directory of a timeline, NCCL logs and printed output that are there already.
+
+    Files are recognised by their content and copied; ranks are told from their names and from the
+    launcher's tags in them.
+    """
+    manifest = attach_files(
+        run,
+        Given(timelines=timeline or (), nccl_logs=nccl_log or (), outputs=stdout or ()),
+        Stated(name=name, size=np, batch_size=batch_size),
+        overwrite=force,
+    )
+    for warning in manifest.warnings:
+        sys.stderr.write(f"hvdprof: {warning}\n")
+    sys.stderr.write(f"Wrote {run}   hvdprof analyze {run}\n")

@@ -1,0 +1,84 @@
+"""The files to attach: what each was given for, and the ranks that their names tell."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.recognise import Kind, recognise_all
+from hvdprof.rundir.attached import AttachedKind
+
+# rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
+_RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task)[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_WANTED = {
+    AttachedKind.TIMELINE: Kind.TIMELINE,
+    AttachedKind.NCCL_LOG: Kind.TEXT,
+    AttachedKind.OUTPUT: Kind.TEXT,
+}
+_OPTION = {
+    AttachedKind.TIMELINE: "--timeline",
+    AttachedKind.NCCL_LOG: "--nccl-log",
+    AttachedKind.OUTPUT: "--stdout",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """Files, folders and patterns by what they are said to hold."""
+
+    timelines: Sequence[Path] = ()
+    nccl_logs: Sequence[Path] = ()
+    outputs: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to attach; ``rank`` is the rank that its name tells, None where it tells none."""
+
+    kind: AttachedKind
+    path: Path
+    rank: int | None
+
+
+def sources_of(given: Given) -> list[Source]:
+    """Every file that was given, checked by its content.
+
+    Raises:
+        UnreadableInputError: A file is not there, or not what it is given for.
+    """
+    by_kind = {
+        AttachedKind.TIMELINE: given.timelines,
+        AttachedKind.NCCL_LOG: given.nccl_logs,
+        AttachedKind.OUTPUT: given.outputs,
+    }
+    sources = []
+    for kind, paths in by_kind.items():
+        for found in recognise_all(list(paths)):
+            if found.kind != _WANTED[kind]:
+                raise UnreadableInputError(
+                    f"{found.path} is {found.what}, so {_OPTION[kind]} cannot take it.",
+                    hint=f"hvdprof analyze {found.path}   says what it holds.",
+                )
+            sources.append(Source(kind, found.path, None))
+    return [one for one in sources if one.kind != AttachedKind.OUTPUT] + _with_ranks(
+        [one for one in sources if one.kind == AttachedKind.OUTPUT]
+    )
+
+
+def _with_ranks(outputs: list[Source]) -> list[Source]:
+    """The outputs with the ranks that their names tell, where they tell them apart."""
+    ranks = [_rank_in_name(one.path) for one in outputs]
+    # kill_rank1.out is the output of a whole job: one name alone tells nothing.
+    if None in ranks or len(set(ranks)) < 2:
+        return outputs
+    return [replace(one, rank=rank) for one, rank in zip(outputs, ranks, strict=True)]
+
+
+def _rank_in_name(path: Path) -> int | None:
+    """The rank that a file's name or its folder's names."""
+    for name in (path.name, path.parent.name):
+        ranks = _RANK_IN_NAME.findall(name)
+        if ranks:
+            return int(ranks[-1])
+    return None

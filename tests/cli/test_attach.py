@@ -1,0 +1,51 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import StorageError
+from tests.builders.run_spec import SegmentSpec
+from tests.builders.timeline_text import timeline_text
+
+
+def invoke(*arguments: Any) -> Any:
+    result = CliRunner().invoke(build_app(), [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    timeline = tmp_path / "horovod.json"
+    timeline.write_text(timeline_text(SegmentSpec(num_steps=12), 2, 1_000_000_000))
+    folder = tmp_path / "run"
+    told = invoke("attach", folder, "--timeline", timeline, "--np", 2, "--name", "mine")
+    assert f"hvdprof analyze {folder}" in told.stderr
+    return folder
+
+
+def test_every_command_reads_an_attached_run(run: Path, tmp_path: Path) -> None:
+    assert "Steps of about" in invoke("analyze", run).stdout
+    result = json.loads(invoke("analyze", run, "--format", "json").stdout)
+    assert result["verdict"]["efficiency"] is None
+    for name in ("report.html", "report.md", "trace.json"):
+        command = "export" if name == "trace.json" else "report"
+        assert invoke(command, run, "-o", tmp_path / name).exit_code == 0
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    names = {event["name"] for event in trace["traceEvents"]}
+    assert "ALLREDUCE" in names
+    invoke("convert", run, "-o", tmp_path / "tables")
+    assert (tmp_path / "tables" / "inferred_steps.parquet").exists()
+    counted = invoke("sql", run, "SELECT count(*) AS n FROM executions", "--format", "json")
+    assert json.loads(counted.stdout)[0]["n"] > 0
+
+
+def test_an_attached_run_is_not_overwritten(run: Path, tmp_path: Path) -> None:
+    timeline = tmp_path / "horovod.json"
+    with pytest.raises(StorageError, match="not overwritten"):
+        invoke("attach", run, "--timeline", timeline, "--np", 2)
+    assert invoke("attach", run, "--timeline", timeline, "--np", 2, "--force").exit_code == 0
