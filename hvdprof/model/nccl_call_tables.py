@@ -27,17 +27,28 @@ NCCL_CHOICES = Table(
 
 NCCL_CALLS = Table(
     "nccl_calls",
-    "One collective call of one rank (subsystem COLL); the log gives no time, only the order.",
+    "One collective call of one rank; the log gives no time, only the order.",
     (
         Column("communicator", "Int64", "", "Id of the communicator in `nccl_communicators`."),
         Column("rank", "Int64", "", "Rank within the communicator; missing where not told."),
         Column("operation", "category", "", "AllReduce, AllGather, Broadcast, Send ..."),
-        Column("op_count", "int64", "", "Counter that NCCL prints; 0 throughout in some versions."),
+        Column(
+            "op_count",
+            "Int64",
+            "",
+            "Counter that NCCL prints; 0 throughout in some versions, missing in CALL lines.",
+        ),
         Column("count", "int64", "", "Elements; per rank for AllGather and ReduceScatter."),
         Column("dtype", "category", "", "float32, float16 ...; typeN where the number is new."),
         Column("size_bytes", "Int64", "bytes", "Count times element size; missing for a new type."),
         Column("reduction", "category", "", "sum, prod, max, min, avg; opN where new."),
-        Column("root", "int64", "", "Root rank as printed."),
+        Column("root", "int64", "", "Root rank as printed; the peer of Send and Recv."),
+        Column(
+            "subsystem",
+            "category",
+            "",
+            "COLL, or CALL where the process prints no COLL lines: both tell of the same calls.",
+        ),
         _HOST,
         _PID,
         _FILE,
@@ -51,6 +62,26 @@ NCCL_JOINED_CALLS = Table(
     (
         Column("call", "int64", "", "Number of the row in `nccl_calls`, from 0."),
         Column("fusion_id", "int64", "", "Id of the execution in `events`."),
+        _FILE,
+        _LINE,
+    ),
+)
+
+NCCL_TRACES = Table(
+    "nccl_traces",
+    "One line of level TRACE, which builds with TRACE=1 and network plugins print.",
+    (
+        Column(
+            "time_ns",
+            "Int64",
+            "ns",
+            "Since the process first printed a line of NCCL's; its own clock, which nothing ties "
+            "to that of others. Missing where the line has no stamp.",
+        ),
+        Column("function", "category", "", "Function and source line that said it."),
+        Column("text", "category", "", "What it says, numbers replaced by N, 200 characters."),
+        _HOST,
+        _PID,
         _FILE,
         _LINE,
     ),
@@ -108,6 +139,7 @@ NCCL_CALL_TABLES: tuple[Table, ...] = (
     NCCL_CHOICES,
     NCCL_CALLS,
     NCCL_JOINED_CALLS,
+    NCCL_TRACES,
     NCCL_PROBLEMS,
     NCCL_QUOTES,
     NCCL_LINE_KINDS,

@@ -29,6 +29,7 @@ class NcclRecording:
     tuning: pd.DataFrame
     choices: pd.DataFrame
     calls: pd.DataFrame
+    traces: pd.DataFrame
     problems: pd.DataFrame
     line_kinds: pd.DataFrame
     quotes: pd.DataFrame

@@ -19,7 +19,8 @@ def calls_of(calls: list[Call], rank: int | None = 0) -> pd.DataFrame:
             {
                 "communicator": 0, "rank": rank, "operation": operation, "op_count": 0,
                 "count": size // 4, "dtype": "float32", "size_bytes": size, "reduction": "sum",
-                "root": 0, "host": "oak", "pid": 1, "file": "log", "line": number + 1,
+                "root": 0, "subsystem": "COLL", "host": "oak", "pid": 1, "file": "log",
+                "line": number + 1,
             }
             for number, (operation, size) in enumerate(calls)
         ]

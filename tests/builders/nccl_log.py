@@ -78,3 +78,24 @@ def recorded(folder: Path, lines: Iterable[str] | str, name: str = "nccl.log") -
     path = folder / name
     path.write_text(text, encoding="utf-8", newline="")
     return read_nccl_logs([path])
+
+
+def interface_call(rank: int, text: str) -> str:
+    """One line of level CALL, which names no device."""
+    return of_rank(rank, text).replace(f" [{rank % 2}] NCCL INFO ", " NCCL CALL ")
+
+
+def collective_call(rank: int, count: int, *, op: str = "AllReduce", dtype: int = 7) -> str:
+    """The CALL line of a collective of the first communicator of a rank."""
+    pointer = f"0x{0x55AA0000 + 0x1000 * rank + 1:x}"
+    return interface_call(
+        rank, f"nccl{op}(7f0000000200,7f0000000200,{count},{dtype},0,0,{pointer},0x55bb0000)"
+    )
+
+
+def init_call(rank: int, num_ranks: int, *, comm: int = 1, comm_id: str = "0x51ab") -> str:
+    """The CALL line of a returned init."""
+    pointer = f"0x{0x55AA0000 + 0x1000 * rank + comm:x}"
+    return interface_call(
+        rank, f"ncclCommInitRank({pointer}, {num_ranks}, {comm_id}, {rank}, {rank % 2})"
+    )

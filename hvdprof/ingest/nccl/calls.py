@@ -1,9 +1,10 @@
 """Lines of the subsystem COLL: one for each collective call of a rank."""
 
 import re
+from dataclasses import dataclass
 
 from hvdprof.ingest.nccl.communicators import member_of_pointer
-from hvdprof.ingest.nccl.logbook import Logbook, Message
+from hvdprof.ingest.nccl.logbook import Logbook, Member, Message
 
 _CALL = re.compile(
     r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) "
@@ -40,24 +41,43 @@ def read_call(log: Logbook, said: Message) -> bool:
     if found is None:
         return False
     operation, op_count, count, dtype, reduction, root, pointer, num_ranks = found.groups()
+    log.processes[said.process].says_coll = True
     member = member_of_pointer(log, said, pointer, int(num_ranks))
-    name, size = _dtype(int(dtype))
-    elements = int(count)
-    bytes_told = size is not None and elements < 1 << 59
-    number = int(reduction)
+    call = Call(operation, int(op_count, 16), int(count), int(dtype), int(reduction), int(root))
+    keep_call(log, said, member, call, "COLL")
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A collective call in NCCL's numbers; ``op_count`` is ``None`` where it is not told."""
+
+    operation: str
+    op_count: int | None
+    count: int
+    dtype: int
+    reduction: int
+    root: int
+
+
+def keep_call(log: Logbook, said: Message, member: Member, call: Call, subsystem: str) -> None:
+    """Add a call to NCCL_CALLS, its numbers as names."""
+    name, size = _dtype(call.dtype)
+    bytes_told = size is not None and call.count < 1 << 59
+    number = call.reduction
     log.rows["nccl_calls"].append(
         member.context,
         member.context,
-        operation,
-        int(op_count, 16),
-        elements,
+        call.operation,
+        call.op_count,
+        call.count,
         name,
-        elements * size if size is not None and bytes_told else None,
-        _REDUCTIONS[number] if number < len(_REDUCTIONS) else f"op{number}",
-        int(root),
+        call.count * size if size is not None and bytes_told else None,
+        _REDUCTIONS[number] if 0 <= number < len(_REDUCTIONS) else f"op{number}",
+        call.root,
+        subsystem,
         *log.speaker(said),
     )
-    return True
 
 
 def _dtype(number: int) -> tuple[str, int | None]:

@@ -52,12 +52,38 @@ def _complete(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) 
         return False
     member = _open(log, said, pointer, pairs)
     _fill(log.members[member], pairs)
-    log.members[member].complete = True
-    log.members[member].complete_order = log.num_completed
-    log.num_completed += 1
+    _mark_complete(log, said, member)
+    log.members[member].announced = False
+    return True
+
+
+def read_returned_init(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
+    """An init that a CALL line reports; NCCL prints it before Init COMPLETE.
+
+    Args:
+        log: What is known.
+        said: The line.
+        pointer: The new communicator.
+        pairs: Its rank, nranks, and where told commId and cudaDev, as Init COMPLETE names them.
+    """
+    if not _has_ranks(pairs):
+        return False
+    member = _open(log, said, pointer, pairs)
+    if log.members[member].complete:
+        member = _new(log, said, pointer, pairs)
+    _fill(log.members[member], pairs)
+    _mark_complete(log, said, member)
+    log.members[member].announced = True
+    return True
+
+
+def _mark_complete(log: Logbook, said: Message, member: int) -> None:
+    if not log.members[member].complete:
+        log.members[member].complete = True
+        log.members[member].complete_order = log.num_completed
+        log.num_completed += 1
     _adopt_counts(log, said, member)
     log.finish(said, member)
-    return True
 
 
 def _adopt_counts(log: Logbook, said: Message, member: int) -> None:
@@ -138,8 +164,9 @@ def _open(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> i
         return _new(log, said, pointer, pairs)
     member = log.members[index]
     same = (member.rank, member.num_ranks) == (_whole(pairs["rank"]), _whole(pairs["nranks"]))
-    same = same and member.comm_id in ("", pairs.get("commId", ""))
-    fresh = not member.complete and not member.end
+    # Only CALL lines tell the id before 2.16.
+    same = same and ("commId" not in pairs or member.comm_id in ("", pairs["commId"]))
+    fresh = (not member.complete or member.announced) and not member.end
     return index if same and fresh else _new(log, said, pointer, pairs)
 
 
@@ -162,7 +189,7 @@ def _new(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> in
     return log.add_member(member)
 
 
-def member_of_pointer(log: Logbook, said: Message, pointer: str, num_ranks: int) -> Member:
+def member_of_pointer(log: Logbook, said: Message, pointer: str, num_ranks: int | None) -> Member:
     """The rank that a collective call names by its communicator's pointer."""
     index = log.processes[said.process].by_pointer.get(pointer)
     if index is None:

@@ -16,6 +16,11 @@ Key = tuple[str, str, bool]
 """File, kind, and whether the line was understood."""
 
 
+def without_numbers(text: str) -> str:
+    """The text with N for every number, decimal or hexadecimal: what lines of a kind share."""
+    return _DIGITS.sub("N", text)
+
+
 class LineKinds:
     """Counts by file, kind and whether the line was understood."""
 
@@ -70,6 +75,6 @@ class LineKinds:
         if name is None:
             if len(self._names) >= _MOST_KINDS:
                 return "other"
-            name = _DIGITS.sub("N", said.word)[:60]
+            name = without_numbers(said.word)[:60]
             self._names[said.word] = name
         return name

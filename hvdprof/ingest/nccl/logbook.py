@@ -13,7 +13,10 @@ _LONGEST_QUOTE = 500
 
 @dataclass(slots=True)
 class Process:
-    """One process of the job; ``members`` are indices of its ranks in ``Logbook.members``."""
+    """One process of the job; ``members`` are indices of its ranks in ``Logbook.members``.
+
+    ``says_coll``: it prints its collective calls under the subsystem COLL.
+    """
 
     host: str
     pid: int
@@ -21,11 +24,15 @@ class Process:
     members: list[int] = field(default_factory=list)
     by_pointer: dict[str, int] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
+    says_coll: bool = False
 
 
 @dataclass(slots=True)
 class Member:
-    """One rank of one communicator, as its own process speaks of it."""
+    """One rank of one communicator, as its own process speaks of it.
+
+    ``announced``: a CALL line said that its init is complete, and no Init COMPLETE yet.
+    """
 
     process: int
     pointer: str
@@ -44,6 +51,7 @@ class Member:
     num_p2p_channels: int | None = None
     started: bool = False
     complete: bool = False
+    announced: bool = False
     complete_order: int = -1
     end: str = ""
 
@@ -105,6 +113,7 @@ class Logbook:
                 tables.NCCL_INIT_TIMINGS,
                 calls.NCCL_CHOICES,
                 calls.NCCL_CALLS,
+                calls.NCCL_TRACES,
             )
         }
         self._process_of: dict[tuple[str, int], int] = {}

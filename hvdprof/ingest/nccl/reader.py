@@ -113,6 +113,7 @@ def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecordin
         tuning=frames["nccl_tuning"],
         choices=frames["nccl_choices"],
         calls=log.rows["nccl_calls"].frame(ranks),
+        traces=frames["nccl_traces"],
         problems=log.troubles.problems(),
         line_kinds=kinds.frame(),
         quotes=NCCL_QUOTES.frame(

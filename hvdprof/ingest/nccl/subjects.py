@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 from hvdprof.ingest.nccl import communicators, graph, network, trouble, tuning
 from hvdprof.ingest.nccl.calls import read_call
+from hvdprof.ingest.nccl.interface_calls import read_interface_call
 from hvdprof.ingest.nccl.logbook import Logbook, Message
+from hvdprof.ingest.nccl.traces import read_trace
 
 Reader = Callable[[Logbook, Message], bool]
 
@@ -83,6 +85,12 @@ _WORDS: dict[str, Reader] = {
     "Scatter": _read_operation,
 }
 
+_LEVELS: dict[str, Reader] = {
+    "WARN": trouble.read_warning,
+    "CALL": read_interface_call,
+    "TRACE": read_trace,
+}
+
 _SILENT_WORDS = frozenset(
     (
         "Setting",
@@ -130,10 +138,8 @@ _SILENT_STARTS = ("resp.opId=", "nvmlDevice")
 
 def understand(log: Logbook, said: Message) -> bool:
     """Read a line into tables; False where no reader knows it or it is damaged."""
-    if said.level == "WARN":
-        return trouble.read_warning(log, said)
-    if said.level in ("TRACE", "CALL"):
-        return True
+    if said.level in _LEVELS:
+        return _LEVELS[said.level](log, said)
     reader = _WORDS.get(said.word)
     if reader is None:
         reader = _by_shape(said.word, said.text)

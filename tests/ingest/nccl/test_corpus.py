@@ -63,7 +63,7 @@ def counted(path: str) -> dict[str, int]:
         "thr": int(levels.get("threadThresholds", 0)),
         "coll_op": len(recording.calls),
         "WARN": int(problems.sum()),
-        "TRACE": int(levels.get("TRACE", 0)),
+        "TRACE": len(recording.traces),
     }
 
 

@@ -1,0 +1,103 @@
+from pathlib import Path
+
+import pytest
+
+from tests.builders.nccl_log import (
+    call_line,
+    collective_call,
+    init_call,
+    init_line,
+    interface_call,
+    job,
+    of_rank,
+    recorded,
+)
+
+
+def test_calls_alone_tell_collectives_and_communicators(tmp_path: Path) -> None:
+    lines = [init_call(rank, 2) for rank in range(2)]
+    lines += [collective_call(rank, count) for count in (10, 70) for rank in range(2)]
+    lines.append(collective_call(0, 3, op="Broadcast", dtype=0))
+    recording = recorded(tmp_path, lines)
+    (communicator,) = recording.communicators.to_dict("records")
+    assert (communicator["num_ranks"], communicator["join"]) == (2, "commId")
+    assert recording.ranks["rank"].tolist() == [0, 1]
+    assert recording.ranks["complete"].all()
+    assert recording.ranks["cuda_device"].tolist() == [0, 1]
+    calls = recording.calls
+    assert calls["operation"].tolist() == ["AllReduce"] * 4 + ["Broadcast"]
+    assert calls["rank"].tolist() == [0, 1, 0, 1, 0]
+    assert calls["size_bytes"].tolist() == [40, 40, 280, 280, 3]
+    assert calls["dtype"].tolist() == ["float32"] * 4 + ["int8"]
+    assert calls["reduction"].tolist() == ["sum"] * 5
+    assert set(calls["subsystem"]) == {"CALL"}
+    assert calls["op_count"].isna().all()
+    assert calls["line"].tolist() == [3, 4, 5, 6, 7]
+    assert recording.line_kinds["understood"].all()
+
+
+def test_a_call_that_coll_tells_too_is_one_row(tmp_path: Path) -> None:
+    lines = job(num_ranks=2)
+    for number, count in enumerate((10, 70)):
+        lines += [call_line(0, count, n=number), collective_call(0, count)]
+    lines.append(collective_call(1, 10))
+    calls = recorded(tmp_path, lines).calls
+    told = list(zip(calls["rank"], calls["size_bytes"], calls["subsystem"], strict=True))
+    assert told == [(0, 40, "COLL"), (0, 280, "COLL"), (1, 40, "CALL")]
+
+
+def test_an_init_that_both_kinds_of_lines_report_is_one_rank(tmp_path: Path) -> None:
+    lines = [of_rank(0, init_line(0, 1, "START", comm_id="0x51ab")), init_call(0, 1)]
+    lines.append(of_rank(0, init_line(0, 1, "COMPLETE", comm_id="0x51ab")))
+    recording = recorded(tmp_path, lines)
+    assert len(recording.ranks) == len(recording.communicators) == 1
+    assert recording.ranks["complete"].tolist() == [True]
+
+
+def test_before_2_16_only_the_call_tells_the_id(tmp_path: Path) -> None:
+    lines = []
+    for comm, comm_id in ((1, "0x51ab"), (2, "0x51ac")):
+        # By turns: without the id nobody could tell which ranks belong together.
+        for rank in (0, 1) if comm == 1 else (1, 0):
+            lines.append(init_call(rank, 2, comm=comm, comm_id=comm_id))
+            lines.append(of_rank(rank, init_line(rank, 2, "COMPLETE", comm=comm)))
+    lines = [*lines[:2], *lines[4:6], *lines[2:4], *lines[6:]]
+    recording = recorded(tmp_path, lines)
+    assert recording.communicators["join"].tolist() == ["commId", "commId"]
+    assert len(recording.ranks) == 4
+
+
+def test_a_pointer_that_is_used_again_is_another_communicator(tmp_path: Path) -> None:
+    lines = [init_call(0, 1), interface_call(0, "ncclCommDestroy(0x55aa0001)")]
+    lines.append(init_call(0, 1, comm_id="0x77ff"))
+    assert len(recorded(tmp_path, lines).communicators) == 2
+
+
+def test_a_split_gives_a_communicator_without_an_id(tmp_path: Path) -> None:
+    lines = [
+        interface_call(rank, f"ncclCommSplit(0x55aa0001, 0, {rank}, 0x66{rank}0, {rank}, 2)")
+        for rank in range(2)
+    ]
+    recording = recorded(tmp_path, lines)
+    assert recording.communicators["join"].tolist() == ["complete"]
+    assert recording.ranks["rank"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "understood"),
+    [
+        ("ncclGroupStart()", True),
+        ("ncclGetUniqueId(0x32b3)", True),
+        ("ncclRedOpCreatePreMulSum(5,0x7f00,7,0,0x55aa0001)", True),
+        ("ncclAllReduce(7f00,7f00,10,7", False),
+        ("ncclCommInitRank(0x55aa0001, 2, 0x51ab, 9, 0)", False),
+        ("something else", False),
+    ],
+)
+def test_other_calls_are_known_and_damaged_ones_are_not(
+    tmp_path: Path, text: str, understood: bool
+) -> None:
+    recording = recorded(tmp_path, [*job(), interface_call(0, text)])
+    kinds = recording.line_kinds.set_index("kind")
+    assert kinds.loc["CALL", "understood"] == understood
+    assert recording.calls.empty
