@@ -49,6 +49,30 @@ CAUSE_COLOURS: dict[str, str] = {
 LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
 """Colours for lines that stand for configurations, in the order of use."""
 
+WAIT_COLOURS: dict[str, str] = {
+    "waited_ns": _SKY_BLUE,
+    "fair_share_ns": _VERMILION,
+    "counterfactual_ns": _PURPLE,
+}
+"""Colour of each measure of waiting; the measures are columns of ``BLAME``."""
+
+COVER_COLOURS: dict[str, str] = {
+    "overlapped_ns": _GREEN,
+    "blocking_exposed_ns": _VERMILION,
+    "other_exposed_ns": _ORANGE,
+}
+"""Colour of communication that work covers, that blocks, and that is exposed otherwise."""
+
+TRANSPORT_COLOURS: tuple[str, ...] = ("#e9e9e9", _GREEN, _SKY_BLUE, _BLUE, _ORANGE, _VERMILION)
+"""Colour of each kind of connection of ``figures.nccl_transport``, from none to the slowest."""
+
+LATE_SCALE: tuple[tuple[float, str], ...] = (
+    (0.0, _BLUE),
+    (0.5, "#f7f7f7"),
+    (1.0, _VERMILION),
+)
+"""From early over on time to late."""
+
 NEUTRAL_COLOUR = _GREY
 """For what belongs to no configuration: the ideal, and legends of marks."""
 

@@ -1,0 +1,36 @@
+"""How long the cycles of Horovod's background loop really were."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof.figures.log_axis import log_axis
+from hvdprof.figures.outline import log_edges, outline
+from hvdprof.figures.palette import NEUTRAL_COLOUR, empty_figure, say
+
+_MARK = "CYCLE_START"
+_SHORTEST_MS = 1e-3
+
+
+def cycle_times(events: pd.DataFrame) -> go.Figure:
+    """The distribution of the time between two cycle marks of a timeline.
+
+    Args:
+        events: Rows of EVENTS; only a timeline written with HOROVOD_TIMELINE_MARK_CYCLES=1 holds
+            the marks.
+    """
+    figure = empty_figure(360)
+    marks = events[(events["activity"] == _MARK).to_numpy(dtype=bool)]
+    names = dict.fromkeys(["pass_id", "segment"], str)
+    lengths = marks.astype(names).groupby(["pass_id", "segment"], sort=False)["start_ns"].diff()
+    times = np.maximum(lengths.dropna().to_numpy(dtype=np.float64) / 1e6, _SHORTEST_MS)
+    if not len(times):
+        return say(
+            figure,
+            "The timeline marks no cycles.<br>HOROVOD_TIMELINE_MARK_CYCLES=1 makes it do so.",
+        )
+    edges = log_edges(times)
+    figure.add_trace(outline(times, edges, "", NEUTRAL_COLOUR))
+    figure.update_xaxes(title_text="from one cycle to the next, ms", **log_axis(edges))
+    figure.update_yaxes(title_text="cycles", rangemode="tozero")
+    return figure

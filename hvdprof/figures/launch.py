@@ -1,0 +1,80 @@
+"""Which launch a figure is about: those there are, the one to open with, and its rows."""
+
+import pandas as pd
+
+from hvdprof.analyze.launches import LaunchKey
+
+_LAUNCH = ["pass_id", "segment"]
+_CELL = ["mode", "engine", "model", "size", "compression", "reduction"]
+_PREFERRED = ("throughput", "trace", "attribution")
+
+
+def launches_in(table: pd.DataFrame) -> list[LaunchKey]:
+    """The launches (pass_id, segment) that a table has rows of, in their order."""
+    found = table[_LAUNCH].drop_duplicates().astype(str)
+    return list(found.itertuples(index=False, name=None))
+
+
+def rows_of_launch(table: pd.DataFrame, launch: LaunchKey | None) -> pd.DataFrame:
+    """The rows of one launch; none where there is no launch."""
+    if launch is None:
+        return table.iloc[:0]
+    is_there = (table["pass_id"] == launch[0]) & (table["segment"] == launch[1])
+    return table[is_there.to_numpy(dtype=bool)]
+
+
+def rows_of_cell(segments: pd.DataFrame, table: pd.DataFrame, launch: LaunchKey) -> pd.DataFrame:
+    """The rows of all launches that measured the same cell in the same mode as this one.
+
+    Args:
+        segments: SEGMENTS; where the launch is not in it, its own rows are returned.
+        table: Any table with pass_id and segment.
+        launch: The launch.
+    """
+    own = rows_of_launch(segments, launch)
+    if own.empty:
+        return rows_of_launch(table, launch)
+    alike = segments.astype(dict.fromkeys(_CELL, str)).merge(own[_CELL].astype(str), on=_CELL)
+    names = dict.fromkeys(_LAUNCH, str)
+    return table.astype(names).merge(alike[_LAUNCH].astype(names).drop_duplicates(), on=_LAUNCH)
+
+
+def opening_launch(
+    segments: pd.DataFrame, table: pd.DataFrame, model: str = "", num_ranks: int = 0
+) -> LaunchKey | None:
+    """Of the launches in a table, the one to show unless another is asked for; None without any.
+
+    That is the first of the given cell without toggles, measured without the timeline if there is
+    such a one; else the first without toggles that has the most ranks.
+
+    Args:
+        segments: SEGMENTS.
+        table: Any table with pass_id and segment.
+        model: Model of the cell, such as that of the verdict.
+        num_ranks: Its number of ranks.
+    """
+    found = launches_in(table)
+    rows = {(str(row["pass_id"]), str(row["segment"])): row for row in segments.to_dict("records")}
+    order = {mode: place for place, mode in enumerate(_PREFERRED)}
+
+    def badness(launch: LaunchKey) -> tuple[bool, bool, int, int]:
+        row = rows.get(launch)
+        if row is None:
+            return (True, True, 0, len(order))
+        is_cell = (row["model"], row["size"]) == (model, num_ranks)
+        is_plain = (row["compression"], row["reduction"]) == ("none", "average")
+        mode = order.get(str(row["mode"]), len(order))
+        return (not is_cell, not is_plain, -int(row["size"]), mode)
+
+    return min(found, key=badness, default=None)
+
+
+def launch_label(segments: pd.DataFrame, launch: LaunchKey) -> str:
+    """What a reader calls a launch, ``resnet18 np=2, fp16 average (05-np2-throughput-r2)``."""
+    own = rows_of_launch(segments, launch)
+    if own.empty:
+        return " ".join(part for part in launch if part)
+    row = own.iloc[0]
+    toggles = f"{row['compression']} {row['reduction']}"
+    what = "torch" if row["engine"] == "torch" else toggles
+    return f"{row['model']} np={row['size']}, {what} ({launch[0]})"

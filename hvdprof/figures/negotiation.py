@@ -1,0 +1,36 @@
+"""How long tensors were negotiated: from the first rank that was ready to the last."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof.figures.log_axis import log_axis
+from hvdprof.figures.outline import log_edges, outline
+from hvdprof.figures.palette import LINE_COLOURS, empty_figure, say
+from hvdprof.figures.plain_text import plain
+
+_SHORTEST_MS = 1e-3
+
+
+def negotiation_times(uses: pd.DataFrame) -> go.Figure:
+    """The distribution of negotiation times, a line a collective, warm-up left out.
+
+    Horovod stamps whole microseconds; shorter times stand at one.
+
+    Args:
+        uses: Rows of TENSOR_USES.
+    """
+    figure = empty_figure(380)
+    kept = uses[~uses["warmup"].to_numpy(dtype=bool) & uses["negotiation_ns"].notna().to_numpy()]
+    if kept.empty:
+        return say(figure, "No negotiation is in a timeline of this run.")
+    times = kept["negotiation_ns"].to_numpy(dtype=np.float64) / 1e6
+    times = np.maximum(times, _SHORTEST_MS)
+    edges = log_edges(times)
+    names = kept["collective"].astype(str).to_numpy()
+    for place, name in enumerate(sorted(set(names))):
+        colour = LINE_COLOURS[place % len(LINE_COLOURS)]
+        figure.add_trace(outline(times[names == name], edges, plain(name), colour))
+    figure.update_xaxes(title_text="negotiation of a tensor, ms", **log_axis(edges))
+    figure.update_yaxes(title_text="tensors", rangemode="tozero")
+    return figure

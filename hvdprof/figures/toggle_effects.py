@@ -1,0 +1,119 @@
+"""What fp16 compression and Adasum bring: throughput, and what they do to learning."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.plain_text import plain
+from hvdprof.figures.step_bins import bin_means, bin_starts
+
+_ROW_HEIGHT = 44
+_ROOM = 120
+_MOST_POINTS = 200
+_LAUNCH = ["pass_id", "segment"]
+_TOGGLES = ["compression", "reduction"]
+
+
+def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
+    """Throughput with each toggle by that without it, with its interval; 1 changes nothing.
+
+    Toggles that could not be compared are left out; a page lists them with their reason.
+
+    Args:
+        toggles: TOGGLES.
+    """
+    figure = empty_figure()
+    shown = toggles[toggles["speedup"].notna().to_numpy()]
+    if shown.empty:
+        return say(figure, "No toggle was measured beside the same cell without it.")
+    figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(shown), 3))
+    shown = shown.assign(
+        label=[
+            f"{plain(row['model'])} np={row['np']}, {row['toggle']}"
+            for row in shown.to_dict("records")
+        ]
+    )
+    known = shown["speedup_low"].notna() & shown["speedup_high"].notna()
+    figure.add_trace(
+        go.Scatter(
+            x=shown["speedup"],
+            y=shown["label"],
+            mode="markers",
+            marker={"size": 10, "color": LINE_COLOURS[0]},
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": (shown["speedup_high"] - shown["speedup"]).where(known, 0),
+                "arrayminus": (shown["speedup"] - shown["speedup_low"]).where(known, 0),
+                "thickness": 1.5,
+                "width": 5,
+            },
+            hovertext=[
+                f"<b>{row['toggle']}: {row['verdict']}</b><br>"
+                + units.interval_of_unit(
+                    row["speedup"], row["speedup_low"], row["speedup_high"], "ratio"
+                )
+                + " of the throughput without it"
+                for row in shown.to_dict("records")
+            ],
+            hoverinfo="text",
+            showlegend=False,
+        )
+    )
+    figure.add_vline(x=1, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
+    figure.update_xaxes(title_text="throughput by that without the toggle", tickformat=".0%")
+    figure.update_yaxes(autorange="reversed", ticks="")
+    return figure
+
+
+def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_: int) -> go.Figure:
+    """Training loss over samples, a line a launch and a colour a configuration.
+
+    Loss is the mean over ranks; of more than 200 steps means over neighbours are drawn. Launches
+    in throughput mode of one model at one number of ranks, so that all lines saw the same batches.
+
+    Args:
+        steps: STEPS.
+        segments: SEGMENTS.
+        model: Name of the model.
+        np_: Number of ranks.
+    """
+    figure = empty_figure()
+    cells = segments[
+        (segments["model"] == model).to_numpy(dtype=bool)
+        & (segments["size"] == np_).to_numpy(dtype=bool)
+        & (segments["engine"] == "horovod").to_numpy(dtype=bool)
+        & (segments["mode"] == "throughput").to_numpy(dtype=bool)
+    ]
+    names = dict.fromkeys(_LAUNCH, str)
+    wanted = cells[[*_LAUNCH, *_TOGGLES]].astype(str)
+    of_cells = steps[steps["loss"].notna().to_numpy()].astype(names).merge(wanted, on=_LAUNCH)
+    if of_cells.empty:
+        return say(figure, "This run recorded no training loss for this cell.")
+    shown: dict[str, str] = {}
+    for key, rows in of_cells.groupby([*_TOGGLES, *_LAUNCH], sort=False):
+        name = plain(" ".join(str(part) for part in key[:2]))
+        is_first = name not in shown
+        colour = shown.setdefault(name, LINE_COLOURS[len(shown) % len(LINE_COLOURS)])
+        figure.add_trace(_curve(rows, name, colour, in_legend=is_first))
+    figure.update_xaxes(title_text="samples of all ranks", rangemode="tozero")
+    figure.update_yaxes(title_text="training loss, mean over ranks")
+    return figure
+
+
+def _curve(rows: pd.DataFrame, name: str, colour: str, *, in_legend: bool) -> go.Scatter:
+    by_step = rows.groupby("step").agg(loss=("loss", "mean"), samples=("samples", "sum"))
+    seen = by_step["samples"].cumsum().to_numpy(dtype=np.float64)
+    starts = bin_starts(len(by_step), _MOST_POINTS)
+    return go.Scatter(
+        x=bin_means(seen, starts),
+        y=bin_means(by_step["loss"].to_numpy(dtype=np.float64), starts),
+        mode="lines",
+        name=name,
+        legendgroup=name,
+        showlegend=in_legend,
+        line={"color": colour, "width": 1.5},
+        hovertemplate=f"{name}: %{{y:.4~g}} after %{{x:,.0f}} samples<extra></extra>",
+    )

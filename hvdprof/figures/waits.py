@@ -1,0 +1,117 @@
+"""Who waited and for whom, by rank and by tensor."""
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.palette import WAIT_COLOURS, empty_figure, say
+from hvdprof.figures.plain_text import plain
+
+_MOST_RANKS = 40
+_MOST_TENSORS = 20
+_ROW_HEIGHT = 24
+_ROOM = 110
+
+_MEASURES = {
+    "waited_ns": "waited itself",
+    "fair_share_ns": "others waited for it, fair share",
+    "counterfactual_ns": "others waited for it as the last",
+}
+
+
+def wait_by_rank(blame: pd.DataFrame) -> go.Figure:
+    """What each rank waited a step and what it made the others wait, by both measures.
+
+    Of more than 40 ranks the 40 that made the others wait most are shown, and the axis says so.
+
+    Args:
+        blame: Rows of BLAME of one launch.
+    """
+    figure = empty_figure()
+    if blame.empty:
+        return say(figure, "Nobody waits for anybody here: it takes two recorded ranks.")
+    shown = blame.nlargest(_MOST_RANKS, "fair_share_ns").sort_values("rank")
+    labels = [str(rank) for rank in shown["rank"]]
+    for column, name in _MEASURES.items():
+        figure.add_trace(
+            go.Bar(
+                x=labels,
+                y=shown[column] / 1e6,
+                name=name,
+                marker={"color": WAIT_COLOURS[column]},
+                hovertext=[
+                    f"<b>rank {row['rank']}</b> {name}<br>{units.milliseconds(row[column])} a step"
+                    for row in shown.to_dict("records")
+                ],
+                hoverinfo="text",
+            )
+        )
+    left_out = len(blame) - len(shown)
+    more = f" (the {len(shown)} with most blame of {len(blame)})" if left_out else ""
+    figure.update_xaxes(title_text=f"rank{more}", type="category", ticks="")
+    figure.update_yaxes(title_text="time a step, ms", rangemode="tozero")
+    figure.update_layout(barmode="group", bargap=0.3)
+    return figure
+
+
+def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
+    """The tensors for whose last rank the others waited most, summed over ranks.
+
+    Args:
+        arrivals: Rows of COLLECTIVE_ARRIVALS of one launch, warm-up left out.
+    """
+    figure = empty_figure()
+    waits = mean_waits(arrivals)
+    if waits.empty:
+        return say(figure, "No ready times of gradients were recorded on two or more ranks.")
+    shown = waits.head(_MOST_TENSORS)
+    figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(shown), 3))
+    figure.add_trace(
+        go.Bar(
+            x=shown["wait_ns"] / 1e6,
+            y=list(range(len(shown))),
+            orientation="h",
+            marker={"color": WAIT_COLOURS["fair_share_ns"]},
+            hovertext=[
+                f"<b>{plain(row['tensor'], 80)}</b><br>{units.milliseconds(row['wait_ns'])} a step,"
+                f" summed over ranks<br>rank {row['most_last']} is last in "
+                f"{units.percent(row['most_last_share'], 0)} of the steps"
+                for row in shown.to_dict("records")
+            ],
+            hoverinfo="text",
+            showlegend=False,
+        )
+    )
+    more = f"; the {len(shown)} longest of {len(waits)}" if len(waits) > len(shown) else ""
+    figure.update_xaxes(title_text=f"waiting of all ranks a step, ms{more}", rangemode="tozero")
+    figure.update_yaxes(
+        tickvals=list(range(len(shown))),
+        ticktext=[plain(tensor) for tensor in shown["tensor"]],
+        autorange="reversed",
+        ticks="",
+    )
+    return figure
+
+
+def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
+    """Waiting by tensor, longest first: tensor, wait_ns (a step, all ranks), most_last and share.
+
+    ``most_last`` is the rank that is last most often, ``most_last_share`` in which share of the
+    steps.
+    """
+    grouped = arrivals.astype({"tensor": str}).groupby("tensor", sort=False)
+    last = (
+        arrivals.astype({"tensor": str})
+        .groupby(["tensor", "last_rank"], sort=False)
+        .size()
+        .rename("times")
+        .reset_index()
+        .sort_values("times", ascending=False, kind="stable")
+        .drop_duplicates("tensor")
+        .set_index("tensor")
+    )
+    table = pd.DataFrame({"wait_ns": grouped["wait_sum_ns"].mean(), "steps": grouped.size()})
+    table["most_last"] = last["last_rank"]
+    table["most_last_share"] = last["times"] / table["steps"]
+    ordered = table.sort_values("wait_ns", ascending=False, kind="stable")
+    return ordered.drop(columns="steps").rename_axis("tensor").reset_index()

@@ -1,0 +1,108 @@
+"""Two waterfalls side by side: the difference of every term, with its interval."""
+
+import math
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.palette import CAUSE_COLOURS, empty_figure, say
+from hvdprof.model.causes import CAUSES
+
+_PALE = 0.4
+
+
+def term_differences(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """What each term of the other cell takes more than that of the one, a row a term.
+
+    Columns: term, one_ns, other_ns, difference_ns, low_ns and high_ns (95 % interval, NaN where
+    one of the two has none). The two are taken as independent; the interval of the difference is
+    made of theirs, which need not be symmetric: ``low = d - sqrt((other - other_low)^2 +
+    (one_high - one)^2)`` and so on (MOVER: Zou and Donner, Statistics in Medicine 27, 2008).
+
+    Args:
+        one: Rows of WATERFALL of one cell.
+        other: Rows of WATERFALL of another cell, of the same run or another.
+    """
+    both = one.merge(other, on="term", suffixes=("_of_one", "_of_other"))
+    both = both[both["term"].isin(CAUSES)]
+    a, b = (
+        {end: both[f"time{end}_ns_{whose}"].to_numpy(float) for end in ("", "_low", "_high")}
+        for whose in ("of_one", "of_other")
+    )
+    difference = b[""] - a[""]
+    below = np.hypot(b[""] - b["_low"], a["_high"] - a[""])
+    above = np.hypot(b["_high"] - b[""], a[""] - a["_low"])
+    return pd.DataFrame(
+        {
+            "term": both["term"].to_numpy(),
+            "one_ns": a[""],
+            "other_ns": b[""],
+            "difference_ns": difference,
+            "low_ns": difference - below,
+            "high_ns": difference + above,
+        }
+    )
+
+
+def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
+    """A bar a term: what the other takes more (right) or less (left), with its 95 % interval.
+
+    Terms whose interval holds 0 are pale: that difference may be chance.
+
+    Args:
+        differences: What ``term_differences`` returns.
+    """
+    figure = empty_figure(400)
+    if differences.empty:
+        return say(figure, "One of the two has no baseline, so its loss has no parts by cause.")
+    rows = differences.assign(name=differences["term"].map(CAUSES))
+    known = rows["low_ns"].notna() & rows["high_ns"].notna()
+    figure.add_trace(
+        go.Bar(
+            x=rows["difference_ns"] / 1e6,
+            y=rows["name"],
+            orientation="h",
+            marker={
+                "color": [CAUSE_COLOURS[term] for term in rows["term"]],
+                "opacity": [
+                    1.0 if is_beyond_chance(low, high) else _PALE
+                    for low, high in zip(rows["low_ns"], rows["high_ns"], strict=True)
+                ],
+            },
+            error_x={
+                "type": "data",
+                "symmetric": False,
+                "array": ((rows["high_ns"] - rows["difference_ns"]) / 1e6).where(known, 0),
+                "arrayminus": ((rows["difference_ns"] - rows["low_ns"]) / 1e6).where(known, 0),
+                "thickness": 1,
+                "width": 4,
+                "color": "#666666",
+            },
+            hovertext=[_hover_text(row) for row in rows.to_dict("records")],
+            hoverinfo="text",
+            showlegend=False,
+        )
+    )
+    figure.add_vline(x=0, line={"color": "#222222", "width": 1})
+    figure.update_xaxes(title_text="more time a step in the second, ms")
+    figure.update_yaxes(autorange="reversed", ticks="")
+    figure.update_layout(bargap=0.35)
+    return figure
+
+
+def is_beyond_chance(low: float, high: float) -> bool:
+    """Whether an interval is known and does not hold 0."""
+    return not (math.isnan(low) or math.isnan(high)) and (low > 0 or high < 0)
+
+
+def _hover_text(row: Mapping[Hashable, Any]) -> str:
+    difference = units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")
+    return (
+        f"<b>{row['name']}</b><br>{difference} a step<br>"
+        f"{units.milliseconds(row['one_ns'])} in the first, "
+        f"{units.milliseconds(row['other_ns'])} in the second"
+    )

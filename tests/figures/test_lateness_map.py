@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from hvdprof.figures import lateness_map as module
+from hvdprof.figures.lateness_map import lateness_map
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of
+from tests.builders.run_directory import PassSpec, SegmentSpec
+
+NUM_STEPS = 62
+
+
+def late_run(folder, num_ranks=3, late_rank=2):
+    """One rank needs 4 ms more in forward in every step; the others wait for it."""
+    forward = np.full((num_ranks, NUM_STEPS), 10.0)
+    forward[late_rank] += 4.0
+    segment = SegmentSpec(
+        parts_ms={"forward": forward, "backward": 5.0, "blocked": 15.0 - forward + 1.0}
+    )
+    return analysis_of(folder, [PassSpec(size=num_ranks, segments=[segment])])
+
+
+def test_the_late_rank_is_late_by_what_it_was(tmp_path):
+    figure = lateness_map(late_run(tmp_path / "run"))
+    cells = figure.data[0]
+    assert list(cells.y) == [0, 1, 2]
+    assert np.asarray(cells.z)[2] == pytest.approx(4.0, abs=1e-3)
+    assert np.asarray(cells.z)[0] == pytest.approx(-2.0, abs=1e-3)
+    assert (cells.zmin, cells.zmax) == (-cells.zmax, pytest.approx(4.0, abs=0.1))
+    assert figure.layout.xaxis.title.text == "step"
+
+
+def test_many_steps_are_binned_and_the_axis_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_STEPS", 20)
+    figure = lateness_map(late_run(tmp_path / "run"))
+    assert np.asarray(figure.data[0].z).shape == (3, 20)
+    assert "binned" in figure.layout.xaxis.title.text
+    assert "in 20, the latest of each" in figure.layout.xaxis.title.text
+
+
+def test_without_recordings_it_says_so():
+    figure = lateness_map(finished_analysis.analysis())
+    assert "No launch" in figure.layout.annotations[0].text

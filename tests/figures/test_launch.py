@@ -1,0 +1,78 @@
+import pytest
+
+from hvdprof.figures.launch import (
+    launch_label,
+    launches_in,
+    opening_launch,
+    rows_of_cell,
+    rows_of_launch,
+)
+from hvdprof.model.tables import LAUNCHES, SEGMENTS
+from tests.builders.traced_run import segment_row
+
+NAN = float("nan")
+
+
+def launch_row(pass_id, segment="resnet18-none-average"):
+    return {
+        "pass_id": pass_id,
+        "segment": segment,
+        "num_steps": 10,
+        "num_cut_steps": 0,
+        "step_time_ns": 1e6,
+        "step_time_error_ns": 1e4,
+        "num_effective_steps": 8.0,
+        "drift": 0.0,
+        "drift_error": NAN,
+        "steady": True,
+    }
+
+
+SEGMENTS_OF_SWEEP = SEGMENTS.frame(
+    [
+        segment_row(pass_id="01", size=1, mode="throughput"),
+        segment_row(pass_id="02", size=4, mode="throughput", compression="fp16"),
+        segment_row(pass_id="03", size=4, mode="trace"),
+        segment_row(pass_id="04", size=4, mode="throughput"),
+        segment_row(pass_id="05", size=4, mode="throughput", repeat=2),
+    ]
+)
+LAUNCHES_OF_SWEEP = LAUNCHES.frame([launch_row(f"0{number}") for number in range(1, 6)])
+
+
+def test_the_page_opens_with_the_cell_that_was_asked_for():
+    found = opening_launch(SEGMENTS_OF_SWEEP, LAUNCHES_OF_SWEEP, "resnet18", 1)
+    assert found == ("01", "resnet18-none-average")
+
+
+def test_else_with_the_most_ranks_without_toggle_and_without_timeline():
+    found = opening_launch(SEGMENTS_OF_SWEEP, LAUNCHES_OF_SWEEP)
+    assert found == ("04", "resnet18-none-average")
+
+
+def test_a_lone_file_has_no_segments():
+    lone = LAUNCHES.frame([launch_row("timeline.json", "")])
+    launch = opening_launch(SEGMENTS.empty(), lone)
+    assert launch == ("timeline.json", "")
+    assert launch_label(SEGMENTS.empty(), launch) == "timeline.json"
+    assert len(rows_of_cell(SEGMENTS.empty(), lone, launch)) == 1
+
+
+def test_without_rows_there_is_no_launch():
+    assert opening_launch(SEGMENTS_OF_SWEEP, LAUNCHES.empty()) is None
+    assert rows_of_launch(LAUNCHES_OF_SWEEP, None).empty
+
+
+@pytest.mark.parametrize("launch", [("nowhere", "resnet18-none-average"), ("01", "../x")])
+def test_a_launch_that_is_not_there_has_no_rows(launch):
+    assert rows_of_launch(LAUNCHES_OF_SWEEP, launch).empty
+
+
+def test_a_cell_is_all_its_launches_in_the_same_mode():
+    rows = rows_of_cell(SEGMENTS_OF_SWEEP, LAUNCHES_OF_SWEEP, ("05", "resnet18-none-average"))
+    assert [key[0] for key in launches_in(rows)] == ["04", "05"]
+
+
+def test_a_label_names_model_ranks_and_toggles():
+    label = launch_label(SEGMENTS_OF_SWEEP, ("02", "resnet18-none-average"))
+    assert label == "resnet18 np=4, fp16 average (02)"
