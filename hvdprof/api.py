@@ -51,7 +51,8 @@ def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
 
     Args:
         paths: A run directory; or a file, a folder of files, a pattern, or several of these.
-        progress: Called with the file being read, the bytes before it and the bytes of all files.
+        progress: Called with the file being read, the bytes read so far and the bytes of all files;
+            never for tables that are kept of an earlier reading.
 
     Raises:
         UnreadableInputError: Nothing usable is there, or a run directory stands among files.
@@ -60,7 +61,7 @@ def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
     if not given:
         raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
     if len(given) == 1 and is_run_directory(given[0]):
-        return load.load_run(given[0])
+        return load.load_run(given[0], progress=progress)
     return load_files.load_files(given, progress=progress)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.chrome_trace import ChromeTraceReporter
 from hvdprof.report.registry import write_with
@@ -47,5 +48,7 @@ def export(
             hint="hvdprof export RUN -o trace.json.gz",
         )
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
-    write_with(reporter, api.analyze_run(api.load_run(run)), output, overwrite=force)
+    with load_progress([run]) as told:
+        analysis = api.analyze_run(api.load_run(run, progress=told))
+    write_with(reporter, analysis, output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")

@@ -1,6 +1,7 @@
 """The only door from a run directory to tables."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.parquet_cache import cached_tables
 from hvdprof.ingest.pass_logs import with_logs
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording, read_recorder_file
@@ -38,19 +40,49 @@ _TABLES = (
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 
 
-def load_run(folder: Path) -> Run:
+class _Reading:
+    """Tells how many bytes of the files of a run have been read."""
+
+    def __init__(self, sources: Sequence[Path], progress: Progress | None) -> None:
+        self._told = progress
+        self._sizes = {path: path.stat().st_size for path in sources}
+        self._done = 0
+        self.total = sum(self._sizes.values())
+
+    @contextlib.contextmanager
+    def file(self, path: Path) -> Iterator[Callable[[int, int], None]]:
+        """Around the reading of a file; takes the bytes of it read so far, and its size."""
+        self._tell(path, 0)
+        try:
+            yield lambda done, _: self._tell(path, done)
+        finally:
+            self._done += self._sizes.get(path, 0)
+
+    def _tell(self, path: Path, done: int) -> None:
+        if self._told is not None:
+            self._told(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
+
+
+def load_run(folder: Path, *, progress: Progress | None = None) -> Run:
     """The run that a folder holds; what is missing or damaged in it is told in ``notes``.
 
     A run that is still going on, or was broken off, loads with what there is.
+
+    Args:
+        folder: The run directory.
+        progress: Told what is being read; not where tables of an earlier reading are used.
 
     Raises:
         UnreadableInputError: The folder has no manifest, or one that cannot be read.
     """
     manifest = Manifest.read(folder)
     sources = _sources(folder)
-    if sum(path.stat().st_size for path in sources) < parquet_cache.KEEP_FROM_BYTES:
-        return with_logs(_parsed(folder, manifest))
-    tables = cached_tables(_TABLES, sources, lambda: _tables_of(_parsed(folder, manifest), _TABLES))
+    reading = _Reading(sources, progress)
+    if reading.total < parquet_cache.KEEP_FROM_BYTES:
+        return with_logs(_parsed(folder, manifest, reading))
+    tables = cached_tables(
+        _TABLES, sources, lambda: _tables_of(_parsed(folder, manifest, reading), _TABLES)
+    )
     return with_logs(_run_of(folder, manifest, tables))
 
 
@@ -81,33 +113,36 @@ def _run_of(folder: Path, manifest: Manifest, tables: Mapping[str, pd.DataFrame]
     )
 
 
-def _parsed(folder: Path, manifest: Manifest) -> Run:
+def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     tables = Gathered()
     for record in manifest.passes:
-        _load_pass(record, RunPaths(folder).of_pass(record.id), tables)
+        _load_pass(record, RunPaths(folder).of_pass(record.id), tables, reading)
     return tables.run(folder, manifest)
 
 
-def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered) -> None:
-    files = _recorder_files(record, paths, tables.notes)
+def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered, reading: _Reading) -> None:
+    files = _recorder_files(record, paths, tables.notes, reading)
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
     for segment in record.segments:
         tables.segments.append(_segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED:
-            _add_timeline(record, segment, paths, files, tables)
+            path = paths.timeline(segment.segment.id)
+            with reading.file(path) as within:
+                _add_timeline(record, segment, path, files, tables, within)
 
 
 def _recorder_files(
-    record: PassRecord, paths: PassPaths, notes: list[str]
+    record: PassRecord, paths: PassPaths, notes: list[str], reading: _Reading
 ) -> dict[int, RecorderFile]:
     files = {}
     missing = []
     for rank in range(record.size):
         path = paths.recorder_file(rank)
         try:
-            files[rank] = read_recorder_file(path)
+            with reading.file(path):
+                files[rank] = read_recorder_file(path)
         except FileNotFoundError:
             missing.append(rank)
             continue
@@ -126,13 +161,14 @@ def _recorder_files(
 def _add_timeline(
     record: PassRecord,
     segment: SegmentRecord,
-    paths: PassPaths,
+    path: Path,
     files: Mapping[int, RecorderFile],
     tables: Gathered,
+    within: Callable[[int, int], None],
 ) -> None:
     name, rank_0 = segment.segment.id, files.get(0)
     try:
-        file = read_timeline_file(paths.timeline(name))
+        file = read_timeline_file(path, progress=within)
     except FileNotFoundError:
         tables.notes.append(f"{record.id}: no timeline of {name}.")
         return

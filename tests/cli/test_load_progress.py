@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hvdprof.cli import load_progress as module
 from hvdprof.cli.load_progress import load_progress
@@ -58,6 +59,58 @@ def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
     segment = SegmentSpec(timeline=True)
     folder = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
     assert invoke("analyze", folder).stderr.count(HINT) == 1
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("lone", [True, False], ids=["file", "run"])
+def test_nothing_is_told_where_kept_tables_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lone: bool
+) -> None:
+    monkeypatch.setattr("hvdprof.ingest.parquet_cache.KEEP_FROM_BYTES", 0)
+    if lone:
+        path = tmp_path / "a.json"
+        path.write_text(TIMELINE)
+    else:
+        segment = SegmentSpec(timeline=True)
+        path = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
+    assert invoke("analyze", path).stderr.count(HINT) == 1
+    assert invoke("analyze", path).stderr == ""
+
+
+@pytest.mark.usefixtures("slow")
+def test_an_export_tells_it_too(tmp_path: Path) -> None:
+    segment = SegmentSpec(timeline=True)
+    folder = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
+    assert invoke("export", folder, "-o", tmp_path / "trace.json").stderr.count(HINT) == 1
+
+
+def test_the_bar_names_the_files_of_a_folder_by_their_names_in_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(module, "_QUIET_S", -1.0)
+    with load_progress([tmp_path]) as told:
+        told(str(tmp_path / "ranks" / "one.log"), 0, 100)
+        told(str(tmp_path / "ranks" / "one.log"), 60, 100)
+    assert "Reading ranks/one.log" in stream.getvalue()
+
+
+@pytest.mark.parametrize("command", ["analyze", "convert", "export"])
+def test_a_run_directory_that_takes_long_shows_the_bar(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    folder = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
+    stream = Terminal()
+    monkeypatch.setattr(module, "_QUIET_S", -1.0)
+    # typer's runner replaces standard error, so the bar gets a terminal of its own.
+    monkeypatch.setattr(module, "Console", lambda **_: Console(file=stream, force_terminal=True))
+    monkeypatch.setattr(module, "_on_terminal", lambda: True)
+    rest = {"convert": ["-o", tmp_path / "out"], "export": ["-o", tmp_path / "t.json"]}
+    if command == "export":
+        folder = write_run(tmp_path / "traced", [PassSpec(mode="trace")])
+    invoke(command, folder, *rest.get(command, []))
+    assert "Reading passes/" in stream.getvalue()
 
 
 @pytest.mark.usefixtures("slow")

@@ -12,6 +12,22 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, w
 TRACED = SegmentSpec(timeline=True, num_steps=5, parts_ms=typical_parts(12, blocked_ms=2))
 
 
+def test_progress_counts_the_bytes_of_all_files_and_names_each(tmp_path):
+    segment = SegmentSpec(timeline=True)
+    specs = [PassSpec(), PassSpec(size=2, mode="trace", segments=[segment])]
+    folder = write_run(tmp_path / "run", specs)
+    told = []
+    run = load_run(folder, progress=lambda *values: told.append(values))
+    files = [path for path in folder.glob("passes/*/*/*") if path.is_file()]
+    assert {Path(file) for file, _, _ in told} == set(files)
+    done = [count for _, count, _ in told]
+    total = sum(path.stat().st_size for path in [*files, folder / "manifest.json"])
+    assert {value for _, _, value in told} == {total}
+    assert done == sorted(done)
+    assert 0 < done[-1] <= total
+    assert run.steps.equals(load_run(folder).steps)
+
+
 def test_all_tables_are_as_declared(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [PassSpec(), PassSpec(size=2, segments=[TRACED])]))
     for table, frame in (
