@@ -14,15 +14,18 @@ All tables are pandas frames whose columns, dtypes and units are declared in ``h
 and listed in docs/tables.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.analyze import found, pipeline
+from hvdprof.analyze.scaling_verdict import scaling_sentences
+from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load, load_files
 from hvdprof.ingest.load_files import Progress
+from hvdprof.ingest.scaling_text import read_scaling_text
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.found import FoundAnalysis
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
@@ -81,6 +84,27 @@ def analyze_files(run: Run) -> FoundAnalysis:
         run: A run of ``load_run`` whose ``recorded`` is false.
     """
     return found.analyze_files(run)
+
+
+def scaling_of_text(
+    lines: Iterable[str], *, name: str = "table", unit: str = "samples/s", strong: bool = False
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """How well somebody's numbers scale: THROUGHPUT_SCALING, and a text for each of its series.
+
+    Args:
+        lines: A table of numbers of ranks and speeds as CSV, Markdown or pairs; rows of one size
+            are repeats.
+        name: What messages call it.
+        unit: What the speeds are: samples/s, steps/s, s/step or ms/step.
+        strong: Steps are the same work at every size.
+
+    Raises:
+        UsageError: There is no such unit.
+        UnreadableInputError: There are not two sizes in it.
+    """
+    throughput = read_scaling_text(lines, name=name, unit=unit, strong=strong)
+    scaling = throughput_scaling(throughput, repeats=True)
+    return scaling, scaling_sentences(scaling)
 
 
 def all_tables(run: Run) -> dict[str, pd.DataFrame]:

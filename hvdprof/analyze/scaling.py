@@ -8,6 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.baseline import baseline_name, baselines
 from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.karp_flatt import karp_flatt
 from hvdprof.analyze.launch_facts import LaunchFacts
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.observer import observer_cost
@@ -111,6 +112,7 @@ def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, A
         "efficiency": reached.value,
         "efficiency_low": reached.low,
         "efficiency_high": reached.high,
+        "karp_flatt": karp_flatt(reached.value, cell.np / baseline.cell.np) if baseline else NAN,
         "baseline": baseline_name(baseline) if baseline else "",
         "blocked_ns": NAN if cell.is_plain_torch else blocked_share * step_time.value,
         "blocked_share": NAN if cell.is_plain_torch else blocked_share,

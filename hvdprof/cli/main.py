@@ -19,6 +19,7 @@ from hvdprof.cli.inject import inject
 from hvdprof.cli.install_horovod import install_horovod
 from hvdprof.cli.report import report
 from hvdprof.cli.run import run
+from hvdprof.cli.scaling import scaling
 from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
@@ -30,6 +31,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("run", run),
     ("attach", attach),
     ("analyze", analyze),
+    ("scaling", scaling),
     ("convert", convert),
     ("sql", sql),
     ("report", report),

@@ -44,10 +44,12 @@ class ThroughputTable:
 
     Args:
         file: Name of the file, for the rows.
+        own_rate: What the column of the numbers may be called besides a rate of samples.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, own_rate: re.Pattern[str] | None = None) -> None:
         self._file = file
+        self._rates = (_RATE,) if own_rate is None else (_RATE, own_rate)
         self._rows = Rows(THROUGHPUT)
         self._headings: dict[int, str] = {}
         self._layout: _Layout | None = None
@@ -63,7 +65,7 @@ class ThroughputTable:
         if heading is not None:
             self._take_heading(len(heading.group(1)), heading.group(2))
         else:
-            self._layout = _layout_of(text) if len(text) < 1000 else None
+            self._layout = _layout_of(text, self._rates) if len(text) < 1000 else None
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """THROUGHPUT."""
@@ -126,13 +128,13 @@ class ThroughputTable:
         )
 
 
-def _layout_of(text: str) -> _Layout | None:
+def _layout_of(text: str, known: tuple[re.Pattern[str], ...]) -> _Layout | None:
     for separator in ("|", "\t", ";", ","):
         if separator not in text:
             continue
         names = [_name(cell) for cell in _cells(text, separator)]
         ranks = [i for i, name in enumerate(names) if _RANKS.match(name)]
-        rates = [i for i, name in enumerate(names) if _RATE.match(name)]
+        rates = [i for i, name in enumerate(names) if any(rate.match(name) for rate in known)]
         speedups = [i for i, name in enumerate(names) if _SPEEDUP.match(name)]
         labels = tuple(i for i, name in enumerate(names) if _LABEL.match(name))
         if ranks and rates:

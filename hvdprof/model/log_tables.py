@@ -221,8 +221,8 @@ THROUGHPUT = Table(
 
 THROUGHPUT_SCALING = Table(
     "throughput_scaling",
-    "Scaling of one series of `throughput` against its smallest number of ranks. These are single "
-    "numbers without repeats, so there is no interval.",
+    "Scaling of one series of `throughput` against its smallest number of ranks. Single numbers "
+    "have no interval; `hvdprof scaling` takes rows of one size as repeats.",
     (
         Column("series", "category", "", "What belongs together: heading, or tool and model."),
         Column("np", "int64", "", "Number of ranks."),
@@ -237,6 +237,15 @@ THROUGHPUT_SCALING = Table(
             "ratio",
             "Throughput a rank by that of the baseline; NaN without one.",
         ),
+        Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
+        Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
+        Column(
+            "karp_flatt",
+            "float64",
+            "ratio",
+            "Serial fraction after Karp and Flatt, against the baseline; NaN at its size.",
+        ),
+        Column("num_repeats", "int64", "", "Rows that the number is the mean of."),
         Column("file", "category", "", "The file of the row."),
     ),
 )

@@ -246,6 +246,12 @@ SCALING = Table(
         Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
         Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
         Column(
+            "karp_flatt",
+            "float64",
+            "ratio",
+            "Serial fraction after Karp and Flatt, against the size of the baseline; NaN at it.",
+        ),
+        Column(
             "baseline",
             "str",
             "",

@@ -1,0 +1,196 @@
+"""How often the right rank and phase are named: real Horovod runs with faults of known truth.
+
+``python -m benchmarks.attribution --folder DIR`` runs every case of the grid that DIR does not hold
+yet (``cases.jsonl``) and prints the table of docs/accuracy.md for all that it holds; ``--quick``
+takes few cases, ``--budget`` stops before a new case after so many seconds. A case is one launch of
+an emulated model under ``hvdprof inject``, analysed through ``hvdprof.api``; its throughput pass
+counts. ``attribution_simulated.py`` does the same on simulated launches, by the thousand.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.page_section import write_section
+from hvdprof import api
+from hvdprof.errors import HvdprofError
+
+MODEL_S = 0.06
+SIZES = (0.1, 0.2, 0.05, 0.5, 0.02)
+PHASES = ("backward", "forward", "data", "optimizer", "pause")
+NUM_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A launch and its truth; ``share`` is of ``MODEL_S``, 0 for a clean run."""
+
+    np: int
+    phase: str
+    rank: int
+    share: float
+    every: int
+    repeat: int
+
+    @property
+    def name(self) -> str:
+        """A name that no other case of the grid has."""
+        if not self.share:
+            return f"np{self.np}-clean-{self.repeat}"
+        percent = f"{self.share:.0%}".rstrip("%")
+        return f"np{self.np}-{self.phase}-rank{self.rank}-{percent}-every{self.every}-{self.repeat}"
+
+    @property
+    def fault(self) -> str:
+        """The fault as `hvdprof inject` takes it."""
+        what = "pause:" if self.phase == "pause" else f"sleep:phase={self.phase},"
+        amount_ms = self.share * MODEL_S * 1e3
+        return f"{what}rank={self.rank},amount={amount_ms:g}ms,every={self.every}"
+
+
+def grid(quick: bool) -> list[Case]:
+    """The cases, those that matter most first."""
+    worlds = (2,) if quick else (2, 4, 8)
+    sizes = SIZES[:2] if quick else SIZES
+    cases = []
+    for ranks in worlds:
+        for size in sizes:
+            cases += [
+                Case(np=ranks, phase=phase, rank=ranks - 1, share=size, every=1, repeat=0)
+                for phase in PHASES
+            ]
+            cases += [
+                Case(np=ranks, phase="", rank=-1, share=0, every=1, repeat=number)
+                for number in range(2 * sizes.index(size), 2 * sizes.index(size) + 2)
+            ]
+        if not quick:
+            cases += [
+                Case(np=ranks, phase=phase, rank=rank, share=share, every=every, repeat=0)
+                for phase in PHASES
+                for rank, share, every in ((0, 0.2, 1), (ranks - 1, 0.5, 4))
+            ]
+    return cases
+
+
+def run_case(case: Case, folder: Path) -> dict[str, Any]:
+    """Launch a case and hold what the analysis says beside the truth."""
+    run = folder / case.name
+    if run.exists():
+        # Of an attempt that did not come to its end: a result would be in cases.jsonl.
+        shutil.rmtree(run)
+    hvdprof = [sys.executable, "-m", "hvdprof"]
+    command = [
+        *(*hvdprof, "bench", "--np", str(case.np), "--models", f"emulate:mnist@{MODEL_S:g}"),
+        *("--num-steps", str(NUM_STEPS), "--num-warmup-batches", "6", "--repeats", "1"),
+        *("--output", str(run), "--quiet"),
+    ]
+    if case.share:
+        command = [*hvdprof, "inject", "--fault", case.fault, "--", *command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{case.name} failed:\n{done.stderr}")
+    result = asdict(case) | {"name": case.name} | _found(run)
+    shutil.rmtree(run)
+    return result
+
+
+def _found(folder: Path) -> dict[str, Any]:
+    try:
+        run = api.load_run(folder)
+        derived = api.analyze_run(run).derived
+    except HvdprofError as error:
+        raise SystemExit(f"{folder.name}: {error.message}") from error
+    measured = set(run.segments.loc[run.segments["mode"] == "throughput", "pass_id"].astype(str))
+    late = derived["stragglers"]
+    late = late[late["pass_id"].astype(str).isin(measured)]
+    is_named = late["pattern"].isin(["persistent", "transient"])
+    named = late[is_named].sort_values("cost_ns", ascending=False)
+    clocks = derived["clocks"]
+    others = clocks[clocks["rank"] != 0]
+    # All ranks of a host read the same clock.
+    right = (others["offset_low_ns"] <= 0) & (others["offset_high_ns"] >= 0)
+    return {
+        "named": [
+            {"rank": int(row.rank), "phase": str(row.phase), "cost_ns": float(row.cost_ns)}
+            for row in named.itertuples()
+        ],
+        "step_ns": float(run.steps.loc[run.steps["pass_id"].isin(measured), "dur_ns"].median()),
+        "num_clocks": len(right),
+        "num_clocks_right": int(right.sum()),
+    }
+
+
+def table(results: Sequence[dict[str, Any]]) -> str:
+    """The Markdown table over all results, one row a number of ranks and size."""
+    frame = pd.DataFrame(results)
+    lines = [
+        "| ranks | fault, of a 60 ms step | runs | right rank named | right phase named "
+        "| another rank named | error of the cost, median (largest) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (ranks, share, every), group in frame[frame["share"] > 0].groupby(["np", "share", "every"]):
+        lines.append(_fault_row(f"{ranks}", share, every, group.to_dict("records")))
+    for ranks, group in frame[frame["share"] == 0].groupby("np"):
+        alarms = sum(bool(named) for named in group["named"])
+        lines.append(f"| {ranks} | none (clean) | {len(group)} | | | {alarms} of {len(group)} | |")
+    right, clocks = frame["num_clocks_right"].sum(), frame["num_clocks"].sum()
+    lines += ["", f"Clocks within their bound u: {right} of {clocks} (one host: the truth is 0)."]
+    return "\n".join(lines)
+
+
+def _fault_row(ranks: str, share: float, every: int, cases: Iterable[dict[str, Any]]) -> str:
+    cases = list(cases)
+    hits = [(case, one) for case in cases for one in case["named"] if one["rank"] == case["rank"]]
+    phases = sum(one["phase"] == case["phase"] for case, one in hits)
+    wrong = sum(any(one["rank"] != case["rank"] for one in case["named"]) for case in cases)
+    truth_ns = share * MODEL_S * 1e9 / every
+    errors = np.array([abs(one["cost_ns"] / truth_ns - 1) for _, one in hits])
+    error = f"{np.median(errors):.1%} ({errors.max():.1%})" if len(errors) else "not named"
+    number = len(cases)
+    how = f"{share:.0%}" + (f", every {every}th step" if every > 1 else "")
+    return (
+        f"| {ranks} | {how} | {number} | {len(hits)} of {number} | {phases} of {number} "
+        f"| {wrong} of {number} | {error} |"
+    )
+
+
+def main() -> None:
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--write", type=Path, help="page to write the table into")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    log = options.folder / "cases.jsonl"
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    results = [json.loads(line) for line in lines]
+    known = {result["name"] for result in results}
+    begin_s = time.monotonic()
+    for case in grid(options.quick):
+        if case.name in known or time.monotonic() - begin_s > options.budget:
+            continue
+        results.append(run_case(case, options.folder))
+        with log.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(results[-1]) + "\n")
+        print(f"{case.name}: {results[-1]['named']}", file=sys.stderr, flush=True)
+    if results:
+        text = table(results)
+        print(text)
+        if options.write is not None:
+            write_section(options.write, "real", text)
+
+
+if __name__ == "__main__":
+    main()

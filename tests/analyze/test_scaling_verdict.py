@@ -1,0 +1,102 @@
+"""Users' tables, with what their threads say of them."""
+
+import pytest
+
+from hvdprof import api
+from hvdprof.errors import UnreadableInputError, UsageError
+
+# Issues of Horovod, by number.
+TABLES = {
+    779: ("1:872 8:6679 16:12828 32:23870 64:47195 128:89783", [95.7, 91.9, 85.5, 84.5, 80.4]),
+    871: ("8:6001.19 16:11090.10 32:18695.0", [92.4, 77.88]),
+    416: ("1:202.78 4:650.92 16:2379.56", [80.25, 73.34]),
+    1194: ("1:5 8:25 16:41 32:80", [62.5, 51.25, 50.0]),
+}
+
+
+def told(text, **options):
+    return api.scaling_of_text(text.splitlines(), **options)
+
+
+@pytest.mark.parametrize("thread", TABLES)
+def test_efficiencies_are_those_that_the_threads_print(thread):
+    text, efficiencies = TABLES[thread]
+    table, _ = told(text)
+
+    assert table["efficiency"].iloc[0] == 1
+    found = (100 * table["efficiency"].iloc[1:]).tolist()
+    assert found == pytest.approx(efficiencies, abs=0.1)
+
+
+def test_steps_of_every_rank_become_the_rate_of_the_job():
+    # Issue 889: each of four ranks makes 2.62 steps a second, one alone 3.81.
+    table, _ = told("1 3.81\n4 2.62", unit="steps/s")
+
+    assert table["efficiency"].iloc[-1] == pytest.approx(0.6877, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "efficiency"),
+    [
+        ("1,0.1\n4,0.125", {"unit": "s/step"}, 0.8),
+        ("1,100\n4,125", {"unit": "ms/step"}, 0.8),
+        ("1,100\n4,50", {"unit": "ms/step", "strong": True}, 0.5),
+        ("1,10\n4,20", {"unit": "steps/s", "strong": True}, 0.5),
+        ("np,step time (ms)\n1,100\n4,125", {"unit": "ms/step"}, 0.8),
+        ("| np | images/sec |\n|---|---|\n| 1 | 10 |\n| 2 | 16 |", {}, 0.8),
+    ],
+)
+def test_units(text, options, efficiency):
+    table, _ = told(text, **options)
+
+    assert table["efficiency"].iloc[-1] == pytest.approx(efficiency)
+
+
+def test_rows_of_one_size_are_repeats_and_give_an_interval():
+    table, (sentence,) = told("1,100\n1,102\n1,98\n4,320\n4,324\n4,316")
+
+    last = table.iloc[-1]
+    assert last["num_repeats"] == 3
+    assert last["efficiency_low"] < 0.8 < last["efficiency_high"]
+    assert last["efficiency_high"] - last["efficiency_low"] < 0.1
+    assert "single numbers" not in sentence
+
+
+def test_single_numbers_are_told_to_be_such():
+    table, (sentence,) = told("1:100 4:320")
+
+    assert table["efficiency_low"].isna().all()
+    assert "nobody knows how sure" in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1:100 2:190 4:310 8:400", "overhead that grows"),
+        ("1:5 8:25 16:41 32:80", "there from the first step up"),
+        ("1:100 2:166.7 4:250 8:333.3", "a part that more ranks do not share"),
+        ("1:100 2:220", "Above 100 % at np=2"),
+        ("1:100 2:190 4:150", "np=4 is slower than np=2"),
+        ("8:100 16:195 32:280", "largest drop is from np=16 to np=32"),
+    ],
+)
+def test_what_the_loss_looks_like(text, words):
+    assert words in told(text)[1][0]
+
+
+def test_several_series_are_judged_apart():
+    _, sentences = told("model,np,images/s\na,1,10\nb,1,10\na,2,19\nb,2,15")
+
+    assert [sentence.split(":")[0] for sentence in sentences] == ["a", "b"]
+    assert sentences[0].startswith("a: 95.0 %")
+
+
+@pytest.mark.parametrize("text", ["", "hello", "1:5", "4:10 4:11", "1:0 2:0"])
+def test_text_without_two_sizes_is_refused(text):
+    with pytest.raises(UnreadableInputError):
+        told(text)
+
+
+def test_a_unit_that_does_not_exist_is_refused():
+    with pytest.raises(UsageError, match="furlongs"):
+        told("1:1 2:2", unit="furlongs")

@@ -1,0 +1,39 @@
+import json
+import subprocess
+import sys
+
+import pytest
+
+HVDPROF = [sys.executable, "-m", "hvdprof", "scaling"]
+
+
+def scaling(*arguments, text=""):
+    return subprocess.run([*HVDPROF, *arguments], input=text, capture_output=True, text=True)
+
+
+def test_pairs_from_a_pipe_get_a_verdict_and_a_table():
+    ended = scaling("-", text="1:872 8:6679 128:89783\n")
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("80.4 % scaling efficiency on 128 ranks against np=1")
+    assert "89,783" in ended.stdout
+
+
+def test_a_file_as_json(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("np,samples/s\n1,100\n2,180\n")
+
+    content = json.loads(scaling(str(file), "--format", "json").stdout)
+
+    assert [row["efficiency"] for row in content["throughput_scaling"]] == [1.0, pytest.approx(0.9)]
+    assert content["throughput_scaling"][0]["karp_flatt"] is None
+    assert content["verdicts"][0].startswith("90.0 %")
+
+
+def test_what_cannot_be_read_is_told_without_a_traceback(tmp_path):
+    for arguments, text in ((("-",), "nothing"), ((str(tmp_path / "no.csv"),), "")):
+        ended = scaling(*arguments, text=text)
+
+        assert ended.returncode == 3
+        assert ended.stderr.startswith("hvdprof: ")
+        assert "Traceback" not in ended.stderr
