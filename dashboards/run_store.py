@@ -1,85 +1,197 @@
 """The runs of one dashboard: named once at start, read when looked at, kept while unchanged."""
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from hvdprof.api import analyze_run, load_run
+import pandas as pd
+
+from hvdprof.api import all_tables, analyze_files, analyze_run, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.run import RunAnalysis
+from hvdprof.model.found import FoundAnalysis
+from hvdprof.model.run import Run, RunAnalysis, declared_table
 
 _MOST_KEPT = 8
+_MOST_MADE = 4
+
+Made = TypeVar("Made")
+Looked = RunAnalysis | FoundAnalysis
 
 
-def read_and_analyze(folder: Path) -> RunAnalysis:
-    """The finished analysis of a run directory."""
-    return analyze_run(load_run(folder))
+def read_and_analyze(path: Path) -> Looked:
+    """The finished analysis of a run directory, or of a lone file."""
+    run = load_run(path)
+    return analyze_run(run) if run.recorded else analyze_files(run)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A run in memory, its tables, and what pages made of it."""
+
+    changed_ns: int
+    looked: Looked
+    made: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class RunStore:
-    """Runs by id. A browser only ever sends an id, so that it can ask for no other folder.
+    """Runs by id. A browser only ever sends an id, so that it can ask for nothing else.
 
     Args:
-        folders: The run directories, in the order in which they are offered.
-        read: What makes an analysis of a folder.
+        paths: Run directories and lone files, in the order in which they are offered.
+        watched: Folders whose runs are offered too, newest first; new ones as they appear.
+        read: What makes an analysis of a run directory or a file.
+        check_every_s: How long a look at the disk is taken for true. A zoom asks many times a
+            second, and a run of hundreds of ranks has thousands of files.
     """
 
     def __init__(
         self,
-        folders: Sequence[Path],
+        paths: Sequence[Path],
         *,
-        read: Callable[[Path], RunAnalysis] = read_and_analyze,
+        watched: Sequence[Path] = (),
+        read: Callable[[Path], Looked] = read_and_analyze,
+        check_every_s: float = 1.0,
     ) -> None:
-        self._folders = _by_id(folders)
+        self._paths = list(dict.fromkeys(path.resolve() for path in paths))
+        self._watched = list(dict.fromkeys(folder.resolve() for folder in watched))
         self._read = read
+        self._check_every_s = check_every_s
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], RunAnalysis] = OrderedDict()
+        self._names: dict[Path, str] = {}
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._reading: dict[str, threading.Lock] = {}
+        self._seen: dict[str, tuple[float, Any]] = {}
 
     @property
     def ids(self) -> list[str]:
-        """The ids in the order of the folders."""
-        return list(self._folders)
+        """The ids of all runs that are there now; an id never comes to mean another run."""
+        return self._lately("ids", self._list)
 
-    def analysis(self, run_id: str) -> RunAnalysis:
-        """The analysis of a run, read anew when a file of the run has changed.
+    def look(self, run_id: str) -> Looked:
+        """The analysis of a run or a lone file, read anew when one of its files has changed.
 
         Raises:
             UsageError: There is no run of that id.
             UnreadableInputError: Its folder is gone or holds nothing usable.
         """
-        folder = self._folders.get(run_id)
-        if folder is None:
-            raise UsageError(f"There is no run {run_id!r} here.", hint="Choose one of the list.")
-        # One request reads at a time: two of the same run would do the same work twice.
+        return self._fresh(run_id).looked
+
+    def analysis(self, run_id: str) -> RunAnalysis:
+        """The analysis of a run directory.
+
+        Raises:
+            UsageError: There is no run of that id.
+            UnreadableInputError: Its folder is gone, holds nothing usable, or it is a lone file.
+        """
+        looked = self.look(run_id)
+        if isinstance(looked, RunAnalysis):
+            return looked
+        raise UnreadableInputError(
+            f"{run_id} is a file that stands alone: no step of every rank was recorded with it.",
+            hint="hvdprof bench --preset quick",
+        )
+
+    def run(self, run_id: str) -> Run:
+        """What was recorded; raises as ``look``."""
+        return self.look(run_id).run
+
+    def table(self, run_id: str, name: str) -> pd.DataFrame:
+        """One declared table of a run or of what was computed of it, without rows if it has none.
+
+        Raises:
+            UsageError: There is no run of that id, or no table of that name.
+            UnreadableInputError: Its folder is gone or holds nothing usable.
+        """
+        looked = self.look(run_id)
+        own = looked.run.table(name)
+        if len(own):
+            return own
+        if isinstance(looked, RunAnalysis):
+            return looked.table(name)
+        frame = self.made(run_id, "tables", lambda: all_tables(looked.run)).get(name)
+        return declared_table(name).empty() if frame is None else frame
+
+    def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What a page computed of a run, kept beside it: as long as the run, and only the latest.
+
+        Args:
+            run_id: Id of the run.
+            key: What it is, among all that is made of this run.
+            make: Computes it where it is not there.
+        """
+        kept = self._fresh(run_id)
+        with kept.lock:
+            if key not in kept.made:
+                kept.made[key] = make()
+            kept.made.move_to_end(key)
+            while len(kept.made) > _MOST_MADE:
+                kept.made.popitem(last=False)
+            return cast(Made, kept.made[key])
+
+    def changed_ns(self, run_id: str) -> int:
+        """When a file of the run was last changed, ns since the epoch; raises as ``look``."""
+        path = self._path(run_id)
+        return self._lately(f"changed {run_id}", lambda: _last_change_ns(path))
+
+    def _fresh(self, run_id: str) -> _Kept:
+        path = self._path(run_id)
         with self._lock:
-            key = (run_id, _last_change_ns(folder))
-            if key not in self._kept:
-                self._keep(key, self._read(folder))
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            reading = self._reading.setdefault(run_id, threading.Lock())
+        # Two requests for the same run would do the same work twice.
+        with reading:
+            changed_ns = self.changed_ns(run_id)
+            with self._lock:
+                kept = self._kept.get(run_id)
+            if kept is None or kept.changed_ns != changed_ns:
+                kept = _Kept(changed_ns, self._read(path))
+            with self._lock:
+                self._kept[run_id] = kept
+                self._kept.move_to_end(run_id)
+                while len(self._kept) > _MOST_KEPT:
+                    self._kept.popitem(last=False)
+            return kept
 
-    def _keep(self, key: tuple[str, int], analysis: RunAnalysis) -> None:
-        for old in [old for old in self._kept if old[0] == key[0]]:
-            del self._kept[old]
-        self._kept[key] = analysis
-        while len(self._kept) > _MOST_KEPT:
-            self._kept.popitem(last=False)
+    def _path(self, run_id: str) -> Path:
+        if run_id in self.ids:
+            for path, name in list(self._names.items()):
+                if name == run_id:
+                    return path
+        raise UsageError(f"There is no run {run_id!r} here.", hint="Choose one of the list.")
+
+    def _list(self) -> list[str]:
+        found = list(self._paths)
+        for folder in self._watched:
+            if folder.is_dir():
+                found += [entry.folder.resolve() for entry in list_runs(folder)]
+        with self._lock:
+            return [self._name(path) for path in dict.fromkeys(found)]
+
+    def _name(self, path: Path) -> str:
+        if path not in self._names:
+            taken = set(self._names.values())
+            name, number = path.name, 1
+            while name in taken:
+                number += 1
+                name = f"{path.name} ({number})"
+            self._names[path] = name
+        return self._names[path]
+
+    def _lately(self, what: str, look: Callable[[], Made]) -> Made:
+        now = time.monotonic()
+        seen_at, seen = self._seen.get(what, (-float("inf"), None))
+        if now - seen_at >= self._check_every_s:
+            seen = look()
+            self._seen[what] = (now, seen)
+        return cast(Made, seen)
 
 
-def _by_id(folders: Sequence[Path]) -> dict[str, Path]:
-    named: dict[str, Path] = {}
-    for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        run_id, number = folder.name, 1
-        while run_id in named:
-            number += 1
-            run_id = f"{folder.name} ({number})"
-        named[run_id] = folder
-    return named
-
-
-def _last_change_ns(folder: Path) -> int:
+def _last_change_ns(path: Path) -> int:
     try:
-        return max(path.stat().st_mtime_ns for path in [folder, *folder.rglob("*")])
+        return max(one.stat().st_mtime_ns for one in [path, *path.rglob("*")])
     except OSError as error:
-        raise UnreadableInputError(f"Could not read {folder}: {error.strerror}.") from error
+        raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error

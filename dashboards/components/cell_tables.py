@@ -2,20 +2,8 @@
 
 import dash_mantine_components as dmc
 
-from hvdprof.report.terminal_page import CellRow, ModelTable
+from hvdprof.report.terminal_page import CELL_HEADS, CellRow, ModelTable
 
-_HEAD = (
-    "np",
-    "toggles",
-    "samples/s",
-    "step time, median",
-    "p95",
-    "scaling efficiency",
-    "exposed communication",
-    "of the step",
-    "observer cost",
-    "final loss",
-)
 _LEFT = 2
 _NARROWEST = 900
 
@@ -23,7 +11,7 @@ _NARROWEST = 900
 def cell_table(table: ModelTable) -> dmc.Stack:
     """One model's cells; on a narrow screen the table scrolls sideways, never the page."""
     head = dmc.TableThead(
-        dmc.TableTr([dmc.TableTh(name, ta=_side(place)) for place, name in enumerate(_HEAD)])
+        dmc.TableTr([dmc.TableTh(name, ta=_side(place)) for place, name in enumerate(CELL_HEADS)])
     )
     body = dmc.TableTbody([_row(row) for row in table.rows])
     return dmc.Stack(

@@ -1,15 +1,64 @@
-"""A plotly figure as it stands on every page."""
+"""A plotly figure as it stands on every page, and the buttons that save it."""
 
+from typing import Any
+
+import dash_mantine_components as dmc
 import plotly.graph_objects as go
-from dash import dcc
+from dash import MATCH, Dash, Input, State, dcc, html
+
+from dashboards import ids
+from dashboards.components.section import section
+from dashboards.in_browser import run_in_browser
 
 _CONFIG: dcc.Graph.Config = {
     "displaylogo": False,
     "responsive": True,
-    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d"],
+    "modeBarButtonsToRemove": ["select2d", "lasso2d", "autoScale2d", "toImage"],
 }
+_FORMATS = ("png", "svg")
 
 
-def figure_graph(figure: go.Figure, label: str) -> dcc.Graph:
-    """The figure in the width of its place; ``label`` names it for screen readers."""
-    return dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}")
+def figure_card(
+    name: str, title: str, figure: go.Figure, *extra: Any, about: str = ""
+) -> dmc.Paper:
+    """A card with a figure that can be saved as PNG and SVG.
+
+    Args:
+        name: Unique on its page, lower case with hyphens; the name of the saved file.
+        title: Heading.
+        figure: The figure, of ``hvdprof.figures``.
+        extra: What stands below the figure.
+        about: How to read it, one sentence.
+    """
+    buttons = [
+        dmc.Button(
+            form.upper(),
+            id={"type": ids.FIGURE_SAVE, "name": name, "format": form},
+            size="compact-xs",
+            variant="default",
+            **{"aria-label": f"Save {title} as {form.upper()}"},
+        )
+        for form in _FORMATS
+    ]
+    return section(title, figure_graph(figure, name), *extra, about=about, tools=buttons)
+
+
+def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
+    """The figure in the width of its place; ``label`` names it for scripts and style sheets."""
+    height = figure.layout.height
+    return html.Div(
+        dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}", **properties),
+        # Its room is kept while plotly loads, so that nothing jumps.
+        style={"minHeight": f"{height}px"} if height else {},
+    )
+
+
+def register(app: Dash) -> None:
+    """Let the buttons of all cards save their figures."""
+    run_in_browser(
+        app,
+        "saveFigure",
+        Input({"type": ids.FIGURE_SAVE, "name": MATCH, "format": MATCH}, "n_clicks"),
+        State({"type": ids.FIGURE_SAVE, "name": MATCH, "format": MATCH}, "id"),
+        first=False,
+    )

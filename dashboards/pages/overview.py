@@ -4,71 +4,82 @@ import shlex
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, dcc
+from dash import Dash
 
-from dashboards import ids
 from dashboards.components.cell_tables import cell_table
-from dashboards.components.figure_card import figure_graph
-from dashboards.components.problem_alert import problem_alert
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
 from dashboards.components.section import section
 from dashboards.run_store import RunStore
-from hvdprof.errors import HvdprofError
-from hvdprof.figures.losses import losses_figure
-from hvdprof.figures.scaling_curve import scaling_curve
+from dashboards.view import View
+from hvdprof import units
+from hvdprof.figures.catalogue import FIGURES
+from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.terminal_page import Page, shape_page
 
 PATH = "/"
 TITLE = "Overview"
+KEYS: tuple[str, ...] = ()
 
 
-def layout() -> dcc.Loading:
-    """The empty page; its content follows the chosen run."""
-    return dcc.Loading(dmc.Box(id=ids.OVERVIEW_CONTENT, mih=300), delay_show=300)
+def layout(runs: RunStore, view: View) -> Any:
+    """What the page shows of a run or a lone file."""
+    looked = runs.look(str(view.run))
+    if isinstance(looked, FoundAnalysis):
+        return found_content(looked)
+    return content(looked)
 
 
 def register(app: Dash, runs: RunStore) -> None:
-    """Fill the page whenever another run is chosen."""
-
-    @app.callback(Output(ids.OVERVIEW_CONTENT, "children"), Input(ids.RUN, "value"))
-    def show(run_id: str | None) -> Any:
-        return content(runs, run_id)
+    """The page has no callbacks of its own."""
 
 
-def content(runs: RunStore, run_id: str | None) -> Any:
-    """What the page shows of a run, or the reason why it cannot be shown."""
-    if run_id is None:
-        return None
-    try:
-        analysis = runs.analysis(run_id)
-    except HvdprofError as error:
-        return problem_alert(error)
+def content(analysis: RunAnalysis) -> dmc.Stack:
+    """What the page shows of a run directory."""
     page = shape_page(analysis)
-    parts = [_verdict(page), *_figures(analysis), _tables(page)]
+    parts = [_verdict(page.verdict), *_figures(analysis), _tables(page)]
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
 
 
-def _verdict(page: Page) -> dmc.Paper:
+def found_content(found: FoundAnalysis) -> dmc.Stack:
+    """What the page shows of lone files: what each comes down to, its facts, what stays open."""
+    return dmc.Stack([part for file in found.files for part in _file(file)], gap="md")
+
+
+def _file(file: FilePage) -> list[Any]:
+    facts = [
+        dmc.TableTr([dmc.TableTd(fact.label), dmc.TableTd(_value(fact), ta="right")])
+        for fact in file.facts
+    ]
+    about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
+    parts = [_verdict(file.verdict)] if file.verdict else []
+    parts.append(section(file.file, dmc.Table(dmc.TableTbody(facts)), about=about))
+    if file.unanswered:
+        open_ = [empty_state(one.question, one.command) for one in file.unanswered]
+        parts.append(section("What this file cannot say", *open_))
+    return parts
+
+
+def _value(fact: Fact) -> str:
+    if fact.value is None:
+        return units.MISSING
+    if isinstance(fact.value, str):
+        return fact.value
+    return units.of_unit(fact.value, fact.unit)
+
+
+def _verdict(sentence: str) -> dmc.Paper:
     return dmc.Paper(
-        dmc.Title(page.verdict, order=1, size="h3", fw=600), p="md", radius="md", bg="blue.0"
+        dmc.Title(sentence, order=1, size="h3", fw=600), p="md", radius="md", className="verdict"
     )
 
 
 def _figures(analysis: RunAnalysis) -> list[Any]:
     return [
-        section(
-            "Scaling efficiency",
-            figure_graph(scaling_curve(analysis.scaling), "scaling-curve"),
-            about="Throughput per rank against the baseline, with its 95 % interval. Hollow "
-            "points are oversubscribed: measured, but they say nothing about scaling.",
-        ),
-        section(
-            "Where the time goes",
-            figure_graph(losses_figure(analysis.losses, analysis.scaling), "losses"),
-            about="What a step takes longer than in the baseline, by part; the parts of a bar "
-            "sum to what its cell lacks to 100 %.",
-        ),
+        figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
+        for kind in FIGURES
     ]
 
 
@@ -88,7 +99,9 @@ def _not_measured(page: Page) -> dmc.Paper | None:
         for cell in page.failed
     ]
     skipped = [
-        dmc.Stack([dmc.Text(group.reason), dmc.Text("; ".join(group.cells), c="gray.7")], gap=0)
+        dmc.Stack(
+            [dmc.Text(group.reason), dmc.Text("; ".join(group.cells), className="about")], gap=0
+        )
         for group in page.skipped
     ]
     parts = [
@@ -104,7 +117,7 @@ def _warnings(page: Page) -> dmc.Alert | None:
         return None
     return dmc.Alert(
         dmc.List([dmc.ListItem(warning) for warning in page.warnings], size="sm"),
-        title=dmc.Text("Warnings", fw=700, c="dark", size="sm"),
+        title=dmc.Text("Warnings", fw=700, size="sm"),
         color="yellow",
         variant="light",
     )

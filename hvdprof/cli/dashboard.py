@@ -1,5 +1,6 @@
 """`hvdprof dashboard`: runs in the browser."""
 
+import ipaddress
 import sys
 import threading
 import webbrowser
@@ -10,7 +11,6 @@ import typer
 
 from hvdprof import api
 from hvdprof.errors import MissingExtraError, UnreadableInputError
-from hvdprof.rundir.layout import RunPaths
 
 _OWN_PACKAGES = ("hvdprof", "dashboards")
 
@@ -19,8 +19,9 @@ def dashboard(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="RUN|FOLDER",
-            help="Run directories, or folders of them; ./runs when not given.",
+            metavar="RUN|FOLDER|FILE",
+            help="Run directories, folders of them, or lone files such as a timeline.json; ./runs "
+            "when not given.",
             show_default=False,
         ),
     ] = None,
@@ -29,15 +30,25 @@ def dashboard(
         typer.Option(help="Address to listen on; whoever reaches it can read the runs."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
+    password: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HVDPROF_DASHBOARD_PASSWORD",
+            help="Asked for by the browser, with any user name; the variable keeps it out of the "
+            "list of processes.",
+            show_default=False,
+        ),
+    ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
 ) -> None:
     """Look at runs in the browser: verdict, scaling curve, where the time goes.
 
     Loads nothing from the network and listens on this machine alone unless told otherwise.
     """
-    folders = [folder for path in runs or [Path("runs")] for folder in _run_folders(path)]
+    paths, watched = _sorted_out(runs or [Path("runs")])
     try:
         from dashboards.app import serve
+        from dashboards.run_store import RunStore
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
             raise
@@ -49,20 +60,48 @@ def dashboard(
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(folders, host=host, port=port, on_ready=announce)
+    if not _is_loopback(host):
+        sys.stderr.write(_exposed(host, password))
+    store = RunStore(paths, watched=watched)
+    serve(store, host=host, port=port, on_ready=announce, password=password or None)
 
 
-def _run_folders(path: Path) -> list[Path]:
-    if RunPaths(path).manifest.is_file():
-        return [path]
-    if not path.is_dir():
-        raise UnreadableInputError(
-            f"There is no folder {path}.", hint="hvdprof dashboard runs/<time>-<name>"
+def _sorted_out(given: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Runs and lone files, and folders whose runs are offered as they appear."""
+    paths, watched = [], []
+    for path in given:
+        if api.is_run_directory(path) or path.is_file():
+            paths.append(path)
+        elif not path.is_dir():
+            raise UnreadableInputError(
+                f"There is no folder {path}.", hint="hvdprof dashboard runs/<time>-<name>"
+            )
+        elif not api.list_runs(path):
+            raise UnreadableInputError(
+                f"{path} holds no run directory.",
+                hint="`hvdprof bench` makes one; give its folder, or the folder that holds it.",
+            )
+        else:
+            watched.append(path)
+    return paths, watched
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _exposed(host: str, password: str | None) -> str:
+    if password:
+        return (
+            f"Listening on {host}: the password and the runs cross the network unencrypted; "
+            "a forwarded port (ssh -L) encrypts them.\n"
         )
-    folders = [entry.folder for entry in api.list_runs(path)]
-    if not folders:
-        raise UnreadableInputError(
-            f"{path} holds no run directory.",
-            hint="`hvdprof bench` makes one; give its folder, or the folder that holds it.",
-        )
-    return folders
+    return (
+        f"Listening on {host} without a password: whoever reaches this port can read the runs. "
+        "--password or HVDPROF_DASHBOARD_PASSWORD asks for one.\n"
+    )

@@ -24,8 +24,8 @@ def offered(monkeypatch):
     """The folders and the address that would be served."""
     seen = {}
 
-    def serve(folders, *, host, port, on_ready):
-        seen.update(folders=[folder.name for folder in folders], host=host, port=port)
+    def serve(runs, *, host, port, on_ready, password):
+        seen.update(folders=runs.ids, host=host, port=port, password=password)
         on_ready("http://127.0.0.1:1/")
 
     monkeypatch.setattr("dashboards.app.serve", serve)
@@ -57,6 +57,37 @@ def test_a_folder_without_runs_and_a_missing_one_are_said(tmp_path):
         dashboard(tmp_path)
     with pytest.raises(UnreadableInputError, match="There is no folder"):
         dashboard(tmp_path / "gone")
+
+
+def test_a_lone_file_is_offered(tmp_path, offered):
+    (tmp_path / "timeline.json").write_text("[]")
+    dashboard(tmp_path / "timeline.json", "--no-open")
+    assert offered["folders"] == ["timeline.json"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_on_this_machine_alone_nothing_is_warned_of(tmp_path, offered, host):
+    result = dashboard(write_run(tmp_path / "one", [PassSpec()]), "--no-open", "--host", host)
+    assert result.stderr == ""
+    assert offered["password"] is None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "node1"])
+def test_a_host_that_others_reach_is_warned_of(tmp_path, offered, host):
+    folder = write_run(tmp_path / "one", [PassSpec()])
+    result = dashboard(folder, "--no-open", "--host", host)
+    assert "whoever reaches this port can read the runs" in result.stderr
+    assert "--password" in result.stderr
+
+
+def test_the_password_comes_from_the_option_or_the_environment(tmp_path, offered, monkeypatch):
+    folder = write_run(tmp_path / "one", [PassSpec()])
+    result = dashboard(folder, "--no-open", "--host", "0.0.0.0", "--password", "secret")
+    assert offered["password"] == "secret"
+    assert "secret" not in result.output
+    monkeypatch.setenv("HVDPROF_DASHBOARD_PASSWORD", "other")
+    dashboard(folder, "--no-open")
+    assert offered["password"] == "other"
 
 
 def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):

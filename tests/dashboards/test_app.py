@@ -6,10 +6,11 @@ import pytest
 from waitress import wasyncore
 from waitress.server import create_server
 
-from dashboards.app import chosen_run, create_app, page_for, serve
-from dashboards.pages import overview
+from dashboards.app import PAGES, create_app, serve
 from dashboards.run_store import RunStore
-from hvdprof.errors import EnvironmentNotReadyError
+from dashboards.shell import content, page_for, resolved
+from dashboards.view import View
+from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError
 from tests.builders.browser import watched_page
 from tests.builders.finished_analysis import SENTENCE, full_analysis
 
@@ -36,32 +37,43 @@ def store(tmp_path, names=("quick",)):
 
 
 @pytest.mark.parametrize(
-    ("search", "selected", "by_address", "chosen"),
+    ("search", "run"),
     [
-        ("?run=b", "a", True, "b"),
-        ("?run=b", "a", False, "a"),
-        ("?run=gone", "a", True, "a"),
-        ("", "b", True, "b"),
-        (None, None, True, "a"),
-        ("?run=..%2Fb", None, True, "a"),
+        ("?run=two", "two"),
+        ("?run=gone", "one"),
+        ("", "one"),
+        (None, "one"),
+        ("?run=..%2Ftwo", "one"),
     ],
 )
-def test_the_address_or_the_list_chooses_the_run(search, selected, by_address, chosen):
-    assert chosen_run(["a", "b"], search, selected, by_address=by_address) == chosen
+def test_the_address_chooses_the_run_and_the_first_one_is_the_default(tmp_path, search, run):
+    assert resolved(store(tmp_path, names=("one", "two")), "/", search).run == run
 
 
-def test_without_runs_none_is_chosen():
-    assert chosen_run([], "?run=a", None, by_address=True) is None
+def test_without_runs_the_page_says_how_to_get_one():
+    runs = RunStore([])
+    view = resolved(runs, "/", "?run=a")
+    assert view.run is None
+    assert "hvdprof bench" in str(content(PAGES[0], runs, view))
 
 
 def test_a_path_without_a_page_shows_the_first():
-    assert page_for("/nowhere").children.id == overview.layout().children.id
+    assert page_for(PAGES, "/nowhere") is PAGES[0]
+
+
+def test_a_run_that_cannot_be_read_is_an_alert_with_the_hint(tmp_path):
+    def refuse(folder):
+        raise UnreadableInputError("It is damaged.", hint="Run it again.")
+
+    runs = RunStore([tmp_path], read=refuse)
+    alert = content(PAGES[0], runs, View("/", {"run": tmp_path.name}))
+    assert alert.title == "It is damaged."
+    assert alert.children.children == "Run it again."
 
 
 def test_two_apps_are_independent(tmp_path):
     runs = store(tmp_path)
     assert create_app(runs).callback_map.keys() == create_app(runs).callback_map.keys()
-    assert len(create_app(runs).callback_map) == 3
 
 
 def test_every_script_and_style_is_served_by_the_app_itself(tmp_path):
@@ -76,7 +88,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EnvironmentNotReadyError, match=f"127.0.0.1:{port}") as error:
-            serve([], host="127.0.0.1", port=port, on_ready=lambda address: None)
+            serve(RunStore([]), host="127.0.0.1", port=port, on_ready=lambda address: None)
     assert "--port" in error.value.hint
 
 
@@ -86,9 +98,10 @@ def test_a_browser_shows_the_verdict_and_the_figures(tmp_path, width):
     with served(store(tmp_path)) as address, watched_page(address, width=width) as watched:
         page = watched.page
         page.goto(address)
-        page.wait_for_selector(".losses .barlayer path", state="attached", timeout=60_000)
+        for drawn in (".losses .barlayer path", ".scaling .scatterlayer .trace"):
+            page.wait_for_selector(drawn, state="attached", timeout=60_000)
         assert page.inner_text("h1") == SENTENCE
-        assert page.locator(".scaling-curve .scatterlayer .trace").count() >= 4
+        assert page.locator(".scaling .scatterlayer .trace").count() >= 4
         assert page.locator(".losses .barlayer path").count() >= 10
         assert "rank 1 was killed by SIGKILL" in page.inner_text("main")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -104,8 +117,14 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
         page = watched.page
         page.goto(f"{address}?run=two")
         page.wait_for_selector("h1")
-        assert page.input_value("#run") == "two"
-        page.click("#run")
+        chooser = page.get_by_role("textbox", name="Run")
+        assert chooser.input_value() == "two"
+        chooser.click()
         page.get_by_role("option", name="one").click()
         page.wait_for_url(f"{address}?run=one")
+        page.go_back()
+        page.wait_for_url(f"{address}?run=two")
+        page.wait_for_function(
+            "document.querySelector('input[aria-label=Run]').value === 'two'", timeout=10_000
+        )
         assert watched.complaints == []

@@ -6,7 +6,7 @@ from plotly.utils import PlotlyJSONEncoder
 from dashboards.app import PAGES
 from dashboards.pages import overview
 from dashboards.run_store import RunStore
-from hvdprof.errors import UnreadableInputError
+from dashboards.view import View
 from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis
 
 
@@ -14,7 +14,7 @@ def shown(tmp_path, finished):
     folder = tmp_path / "quick"
     folder.mkdir()
     runs = RunStore([folder], read=lambda _: finished)
-    text = json.dumps(overview.content(runs, "quick"), cls=PlotlyJSONEncoder)
+    text = json.dumps(overview.layout(runs, View("/", {"run": "quick"})), cls=PlotlyJSONEncoder)
     return text.encode().decode("unicode_escape")
 
 
@@ -43,22 +43,6 @@ def test_a_run_without_results_is_shown(tmp_path):
     assert "No efficiency was measured." in shown(tmp_path, analysis([]))
 
 
-def test_a_run_that_cannot_be_read_is_an_alert_with_the_hint(tmp_path):
-    def refuse(folder):
-        raise UnreadableInputError("It is damaged.", hint="Run it again.")
-
-    runs = RunStore([tmp_path], read=refuse)
-    alert = overview.content(runs, tmp_path.name)
-    assert alert.title == "It is damaged."
-    assert alert.children.children == "Run it again."
-
-
-def test_nothing_is_shown_without_a_run():
-    assert overview.content(RunStore([]), None) is None
-
-
-def test_every_page_has_a_path_a_title_and_a_layout():
-    assert len({page.PATH for page in PAGES}) == len(PAGES)
-    for page in PAGES:
-        assert page.TITLE
-        assert page.layout() is not None
+def test_every_page_has_a_path_and_a_title_of_its_own():
+    assert len({page.PATH for page in PAGES}) == len({page.TITLE for page in PAGES}) == len(PAGES)
+    assert PAGES[0].PATH == "/"

@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ import pytest
 from dashboards.run_store import RunStore
 from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.finished_analysis import analysis
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
+from tests.builders.timeline_text import timeline_text
 
 
 class CountingRead:
@@ -40,7 +43,7 @@ def test_an_unchanged_run_is_read_once(tmp_path):
 def test_a_run_that_goes_on_is_read_again(tmp_path):
     read = CountingRead()
     folder = run_folder(tmp_path, "quick")
-    runs = RunStore([folder], read=read)
+    runs = RunStore([folder], read=read, check_every_s=0)
     runs.analysis("quick")
     recording = folder / "rank-0.jsonl"
     recording.write_text("{}")
@@ -52,7 +55,7 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
 def test_only_the_latest_runs_are_kept(tmp_path):
     read = CountingRead()
     names = [f"run{number}" for number in range(9)]
-    runs = RunStore([run_folder(tmp_path, name) for name in names], read=read)
+    runs = RunStore([run_folder(tmp_path, name) for name in names], read=read, check_every_s=0)
     for name in [*names, "run8", "run0"]:
         runs.analysis(name)
     assert read.folders == [*names, "run0"]
@@ -76,3 +79,45 @@ def test_what_reading_raises_reaches_the_page(tmp_path):
     folder = run_folder(tmp_path, "quick")
     with pytest.raises(UnreadableInputError, match=r"manifest\.json"):
         RunStore([Path(folder)]).analysis("quick")
+
+
+def test_a_new_run_in_a_watched_folder_is_offered_and_ids_keep_their_meaning(tmp_path):
+    first = write_run(tmp_path / "runs" / "quick", [PassSpec()])
+    alone = write_run(tmp_path / "quick", [PassSpec()])
+    runs = RunStore([alone], watched=[tmp_path / "runs"], read=CountingRead(), check_every_s=0)
+    assert runs.ids == ["quick", "quick (2)"]
+    write_run(tmp_path / "runs" / "new", [PassSpec()])
+    assert sorted(runs.ids) == ["new", "quick", "quick (2)"]
+    shutil.rmtree(first)
+    assert sorted(runs.ids) == ["new", "quick"]
+    with pytest.raises(UsageError, match="There is no run"):
+        runs.analysis("quick (2)")
+
+
+def test_a_lone_timeline_has_tables_but_no_analysis(tmp_path):
+    file = tmp_path / "timeline.json"
+    file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
+    runs = RunStore([file])
+    assert runs.ids == ["timeline.json"]
+    assert len(runs.table("timeline.json", "events")) == len(runs.run("timeline.json").events) > 0
+    assert runs.table("timeline.json", "collectives").columns.size
+    assert runs.table("timeline.json", "scaling").empty
+    with pytest.raises(UnreadableInputError, match="stands alone"):
+        runs.analysis("timeline.json")
+
+
+def test_what_is_made_of_a_run_is_made_once_bounded_and_anew_after_a_change(tmp_path):
+    folder = run_folder(tmp_path, "quick")
+    runs = RunStore([folder], read=CountingRead(), check_every_s=0)
+    made = []
+
+    def make(key):
+        return runs.made("quick", key, lambda: made.append(key) or key)
+
+    for key in ("a", "a", "b", "c", "d", "e", "a"):
+        assert make(key) == key
+    assert made == ["a", "b", "c", "d", "e", "a"]
+    os.utime(folder / "manifest.json", ns=(2**62, 2**62))
+    make("a")
+    assert made[-1] == "a"
+    assert len(made) == 7

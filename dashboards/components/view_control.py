@@ -1,0 +1,37 @@
+"""Choices that belong to the view: what is chosen goes into the address, and nowhere else."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+
+from dashboards import ids
+
+
+def view_select(
+    key: str,
+    label: str,
+    options: Sequence[str] | Sequence[dict[str, str]],
+    value: str | None,
+    **looks: Any,
+) -> dmc.Select:
+    """A list to choose from, whose choice becomes ``key`` of the address.
+
+    The page is drawn anew when the address changes, so ``key`` has to be one of its ``KEYS``.
+
+    Args:
+        key: Key of the address, such as ``np``.
+        label: Name for screen readers; shown above the list only if ``looks`` has a ``label`` too.
+        options: Texts, or mappings with ``value`` and ``label``.
+        value: What is chosen now, also where it is a default that the address does not name.
+        looks: Further properties of the component.
+    """
+    return dmc.Select(
+        # What was shown is part of the id: only what differs from it was chosen by the reader.
+        id={"type": ids.CONTROL, "key": key, "shown": value or ""},
+        data=list(options),
+        value=value,
+        allowDeselect=False,
+        searchable=True,
+        **{"aria-label": label, **looks},
+    )

@@ -1,0 +1,20 @@
+"""Callbacks that run in the browser; their functions are in ``assets/hvdprof.js``."""
+
+from typing import Any
+
+from dash import ClientsideFunction, Dash
+
+
+def run_in_browser(app: Dash, function: str, *wiring: Any, first: bool = True) -> None:
+    """Let a function of the browser's answer inputs.
+
+    Args:
+        app: The app.
+        function: Name of the function in ``assets/hvdprof.js``.
+        wiring: Outputs, inputs and states, as for any callback.
+        first: Whether it is called when the components appear, too.
+    """
+    untyped: Any = app
+    untyped.clientside_callback(
+        ClientsideFunction("hvdprof", function), *wiring, prevent_initial_call=not first
+    )

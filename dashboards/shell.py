@@ -1,0 +1,225 @@
+"""What stands around every page: navigation, the choice of the run, light and dark."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import dash_mantine_components as dmc
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.exceptions import PreventUpdate
+
+from dashboards import ids
+from dashboards.components.empty_state import no_run
+from dashboards.components.problem_alert import problem_alert
+from dashboards.components.view_control import view_select
+from dashboards.guard import text_or_none
+from dashboards.in_browser import run_in_browser
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from hvdprof.errors import HvdprofError
+
+_LOOK_EVERY_MS = 10_000
+_THEME = {"fontFamily": "system-ui, sans-serif", "primaryColor": "blue"}
+# A figure that is drawn anew within the page does not cover the page.
+_ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
+_HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
+_PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
+
+
+class Page(Protocol):
+    """A module of ``dashboards.pages``; what each name means is said there."""
+
+    PATH: str
+    TITLE: str
+    KEYS: tuple[str, ...]
+
+    def layout(self, runs: RunStore, view: View) -> Any:
+        """The page of a view."""
+
+    def register(self, app: Dash, runs: RunStore) -> None:
+        """Callbacks of the page's own."""
+
+
+def frame() -> dmc.MantineProvider:
+    """The empty shell; callbacks fill it according to the address."""
+    return dmc.MantineProvider(
+        [
+            dcc.Location(id=ids.LOCATION, refresh="callback-nav"),
+            dcc.Store(id=ids.DRAWN),
+            dcc.Store(id=ids.HEADER_DRAWN),
+            dcc.Interval(id=ids.CLOCK, interval=_LOOK_EVERY_MS),
+            dmc.Anchor("Skip to the content", href=f"#{ids.PAGE}", className="skip-link"),
+            dmc.Container(
+                [
+                    html.Header(id=ids.HEADER, className="shell-header"),
+                    html.Div(id=ids.NOTICE, role="status"),
+                    dcc.Loading(
+                        html.Main(id=ids.PAGE, tabIndex="-1", className="shell-page"),
+                        delay_show=300,
+                        **_ONLY_THE_PAGE,
+                    ),
+                ],
+                size="xl",
+                pb="xl",
+            ),
+        ],
+        theme=_THEME,
+        defaultColorScheme="auto",
+    )
+
+
+def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+    """Make the shell follow the address, and the address what is chosen in the page."""
+    _register_page(app, runs, pages)
+    _register_header(app, runs, pages)
+    _register_controls(app, runs)
+    _register_notice(app, runs)
+    run_in_browser(app, "settleAddress", Input(ids.DRAWN, "data"))
+
+
+def page_for(pages: Sequence[Page], path: str) -> Page:
+    """The page at a path; the first one for a path that no page has."""
+    return next((page for page in pages if path == page.PATH), pages[0])
+
+
+def resolved(runs: RunStore, pathname: str | None, search: str | None) -> View:
+    """The view at an address; the first run where the address names none that is here."""
+    view = View.of_address(pathname, search)
+    if view.run in runs.ids:
+        return view
+    return view.changed(run=next(iter(runs.ids), None))
+
+
+def content(page: Page, runs: RunStore, view: View) -> Any:
+    """What a page shows of a view, or the reason why it cannot be shown."""
+    if view.run is None:
+        return no_run()
+    try:
+        return page.layout(runs, view)
+    except HvdprofError as error:
+        return problem_alert(error)
+
+
+def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+    @app.callback(
+        Output(ids.PAGE, "children"),
+        Output(ids.DRAWN, "data"),
+        Input(ids.LOCATION, "pathname"),
+        Input(ids.LOCATION, "search"),
+        State(ids.DRAWN, "data"),
+    )
+    def show(pathname: Any, search: Any, drawn: Any) -> tuple[Any, Any]:
+        view = resolved(runs, text_or_none(pathname), text_or_none(search))
+        page = page_for(pages, view.path)
+        keys = [[key, view.text(key)] for key in ("run", *page.KEYS)]
+        new = {"path": page.PATH, "title": f"{page.TITLE} · hvdprof", "keys": keys}
+        if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
+            raise PreventUpdate
+        changed_ns = _changed_ns(runs, view.run)
+        return content(page, runs, view), new | {
+            "run": view.run,
+            # Beyond what a number in a browser holds exactly.
+            "changed": str(changed_ns),
+        }
+
+
+def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
+    @app.callback(
+        Output(ids.HEADER, "children"),
+        Output(ids.HEADER_DRAWN, "data"),
+        Input(ids.LOCATION, "pathname"),
+        Input(ids.LOCATION, "search"),
+        Input(ids.CLOCK, "n_intervals"),
+        State(ids.HEADER_DRAWN, "data"),
+    )
+    def show(pathname: Any, search: Any, _ticks: Any, drawn: Any) -> tuple[Any, Any]:
+        view = resolved(runs, text_or_none(pathname), text_or_none(search))
+        page = page_for(pages, view.path)
+        new = [page.PATH, view.at("/").href, runs.ids]
+        if drawn == new:
+            raise PreventUpdate
+        return _header(pages, page, view, runs.ids), new
+
+
+def _register_controls(app: Dash, runs: RunStore) -> None:
+    @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Input({"type": ids.CONTROL, "key": ALL, "shown": ALL}, "value"),
+        State(ids.LOCATION, "pathname"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def steer(_values: Any, pathname: Any, search: Any) -> Any:
+        view = resolved(runs, text_or_none(pathname), text_or_none(search))
+        changes = {
+            str(control["id"]["key"]): text_or_none(control.get("value"))
+            for control in ctx.inputs_list[0]
+            if control.get("value") != control["id"]["shown"]
+        }
+        if changes.get("run") is not None:
+            changes = {"run": changes["run"]}
+        changed = view.changed(**changes)
+        return changed.search if changed != view else no_update
+
+
+def _register_notice(app: Dash, runs: RunStore) -> None:
+    @app.callback(
+        Output(ids.NOTICE, "children"),
+        Input(ids.CLOCK, "n_intervals"),
+        Input(ids.DRAWN, "data"),
+        State(ids.LOCATION, "pathname"),
+        State(ids.LOCATION, "search"),
+    )
+    def tell(_ticks: Any, drawn: Any, pathname: Any, search: Any) -> Any:
+        if not isinstance(drawn, dict) or drawn.get("run") not in runs.ids:
+            return None
+        if drawn.get("changed") == str(_changed_ns(runs, drawn["run"])):
+            return None
+        view = resolved(runs, text_or_none(pathname), text_or_none(search))
+        return dmc.Alert(
+            dmc.Anchor("Show what is there now", href=view.href, refresh=True),
+            title="This run has changed since the page was drawn.",
+            color="blue",
+            variant="light",
+            mb="sm",
+        )
+
+
+def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:
+    if run_id is None:
+        return None
+    try:
+        return runs.changed_ns(run_id)
+    except HvdprofError:
+        # Gone: the page itself says so where it is drawn.
+        return None
+
+
+def _header(pages: Sequence[Page], page: Page, view: View, run_ids: list[str]) -> list[Any]:
+    links = [
+        dmc.Anchor(
+            one.TITLE,
+            href=view.at(one.PATH).href,
+            underline="hover",
+            className="shell-link" + (" shell-here" if one is page else ""),
+            **({"aria-current": "page"} if one is page else {}),
+        )
+        for one in pages
+    ]
+    return [
+        dmc.Group(
+            [
+                dmc.Text("hvdprof", fw=700, size="lg"),
+                view_select("run", "Run", run_ids, view.run, className="shell-run"),
+                dmc.ColorSchemeToggle(
+                    lightIcon=html.Span("☀", **_HIDDEN),
+                    darkIcon=html.Span("☾", **_HIDDEN),
+                    variant="default",
+                    size="lg",
+                    **{"aria-label": "Light or dark"},
+                ),
+            ],
+            py="sm",
+            gap="sm",
+        ),
+        html.Nav(links, className="shell-nav", **_PAGES_LABEL),
+    ]

@@ -1,0 +1,103 @@
+import base64
+import json
+
+import pytest
+
+from dashboards.app import create_app
+from dashboards.run_store import RunStore
+from tests.builders.finished_analysis import full_analysis
+
+
+def client(tmp_path, password=None):
+    runs = RunStore([tmp_path], read=lambda _: full_analysis())
+    return create_app(runs, password=password).server.test_client()
+
+
+def page_payload(search="", pathname="/", **changes):
+    payload = {
+        "output": "..page.children...drawn.data..",
+        "outputs": [
+            {"id": "page", "property": "children"},
+            {"id": "drawn", "property": "data"},
+        ],
+        "inputs": [
+            {"id": "location", "property": "pathname", "value": pathname},
+            {"id": "location", "property": "search", "value": search},
+        ],
+        "changedPropIds": ["location.pathname"],
+        "state": [{"id": "drawn", "property": "data", "value": None}],
+    }
+    return payload | changes
+
+
+def post(asking, payload):
+    return asking.post("/_dash-update-component", json=payload)
+
+
+def test_what_dash_sends_is_answered(tmp_path):
+    answer = post(client(tmp_path), page_payload())
+    assert answer.status_code == 200
+    assert "scaling efficiency" in answer.text
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        None,
+        [],
+        "text",
+        {},
+        {"output": "no-such.thing"},
+        {"output": ["page"]},
+        page_payload(inputs=[]),
+        page_payload(inputs=None),
+        page_payload(inputs=[1, 2]),
+        page_payload(state=[]),
+        page_payload(outputs=None),
+        page_payload(changedPropIds=[{}]),
+        page_payload(search={"a": 1}),
+        page_payload(pathname=["/"]),
+        page_payload(inputs=[{"id": "location", "property": "hash", "value": ""}] * 2),
+    ],
+    ids=repr,
+)
+def test_a_malformed_payload_is_refused(tmp_path, payload):
+    answer = post(client(tmp_path), payload)
+    assert 400 <= answer.status_code < 500
+    assert "Traceback" not in answer.text
+
+
+def test_what_is_no_json_is_refused(tmp_path):
+    answer = client(tmp_path).post("/_dash-update-component", data=b"\xff{")
+    assert 400 <= answer.status_code < 500
+
+
+def test_a_run_that_was_not_named_cannot_be_asked_for(tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    answer = post(client(tmp_path), page_payload(search="?run=..%2Fother"))
+    drawn = json.loads(answer.text)["response"]["drawn"]["data"]
+    assert drawn["run"] == tmp_path.name
+
+
+@pytest.mark.parametrize("path", ["/", "/_dash-layout", "/_dash-dependencies"])
+def test_a_password_covers_the_whole_app(tmp_path, path):
+    asking = client(tmp_path, password="pässword")
+    refused = asking.get(path)
+    assert refused.status_code == 401
+    assert refused.headers["WWW-Authenticate"].startswith("Basic")
+    assert asking.get(path, headers=basic("me", "wrong")).status_code == 401
+    assert asking.get(path, headers={"Authorization": "Basic !"}).status_code == 401
+    assert asking.get(path, headers={"Authorization": "Bearer x"}).status_code == 401
+    assert asking.get(path, headers=basic("anyone", "pässword")).status_code == 200
+
+
+def test_a_password_covers_callbacks_and_assets(tmp_path):
+    asking = client(tmp_path, password="secret")
+    assert post(asking, page_payload()).status_code == 401
+    assert asking.get("/assets/hvdprof.css").status_code == 401
+
+
+def basic(user, password):
+    token = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {token}"}

@@ -1,0 +1,40 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dashboards.view import View
+
+KEYS = st.from_regex(r"[a-z_]{1,20}", fullmatch=True)
+
+
+@given(st.dictionaries(KEYS, st.text(min_size=1, max_size=50), max_size=5))
+def test_a_view_and_its_address_say_the_same(values):
+    values = {key: value for key, value in values.items() if value.isprintable()}
+    view = View("/timeline", values)
+    assert View.of_address("/timeline", view.search) == view
+
+
+@given(st.text())
+def test_any_text_is_an_address(search):
+    view = View.of_address(None, search)
+    assert view.path == "/"
+    assert all(len(value) <= 400 for value in view.values.values())
+
+
+@pytest.mark.parametrize(
+    ("value", "whole"),
+    [("4", 4), ("-4", -4), ("4.0", None), ("", None), ("9" * 19, None), ("٤", None)],
+)
+def test_a_whole_number_is_one_of_digits(value, whole):
+    assert View("/", {"np": value}).np == whole
+
+
+def test_another_run_starts_afresh():
+    view = View("/timeline", {"run": "a", "np": "4", "step": "7"})
+    assert view.changed(run="b").values == {"run": "b"}
+    assert view.changed(run="a", step=None).values == {"run": "a", "np": "4"}
+
+
+def test_another_page_keeps_the_run_and_the_ranks():
+    view = View("/timeline", {"run": "a b", "np": "4", "step": "7"})
+    assert view.at("/stalls").href == "/stalls?run=a+b&np=4"
