@@ -35,6 +35,7 @@ from hvdprof.collect.session import Session
 __all__ = [
     "abandon",
     "blocked",
+    "give_up",
     "is_active",
     "loss",
     "mark",
@@ -177,6 +178,11 @@ def abandon() -> None:
     The segment has no end in the file, so that nobody takes it for complete.
     """
     _session.abandon()
+
+
+def give_up(error: Exception) -> None:
+    """End the recording after a failure in what calls it, told as a problem; the rank trains on."""
+    _session.give_up(error)
 
 
 def stop() -> None:

@@ -9,6 +9,7 @@ import atexit
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -47,9 +48,10 @@ class AutoRecorder:
     def __init__(self, hvd: Any, settings: AutoSettings) -> None:
         self._hvd = hvd
         self._pid = os.getpid()
-        self._settings = settings
+        self._thread = threading.get_ident()
         self._tracker = StepTracker(settings)
         self._forwards: ForwardWatch | None = None
+        self._looked_after, self._is_settled = -1, False
         self._has_failed = False
         self._is_over = False
 
@@ -60,7 +62,7 @@ class AutoRecorder:
         hvd.shutdown = self._ending(hvd.shutdown)
         for name in _BLOCKING:
             if hasattr(hvd, name):
-                setattr(hvd, name, _blocked(getattr(hvd, name)))
+                setattr(hvd, name, self._blocked(getattr(hvd, name)))
 
     def _starting(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(make)
@@ -88,16 +90,18 @@ class AutoRecorder:
             return
         if self._is_over or collect.is_active():
             return
+        self._thread = threading.get_ident()
+        # First: a rank whose recording fails still has to end its steps with the others.
+        self._tracker.follow(optimizer)
+        # After hvd.init(), which registers its own end: ours comes first.
+        atexit.register(self.end)
+        self._notice_failure()
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         collect.start(device=str(parameters[0].device))
         collect.watch(_Nameless(), optimizer)
         torch = sys.modules["torch"]
         self._forwards = ForwardWatch(torch, parameters, self._forward, self._tracker.evaluates)
-        self._tracker.follow(optimizer)
         self._bracket_torch(torch)
-        # After hvd.init(), which registers its own end: ours comes first.
-        atexit.register(self.end)
-        self._notice_failure()
 
     def _bracket_torch(self, torch: Any) -> None:
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -109,7 +113,7 @@ class AutoRecorder:
                 return fetch(own)
             with tracker.fetching():
                 batch = fetch(own)
-            tracker.fetched(first_length(batch))
+            self._guarded(lambda: tracker.fetched(first_length(batch)))
             return batch
 
         iterator.__next__ = timed_fetch
@@ -120,21 +124,44 @@ class AutoRecorder:
             if not self._is_here():
                 backward(*args, **kwargs)
                 return
+            self._guarded(self._discover)
             with tracker.backward():
                 backward(*args, **kwargs)
 
         torch.autograd.backward = timed_backward
 
+    def _discover(self) -> None:
+        # Modules are also wrapped after the optimizer has been made, by torch.compile for one.
+        num_ended = self._tracker.num_ended
+        if self._forwards is None or num_ended == self._looked_after or self._is_settled:
+            return
+        self._looked_after = num_ended
+        if num_ended < DISCOVERY_STEPS:
+            self._forwards.look_for_modules()
+        else:
+            self._is_settled = True
+            self._forwards.settle()
+
     def _forward(self, inputs: Any) -> Any:
         if not self._is_here():
             return None
-        if self._forwards is not None and self._tracker.num_ended >= DISCOVERY_STEPS:
-            self._forwards.settle()
         return self._tracker.forward_begins(first_length(inputs))
 
+    def _blocked(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_here():
+                return call(*args, **kwargs)
+            with collect.blocked():
+                return call(*args, **kwargs)
+
+        return waiting
+
     def _is_here(self) -> bool:
-        # A forked worker inherits the brackets but not the recording.
-        return not self._is_over and os.getpid() == self._pid
+        # A forked worker inherits the brackets but not the recording, and threads that fetch or
+        # serve are not the training.
+        is_own = os.getpid() == self._pid and threading.get_ident() == self._thread
+        return is_own and not self._is_over
 
     def _notice_failure(self) -> None:
         show = sys.excepthook
@@ -147,10 +174,11 @@ class AutoRecorder:
 
     def end(self) -> None:
         """Complete the recording; a rank that failed does not wait for the others."""
-        if self._is_over or os.getpid() != self._pid or self._forwards is None:
+        if self._is_over or os.getpid() != self._pid:
             return
         self._is_over = True
-        self._forwards.remove()
+        if self._forwards is not None:
+            self._guarded(self._forwards.remove)
         self._guarded(self._tracker.end)
         self._guarded(collect.abandon if self._has_failed else collect.stop)
 
@@ -158,8 +186,7 @@ class AutoRecorder:
         try:
             act()
         except Exception as error:
-            self._is_over = True
-            print_problem(f"recording stopped: {type(error).__name__}: {error}")
+            collect.give_up(error)
 
 
 class _Nameless:
@@ -168,15 +195,6 @@ class _Nameless:
     def named_parameters(self) -> tuple[()]:
         """None of its own."""
         return ()
-
-
-def _blocked(call: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(call)
-    def waiting(*args: Any, **kwargs: Any) -> Any:
-        with collect.blocked():
-            return call(*args, **kwargs)
-
-    return waiting
 
 
 def record_training(hvd: Any) -> None:

@@ -1,8 +1,10 @@
 """Forward passes of the model that is trained, seen without knowing the model."""
 
+import functools
+import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,8 +14,12 @@ Begin = Callable[[Any], AbstractContextManager[None] | None]
 class ForwardWatch:
     """Finds the outermost modules that hold trained parameters, and brackets their passes.
 
-    While it looks for them every module is hooked; ``settle`` leaves hooks on those found alone,
-    so that a model of a thousand modules does not pay for it.
+    The calls of their classes are bracketed, never the modules themselves: a hook on a module would
+    travel into its copies and its saved files, and into what ``torch.compile`` makes of it. Inside
+    compiled code the brackets do nothing; what is seen is the call of the compiled module.
+
+    Until ``settle`` all classes whose modules hold trained parameters are bracketed, afterwards
+    only those that were outermost, so that a model of a thousand modules does not pay for it.
 
     Args:
         torch: The module ``torch``.
@@ -29,54 +35,83 @@ class ForwardWatch:
         self._trained = {id(parameter) for parameter in parameters}
         self._begin, self._evaluates = begin, evaluates
         self._depth = 0
-        self._open: AbstractContextManager[None] | None = None
         self._owner = threading.get_ident()
         self._holds: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-        modules = torch.nn.modules.module
-        self._global_handles = [
-            modules.register_module_forward_pre_hook(self._enter),
-            modules.register_module_forward_hook(self._leave, always_call=True),
-        ]
-        self._handles: list[Any] = []
+        self._restore: dict[type, Callable[[], None]] = {}
+        self._outermost: set[type] = set()
+        self._is_compiled = False
+        self.look_for_modules()
+
+    def look_for_modules(self) -> None:
+        """Bracket the classes of all modules that hold trained parameters now."""
+        base = self._torch.nn.Module
+        for one in gc.get_objects():
+            kind = type(one)
+            if not issubclass(kind, base) or kind is base or kind in self._restore:
+                continue
+            # A module whose constructor is still running has no parameters to ask for.
+            if "_parameters" in getattr(one, "__dict__", ()) and self._is_trained(one):
+                self._bracket(kind)
 
     def settle(self) -> None:
-        """Keep to the modules found so far."""
-        if not self._global_handles:
+        """Keep to the classes that were outermost so far."""
+        # Compiled code that saw the brackets would be compiled once more without them.
+        if self._is_compiled or not self._outermost:
             return
-        for handle in self._global_handles:
-            handle.remove()
-        self._global_handles = []
-        for module in [module for module, holds in self._holds.items() if holds]:
-            self._handles.append(module.register_forward_pre_hook(self._enter))
-            self._handles.append(module.register_forward_hook(self._leave, always_call=True))
+        for kind in self._restore.keys() - self._outermost:
+            self._restore.pop(kind)()
 
     def remove(self) -> None:
-        """Take every hook off."""
-        for handle in (*self._global_handles, *self._handles):
-            handle.remove()
-        self._global_handles, self._handles = [], []
+        """Take every bracket off."""
+        while self._restore:
+            self._restore.popitem()[1]()
 
-    def _enter(self, module: Any, inputs: Any) -> None:
+    def _bracket(self, kind: Any) -> None:
+        is_compiling = getattr(self._torch.compiler, "is_compiling", bool)
+        own = vars(kind).get("__call__")
+
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if own is not None:
+                return own(module, *args, **kwargs)
+            # Looked up anew: tracers of torch replace the call of the base class for a while.
+            above: Any = super(kind, module)
+            return above.__call__(*args, **kwargs)
+
+        def bracketed(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not self._is_watched(kind):
+                return call(module, *args, **kwargs)
+            opened = self._enter(module, args or tuple(kwargs.values()))
+            self._depth += 1
+            try:
+                if opened is None:
+                    return call(module, *args, **kwargs)
+                with opened:
+                    return call(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        def restore() -> None:
+            if own is not None:
+                kind.__call__ = own
+            elif vars(kind).get("__call__") is bracketed:
+                del kind.__call__
+
+        kind.__call__ = functools.wraps(kind.__call__)(bracketed)
+        self._restore[kind] = restore
+
+    def _is_watched(self, kind: type) -> bool:
         # Other threads serve metrics or data; the training runs in the one that made the optimizer.
-        if threading.get_ident() != self._owner:
-            return
-        self._depth += 1
-        if self._depth > 1 or not self._is_trained(module):
-            return
-        if module.training and self._torch.is_grad_enabled():
-            self._open = self._begin(inputs)
-            if self._open is not None:
-                self._open.__enter__()
-        else:
-            self._evaluates()
+        return kind in self._restore and threading.get_ident() == self._owner
 
-    def _leave(self, module: Any, inputs: Any, output: Any) -> None:
-        if threading.get_ident() != self._owner or self._depth == 0:
-            return
-        self._depth -= 1
-        if self._depth == 0 and self._open is not None:
-            opened, self._open = self._open, None
-            opened.__exit__(None, None, None)
+    def _enter(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:
+        if self._depth or not self._is_trained(module):
+            return None
+        self._outermost.add(type(module))
+        self._is_compiled |= _is_compiled(module)
+        if module.training and self._torch.is_grad_enabled():
+            return self._begin(inputs)
+        self._evaluates()
+        return None
 
     def _is_trained(self, module: Any) -> bool:
         holds = self._holds.get(module)
@@ -86,12 +121,17 @@ class ForwardWatch:
         return holds
 
 
+def _is_compiled(module: Any) -> bool:
+    # By torch.compile(module), or in place by module.compile().
+    return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+
+
 def first_length(value: Any) -> int:
     """The first dimension of the first tensor in a batch or in inputs; 0 where there is none."""
     shape = getattr(value, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else 0
-    if isinstance(value, dict):
+    if isinstance(shape, tuple):
+        return int(shape[0]) if shape else 0
+    if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         return next((length for length in map(first_length, value) if length), 0)

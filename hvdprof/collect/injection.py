@@ -124,6 +124,10 @@ class InjectingSession(Session):
         self._remove_hooks()
         self.inner.abandon()
 
+    def give_up(self, error: Exception) -> None:
+        """Passed on."""
+        self.inner.give_up(error)
+
     def stop(self) -> None:
         """Take all hooks off and end the recording."""
         self._remove_hooks()

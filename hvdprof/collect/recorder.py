@@ -25,6 +25,7 @@ from hvdprof.collect.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
 
 IMPLICIT_SEGMENT = "main"
+COLLECTIVE_PHASE = "collective"
 
 P = ParamSpec("P")
 
@@ -57,7 +58,7 @@ def _guarded(method: Callable[P, None]) -> Callable[P, None]:
             method(*args, **kwargs)
         except Exception as error:
             recorder: Any = args[0]
-            recorder._give_up(error)
+            recorder.give_up(error)
 
     return call
 
@@ -93,6 +94,7 @@ class Recorder(Session):
         self._step_number = 0
         self._samples, self._warmup = 0, False
         self._wait_begin: Any = None
+        self._wait_depth = 0
         self._timeline_runs = False
         self._has_ended = False
         self._step_context = Bracket(self._begin_step, self._end_step)
@@ -261,13 +263,16 @@ class Recorder(Session):
 
     @_guarded
     def _begin_wait(self) -> None:
-        self._wait_begin = self._source.now() if self._marks.is_open else None
+        # A collective that is made of others is one wait.
+        self._wait_depth += 1
+        if self._wait_depth == 1:
+            self._wait_begin = self._marks.enter(COLLECTIVE_PHASE)
 
     @_guarded
     def _end_wait(self) -> None:
-        if self._marks.is_open and self._wait_begin is not None:
-            self._marks.add_blocked(self._wait_begin, self._source.now())
-        self._wait_begin = None
+        self._wait_depth -= 1
+        if self._wait_depth == 0 and self._wait_begin is not None:
+            self._marks.add_blocked(self._wait_begin, self._marks.leave(COLLECTIVE_PHASE))
 
     @_guarded
     def _start_timeline(self, path: Path) -> None:
@@ -301,7 +306,8 @@ class Recorder(Session):
         print_problem(message)
         self._file.write("problem", message=message)
 
-    def _give_up(self, error: Exception) -> None:
+    def give_up(self, error: Exception) -> None:
+        """End the recording after a failure; the exchanges of clocks go on."""
         if self._has_ended:
             return
         message = f"recording stopped: {type(error).__name__}: {error}"

@@ -51,6 +51,9 @@ class Session:
     def abandon(self) -> None:
         """Nothing."""
 
+    def give_up(self, error: Exception) -> None:
+        """Nothing."""
+
     def stop(self) -> None:
         """Nothing."""
 

@@ -20,10 +20,13 @@ def settle(
 
     A segment that all ranks ended is done. With a failure, the first one that has not ended takes
     the blame, since segments run in their order; the ones behind it stay planned. Where no rank had
-    begun to record, all take it: the next launch would end alike. Where ``least_steps`` is given, a
-    segment of which every rank recorded as many has a result all the same.
+    begun to record, all take it: the next launch would end alike.
+
+    ``least_steps`` is given for a script of the user's own: it fails by its exit code, also after
+    the recording, and a segment of which every rank recorded as many has a result all the same.
     """
-    ended = progress.ended_segments(record.size)
+    script_failed = least_steps is not None and failure is not None
+    ended = set() if script_failed else progress.ended_segments(record.size)
     open_segments = []
     for segment in record.segments:
         if segment.status == Status.PLANNED and segment.segment.id in ended:

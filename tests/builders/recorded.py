@@ -104,5 +104,5 @@ def _check_step(step: dict[str, Any], num_tensors: int) -> None:
         assert any(
             name == "optimizer" and at <= begin and begin + length <= at + long
             for name, at, long in step["phases"]
-        ), "blocked outside the optimizer phase"
+        ), "blocked outside its phase"
     assert all(ready == -1 or 0 <= ready <= step["dur_ns"] for ready in step["ready"])

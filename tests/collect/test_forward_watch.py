@@ -1,3 +1,6 @@
+import copy
+import io
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -16,6 +19,20 @@ class Net(torch.nn.Module):
         return self.second(self.first(inputs))
 
 
+class Holder(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+
+def noting(seen):
+    def begin(inputs):
+        seen.append(first_length(inputs))
+        return nullcontext()
+
+    return begin
+
+
 @pytest.fixture
 def seen():
     return []
@@ -28,11 +45,7 @@ def model():
 
 @pytest.fixture
 def watch(model, seen):
-    def begin(inputs):
-        seen.append(first_length(inputs))
-        return nullcontext()
-
-    watch = ForwardWatch(torch, model.parameters(), begin, lambda: seen.append("evaluation"))
+    watch = ForwardWatch(torch, model.parameters(), noting(seen), lambda: seen.append("evaluation"))
     yield watch
     watch.remove()
 
@@ -69,13 +82,74 @@ def test_models_that_are_not_trained_here_are_no_ones_business(watch, seen):
     assert seen == []
 
 
-def test_after_settling_other_modules_carry_no_hook(watch, model, seen):
+def test_after_settling_only_outermost_classes_are_bracketed(watch, model):
+    assert type(model.first).__call__ is not torch.nn.Module.__call__
     model(torch.zeros(1, 4))
     watch.settle()
 
-    assert not torch.nn.modules.module._global_forward_pre_hooks
-    assert not model.first._forward_pre_hooks
-    assert model._forward_pre_hooks
+    assert type(model.first).__call__ is torch.nn.Module.__call__
+    assert Net.__call__ is not torch.nn.Module.__call__
+
+
+def test_a_container_that_is_never_called_hides_nothing(model, seen):
+    holder = Holder(model)
+    watch = ForwardWatch(torch, model.parameters(), noting(seen), seen.clear)
+    holder.model(torch.zeros(3, 4))
+    watch.remove()
+
+    assert seen == [3]
+
+
+def test_inputs_may_be_named(watch, model, seen):
+    model(inputs=torch.zeros(5, 4))
+
+    assert seen == [5]
+
+
+def test_other_threads_are_no_ones_business(watch, model, seen):
+    thread = threading.Thread(target=model, args=(torch.zeros(5, 4),))
+    thread.start()
+    thread.join()
+
+    assert seen == []
+
+
+def test_copies_and_saved_files_know_nothing_of_it(watch, model, seen):
+    model(torch.zeros(1, 4))
+    watch.settle()
+    file = io.BytesIO()
+    torch.save(copy.deepcopy(model), file)
+
+    assert b"hvdprof" not in file.getvalue().replace(Net.__module__.encode(), b"")
+
+
+def test_tracers_still_see_submodules_as_such(watch, model):
+    operations = [node.op for node in torch.fx.symbolic_trace(model).graph.nodes]
+
+    assert operations == ["placeholder", "call_module", "call_module", "output"]
+
+
+@pytest.mark.parametrize("how", ["before", "after", "in place"])
+def test_compiled_models_are_seen_and_compiled_once(model, seen, how):
+    compiled = torch.compile(model, backend="eager", fullgraph=True) if how == "before" else model
+    watch = ForwardWatch(torch, model.parameters(), noting(seen), lambda: seen.append("evaluation"))
+    if how == "after":
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+    elif how == "in place":
+        model.compile(backend="eager", fullgraph=True)
+    try:
+        compiled(torch.zeros(8, 4))
+        watch.look_for_modules()
+        del seen[:]
+        compiled(torch.zeros(8, 4))
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            watch.settle()
+            compiled(torch.zeros(8, 4))
+    finally:
+        watch.remove()
+        torch._dynamo.reset()
+
+    assert seen == [8, 8]
 
 
 def test_an_exception_in_forward_leaves_nothing_open(watch, model, seen):
@@ -86,7 +160,7 @@ def test_an_exception_in_forward_leaves_nothing_open(watch, model, seen):
     assert seen == [8, 2]
 
 
-def test_all_hooks_can_be_taken_off(watch, model, seen):
+def test_all_brackets_can_be_taken_off(watch, model, seen):
     model(torch.zeros(1, 4))
     watch.settle()
     watch.remove()
@@ -94,7 +168,7 @@ def test_all_hooks_can_be_taken_off(watch, model, seen):
     model(torch.zeros(2, 4))
 
     assert seen == []
-    assert not model._forward_pre_hooks
+    assert Net.__call__ is torch.nn.Module.__call__
 
 
 @pytest.mark.parametrize(

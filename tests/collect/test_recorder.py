@@ -163,6 +163,37 @@ def test_phases_and_loss_outside_steps_are_left_out(recording):
     assert "loss" not in step
 
 
+def test_a_collective_of_the_scripts_own_is_blocked_time_and_a_phase(recording):
+    time, recorder = recording.time, recording.recorder
+    with recorder.step(8, False), recorder.phase("forward"):
+        time.advance(10)
+        with recorder.blocked():
+            time.advance(5)
+            with recorder.blocked():
+                time.advance(20)
+        time.advance(10)
+    (step,) = steps_of(recording.lines, "main")
+    assert step["phases"] == [["forward", 0, 10], ["collective", 10, 25], ["forward", 35, 10]]
+    assert step["blocked"] == [[10, 25]]
+
+
+def test_a_collective_between_steps_is_left_out(recording):
+    with recording.recorder.blocked():
+        recording.train_step()
+    recording.train_step()
+    assert [step["blocked"] for step in steps_of(recording.lines, "main")] == [[], []]
+
+
+def test_a_failure_of_what_calls_it_ends_the_recording(recording, capsys):
+    recording.train_step()
+    recording.recorder.give_up(ValueError("odd batch"))
+    recording.train_step()
+    assert "ValueError: odd batch" in of_kind(recording.lines, "problem")[0]["message"]
+    assert len(steps_of(recording.lines, "main")) == 1
+    assert "the training goes on" in capsys.readouterr().err
+    assert [type(one) for one in recording.successors] == [SilentSession]
+
+
 def test_loss_that_is_not_a_number_is_recorded(recording):
     recording.train_step(loss=float("nan"))
     assert math.isnan(steps_of(recording.lines, "main")[0]["loss"])
