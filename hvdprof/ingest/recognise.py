@@ -1,5 +1,6 @@
 """What a file is, by its content: the first and the last block decide, never the name."""
 
+import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from hvdprof.rundir.layout import MANIFEST_NAME
 _BLOCK_BYTES = 65_536
 _MOST_FILES = 10_000
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UNPACKS_ZSTD = "fast"
 _BINARY_FORMATS = (
     (b"PAR1", "a Parquet file"),
     (b"SQLite format 3\0", "a SQLite database (perhaps of Nsight Systems)"),
@@ -49,12 +51,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A path and what it is; ``what`` says more where ``kind`` is FOREIGN."""
+    """A path and what it is; ``what`` says more where ``kind`` is FOREIGN.
+
+    ``needs_extra`` names the optional packages without which it cannot be unpacked here.
+    """
 
     path: Path
     kind: Kind
     what: str
     size_bytes: int = 0
+    needs_extra: str = ""
 
 
 def recognise_all(paths: Sequence[Path]) -> list[Recognised]:
@@ -64,8 +70,14 @@ def recognise_all(paths: Sequence[Path]) -> list[Recognised]:
 
     Raises:
         UnreadableInputError: A path does not exist, or a folder holds nothing or far too much.
+        MissingExtraError: The only file is compressed, and what unpacks it is not installed.
     """
-    return list(dict.fromkeys(found for path in paths for found in _under(path)))
+    found = list(dict.fromkeys(found for path in paths for found in _under(path)))
+    if len(found) == 1 and found[0].needs_extra:
+        raise MissingExtraError(
+            f"Reading the compressed file {found[0].path}", extra=found[0].needs_extra
+        )
+    return found
 
 
 def recognise(path: Path) -> Recognised:
@@ -84,7 +96,9 @@ def recognise(path: Path) -> Recognised:
             hint="Check the path and its permissions.",
         ) from error
     kind, what = _kind_of(head, tail)
-    return Recognised(path, kind, what or str(kind), size)
+    # A zstd file that could be unpacked does not begin like one any more.
+    packed = head.startswith(_ZSTD) and not _has_zstandard()
+    return Recognised(path, kind, what or str(kind), size, _UNPACKS_ZSTD if packed else "")
 
 
 def _under(path: Path) -> Iterator[Recognised]:
@@ -166,6 +180,10 @@ def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
         return head
     text = chunks.data[: chunks.end].tobytes()
     return head if chunks.broken and not text.strip() else text
+
+
+def _has_zstandard() -> bool:
+    return importlib.util.find_spec("zstandard") is not None
 
 
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import MissingExtraError, UnreadableInputError
 from hvdprof.ingest import text_lines
 from hvdprof.ingest.load_files import load_files
 from hvdprof.ingest.recognise import Kind, recognise
@@ -113,9 +113,28 @@ def test_without_zstandard_the_error_says_what_to_install(
     path = tmp_path / "nccl.log.zst"
     path.write_bytes(zstandard.compress(LOG))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(UnreadableInputError, match=r"pip install 'hvdprof\[fast\]'") as caught:
+    with pytest.raises(MissingExtraError) as caught:
         load_files([path])
     assert str(path) in caught.value.message
+    assert caught.value.hint == "pip install 'hvdprof[fast]'"
+    # Beside others it is left out, and that is said.
+    other = tmp_path / "plain.log"
+    other.write_bytes(LOG)
+    (note,) = [note for note in load_files([path, other]).notes if "pip install" in note]
+    assert str(path) in note
+
+
+def test_a_zstd_file_that_breaks_off_is_told_after_what_stands_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "log.zst"
+    packed = zstandard.compress(b"".join(b"%d\n" % (number * 7919) for number in range(200_000)))
+    for length in (len(packed) // 2, len(packed) - 1):
+        path.write_bytes(packed[:length])
+        read = []
+        with pytest.raises(BrokenEndError, match="the zstd data ends early"):
+            for block, _ in line_blocks(path):
+                read += block
+        assert len(read) > 50_000
+        assert read[:3] == ["0", "7919", "15838"]
 
 
 def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(
