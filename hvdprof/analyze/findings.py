@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof.analyze import rules_causes as causes
 from hvdprof.analyze import rules_communication as communication
+from hvdprof.analyze import rules_evidence as of_evidence
 from hvdprof.analyze import rules_settings as settings
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, by_gravity
@@ -37,6 +38,8 @@ RULES: tuple[Rule, ...] = (
     settings.same_hostname,
     settings.tail_lost,
     settings.no_rank_evidence,
+    of_evidence.faults_injected,
+    of_evidence.clocks_contradict,
 )
 
 

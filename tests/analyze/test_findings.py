@@ -84,6 +84,15 @@ def data_steps(share):
     )
 
 
+REPORTED = "the recorder reported:"
+INJECTED = "faults were injected on purpose: sleep:phase=data,rank=1,amount=20ms"
+
+
+def clocks(*consistent, **names):
+    rows = ({**NAMES, **names, "rank": i, "consistent": one} for i, one in enumerate(consistent))
+    return ("clocks", table("clocks", *rows))
+
+
 def ranks(*local_ranks):
     return table(
         "ranks",
@@ -229,6 +238,14 @@ CASES = {
         evidence(segments=segments(num_ranks_recorded=1)),
         evidence(segments=segments(num_ranks_recorded=2)),
     ),
+    "faults-injected": (
+        evidence(notes=(f"p: recording of rank 1: {REPORTED} {INJECTED}.",)),
+        evidence(notes=("p: recording of rank 1: the recorder reported: no hook.",)),
+    ),
+    "clocks-contradict": (
+        evidence([clocks(True, False)]),
+        evidence([clocks(True, True)]),
+    ),
 }
 
 
@@ -258,6 +275,13 @@ def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
         if line.startswith("| `")
     }
     assert told == set(CASES)
+
+
+def test_input_is_blamed_though_some_number_of_the_cell_is_missing():
+    unobserved = cell(observer_cost=float("nan"), observer_cost_low=float("nan"))
+    given = evidence([("scaling", scaling(unobserved))], steps=data_steps(0.3))
+
+    assert "input-bound" in ids(given)
 
 
 def test_a_rank_late_in_one_launch_of_three_is_not_named():
@@ -305,3 +329,29 @@ def test_severity_follows_cost():
     finding = Finding("a", "note", "", "", "", "certain")
     worse = replace(finding, severity="error", cost_share=0.3)
     assert sorted([finding, worse], key=by_gravity) == [worse, finding]
+
+
+def test_injected_faults_are_told_once_however_many_ranks_say_so():
+    passes = ("01-np2-throughput-r1", "02-np2-trace-r1")
+    notes = [
+        f"{name}: recording of rank {rank}: {REPORTED} {INJECTED}."
+        for name in passes
+        for rank in range(2)
+    ]
+
+    (row,) = findings(evidence(notes=tuple(notes))).to_dict("records")
+
+    assert row["sentence"].startswith("Faults were injected on purpose into 2 passes: sleep:")
+    assert row["sentence"].count("amount=20ms") == 1
+    assert row["evidence"] == notes[0]
+
+
+def test_contradicting_clocks_name_their_launches_and_ranks():
+    right, wrong = clocks(True, True)[1], clocks(True, False, True, False, pass_id="q")[1]
+    frame = pd.concat([right.astype({"pass_id": str}), wrong.astype({"pass_id": str})])
+
+    (row,) = findings(evidence([("clocks", frame)])).to_dict("records")
+
+    assert "1 of 2 launches" in row["sentence"]
+    assert row["subject"] == "ranks 1, 3"
+    assert row["evidence"].endswith("first in q")
