@@ -102,7 +102,7 @@ def _check_step(step: dict[str, Any], num_tensors: int) -> None:
     for begin, length in step["blocked"]:
         assert 0 <= begin <= begin + length <= step["dur_ns"]
         assert any(
-            name == "optimizer" and at <= begin and begin + length <= at + long
+            name in ("optimizer", "collective") and at <= begin and begin + length <= at + long
             for name, at, long in step["phases"]
         ), "blocked outside its phase"
     assert all(ready == -1 or 0 <= ready <= step["dur_ns"] for ready in step["ready"])
