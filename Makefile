@@ -47,6 +47,7 @@ bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to 
 # What measures time or starts many processes would disturb, and be disturbed by, its neighbours.
 test: setup  ## Run every test: what can run side by side first, the rest alone.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	failed=0; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \

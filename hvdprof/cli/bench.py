@@ -7,11 +7,20 @@ from typing import Annotated
 import typer
 
 from bench_models.registry import MODELS
+from hvdprof.cli.as_job import write_and_submit
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
-from hvdprof.launch.bench import find_tools, make_run_folder, prepare, read_for_resuming, sweep_of
+from hvdprof.launch.bench import (
+    find_tools,
+    make_run_folder,
+    new_run_folder,
+    prepare,
+    read_for_resuming,
+    sweep_of,
+)
 from hvdprof.launch.choices import Choices, KnownModel, check
+from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.presets import PRESETS
 from hvdprof.report.registry import reporter_for
 
@@ -150,6 +159,22 @@ def bench(
             help="auto, gloo or mpi; auto takes MPI where it works.", rich_help_panel=HOROVOD
         ),
     ] = "auto",
+    launcher: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo.",
+            rich_help_panel=HOROVOD,
+        ),
+    ] = AUTO,
+    sbatch: Annotated[
+        bool,
+        typer.Option(
+            "--sbatch",
+            help="Write a job script for Slurm, and submit it where sbatch is there; with "
+            "--launcher srun.",
+            rich_help_panel=HOROVOD,
+        ),
+    ] = False,
     fusion_threshold_mb: Annotated[
         float | None, typer.Option(help="HOROVOD_FUSION_THRESHOLD.", rich_help_panel=HOROVOD)
     ] = None,
@@ -220,10 +245,14 @@ def bench(
         attribution=attribution,
         seed=seed,
         timeout_s=timeout,
+        launcher=launcher,
     )
-    check(choices, KNOWN_MODELS)
+    asked = check(choices, KNOWN_MODELS)
     if data_dir is not None:
         _check_digits(data_dir)
+    if sbatch:
+        write_and_submit(context, asked, new_run_folder(output, name), name)
+        return
     if resume is not None:
         refuse_other_settings(context)
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()

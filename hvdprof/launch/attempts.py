@@ -116,12 +116,25 @@ def _fewest_steps(record: PassRecord, progress: PassProgress) -> int:
 def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
     problems = [problem for state in progress.ranks.values() for problem in state.problems]
     missing = sorted(set(range(record.size)) - progress.ranks.keys())
+    if record.size > 1 and _sizes_told(progress) == {1}:
+        return Failure(
+            reason=f"every process was a job of its own: it ended as rank 0 of 1, not one of "
+            f"{record.size}; the launcher and Horovod's controller do not belong together (srun "
+            "without --mpi=pmix does this, and reports success)",
+            lines=problems,
+        )
     reason = "the launch ended well, but the recording is not complete"
     if missing:
         reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
     if len(missing) == record.size and is_script:
         reason += "; a script is recorded from hvd.DistributedOptimizer of horovod.torch on"
     return Failure(reason=reason, lines=problems)
+
+
+def _sizes_told(progress: PassProgress) -> set[int]:
+    """The numbers of ranks that the ranks themselves say."""
+    headers = [state.header for state in progress.ranks.values() if state.header]
+    return {int(header["size"]) for header in headers if "size" in header}
 
 
 def _next_id(pass_id: str) -> str:

@@ -12,10 +12,11 @@ from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
 from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
+from hvdprof.launch.choose_launcher import find_launcher
 from hvdprof.launch.design import Capacity, plan_design
 from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import parse_hosts
-from hvdprof.launch.preflight import choose_controller, find_launcher, require_space
+from hvdprof.launch.preflight import choose_controller, require_space
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import git_state, versions
 from hvdprof.launch.sweep import Sweep, SweepObserver
@@ -114,7 +115,7 @@ def sweep_of(manifest: Manifest, folder: Path, tools: Tools, observer: SweepObse
         settings=settings,
         manifest=manifest,
         paths=RunPaths(folder),
-        launcher=find_launcher(settings.controller, tools.mpi),
+        launcher=find_launcher(settings.controller, tools.mpi, settings.launcher),
         mpi=tools.mpi,
         observer=observer,
         environment=inherited_environment(os.environ),
@@ -132,8 +133,7 @@ def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
     Raises:
         StorageError: The folder exists with something in it, or cannot be made.
     """
-    stamp = dt.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    folder = output or _unused(RUNS_FOLDER / f"{stamp}-{_as_file_name(name)}")
+    folder = new_run_folder(output, name)
     manifest.name = name
     try:
         if folder.exists() and any(folder.iterdir()):
@@ -147,6 +147,12 @@ def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
         raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
     manifest.write(RunPaths(folder))
     return folder
+
+
+def new_run_folder(output: Path | None, name: str) -> Path:
+    """The run directory that a new run gets: the one asked for, else ``runs/<time>-<name>``."""
+    stamp = dt.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return output or _unused(RUNS_FOLDER / f"{stamp}-{_as_file_name(name)}")
 
 
 def read_for_resuming(folder: Path) -> Manifest:

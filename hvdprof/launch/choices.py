@@ -58,6 +58,7 @@ class Choices:
     attribution: bool
     seed: int
     timeout_s: float
+    launcher: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +71,17 @@ class Machine:
     num_gpus: int
 
 
-def check(choices: Choices, known_models: Mapping[str, KnownModel]) -> None:
+def check(choices: Choices, known_models: Mapping[str, KnownModel]) -> BenchSettings:
     """Find mistakes that show without asking the machine anything.
+
+    Returns:
+        The settings as they would be on a machine with one core.
 
     Raises:
         UsageError: An option has a value that cannot be used.
     """
     anywhere = Machine(controller="mpi", device="cpu", num_cores=1, num_gpus=0)
-    complete(choices, known_models, anywhere)
+    return complete(choices, known_models, anywhere)
 
 
 def complete(
@@ -133,6 +137,7 @@ def complete(
         data_dir=str(choices.data_dir.absolute()) if choices.data_dir else None,
         seed=choices.seed,
         timeout_s=choices.timeout_s,
+        launcher=choices.launcher,
     )
 
 

@@ -15,7 +15,9 @@ from hvdprof.rundir.manifest import Failure
 
 MAX_LINES = 12
 
-_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]\s?(?:<(?:stdout|stderr)>:)?")
+_TAG = re.compile(  # The second form is that of `srun --label`.
+    r"^(?:\[(?:\d+,)?(?P<rank>\d+)\]\s?(?:<(?:stdout|stderr)>:)?| {0,4}(?P<task>\d+): )"
+)
 _INNER_TAG = re.compile(r"\[\d+,\d+\]<(?:stdout|stderr)>:")
 _LAUNCHER_ENDS = (
     # Open MPI: the first form for signals, the second for exit codes.
@@ -23,9 +25,17 @@ _LAUNCHER_ENDS = (
     re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
     # horovodrun --gloo.
     re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
+    # Slurm, which ends the other tasks after the first.
+    re.compile(r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
+    re.compile(
+        r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: "
+        r"(?P<what>(?!Terminated)[A-Z][a-z]+(?: fault| error)?)(?: \(core dumped\))?$",
+        re.MULTILINE,
+    ),
     # Hydra.
     re.compile(r"BAD TERMINATION .*?PID .*?EXIT CODE: (?P<code>\d+)", re.DOTALL),
 )
+_DESCRIBED = {signal.strsignal(one): int(one) for one in signal.valid_signals()}
 _CONSEQUENCES = (
     "HorovodInternalError",
     "Horovod has been shut down",
@@ -56,7 +66,7 @@ class _Printed:
         printed = cls()
         for line in text.splitlines():
             tag = _TAG.match(line)
-            rank = int(tag.group(1)) if tag else None
+            rank = int(tag["rank"] or tag["task"]) if tag else None
             plain = _INNER_TAG.sub("", line[tag.end() :] if tag else line)
             printed.by_rank.setdefault(rank, []).append(plain.rstrip())
         return printed
@@ -150,6 +160,7 @@ def _launcher_end(text: str) -> _End | None:
             rank = int(groups["rank"]) if groups.get("rank") else None
             code = int(groups["code"]) if groups.get("code") else None
             number = int(groups["signal"]) if groups.get("signal") else _signal_of(code)
+            number = number or _DESCRIBED.get(groups.get("what") or "")
             return _End(rank, code, signal.Signals(number).name if number else None)
     return None
 

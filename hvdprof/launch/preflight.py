@@ -1,16 +1,11 @@
-"""What must be true before a sweep starts, and which launcher it uses."""
+"""What must be true before a sweep starts."""
 
-import os
 import shutil
-import sys
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UsageError
-from hvdprof.launch.horovodrun import HorovodrunGloo
-from hvdprof.launch.job import Launcher
-from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
 from hvdprof.machine.horovod_build import HorovodBuild
-from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
+from hvdprof.machine.mpi import Mpi
 from hvdprof.machine.network import hostname_resolves
 
 MPI, GLOO, AUTO = "mpi", "gloo", "auto"
@@ -46,30 +41,6 @@ def choose_controller(wanted: str, horovod: HorovodBuild, mpi: Mpi | None) -> st
             hint=f"{_OPENMPI_HINT}   (or use --controller gloo)",
         )
     return MPI
-
-
-def find_launcher(controller: str, mpi: Mpi | None) -> Launcher:
-    """The launcher of a controller that ``choose_controller`` has allowed.
-
-    Raises:
-        EnvironmentNotReadyError: The launcher's program is not there.
-    """
-    if controller == MPI and mpi is not None:
-        if mpi.flavour == OPENMPI:
-            return OpenMpiRun(mpi.mpirun, as_root=os.geteuid() == 0)
-        if mpi.flavour == MPICH:
-            return MpichExec(mpi.mpirun)
-        raise EnvironmentNotReadyError(
-            f"{mpi.mpirun} is {mpi.title}, which hvdprof cannot start ranks with.",
-            hint=f"{_OPENMPI_HINT}   (or use --controller gloo)",
-        )
-    beside = str(Path(sys.executable).parent)
-    horovodrun = shutil.which("horovodrun", path=beside) or shutil.which("horovodrun")
-    if horovodrun is None:
-        raise EnvironmentNotReadyError(
-            "There is no horovodrun beside this Python or in PATH.", hint="hvdprof doctor"
-        )
-    return HorovodrunGloo(horovodrun)
 
 
 def require_space(folder: Path) -> None:

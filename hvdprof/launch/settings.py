@@ -38,6 +38,7 @@ class BenchSettings:
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
     ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
     ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
+    ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``.
     """
 
     sizes: tuple[int, ...]
@@ -62,6 +63,7 @@ class BenchSettings:
     seed: int
     timeout_s: float
     script: ScriptSettings | None = None
+    launcher: str = "auto"
 
     @classmethod
     def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":

@@ -60,3 +60,15 @@ def test_reference_models_have_a_result_once_they_are_recorded(recorded):
     settle(record, progress, FAILURE)
 
     assert [segment.status for segment in record.segments] == [Status.DONE]
+
+
+def test_processes_that_are_each_a_job_of_their_own_are_named(recorded):
+    record, progress = recorded
+    del progress.ranks[1]
+    progress.ranks[0].header = {"kind": "header", "rank": 0, "size": 1}
+    settle(record, progress, None, least_steps=25)
+
+    (segment,) = record.segments
+    assert segment.status == Status.FAILED
+    assert "every process was a job of its own" in segment.failure.reason
+    assert "--mpi=pmix" in segment.failure.reason

@@ -103,3 +103,32 @@ def test_a_hang_before_any_recording(tmp_path: Path) -> None:
         timeout_s=30.0,
     )
     assert "no rank had begun to record" in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        (
+            "0: slurmstepd-vm: error: *** STEP 4.0 ON vm CANCELLED AT 2026-11-21T07:23:00 ***\n"
+            "srun: error: vm: task 1: Killed\n"
+            "srun: error: vm: task 0: Terminated\n",
+            "rank 1 was ended by SIGKILL",
+        ),
+        (
+            "srun: error: vm: task 0: Terminated\n"
+            "srun: error: vm: task 1: Segmentation fault (core dumped)\n",
+            "rank 1 was ended by SIGSEGV",
+        ),
+        (
+            "0: horovod.common.exceptions.HorovodInternalError: Connection closed by peer\n"
+            "1: RuntimeError: boom at step 10\n"
+            "srun: error: vm: task 1: Exited with exit code 7\n",
+            "rank 1 raised RuntimeError: boom at step 10",
+        ),
+    ],
+)
+def test_what_srun_says(tmp_path: Path, stderr: str, reason: str) -> None:
+    failure = _explained(tmp_path, "", stderr)
+    assert failure.reason.startswith(reason)
+    assert failure.rank == 1
+    assert failure.exit_code in (7, None)

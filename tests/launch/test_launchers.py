@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from hvdprof.launch.horovodrun import HorovodrunGloo
+from hvdprof.launch.horovodrun import HorovodrunGloo, HorovodrunMpi
 from hvdprof.launch.job import Job
 from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
 
@@ -62,3 +62,24 @@ def test_mpich() -> None:
     launcher = MpichExec("mpiexec")
     assert launcher.command(JOB) == ["mpiexec", "-prepend-rank", "-n", "2", *PROGRAM]
     assert "-hosts" in launcher.command(replace(JOB, hosts="a:1,b:1"))
+
+
+def test_horovodrun_in_front_of_mpirun() -> None:
+    launcher = HorovodrunMpi(
+        "/v/bin/horovodrun", "--bind-to none --map-by slot", yields=True, path="/v/bin:/bin"
+    )
+    assert launcher.command(replace(JOB, hosts="a:1,b:1")) == [
+        "env",
+        "PATH=/v/bin:/bin",
+        "/v/bin/horovodrun",
+        "--mpi",
+        "--binding-args=--bind-to none --map-by slot",
+        "--mpi-args=--mca mpi_yield_when_idle 1 --oversubscribe",
+        "-np",
+        "2",
+        "-H",
+        "a:1,b:1",
+        *PROGRAM,
+    ]
+    plain = HorovodrunMpi("horovodrun", "", yields=False, path=None).command(JOB)
+    assert plain == ["horovodrun", "--mpi", "-np", "2", *PROGRAM]

@@ -6,8 +6,6 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch import preflight
-from hvdprof.launch.horovodrun import HorovodrunGloo
-from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
 from hvdprof.machine.horovod_build import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 
@@ -70,31 +68,6 @@ def test_gloo_without_a_resolvable_name_would_crash(monkeypatch: pytest.MonkeyPa
     with pytest.raises(EnvironmentNotReadyError, match="host name") as raised:
         preflight.choose_controller("gloo", BUILD, None)
     assert "/etc/hosts" in raised.value.hint
-
-
-def test_launchers() -> None:
-    assert isinstance(preflight.find_launcher("mpi", OPEN_MPI), OpenMpiRun)
-    assert isinstance(preflight.find_launcher("mpi", replace(OPEN_MPI, flavour="mpich")), MpichExec)
-    with pytest.raises(EnvironmentNotReadyError, match="cannot start"):
-        preflight.find_launcher("mpi", replace(OPEN_MPI, flavour="unknown"))
-
-
-def test_horovodrun_is_found_beside_the_interpreter_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    beside, elsewhere = tmp_path / "venv", tmp_path / "path"
-    for folder in (beside, elsewhere):
-        folder.mkdir()
-        (folder / "horovodrun").write_text("#!/bin/sh\n")
-        (folder / "horovodrun").chmod(0o755)
-    monkeypatch.setenv("PATH", str(elsewhere))
-    monkeypatch.setattr("sys.executable", str(beside / "python"))
-    launcher = preflight.find_launcher("gloo", None)
-    assert launcher == HorovodrunGloo(str(beside / "horovodrun"))
-    (beside / "horovodrun").unlink()
-    (elsewhere / "horovodrun").unlink()
-    with pytest.raises(EnvironmentNotReadyError, match="no horovodrun"):
-        preflight.find_launcher("gloo", None)
 
 
 def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,68 @@
+"""A benchmark as a job for Slurm's queue: the script, and its submission."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobScript:
+    """What the job does and what it asks for.
+
+    ``folder`` is the run directory that the job makes, ``working_folder`` where it was asked for;
+    ``cpus_per_task`` are the processors of a rank.
+    """
+
+    command: Sequence[str]
+    name: str
+    num_ranks: int
+    cpus_per_task: int
+    folder: Path
+    working_folder: Path
+
+    @property
+    def path(self) -> Path:
+        """Where the script lies: beside the run directory, which the job itself makes."""
+        return self.folder.with_name(f"{self.folder.name}.sbatch")
+
+    def text(self) -> str:
+        """The script. Partition, time and account are left to ``SBATCH_...`` variables."""
+        printed = self.folder.absolute().with_name(f"{self.folder.name}.slurm-%j.out")
+        return "\n".join(
+            [
+                "#!/bin/bash",
+                f"#SBATCH --job-name=hvdprof-{self.name}",
+                f"#SBATCH --ntasks={self.num_ranks}",
+                f"#SBATCH --cpus-per-task={self.cpus_per_task}",
+                f"#SBATCH --output={printed}",
+                f"cd {shlex.quote(str(self.working_folder))}",
+                f"exec {shlex.join(self.command)}",
+                "",
+            ]
+        )
+
+
+def submit(script: Path) -> str:
+    """Hand a script to ``sbatch``; what that answers, empty where there is no ``sbatch``.
+
+    Raises:
+        EnvironmentNotReadyError: Slurm refuses the job.
+    """
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
+        return ""
+    try:
+        done = subprocess.run([sbatch, str(script)], capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentNotReadyError(f"sbatch does not answer: {error}.") from error
+    if done.returncode != 0:
+        raise EnvironmentNotReadyError(
+            f"Slurm does not take the job: {done.stderr.strip()}",
+            hint=f"Mend {script} or set SBATCH_PARTITION and the like, then: sbatch {script}",
+        )
+    return done.stdout.strip()

@@ -1,0 +1,91 @@
+"""The main job under Slurm: a real one of one node, of the test's own."""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders.slurm import NoSlurmError, SlurmNode, slurm_node
+
+pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
+
+BENCH = (sys.executable, "-m", "hvdprof", "bench", "--launcher", "srun")
+SMALL = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--np", "2")
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmNode]:
+    # Paths of sockets are short: not below the folder of a test.
+    with tempfile.TemporaryDirectory(prefix="slurm") as folder:
+        try:
+            with slurm_node(Path(folder)) as node:
+                yield node
+        except NoSlurmError as error:
+            pytest.skip(f"no Slurm here: {error}")
+
+
+def within_allocation(node: SlurmNode, *command: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        ["salloc", "--quiet", "-n", "2", *command],
+        env=node.environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_bench_by_srun(slurm: SlurmNode, controller: str, tmp_path: Path) -> None:
+    done = within_allocation(
+        slurm,
+        *(*BENCH, *SMALL, "--controller", controller),
+        *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
+    )
+    assert done.returncode == 0, done.stderr
+    run = load_run(tmp_path / "run")
+    assert not analyze_run(run).failed
+    assert {record.command[0].rsplit("/", 1)[-1] for record in run.manifest.passes} == {
+        "srun" if controller == "mpi" else Path(sys.executable).name
+    }
+    throughput = run.segments[run.segments["mode"] == "throughput"]
+    assert throughput["num_ranks_recorded"].tolist() == [2]
+    assert sorted(run.ranks["local_rank"].unique()) == [0, 1]
+
+
+def test_a_job_script_is_written_submitted_and_runs(slurm: SlurmNode, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = subprocess.run(
+        [*BENCH, *SMALL, "--controller", "gloo", "--sbatch", "--output", str(folder)],
+        env=slurm.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Submitted batch job" in done.stderr
+    assert "#SBATCH --ntasks=2" in (tmp_path / "run.sbatch").read_text()
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if (folder / "manifest.json").exists() and Manifest.read(folder).status == Status.DONE:
+            break
+        time.sleep(1)
+    printed = [path.read_text() for path in tmp_path.glob("*.out")]
+    assert Manifest.read(folder).status == Status.DONE, printed
+
+
+def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*BENCH, *SMALL, "--controller", "gloo", "--output", str(tmp_path / "run")],
+        env=slurm.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 5
+    assert "not inside a Slurm allocation" in done.stderr
