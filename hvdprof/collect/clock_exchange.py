@@ -177,10 +177,18 @@ class ClockTurns:
     Args:
         make_group: Connects the ranks; called at the first turn.
         force_tcp: As in ``ClockExchange``.
+        clock: As there.
     """
 
-    def __init__(self, make_group: Callable[[], RankGroup], *, force_tcp: bool) -> None:
+    def __init__(
+        self,
+        make_group: Callable[[], RankGroup],
+        *,
+        force_tcp: bool,
+        clock: Clock = time.monotonic_ns,
+    ) -> None:
         self._make_group = make_group
+        self._clock = clock
         self._force_tcp = force_tcp
         self._exchange: ClockExchange | None = None
         self._started = False
@@ -193,7 +201,9 @@ class ClockTurns:
         """
         if not self._started:
             self._started = True
-            self._exchange = ClockExchange(self._make_group(), force_tcp=self._force_tcp)
+            self._exchange = ClockExchange(
+                self._make_group(), force_tcp=self._force_tcp, clock=self._clock
+            )
         if self._exchange is None:
             raise OSError("there was none at the start")
         return self._exchange.run()

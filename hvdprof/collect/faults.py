@@ -1,6 +1,7 @@
 """Faults on purpose: what is to go wrong, in which rank, when; and its form as text.
 
 ``sleep:phase=backward,rank=1,amount=20ms`` is one fault; several are separated by semicolons.
+Faults of clocks have a form of their own (``collect.clock_faults``).
 """
 
 import math
@@ -9,6 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hvdprof.collect import clock_faults
+from hvdprof.collect.clock_faults import ClockFault
 from hvdprof.errors import UsageError
 
 FAULTS = "HVDPROF_FAULTS"
@@ -62,7 +65,7 @@ class Fault:
         return self.amount * step_ns if self.is_share else self.amount
 
 
-def parse_faults(text: str) -> tuple[Fault, ...]:
+def parse_faults(text: str) -> tuple[Fault | ClockFault, ...]:
     """The faults of a text as the environment variable ``HVDPROF_FAULTS`` holds it.
 
     Raises:
@@ -71,21 +74,24 @@ def parse_faults(text: str) -> tuple[Fault, ...]:
     return tuple(parse_fault(part.strip()) for part in text.split(";") if part.strip())
 
 
-def to_text(faults: Sequence[Fault]) -> str:
+def to_text(faults: Sequence[Fault | ClockFault]) -> str:
     """The faults as the environment variable holds them."""
     return ";".join(fault.text for fault in faults)
 
 
-def parse_fault(text: str) -> Fault:
+def parse_fault(text: str) -> Fault | ClockFault:
     """The fault that a text such as ``sleep:phase=forward,rank=0+2,amount=10%,every=3`` names.
 
     Raises:
         UsageError: It cannot be understood.
     """
     kind, _, rest = text.partition(":")
+    if kind == clock_faults.KIND:
+        return _clock_fault(text, _values(text, rest, clock_faults.KEYS))
     if kind not in KINDS:
-        raise _wrong(text, f"{kind!r} is no kind of fault; known are {', '.join(KINDS)}")
-    values = _values(text, rest)
+        known = ", ".join((*KINDS, clock_faults.KIND))
+        raise _wrong(text, f"{kind!r} is no kind of fault; known are {known}")
+    values = _values(text, rest, _KEYS)
     amount, is_share = _amount(text, values.get("amount", ""))
     return Fault(
         text=text,
@@ -101,12 +107,29 @@ def parse_fault(text: str) -> Fault:
     )
 
 
-def _values(text: str, rest: str) -> dict[str, str]:
+def _clock_fault(text: str, values: dict[str, str]) -> ClockFault:
+    offset_ns = clock_faults.offset_of(values.get("offset", "0ms"))
+    drift_ppm = clock_faults.drift_of(values.get("drift", "0ppm"))
+    if offset_ns is None:
+        raise _wrong(text, f"offset={values['offset']} is not a length such as 5ms or -200us")
+    if drift_ppm is None:
+        raise _wrong(text, f"drift={values['drift']} is not a drift such as 20ppm")
+    if not offset_ns and not drift_ppm:
+        raise _wrong(text, "neither offset= nor drift= says how wrong the clock is")
+    return ClockFault(
+        text=text,
+        offset_ns=offset_ns,
+        drift_ppm=drift_ppm,
+        ranks=_ranks(text, values.get("rank", "all")),
+    )
+
+
+def _values(text: str, rest: str, keys: Sequence[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for part in rest.split(","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or key not in _KEYS or key in values:
-            raise _wrong(text, f"{part!r} is not one of {', '.join(_KEYS)} with a value, once")
+        if not equals or key not in keys or key in values:
+            raise _wrong(text, f"{part!r} is not one of {', '.join(keys)} with a value, once")
         values[key] = value
     if values.get("rotating") == "yes" and "probability" in values:
         raise _wrong(text, "rotating and probability exclude each other")

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hvdprof.collect.host_facts import given_cores, host_facts
@@ -13,8 +14,10 @@ from hvdprof.collect.identity import Identity
 RECORDER_SCHEMA_VERSION = 1
 
 
-def header(identity: Identity, device: str) -> dict[str, Any]:
-    """The keys of the ``header`` line (docs/run_directory.md)."""
+def header(
+    identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns
+) -> dict[str, Any]:
+    """The keys of the ``header`` line (docs/run_directory.md); ``clock`` gives nanoseconds."""
     return {
         "schema_version": RECORDER_SCHEMA_VERSION,
         "rank": identity.rank,
@@ -23,7 +26,7 @@ def header(identity: Identity, device: str) -> dict[str, Any]:
         "local_size": identity.local_size,
         "pid": os.getpid(),
         "wall_ns": time.time_ns(),
-        "monotonic_ns": time.monotonic_ns(),
+        "monotonic_ns": clock(),
         "device": device,
         "affinity": sorted(os.sched_getaffinity(0)),
         "given_cores": given_cores(),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.clock_faults import ClockFault, clock_of
 from hvdprof.collect.faults import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.header import header
 from hvdprof.collect.horovod_group import rank_group
@@ -28,7 +29,7 @@ def own_identity() -> Identity:
     return identity_from_horovod() or identity_from_environment() or _SINGLE
 
 
-def faults_from_environment() -> tuple[Fault, ...]:
+def faults_from_environment() -> tuple[Fault | ClockFault, ...]:
     """The faults of ``HVDPROF_FAULTS``; none, with a line on stderr, where it is not understood."""
     try:
         return parse_faults(os.environ.get(FAULTS, ""))
@@ -38,9 +39,10 @@ def faults_from_environment() -> tuple[Fault, ...]:
 
 
 def with_faults(
-    faults: Sequence[Fault], identity: Identity, install: Callable[[Session], None]
+    given: Sequence[Fault | ClockFault], identity: Identity, install: Callable[[Session], None]
 ) -> Callable[[Session], None]:
     """An ``install`` that puts the faults of a rank around the first session and its successors."""
+    faults = [fault for fault in given if isinstance(fault, Fault)]
     if not faults:
         return install
     injecting: list[InjectingSession] = []
@@ -67,18 +69,20 @@ def open_session(
         device: Where the model computes.
         install: Called with the session, and with its successor when the recording ends.
     """
-    clocks = ClockTurns(
-        lambda: rank_group(identity), force_tcp=os.environ.get(CLOCK_EXCHANGE) == "always"
-    )
+    faults = faults_from_environment()
+    of_clocks = [fault for fault in faults if isinstance(fault, ClockFault)]
+    clock = clock_of(of_clocks, identity.rank)
+    # Ranks of one host share a clock, unless it was put wrong for one of them.
+    always = bool(of_clocks) or os.environ.get(CLOCK_EXCHANGE) == "always"
+    clocks = ClockTurns(lambda: rank_group(identity), force_tcp=always, clock=clock)
     try:
         file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
-        file.write("header", **header(identity, device))
-        faults = faults_from_environment()
+        file.write("header", **header(identity, device, clock))
         if faults:
             message = f"faults were injected on purpose: {to_text(faults)}"
             file.write("problem", message=message)
             install = with_faults(faults, identity, install)
-        recorder = Recorder(file, time_source_of(device), clocks, install)
+        recorder = Recorder(file, time_source_of(device, clock), clocks, install, clock)
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
         silent = SilentSession(clocks)

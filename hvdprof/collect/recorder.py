@@ -71,6 +71,7 @@ class Recorder(Session):
         source: Where the marks of steps come from.
         clocks: The clock exchanges of the job.
         on_end: Called once when the recording has ended, with the session that takes over.
+        clock: The monotonic clock, ns.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class Recorder(Session):
         source: TimeSource,
         clocks: ClockTurns,
         on_end: Callable[[Session], None],
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._file = file
+        self._clock = clock
         self._source = source
         self._clocks = clocks
         self._on_end = on_end
@@ -149,7 +152,7 @@ class Recorder(Session):
     @_guarded
     def mark(self, name: str) -> None:
         """Write a named moment."""
-        self._file.write("mark", name=name, monotonic_ns=time.monotonic_ns())
+        self._file.write("mark", name=name, monotonic_ns=self._clock())
 
     @_guarded
     def loss(self, value: Any) -> None:
@@ -183,7 +186,7 @@ class Recorder(Session):
             self._end_segment(True)
         self.exchange_clocks("end")
         if not self._has_ended:
-            self._file.write("end", monotonic_ns=time.monotonic_ns())
+            self._file.write("end", monotonic_ns=self._clock())
             self._end(Session())
 
     @_guarded
@@ -194,7 +197,7 @@ class Recorder(Session):
             raise RuntimeError(f"segment {segment_id!r} begins within segment {self._segment!r}")
         self._source.anchor()
         self._segment = segment_id
-        self._segment_begin_ns = time.monotonic_ns()
+        self._segment_begin_ns = self._clock()
         self._step_number = 0
 
     @_guarded
@@ -207,7 +210,7 @@ class Recorder(Session):
         self._steps.write_rest()
         # A segment that an exception ended has no end in the file.
         if ran_to_its_end:
-            self._file.write("segment_end", id=self._segment, monotonic_ns=time.monotonic_ns())
+            self._file.write("segment_end", id=self._segment, monotonic_ns=self._clock())
         self._segment = None
         self._is_declared = False
 
@@ -276,7 +279,7 @@ class Recorder(Session):
 
     @_guarded
     def _start_timeline(self, path: Path) -> None:
-        moment = _moment()
+        moment = self._moment()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             horovod_group.start_timeline(str(path))
@@ -293,11 +296,14 @@ class Recorder(Session):
             self._timeline_runs = False
             horovod_group.stop_timeline()
             if not self._has_ended:
-                self._write_timeline("stop", path, _moment())
+                self._write_timeline("stop", path, self._moment())
 
     def _write_timeline(self, action: str, path: Path, moment: dict[str, int]) -> None:
         relative = os.path.relpath(path, self._file.path.parent.parent)
         self._file.write("timeline", action=action, file=relative, **moment)
+
+    def _moment(self) -> dict[str, int]:
+        return {"monotonic_ns": self._clock(), "wall_ns": time.time_ns()}
 
     def _watches(self) -> list[GradientWatch]:
         return self._lasting_watches + self._segment_watches
@@ -335,7 +341,3 @@ def print_problem(message: str) -> None:
 def _remove(watches: list[GradientWatch]) -> None:
     while watches:
         watches.pop().remove()
-
-
-def _moment() -> dict[str, int]:
-    return {"monotonic_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}

@@ -149,7 +149,7 @@ class CudaClock:
         return event
 
 
-def time_source_of(device: str) -> TimeSource:
+def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) -> TimeSource:
     """The source of marks for a device: ``cpu``, or ``cuda`` with or without an index.
 
     Raises:
@@ -157,10 +157,10 @@ def time_source_of(device: str) -> TimeSource:
         LookupError: The device is a GPU, but the script has not imported torch.
     """
     if device == "cpu":
-        return HostClock()
+        return HostClock(clock)
     if not device.startswith("cuda"):
         raise ValueError(f"no way to take times on the device {device!r}; cpu and cuda are known")
     torch = sys.modules.get("torch")
     if torch is None:
         raise LookupError("torch is not imported, so no CUDA events can be made")
-    return CudaClock(lambda: torch.cuda.Event(enable_timing=True))
+    return CudaClock(lambda: torch.cuda.Event(enable_timing=True), clock)
