@@ -1,0 +1,73 @@
+"""`hvdprof run` on the MNIST scripts of public tutorials, which nobody wrote for it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import load_run
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import tutorial
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600), tutorial.needs_tutorials]
+
+WARMUP = 5
+
+
+@pytest.fixture(scope="module")
+def torchvision(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("torchvision")
+    tutorial.install_torchvision(folder)
+    return folder
+
+
+def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path:
+    for rank in range(2):
+        tutorial.write_digits(folder / f"data-{rank}", num_train=1000, num_test=300)
+    own = ["-q", "-o", "run", "-np", "2", "--no-trace", "--controller", controller]
+    own += ["--num-warmup-batches", str(WARMUP)]
+    path = os.pathsep.join([str(torchvision), str(Path(__file__).parents[1])])
+    ended = subprocess.run(
+        [sys.executable, "-m", "hvdprof", "run", *own, "--", "python", *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert Manifest.read(folder / "run").status == Status.DONE
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("controller", "option"), [("gloo", "--fp16-allreduce"), ("mpi", "--use-adasum")]
+)
+def test_horovods_own_mnist_script(tmp_path, torchvision, controller, option):
+    (tmp_path / "pytorch_mnist.py").write_text(tutorial.script())
+    options = ("--epochs", "2", "--batch-size", "20", option)
+    read = load_run(run(tmp_path, torchvision, controller, "pytorch_mnist.py", *options))
+
+    steps = read.steps
+    # 1000 images, 2 ranks, 20 a batch, 2 epochs; a test follows each epoch.
+    assert steps.groupby("rank").size().tolist() == [50, 50]
+    late = steps[steps["warmup"] & (steps["step"] >= WARMUP)]
+    assert set(late["step"]) == {25}
+    assert set(steps["samples"]) == {20}
+    counted = steps[~steps["warmup"]]
+    for part in ("data", "forward", "backward", "blocked"):
+        assert (counted[f"{part}_ns"] > 0).mean() > 0.9, part
+    printed = next((tmp_path / "run").glob("passes/*/stdout.txt")).read_text()
+    assert printed.count("Test set: Average loss") == 2
+
+
+def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
+    (tmp_path / "runner.py").write_text(tutorial.runner_script(tmp_path / "checkpoints"))
+    read = load_run(run(tmp_path, torchvision, "gloo", "runner.py"))
+
+    # 1000 images, 2 ranks, 100 a batch, 5 epochs, each with a checkpoint of rank 0.
+    assert read.steps.groupby("rank").size().tolist() == [25, 25]
+    assert set(read.steps["samples"]) == {100}
+    assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5
