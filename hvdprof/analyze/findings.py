@@ -9,6 +9,7 @@ from hvdprof.analyze import rules_causes as causes
 from hvdprof.analyze import rules_communication as communication
 from hvdprof.analyze import rules_evidence as of_evidence
 from hvdprof.analyze import rules_settings as settings
+from hvdprof.analyze import rules_stalls as stalls
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, by_gravity
 from hvdprof.analyze.nccl_findings import findings_of_run
@@ -23,6 +24,7 @@ RULES: tuple[Rule, ...] = (
     causes.exposed_transfer,
     causes.compute_inflation,
     causes.size_cliff,
+    stalls.stalled_steps,
     settings.fusion_too_small,
     settings.cycle_too_long,
     settings.cache_off,

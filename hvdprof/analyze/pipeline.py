@@ -24,7 +24,7 @@ from hvdprof.analyze.verdict import verdict
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.tables import LAUNCHES, LOSSES, SCALING
+from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 from hvdprof.model.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
@@ -69,7 +69,12 @@ def analyze_run(run: Run) -> RunAnalysis:
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
     }
-    tables = derived | {SCALING.name: by_cell, LOSSES.name: lost, LAUNCHES.name: by_launch}
+    tables = derived | {
+        SCALING.name: by_cell,
+        LOSSES.name: lost,
+        LAUNCHES.name: by_launch,
+        JOB_STEPS.name: of_job,
+    }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
     answer = attached_verdict(run, verdict(by_cell, lost, failed, run.manifest))

@@ -125,6 +125,14 @@ def one_large_collective(covered_share):
     )
 
 
+def long_steps(which):
+    times = [30_000_000 * (4 if step in which else 1) for step in range(100)]
+    rows = [
+        {**NAMES, "step": step, "dur_ns": time, "steady": True} for step, time in enumerate(times)
+    ]
+    return evidence([("job_steps", table("job_steps", *rows))])
+
+
 def sizes(efficiency_of_four):
     two = {"efficiency": 0.9, "efficiency_low": 0.88, "efficiency_high": 0.92}
     four = {
@@ -209,6 +217,7 @@ CASES = {
         evidence([("collectives", collectives(1000))]),
         evidence([("collectives", collectives(10_000_000))]),
     ),
+    "stalled-steps": (long_steps(range(5, 100, 20)), long_steps([50])),
     "fusion-too-large": (one_large_collective(0.05), one_large_collective(0.7)),
     "stalled-tensors": (
         evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),
@@ -355,3 +364,15 @@ def test_contradicting_clocks_name_their_launches_and_ranks():
     assert "1 of 2 launches" in row["sentence"]
     assert row["subject"] == "ranks 1, 3"
     assert row["evidence"].endswith("first in q")
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [(range(5, 100, 20), "at a distance of 20"), ([3, 50, 61, 97], "now and then")],
+)
+def test_stalls_at_a_regular_distance_are_told_apart(which, words):
+    row = findings(long_steps(which)).iloc[0]
+
+    assert row["id"] == "stalled-steps"
+    assert words in row["sentence"]
+    assert "90.0 ms longer" in row["sentence"]
