@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.model.run import Run, declared_table
+from hvdprof.model.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,7 @@ class Evidence:
     def table(self, name: str) -> pd.DataFrame:
         """A table of the analysis, else of the run, else without rows."""
         frame = self.tables.get(name)
-        if frame is not None:
-            return frame
-        declared = declared_table(name)
-        return self.run.table(name) if name in self.run.tables else declared.empty()
+        return self.run.table(name) if frame is None else frame
 
     def cells(self) -> list[dict[str, Any]]:
         """The rows of SCALING with Horovod that are not oversubscribed, as dictionaries."""
