@@ -11,6 +11,7 @@ from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
 from hvdprof.errors import UsageError
 from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
+from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
 from hvdprof.report.registry import reporter_for
 
@@ -40,6 +41,12 @@ def run(
     controller: Annotated[
         str, typer.Option(help="auto, gloo or mpi; auto takes MPI where it works.")
     ] = "auto",
+    launcher: Annotated[
+        str,
+        typer.Option(
+            help=f"{', '.join(LAUNCHER_NAMES)}; srun inside a Slurm allocation.",
+        ),
+    ] = AUTO,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -154,6 +161,7 @@ def run(
             trace=trace,
             num_threads=num_threads,
             timeout_s=timeout,
+            launcher=launcher,
         )
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)

@@ -8,6 +8,7 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
 from hvdprof.launch.choices import parse_sizes
+from hvdprof.launch.choose_launcher import AUTO
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
@@ -31,6 +32,7 @@ class ScriptChoices:
     trace: bool
     num_threads: int | None
     timeout_s: float
+    launcher: str = AUTO
 
 
 def prepare_script(
@@ -58,6 +60,7 @@ def prepare_script(
         repeats=choices.repeats,
         attribution=False,
         controller=machine.controller,
+        launcher=choices.launcher,
         device=machine.device,
         hosts=choices.hosts,
         num_threads=choices.num_threads or 1,
