@@ -35,11 +35,16 @@ def ours(path: Path) -> int:
 
 
 def ours_to_parquet(path: Path) -> int:
-    """To slices in a Parquet file, in bounded memory."""
-    from hvdprof.ingest.timeline.to_parquet import slices_to_parquet
+    """To all tables in Parquet files, in parts."""
+    from hvdprof.ingest import parquet_cache
+    from hvdprof.ingest.lone_timeline import kept_tables
 
+    parquet_cache.KEEP_FROM_BYTES = 0
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        return slices_to_parquet(path, Path(folder) / "slices.parquet").num_records["B"]
+        linked = Path(folder) / "timeline.json"
+        os.link(path, linked)
+        files = kept_tables(linked, lambda done, size: None)
+        return 0 if files is None else len(files)
 
 
 def json_load(path: Path) -> int:

@@ -7,12 +7,16 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Progress
+from hvdprof.ingest.timeline.fact_counts import FactCounts
 from hvdprof.ingest.timeline.facts import TimelineFacts, facts_of
-from hvdprof.ingest.timeline.inferred_steps import InferredSteps
+from hvdprof.ingest.timeline.inferred_steps import InferredSteps, Reductions, infer_steps
 from hvdprof.ingest.timeline.notes import notes_of
 from hvdprof.ingest.timeline.plain_road import parse_plain
+from hvdprof.ingest.timeline.plausible import plausible_epochs
 from hvdprof.ingest.timeline.raw import RawTimeline
 from hvdprof.ingest.timeline.read import read_raw
 from hvdprof.ingest.timeline.rows import (
@@ -23,7 +27,9 @@ from hvdprof.ingest.timeline.rows import (
     execution_rows,
     use_rows,
 )
-from hvdprof.ingest.timeline.semantics import semantics_of
+from hvdprof.ingest.timeline.semantics import Semantics, semantics_of
+from hvdprof.ingest.timeline.ticks import cycle_of
+from hvdprof.ingest.timeline.uses import NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +85,69 @@ def parse_timeline(text: str) -> TimelineFile:
 def understood(raw: RawTimeline) -> TimelineFile:
     """The meaning of a file whose syntax has been read."""
     known = semantics_of(raw)
-    facts = facts_of(known)
-    return TimelineFile(
-        epoch_us=known.raw.epoch_us,
-        rows=event_rows(known),
-        uses=use_rows(known),
-        executions=execution_rows(known),
-        steps=known.steps,
+    counts = FactCounts()
+    counts.add(known)
+    return file_of(part_rows(known), summary_of(raw, counts, known.reductions))
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """The rows of a file, or of a part of one, ties of ranks among them.
+
+    ``first_execution`` is the number of executions in the parts before.
+    """
+
+    rows: EventRows
+    uses: UseRows
+    executions: ExecutionRows
+    first_execution: int
+
+
+def part_rows(known: Semantics, first_execution: int = 0) -> PartRows:
+    """The rows of what is understood, before which there were so many executions."""
+    part = PartRows(event_rows(known), use_rows(known), execution_rows(known), first_execution)
+    for fusion_id in (part.rows.fusion_id, part.uses.fusion_id):
+        fusion_id[fusion_id != NONE] += first_execution
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of a file when it has been read to its end; as in ``TimelineFile``."""
+
+    epoch_us: int | None
+    steps: InferredSteps
+    facts: TimelineFacts
+    problems: tuple[str, ...]
+
+
+def summary_of(raw: RawTimeline, counts: FactCounts, reductions: Reductions) -> Summary:
+    """The summary of a file.
+
+    Args:
+        raw: The file; its slices, ticks and marks are not looked at.
+        counts: What was counted in all of its parts.
+        reductions: The reductions of all of its parts.
+    """
+    epochs = plausible_epochs(raw.epochs)
+    starts = np.concatenate([np.empty(0, np.int64), *counts.cycle_starts])
+    facts = facts_of(counts, raw, cycle_of(starts, has_epoch=bool(epochs)))
+    return Summary(
+        epoch_us=epochs[0][1] if epochs else None,
+        steps=infer_steps(reductions),
         facts=facts,
-        problems=tuple(notes_of(known, facts)),
+        problems=tuple(notes_of(raw, counts, facts)),
+    )
+
+
+def file_of(part: PartRows, summary: Summary) -> TimelineFile:
+    """A file, or a part of one, with what is known of the whole."""
+    return TimelineFile(
+        epoch_us=summary.epoch_us,
+        rows=part.rows,
+        uses=part.uses.with_ties(summary.facts.cycle),
+        executions=part.executions,
+        steps=summary.steps,
+        facts=summary.facts,
+        problems=summary.problems,
     )

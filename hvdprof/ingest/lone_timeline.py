@@ -1,16 +1,29 @@
-"""A timeline file that stands alone to tables; a large one is parsed once and then kept."""
+"""A timeline file that stands alone to tables; a large one is read once, in parts, and kept."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block, stacked
+from hvdprof.ingest.event_tables import timeline_blocks, timeline_clock
 from hvdprof.ingest.gathered import Gathered
-from hvdprof.ingest.horovod_timeline import read_timeline_file
-from hvdprof.ingest.parquet_cache import cached_tables
+from hvdprof.ingest.horovod_timeline import (
+    PartRows,
+    file_of,
+    part_rows,
+    read_timeline_file,
+    summary_of,
+)
+from hvdprof.ingest.parquet_cache import TableWriter, cached_tables, keep_in_parts, kept_files
+from hvdprof.ingest.timeline.part_spool import PartSpool
+from hvdprof.ingest.timeline.read import has_numba
+from hvdprof.ingest.timeline.semantics import Semantics
+from hvdprof.ingest.timeline_file_row import timeline_file_row
 from hvdprof.model.log_tables import NOTES
+from hvdprof.model.run import declared_table
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_file_tables import TIMELINES
@@ -36,11 +49,75 @@ def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int
     if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
         clauses, num_rows = _add_parsed(path, gathered, progress)
     else:
+        kept_tables(path, progress)
         tables = cached_tables(_TABLES, (path,), lambda: _parsed(path, progress))
         clauses, num_rows = tuple(tables[NOTES.name]["note"]), len(tables[EVENTS.name])
         _add_kept(path, gathered, tables)
     gathered.notes.extend(f"{path}: {clause}." for clause in clauses)
     return num_rows
+
+
+def kept_tables(path: Path, progress: Progress) -> dict[str, Path] | None:
+    """The Parquet files of the tables of a large timeline by name, made where they are missing.
+
+    The memory that this takes does not grow with the file. In them the file has the name by which
+    it was read first.
+
+    Returns:
+        ``None`` where the tables cannot be made so: the file is small, holds nothing usable or
+        tells something late, numba is not installed, or there is no place to keep them.
+
+    Raises:
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: It cannot be read.
+    """
+    if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES or not has_numba():
+        return None
+    files = kept_files(_TABLES, path)
+    if files is not None:
+        return files
+    # Importing this takes numba.
+    from hvdprof.ingest.timeline.stream import NotInPartsError
+
+    try:
+        keep_in_parts(
+            _TABLES, path, lambda writers, folder: _write_in_parts(path, progress, writers, folder)
+        )
+    except (NotInPartsError, UnreadableInputError):
+        return None
+    return kept_files(_TABLES, path)
+
+
+def _write_in_parts(
+    path: Path, progress: Progress, writers: Mapping[str, TableWriter], folder: Path
+) -> None:
+    from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
+
+    num_executions = 0
+    with PartSpool[PartRows](folder) as spool:
+
+        def take(known: Semantics) -> None:
+            nonlocal num_executions
+            spool.append(part_rows(known, num_executions))
+            num_executions += len(known.batches)
+
+        known = read_in_parts(path, take, progress=progress)
+        if not known.raw.num_timed:
+            raise NotInPartsError
+        summary = summary_of(known.raw, known.counts, known.reductions)
+        for part in spool.parts():
+            file = file_of(part, summary)
+            blocks = timeline_blocks(str(path), "", file, timeline_clock(file, None), None)
+            inferred = blocks.pop(INFERRED_STEPS.name, None)
+            if EXECUTIONS.name in blocks:
+                fusion_id = blocks[EXECUTIONS.name]["fusion_id"] + part.first_execution
+                blocks[EXECUTIONS.name] = {**blocks[EXECUTIONS.name], "fusion_id": fusion_id}
+            for name, block in blocks.items():
+                writers[name].append(stacked(declared_table(name), [block]))
+    if inferred is not None:
+        writers[INFERRED_STEPS.name].append(stacked(INFERRED_STEPS, [inferred]))
+    writers[TIMELINES.name].append(timeline_file_row(str(path), "", file))
+    writers[NOTES.name].append(NOTES.frame({"note": summary.problems}))
 
 
 def _add_parsed(path: Path, gathered: Gathered, progress: Progress) -> tuple[tuple[str, ...], int]:

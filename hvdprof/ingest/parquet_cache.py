@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -79,6 +80,98 @@ def cached_tables(
     return frames
 
 
+class TableWriter:
+    """A Parquet file of a declared table that grows piece by piece."""
+
+    def __init__(self, table: Table, file: IO[Any]) -> None:
+        self._table, self._schema = table, _schema_of(table)
+        self._writer = pq.ParquetWriter(file, self._schema, compression="zstd", compression_level=1)
+
+    def append(self, frame: pd.DataFrame) -> None:
+        """Write rows of the table below those that were written before."""
+        columns = [_column(frame[field.name], field) for field in self._schema]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._writer.close()
+
+
+def kept_files(tables: Sequence[Table], source: Path) -> dict[str, Path] | None:
+    """The Parquet files of tables of a file by their names; ``None`` where one is not kept.
+
+    Raises:
+        OSError: The file cannot be looked at.
+    """
+    key = _key((source,))
+    for folder in _folders(source):
+        files = {table.name: folder / _name(table, source, key) for table in tables}
+        if all(_is_whole(path) for path in files.values()):
+            return files
+    return None
+
+
+def keep_in_parts(
+    tables: Sequence[Table],
+    source: Path,
+    write: Callable[[Mapping[str, TableWriter], Path], None],
+) -> None:
+    """Keep tables of a file that are too large to be built in memory, if that can be done.
+
+    Args:
+        tables: The declared tables.
+        source: The file that they are built from.
+        write: Appends all rows of all tables to the writers, by the names of the tables; the
+            folder has room for what it puts aside. Called again for the next folder where one
+            cannot be written to.
+
+    Raises:
+        OSError: The file cannot be looked at.
+    """
+    key = _key((source,))
+    for folder in _folders(source):
+        names = {table.name: _name(table, source, key) for table in tables}
+        try:
+            with contextlib.ExitStack() as opened:
+                writers = {}
+                for table in tables:
+                    path = folder / names[table.name]
+                    file = opened.enter_context(open_whole(path, binary=True))
+                    writers[table.name] = TableWriter(table, file)
+                    opened.callback(writers[table.name].close)
+                write(writers, folder)
+        except (StorageError, pa.ArrowException):
+            continue
+        for name in names.values():
+            _drop_older(folder, name)
+        return
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        pq.read_metadata(path)
+    except (OSError, pa.ArrowException):
+        return False
+    return True
+
+
+def _schema_of(table: Table) -> pa.Schema:
+    schema = pa.Schema.from_pandas(table.empty(), preserve_index=False)
+    for number, column in enumerate(table.columns):
+        if column.dtype == "category":
+            field = pa.field(column.name, pa.dictionary(pa.int32(), pa.string()))
+            schema = schema.set(number, field)
+    return schema
+
+
+def _column(values: pd.Series, field: pa.Field) -> pa.Array:
+    if not pa.types.is_dictionary(field.type):
+        return pa.array(values, field.type, from_pandas=True)
+    codes = values.cat.codes.to_numpy().astype("int32")
+    names = pa.array(values.cat.categories.tolist(), pa.string())
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names)
+
+
 def _key(sources: Sequence[Path]) -> str:
     told = [__version__]
     for source in sources:
@@ -113,8 +206,14 @@ def _read(table: Table, source: Path, key: str) -> pd.DataFrame | None:
         path = folder / _name(table, source, key)
         # Whatever is wrong with it, it can be built again.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
-            return table.frame(pq.read_table(path, memory_map=True).to_pandas())
+            return table.frame(_frame_of(pq.read_table(path, memory_map=True)))
     return None
+
+
+def _frame_of(content: pa.Table) -> pd.DataFrame:
+    # Columns that have been made are let go of, or all of them would be there twice.
+    frame: pd.DataFrame = content.to_pandas(split_blocks=True, self_destruct=True)
+    return frame
 
 
 def _keep(frame: pd.DataFrame, table: Table, source: Path, key: str) -> None:

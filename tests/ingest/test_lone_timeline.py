@@ -43,17 +43,22 @@ def assert_same(left: Run, right: Run) -> None:
         "14_gloo_unescaped_names.json",
     ],
 )
+@pytest.mark.parametrize("rows_at_once", [100, 1 << 18])
 def test_a_kept_file_says_what_it_said_when_it_was_parsed(
-    name: str, kept: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, rows_at_once: int, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", rows_at_once)
     path = kept / name
     shutil.copy(RECORDINGS / name, path)
     with monkeypatch.context() as unkept:
         unkept.setattr(parquet_cache, "KEEP_FROM_BYTES", 10**9)
         plain = load_run(path)
         assert not (kept / FOLDER).exists()
-    first = load_run(path)
+    # From here on it is read in parts or not at all.
     monkeypatch.setattr(lone_timeline, "read_timeline_file", never_parse)
+    first = load_run(path)
+    monkeypatch.setattr(stream, "read_in_parts", never_parse)
     second = load_run(path)
     assert len(plain.events)
     assert_same(plain, first)

@@ -37,17 +37,22 @@ from hvdprof.ingest.timeline.kernel_records import Records
 from hvdprof.ingest.timeline.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.kernel_spans import SpanTable
 from hvdprof.ingest.timeline.pairing import NEGOTIATE
-from hvdprof.ingest.timeline.raw import Int64s, Marks, Slices, Ticks
+from hvdprof.ingest.timeline.raw import Int64s, Marks, Slices, Ticks, stood_at
 
-Drain = Callable[[Slices, Ticks, Marks, list[str], list[str]], None]
-"""Takes finished rows, with the names and the args that their codes mean."""
+Offer = Callable[[Slices, Ticks, Marks, list[str], list[str]], int]
+"""Is shown all rows so far, with the names and the args that their codes mean; returns the number
+of the first record that is still needed: rows that stood before it are forgotten."""
 
 _LARGEST_DIRECT_PID = 1 << 22
+_TICK_ORDER, _MARK_ORDER = 3, 2
+"""Columns of the rows of ticks and marks that hold the number of the record."""
 _FIRST_ROWS = 1 << 16
 _ROW_GROUP = 1 << 18
 _BYTES_OF_A_SLICE = 100
 _MOST_ROWS_AHEAD = 1 << 24
 _MOST_RECORDS = 1 << 16
+_WORTH_TAKING = 4
+"""Less than this part of the room free again means that more room is needed."""
 _WINDOW_CHUNKS = 2
 _OWN_SHARE = 0.5
 """So much of a window is parsed and paired while the rest is parsed; measured to be best."""
@@ -62,24 +67,23 @@ class FastPairing:
     """The pairing whose ``scan`` is compiled; all else does what ``PlainPairing`` does.
 
     Args:
-        drain: Where given, rows that cannot change any more are handed to it whenever there is no
-            room for another (with the names and args so far), and are not kept. So memory does
-            not grow with the file.
-        row_group: Room for so many rows before they are handed on.
+        offer: Where given, it is shown the rows whenever there is no room for another, and takes
+            as many of the first as it can do with; there is made room for more if those are few.
+        row_group: Room for so many rows before they are offered.
         expected_bytes: Size of the text, as far as known: room that is there need not be made.
         num_threads: 2 to parse ahead in a second thread.
     """
 
     def __init__(
         self,
-        drain: Drain | None = None,
+        offer: Offer | None = None,
         *,
         row_group: int = _ROW_GROUP,
         expected_bytes: int = 0,
         num_threads: int = 1,
     ) -> None:
-        self._drain = drain
-        room = _room_for(expected_bytes) if drain is None else row_group
+        self._offer = offer
+        room = _room_for(expected_bytes) if offer is None else row_group
         self._rows = RowColumns(room)
         self._ticks = np.empty((room, 4), np.int64)
         self._marks = np.empty((room, 3), np.int64)
@@ -218,8 +222,8 @@ class FastPairing:
 
     def _make_room(self) -> None:
         state = self._state
-        if self._drain is not None and self._is_full():
-            self._drain_rows(self._drain)
+        if self._offer is not None and self._is_full():
+            self._offer_rows(self._offer)
         if state[ROWS] >= self._rows.room:
             self._rows.double()
         if state[TICKS] >= len(self._ticks):
@@ -227,27 +231,31 @@ class FastPairing:
         if state[MARKS] >= len(self._marks):
             self._marks = doubled(self._marks)
 
-    def _drain_rows(self, drain: Drain) -> None:
-        state, top = self._state, self._top
+    def _offer_rows(self, offer: Offer) -> None:
+        state = self._state
         num_rows, num_ticks, num_marks = (int(state[i]) for i in (ROWS, TICKS, MARKS))
-        live = np.zeros(num_rows, bool)
-        rows = top[top >= 0]
-        while len(rows):
-            live[rows] = True
-            rows = self._rows.below(rows)
-        done = np.flatnonzero(~live)
-        slices = self._rows.slices(done)
-        ticks, marks = _ticks(self._ticks[:num_ticks]), _marks(self._marks[:num_marks])
-        drain(slices, ticks, marks, list(self._names), list(self._args))
-        kept = np.flatnonzero(live)
-        moved_to = np.append(np.cumsum(live, dtype=np.int32) - 1, np.int32(-1))
-        self._rows.keep_only(kept, moved_to)
-        top[:] = moved_to[top]
-        state[ROWS], state[TICKS], state[MARKS] = len(kept), 0, 0
-        self._num_ticks += num_ticks
-        self._num_marks += num_marks
-        if len(kept) > self._rows.room // 2:
+        slices = self._rows.slices(slice(num_rows))
+        ticks, marks = self._ticks[:num_ticks], self._marks[:num_marks]
+        names, args = list(self._names), list(self._args)
+        needed = offer(slices, _ticks(ticks), _marks(marks), names, args)
+        done = int(np.searchsorted(stood_at(slices), needed))
+        ticks_done = int(np.searchsorted(ticks[:, _TICK_ORDER], needed))
+        marks_done = int(np.searchsorted(marks[:, _MARK_ORDER], needed))
+        self._rows.drop_first(done, num_rows)
+        np.maximum(self._top - done, -1, out=self._top)
+        ticks[: num_ticks - ticks_done] = ticks[ticks_done:].copy()
+        marks[: num_marks - marks_done] = marks[marks_done:].copy()
+        state[ROWS] -= done
+        state[TICKS] -= ticks_done
+        state[MARKS] -= marks_done
+        self._num_ticks += ticks_done
+        self._num_marks += marks_done
+        if num_rows - done > self._rows.room - self._rows.room // _WORTH_TAKING:
             self._rows.double()
+        if num_ticks - ticks_done > len(self._ticks) - len(self._ticks) // _WORTH_TAKING:
+            self._ticks = doubled(self._ticks)
+        if num_marks - marks_done > len(self._marks) - len(self._marks) // _WORTH_TAKING:
+            self._marks = doubled(self._marks)
 
 
 def _room_for(num_bytes: int) -> int:

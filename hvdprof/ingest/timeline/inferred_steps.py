@@ -34,7 +34,6 @@ class Reductions:
     began, if its end is not in the file); ``size_bytes`` is -1 where unknown.
     """
 
-    use: Int64s
     tensor: Int64s
     ready_us: Int64s
     end_us: Int64s

@@ -16,7 +16,7 @@ from hvdprof.ingest.timeline.kernel_pairs import (
     PID,
     START,
 )
-from hvdprof.ingest.timeline.raw import Int32s, Int64s, Slices
+from hvdprof.ingest.timeline.raw import Slices
 
 _DTYPES: dict[int, type[np.generic]] = {
     START: np.int64,
@@ -52,13 +52,8 @@ class RowColumns:
         self._columns = more
         self._point(2 * self.room)
 
-    def below(self, rows: Int32s) -> Int32s:
-        """The rows below some on their stacks, without those that are lowest."""
-        below: Int32s = self._columns[BELOW][rows]
-        return below[below >= 0]
-
-    def slices(self, which: slice | Int64s) -> Slices:
-        """Some of the rows: a view for a slice, else a copy."""
+    def slices(self, which: slice) -> Slices:
+        """Some of the rows; a view."""
         columns = self._columns
         return Slices(
             pid=columns[PID][which],
@@ -71,11 +66,12 @@ class RowColumns:
             args=columns[ARGS][which],
         )
 
-    def keep_only(self, kept: Int64s, moved_to: Int32s) -> None:
-        """Move some rows to the front; ``moved_to`` is the new place by the old one, -1 for -1."""
+    def drop_first(self, number: int, length: int) -> None:
+        """Forget the first of so many rows; none that is left may stand above one of them."""
         for column in self._columns:
-            column[: len(kept)] = column[kept]
-        self._columns[BELOW][: len(kept)] = moved_to[self._columns[BELOW][: len(kept)]]
+            column[: length - number] = column[number:length].copy()
+        below = self._columns[BELOW][: length - number]
+        np.maximum(below - number, -1, out=below)
 
     def _point(self, room: int) -> None:
         self.room = room

@@ -2,22 +2,24 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
+from hvdprof.ingest.timeline.fact_counts import FactCounts
 from hvdprof.ingest.timeline.facts import TimelineFacts
-from hvdprof.ingest.timeline.raw import OPEN, ORPHAN, RawTimeline
-from hvdprof.ingest.timeline.semantics import Semantics
-from hvdprof.ingest.timeline.uses import NONE
+from hvdprof.ingest.timeline.plausible import plausible_epochs
+from hvdprof.ingest.timeline.raw import RawTimeline
 from hvdprof.units import byte_size, count
 
 _NAMED = 3
-# Horovod ends these without ever having begun them (operations.cc, PerformOperation).
-_ENDS_ALONE = ("barrier.", "join.")
 
 
-def notes_of(known: Semantics, facts: TimelineFacts) -> list[str]:
-    """The clauses, most serious first; none for a whole recording without anything odd."""
-    return [*_of_the_file(known.raw), *_of_the_records(known), *_of_the_job(facts)]
+def notes_of(raw: RawTimeline, counts: FactCounts, facts: TimelineFacts) -> list[str]:
+    """The clauses, most serious first; none for a whole recording without anything odd.
+
+    Args:
+        raw: The file; its slices, ticks and marks are not looked at.
+        counts: What was counted in it.
+        facts: What it says of the job.
+    """
+    return [*_of_the_file(raw), *_of_the_records(raw, counts), *_of_the_job(facts)]
 
 
 def _of_the_file(raw: RawTimeline) -> Iterator[str]:
@@ -35,32 +37,29 @@ def _of_the_file(raw: RawTimeline) -> Iterator[str]:
         yield "it holds no event"
     elif not raw.num_timed:
         yield "it holds no event, only names"
-    sessions = len({epoch for _, epoch in raw.epochs})
+    sessions = len({epoch for _, epoch in plausible_epochs(raw.epochs)})
     if sessions > 1:
         yield f"it holds recordings of {sessions} processes, one behind the other"
 
 
-def _of_the_records(known: Semantics) -> Iterator[str]:
-    raw = known.raw
-    slices = raw.slices
-    if known.num_moved:
+def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
+    num_moved = counts.num_moved + len(raw.epochs) - len(plausible_epochs(raw.epochs))
+    if num_moved:
         yield (
-            f"{known.num_moved} records have times that no clock shows; they were moved to the "
+            f"{num_moved} records have times that no clock shows; they were moved to the "
             "nearest possible ones"
         )
-    alone = slices.name == ORPHAN
-    expected = np.asarray([name.startswith(_ENDS_ALONE) for name in raw.tensors], dtype=bool)
-    num_alone = int((~expected[slices.pid[alone]]).sum())
-    if num_alone:
+    if counts.num_alone:
         yield (
-            f"{num_alone} events end without a beginning (recording began in the middle of them)"
+            f"{counts.num_alone} events end without a beginning (recording began in the middle of "
+            "them)"
         )
-    num_open = int((slices.end_order == OPEN).sum())
-    if num_open:
-        yield (f"{num_open} events never end (the recording stopped before, or lost their end)")
-    num_outside = int((known.places.use == NONE).sum())
-    if num_outside:
-        yield f"{num_outside} rank ticks lie outside of every negotiation"
+    if counts.num_open:
+        yield (
+            f"{counts.num_open} events never end (the recording stopped before, or lost their end)"
+        )
+    if counts.num_outside:
+        yield f"{counts.num_outside} rank ticks lie outside of every negotiation"
 
 
 def _of_the_job(facts: TimelineFacts) -> Iterator[str]:

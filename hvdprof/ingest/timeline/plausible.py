@@ -14,16 +14,16 @@ LATEST_US = 4_000_000_000_000_000
 def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
     """The file with all times within ``LATEST_US``, and how many of its records were moved there.
 
-    Headers whose wall clock lies outside are left out.
+    Headers whose wall clock lies outside are left out, and not counted.
     """
     slices, ticks, marks = raw.slices, raw.ticks, raw.marks
     ended = slices.end_order != OPEN
     end_us = np.where(ended, slices.start_us + slices.dur_us, slices.start_us)
-    epochs = tuple(one for one in raw.epochs if 0 < one[1] < LATEST_US)
+    epochs = plausible_epochs(raw.epochs)
     num_moved = sum(map(_num_outside, (slices.start_us, ticks.ts_us, marks.ts_us)))
-    num_moved += _num_outside(end_us[ended]) + len(raw.epochs) - len(epochs)
+    num_moved += _num_outside(end_us[ended])
     if not num_moved:
-        return raw, 0
+        return replace(raw, epochs=epochs), 0
     start_us = _within(slices.start_us)
     dur_us = np.where(ended, _within(end_us) - start_us, slices.dur_us)
     moved = replace(
@@ -34,6 +34,11 @@ def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
         epochs=epochs,
     )
     return moved, num_moved
+
+
+def plausible_epochs(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows."""
+    return tuple(one for one in epochs if 0 < one[1] < LATEST_US)
 
 
 def _num_outside(times_us: NDArray[np.int64]) -> int:

@@ -60,6 +60,11 @@ class Slices:
         return len(self.start_us)
 
 
+def stood_at(slices: Slices) -> Int64s:
+    """Number of the record at which each row stands, rising from row to row."""
+    return np.where(slices.begin_order == ORPHAN, slices.end_order, slices.begin_order)
+
+
 @dataclass(frozen=True, slots=True)
 class Ticks:
     """X records: a rank got ready; ``pid`` is the code of the pid, ``rank`` that in the name."""

@@ -36,6 +36,16 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
     with path.open("rb") as source:
         chunks = Chunks(source, size, progress=progress)
         raw = Reader(chunks, _pairing_for(size)).read()
+    refuse_unusable(path, raw)
+    return raw
+
+
+def refuse_unusable(path: Path, raw: RawTimeline) -> None:
+    """Raise for a file that was read to its end and holds nothing usable.
+
+    Raises:
+        UnreadableInputError: The message says what the file is instead.
+    """
     if raw.foreign:
         raise UnreadableInputError(
             f"{path} is {raw.foreign}, not a Horovod timeline.",
@@ -47,17 +57,16 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
             f"{path} holds no record of a Horovod timeline: {_what_is(path)}.",
             hint="Give the file that HOROVOD_TIMELINE named on rank 0.",
         )
-    return raw
 
 
 def is_slow(path: Path) -> bool:
     """Whether a file is so large that reading it without numba is worth a word to the user."""
-    return path.stat().st_size >= SLOW_BYTES and not _has_numba()
+    return path.stat().st_size >= SLOW_BYTES and not has_numba()
 
 
 def _pairing_for(size: int) -> Pairing:
     # Below this, starting the compiled code takes longer than reading without it.
-    if size < SMALL_BYTES or not _has_numba():
+    if size < SMALL_BYTES or not has_numba():
         return PlainPairing()
     from hvdprof.ingest.timeline.fast_road import FastPairing
 
@@ -69,7 +78,8 @@ def num_threads() -> int:
     return min(len(os.sched_getaffinity(0)), 2)
 
 
-def _has_numba() -> bool:
+def has_numba() -> bool:
+    """Whether compiled code may be used."""
     return importlib.util.find_spec("numba") is not None
 
 

@@ -1,7 +1,7 @@
 """What is understood of a file as columns in µs of the file, ready for the declared tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from hvdprof.ingest.timeline.raw import OPEN, ORPHAN
 from hvdprof.ingest.timeline.semantics import Semantics
 from hvdprof.ingest.timeline.sizes import UNKNOWN
+from hvdprof.ingest.timeline.ticks import Cycle, told_apart
 from hvdprof.ingest.timeline.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION
 from hvdprof.ingest.timeline.vocabulary import INIT, PARTS, part_of
 
@@ -42,7 +43,10 @@ class EventRows:
 
 @dataclass(frozen=True, slots=True)
 class UseRows:
-    """The uses in the order of their begin; times in µs of the file, missing where not told."""
+    """The uses in the order of their begin; times in µs of the file, missing where not told.
+
+    ``with_ties`` takes away the first and the last ranks that came too close to the next one.
+    """
 
     tensor: Any
     occurrence: Int64s
@@ -56,6 +60,7 @@ class UseRows:
     dtype: Any
     num_ticks: Int64s
     first_rank: Any
+    first_before_us: Any
     last_rank: Any
     last_after_us: Any
     warmup: NDArray[np.bool_]
@@ -64,6 +69,14 @@ class UseRows:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.occurrence)
+
+    def with_ties(self, cycle: Cycle) -> "UseRows":
+        """The uses without the ranks that a cycle of Horovod's loop does not tell apart."""
+        return replace(
+            self,
+            first_rank=_told_apart(self.first_rank, self.first_before_us, cycle),
+            last_rank=_told_apart(self.last_rank, self.last_after_us, cycle),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +162,7 @@ def use_rows(known: Semantics) -> UseRows:
         dtype=_Labels(known.payloads.dtypes).column(known.payloads.dtype[args]),
         num_ticks=ready.num_ticks[place],
         first_rank=_present(ready.first_rank[place]),
+        first_before_us=_present(ready.first_before_us[place]),
         last_rank=_present(ready.last_rank[place]),
         last_after_us=_present(ready.last_after_us[place]),
         warmup=warmup_of_uses(known)[place],
@@ -238,6 +252,11 @@ def _named_by_use(known: Semantics) -> NDArray[np.int32]:
 def _lengths(known: Semantics, rows: Int64s) -> Any:
     slices = known.raw.slices
     return _masked(slices.dur_us[rows], (rows == NONE) | (slices.end_order[rows] == OPEN))
+
+
+def _told_apart(rank: Any, apart_us: Any, cycle: Cycle) -> Any:
+    ranks, apart = (column.to_numpy(np.int64, na_value=NONE) for column in (rank, apart_us))
+    return _present(told_apart(ranks, apart, cycle))
 
 
 def _present(values: Int64s) -> Any:

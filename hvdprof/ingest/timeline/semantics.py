@@ -1,4 +1,4 @@
-"""All that is understood of one timeline file, each part computed once."""
+"""All that is understood of one timeline file, or of a part of it, each thing computed once."""
 
 from dataclasses import dataclass, replace
 
@@ -6,19 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.fusion import Batches, batch_of_rows, batches_of
-from hvdprof.ingest.timeline.inferred_steps import InferredSteps, Reductions, infer_steps
+from hvdprof.ingest.timeline.inferred_steps import Reductions
 from hvdprof.ingest.timeline.plausible import with_plausible_times
 from hvdprof.ingest.timeline.raw import OPEN, RawTimeline
 from hvdprof.ingest.timeline.sessions import on_first_axis
 from hvdprof.ingest.timeline.sizes import UNKNOWN, Payloads, payloads_of
-from hvdprof.ingest.timeline.ticks import (
-    Cycle,
-    Readiness,
-    TickPlaces,
-    cycle_of,
-    places_of,
-    readiness_of,
-)
+from hvdprof.ingest.timeline.ticks import Readiness, TickPlaces, places_of, readiness_of
 from hvdprof.ingest.timeline.uses import (
     ACTIVITY,
     NONE,
@@ -35,7 +28,7 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Semantics:
-    """A file and what its rows mean.
+    """A file and what its rows mean; or a part of one that ``quiet`` has cut off.
 
     Attributes:
         raw: The file, its times on one axis and lost ends mended.
@@ -46,10 +39,9 @@ class Semantics:
         payloads: Bytes by code of args.
         batches: Which operations were executed together.
         batch: The batch of each slice, ``NONE`` where it has none.
-        cycle: The cycle of Horovod's loop.
         places: The use of each tick.
         readiness: Who was ready first and last in each use.
-        steps: Steps that the file shows, or why it shows none.
+        reductions: The uses that reduce gradients.
         collectives: Name of the collective for each name of a negotiation or operation, as the
             file has them; empty for other names.
     """
@@ -62,10 +54,9 @@ class Semantics:
     payloads: Payloads
     batches: Batches
     batch: Int64s
-    cycle: Cycle
     places: TickPlaces
     readiness: Readiness
-    steps: InferredSteps
+    reductions: Reductions
     collectives: tuple[str, ...]
 
     def collective_of_use(self) -> NDArray[np.int32]:
@@ -75,16 +66,20 @@ class Semantics:
         return self.raw.slices.name[row]
 
 
-def semantics_of(raw: RawTimeline) -> Semantics:
-    """What a file means."""
+def semantics_of(raw: RawTimeline, used_before: Int64s | None = None) -> Semantics:
+    """What a file means, or a part of it.
+
+    Args:
+        raw: The file, or a part of it that ``quiet`` has cut off.
+        used_before: Uses of each tensor in the parts before; none where not given.
+    """
     raw, num_moved = with_plausible_times(raw)
     raw = on_first_axis(raw)
     tensors = tensors_of(raw)
-    roles, uses = roles_and_uses(raw, tensors)
+    roles, uses = roles_and_uses(raw, tensors, used_before)
     raw = _with_mended_ends(raw, roles)
     payloads = payloads_of(raw.args)
     batches = batches_of(raw, roles, payloads.dtype)
-    cycle = cycle_of(raw.marks, raw.names, has_epoch=bool(raw.epochs))
     places = places_of(raw, tensors, roles, uses)
     return Semantics(
         raw=raw,
@@ -95,15 +90,15 @@ def semantics_of(raw: RawTimeline) -> Semantics:
         payloads=payloads,
         batches=batches,
         batch=batch_of_rows(batches, roles),
-        cycle=cycle,
         places=places,
-        readiness=readiness_of(raw.ticks, places, len(uses), cycle),
-        steps=infer_steps(_reductions(raw, uses, payloads)),
-        collectives=_collectives(raw.names),
+        readiness=readiness_of(raw.ticks, places, len(uses)),
+        reductions=_reductions(raw, uses, payloads),
+        collectives=collectives_of(raw.names),
     )
 
 
-def _collectives(names: tuple[str, ...]) -> tuple[str, ...]:
+def collectives_of(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The collective that each name of a slice says, empty where it says none."""
     negotiated = {name.removeprefix(NEGOTIATE) for name in names if name.startswith(NEGOTIATE)}
     named = [name.removeprefix(NEGOTIATE) for name in names]
     return tuple(name if name in negotiated | OPERATIONS else "" for name in named)
@@ -144,7 +139,6 @@ def _reductions(raw: RawTimeline, uses: Uses, payloads: Payloads) -> Reductions:
     length = np.where(ended, slices.dur_us[operation], 0)
     size = payloads.size_bytes[slices.args[operation]] if len(use) else np.empty(0, np.int64)
     return Reductions(
-        use=use,
         tensor=uses.tensor[use].astype(np.int64),
         ready_us=slices.start_us[row],
         end_us=slices.start_us[operation] + length,

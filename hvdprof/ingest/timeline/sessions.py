@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.timeline.raw import ORPHAN, RawTimeline
+from hvdprof.ingest.timeline.raw import RawTimeline, stood_at
 
 
 def on_first_axis(raw: RawTimeline) -> RawTimeline:
@@ -21,11 +21,10 @@ def on_first_axis(raw: RawTimeline) -> RawTimeline:
     if len({epoch for _, epoch in raw.epochs}) <= 1:
         return raw
     slices = raw.slices
-    stood_at = np.where(slices.begin_order == ORPHAN, slices.end_order, slices.begin_order)
     ticks, marks = raw.ticks, raw.marks
     return replace(
         raw,
-        slices=replace(slices, start_us=slices.start_us + _shifts(raw, stood_at)),
+        slices=replace(slices, start_us=slices.start_us + _shifts(raw, stood_at(slices))),
         ticks=replace(ticks, ts_us=ticks.ts_us + _shifts(raw, ticks.order)),
         marks=replace(marks, ts_us=marks.ts_us + _shifts(raw, marks.order)),
     )

@@ -34,14 +34,17 @@ class Readiness:
 
     Attributes:
         num_ticks: Ticks of the negotiation.
-        first_rank: The rank of the first tick, ``NONE`` where others came within a cycle.
-        last_rank: The rank of the last tick, ``NONE`` where others came within a cycle.
+        first_rank: The rank of the first tick; ``NONE`` with less than two.
+        first_before_us: How much earlier the first tick came than the second; ``NONE`` with less
+            than two.
+        last_rank: The rank of the last tick; ``NONE`` with less than two.
         last_after_us: How much later the last tick came than the one before; ``NONE`` with less
             than two.
     """
 
     num_ticks: Int64s
     first_rank: Int64s
+    first_before_us: Int64s
     last_rank: Int64s
     last_after_us: Int64s
 
@@ -54,17 +57,20 @@ class TickPlaces:
     use: Int64s
 
 
-def cycle_of(marks: Marks, names: tuple[str, ...], *, has_epoch: bool) -> Cycle:
+def cycle_starts(marks: Marks, names: tuple[str, ...]) -> Int64s:
+    """The times at which cycles are marked to begin, in µs of the file."""
+    is_cycle = np.asarray([name == "CYCLE_START" for name in names], dtype=bool)[marks.name]
+    return np.asarray(marks.ts_us[is_cycle])
+
+
+def cycle_of(starts: Int64s, *, has_epoch: bool) -> Cycle:
     """The cycle as marked in the file, else the default of the versions that write such files.
 
     Args:
-        marks: Marks of the file.
-        names: Names of the marks.
+        starts: All of ``cycle_starts``.
         has_epoch: The file has a header, so Horovod is 0.20.1 or later. The default went from
             5 ms to 1 ms with 0.21.0, which the file does not tell from 0.20.1.
     """
-    is_cycle = np.asarray([name == "CYCLE_START" for name in names], dtype=bool)[marks.name]
-    starts = marks.ts_us[is_cycle]
     if len(starts) > _ENOUGH_CYCLES:
         median = int(np.median(np.diff(starts)))
         return Cycle(max(median, 1), f"median of {len(starts) - 1} marked cycles")
@@ -97,21 +103,23 @@ def places_of(raw: RawTimeline, tensors: Tensors, roles: Roles, uses: Uses) -> T
     return TickPlaces(tensor, use)
 
 
-def readiness_of(ticks: Ticks, places: TickPlaces, num_uses: int, cycle: Cycle) -> Readiness:
-    """Who was ready first and last in each use; ticks closer than a cycle are a tie."""
+def told_apart(rank: Int64s, apart_us: Int64s, cycle: Cycle) -> Int64s:
+    """Ranks first or last, ``NONE`` where the next one is closer than a cycle: that is a tie."""
+    return np.where(apart_us >= cycle.length_us, rank, NONE)
+
+
+def readiness_of(ticks: Ticks, places: TickPlaces, num_uses: int) -> Readiness:
+    """Who was ready first and last in each use, ties too; see ``told_apart``."""
     inside = np.flatnonzero(places.use != NONE)
     order = inside[np.argsort(places.use[inside], kind="stable")]
     use, rank, ts = places.use[order], ticks.rank[order].astype(np.int64), ticks.ts_us[order]
     num_ticks = np.bincount(use, minlength=num_uses).astype(np.int64)
-    readiness = Readiness(num_ticks, *(np.full(num_uses, NONE, dtype=np.int64) for _ in range(3)))
+    readiness = Readiness(num_ticks, *(np.full(num_uses, NONE, dtype=np.int64) for _ in range(4)))
     several = np.flatnonzero(num_ticks >= 2)
     stop = np.cumsum(num_ticks)[several]
     start = stop - num_ticks[several]
-    first_lead = ts[start + 1] - ts[start]
-    last_lead = ts[stop - 1] - ts[stop - 2]
-    clear = first_lead >= cycle.length_us
-    readiness.first_rank[several[clear]] = rank[start[clear]]
-    clear = last_lead >= cycle.length_us
-    readiness.last_rank[several[clear]] = rank[stop[clear] - 1]
-    readiness.last_after_us[several] = last_lead
+    readiness.first_rank[several] = rank[start]
+    readiness.first_before_us[several] = ts[start + 1] - ts[start]
+    readiness.last_rank[several] = rank[stop - 1]
+    readiness.last_after_us[several] = ts[stop - 1] - ts[stop - 2]
     return readiness

@@ -84,13 +84,20 @@ def by_tensor(tensor: Int32s) -> Int64s:
     return np.argsort(narrow, kind="stable")
 
 
-def roles_and_uses(raw: RawTimeline, tensors: Tensors) -> tuple[Roles, Uses]:
+def roles_and_uses(
+    raw: RawTimeline, tensors: Tensors, used_before: Int64s | None = None
+) -> tuple[Roles, Uses]:
     """Roles of all slices, and the uses.
 
     A negotiation that no operation follows is a phantom (a joined rank answers for every tensor
     in the cache) if the file shows that its operation did not come: the tensor is negotiated
     again, a join ended after it, or operations and then new negotiations follow. At the very end
     of a recording it is an unfinished use.
+
+    Args:
+        raw: A file, or a part of it that ``quiet`` has cut off.
+        tensors: Its tensors.
+        used_before: Uses of each tensor in the parts before; none where not given.
     """
     slices = raw.slices
     tensor = tensors.of_pid[slices.pid] if len(slices) else np.empty(0, np.int32)
@@ -99,8 +106,10 @@ def roles_and_uses(raw: RawTimeline, tensors: Tensors) -> tuple[Roles, Uses]:
     use_of_row = np.cumsum(walk.opens_use) - 1
     before_group = (use_of_row - walk.opens_use)[walk.group_start]
     occurrence = use_of_row - before_group - 1
+    if used_before is not None:
+        occurrence += used_before[walk.tensor]
     phantom = walk.role == PHANTOM
-    in_use = (occurrence >= 0) & ~phantom & (walk.role != ENDED_ALONE)
+    in_use = (use_of_row > before_group) & ~phantom & (walk.role != ENDED_ALONE)
     occurrence = np.maximum(np.where(phantom, occurrence + 1, occurrence), 0)
     roles = Roles(
         tensor,

@@ -132,4 +132,4 @@ def test_an_error_of_who_takes_the_rows_comes_out() -> None:
 
     content = json.dumps([{"ph": "E", "ts": 2, "pid": 1}] * 5000).encode()
     with pytest.raises(OSError, match="disk is full"):
-        parse(content, 3000, drain=refuse, row_group=100)
+        parse(content, 3000, offer=refuse, row_group=100)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.ingest.timeline.plain_road import parse_plain
-from hvdprof.ingest.timeline.raw import DEEPEST, RawTimeline
+from hvdprof.ingest.timeline.raw import DEEPEST, OPEN, RawTimeline, Slices, stood_at
 from hvdprof.ingest.timeline.reader import Reader
 from tests.builders.timeline_mutants import mutant
 from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks
@@ -152,12 +152,29 @@ def test_mutants_are_the_same_on_both_roads(seed: int) -> None:
         assert_same(fast, parse_plain(content))
 
 
-def test_drained_rows_are_those_that_would_have_been_kept() -> None:
+def first_rows(tables: tuple[Any, ...], record: int) -> tuple[Any, ...]:
+    """Copies of the rows of slices, ticks and marks that stand before a record."""
+    found = []
+    for table in tables:
+        order = stood_at(table) if isinstance(table, Slices) else table.order
+        columns = (getattr(table, column.name) for column in dataclasses.fields(table))
+        found.append(type(table)(*(column[order < record].copy() for column in columns)))
+    return tuple(found)
+
+
+def test_rows_that_were_taken_are_those_that_would_have_been_kept() -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     open_row = {"ph": "B", "name": "NEVER", "ts": 0, "pid": 99}
-    content = json.dumps([open_row] + one * 20).encode()
+    content = json.dumps(one * 20 + [open_row] + one * 20).encode()
     parts: list[Any] = []
-    pairing = FastPairing(lambda *tables: parts.append(tables), row_group=1000)
+
+    def take_what_has_ended(slices: Slices, *others: Any) -> int:
+        is_open = np.flatnonzero(slices.end_order == OPEN)
+        needed = int(stood_at(slices)[is_open[0]]) if len(is_open) else 10**9
+        parts.append(first_rows((slices, *others[:2]), needed))
+        return needed
+
+    pairing = FastPairing(take_what_has_ended, row_group=1000)
     drained = Reader(Chunks(io.BytesIO(content), len(content)), pairing).read()
     whole = parse_fast(content)
     assert parts

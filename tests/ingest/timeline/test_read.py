@@ -60,9 +60,9 @@ def test_only_large_files_without_numba_are_worth_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read, "SLOW_BYTES", 10)
-    monkeypatch.setattr(read, "_has_numba", lambda: True)
+    monkeypatch.setattr(read, "has_numba", lambda: True)
     assert not read.is_slow(RECORDING)
-    monkeypatch.setattr(read, "_has_numba", lambda: False)
+    monkeypatch.setattr(read, "has_numba", lambda: False)
     assert read.is_slow(RECORDING)
     monkeypatch.setattr(read, "SMALL_BYTES", 1)
     assert len(read_raw(RECORDING).slices) == 264

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.horovod_timeline import TimelineFile, parse_timeline
-from hvdprof.ingest.timeline.raw import Marks
 from hvdprof.ingest.timeline.ticks import cycle_of
 from tests.builders.timeline_rows import rows_of
 from tests.builders.timeline_writer import TimelineWriter
@@ -114,8 +113,7 @@ def test_the_last_rank_is_named_where_it_came_a_cycle_after_the_others(
 def test_without_marks_the_cycle_is_the_default_of_the_version(
     has_epoch: bool, length_us: int
 ) -> None:
-    nothing = np.empty(0, dtype=np.int64)
-    cycle = cycle_of(Marks(nothing.astype(np.int32), nothing, nothing), (), has_epoch=has_epoch)
+    cycle = cycle_of(np.empty(0, dtype=np.int64), has_epoch=has_epoch)
     assert cycle.length_us == length_us
     assert "not told by the file" in cycle.origin
 
