@@ -1,4 +1,4 @@
-"""NCCL's calls of rank 0 put beside Horovod's fused executions: by order, operation and bytes."""
+"""NCCL's calls of rank 0 put beside Horovod's fused executions, by order and kind."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from hvdprof.analyze.nccl_alignment import MOST_CELLS, Aligned
 from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 
 _OPERATIONS = {
@@ -18,132 +19,193 @@ _OPERATIONS = {
 }
 """What Horovod's collectives become in NCCL; a hierarchical allreduce begins with ReduceScatter."""
 
+_TYPED = ("AllReduce", "ReduceScatter", "Reduce")
+"""Horovod hands everything else over as bytes (``ncclChar`` in its nccl_operations.cc)."""
+
 _PADDING = 64
 """Bytes by which Horovod may round up a tensor within the fusion buffer."""
 
-_MOST = 10_000
-"""Calls and executions that are aligned; the work grows with the product of their numbers."""
+_KIND = ["operation", "size_bytes", "dtype"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallJoin:
-    """Joined pairs as ``NCCL_JOINED_CALLS``, and how many of each side were left alone."""
+    """Joined pairs as ``NCCL_JOINED_CALLS``, and how many of each side were left alone.
+
+    ``num_aligned`` is the length of the longest alignment, joined and ambiguous pairs together;
+    ``num_calls`` and ``num_executions`` are those that were to be aligned.
+    """
 
     pairs: pd.DataFrame
-    num_unjoined_calls: int
-    num_unjoined_executions: int
-    num_ambiguous: int
+    num_calls: int
+    num_executions: int
+    num_aligned: int
+
+    @property
+    def num_unjoined_calls(self) -> int:
+        """Calls of rank 0 that belong to no execution for sure."""
+        return self.num_calls - len(self.pairs)
+
+    @property
+    def num_unjoined_executions(self) -> int:
+        """Executions to which no call belongs for sure."""
+        return self.num_executions - len(self.pairs)
+
+    @property
+    def num_ambiguous(self) -> int:
+        """Pairs of the longest alignments that could be others."""
+        return self.num_aligned - len(self.pairs)
 
 
-def join_calls_to_executions(calls: pd.DataFrame, events: pd.DataFrame) -> CallJoin:
+def join_calls_to_executions(
+    calls: pd.DataFrame, events: pd.DataFrame, uses: pd.DataFrame | None = None
+) -> CallJoin:
     """Join collective calls of one rank to fused executions of its Horovod timeline.
 
     Both are sequences in time order, and either may lack a beginning, an end or pieces between.
-    They are aligned by their longest common subsequence of operation and bytes (where several
-    tensors are fused, the bytes may be padded). A pair is joined only where every longest
-    alignment has it; all others are ambiguous and stay unjoined. Element types are not compared:
-    a timeline does not tell them. The first 10,000 of each side are aligned.
+    They are aligned by their longest common subsequence of operation, bytes and, for reductions,
+    element type (where several tensors are fused, the bytes may be padded). A pair is joined only
+    where every longest alignment has it; all others are ambiguous and stay unjoined. Of more than
+    some 200,000 on either side the first are aligned.
 
     Args:
-        calls: Rows of ``NCCL_CALLS``; rank 0 is taken, or all where no rank is known.
-        events: Rows of ``EVENTS`` of one pass; its operation rows with a fusion id are taken.
+        calls: Rows of ``NCCL_CALLS``; those of the process that is rank 0 are taken, or all where
+            no rank is known.
+        events: Rows of ``EVENTS`` of one timeline; its operation rows with a fusion id are taken.
+        uses: Rows of ``TENSOR_USES`` of the same timeline, which tell the types.
 
     Returns:
-        The pairs by row number in ``calls`` and by ``fusion_id``, and the counts left alone.
+        The pairs by label of the row in ``calls`` and by ``fusion_id``, and what was left alone.
     """
-    mine = calls[calls["rank"] == 0] if (calls["rank"] == 0).any() else calls
-    executions = _executions(events)
-    levels = _levels(_Matches(mine[:_MOST], executions[:_MOST]))
-    certain = [pairs[0] for pairs in levels if len(pairs) == 1]
-    pairs = NCCL_JOINED_CALLS.frame(
-        {
-            "call": [int(mine.index[left]) for left, _ in certain],
-            "fusion_id": [int(executions["fusion_id"].iloc[right]) for _, right in certain],
-            "file": [str(mine["file"].iloc[left]) for left, _ in certain],
-            "line": [int(mine["line"].iloc[left]) for left, _ in certain],
-        }
-    )
-    return CallJoin(
-        pairs=pairs,
-        num_unjoined_calls=len(mine) - len(certain),
-        num_unjoined_executions=len(executions) - len(certain),
-        num_ambiguous=len(levels) - len(certain),
-    )
+    pairing = Pairing(calls, events, uses)
+    return pairing.join()
 
 
-def _executions(events: pd.DataFrame) -> pd.DataFrame:
+class Pairing:
+    """The calls of one job beside the executions of one timeline.
+
+    Args:
+        calls: As for ``join_calls_to_executions``.
+        events: As there.
+        uses: As there.
+    """
+
+    def __init__(
+        self, calls: pd.DataFrame, events: pd.DataFrame, uses: pd.DataFrame | None = None
+    ) -> None:
+        self._calls = _of_rank_0(calls)
+        self._executions = _executions(events, uses)
+        self._passes = events["pass_id"]
+        num_calls, num_executions = _most(len(self._calls), len(self._executions))
+        kinds = self._calls[_KIND].astype({"operation": str, "dtype": str})[:num_calls]
+        self._kinds = kinds.drop_duplicates()
+        coded = kinds.groupby(_KIND, sort=False, dropna=False, observed=True).ngroup()
+        executions = self._executions[:num_executions]
+        self._fits = _Fits(self._kinds, executions)
+        self._aligned = Aligned(coded.tolist(), num_executions, self._fits)
+
+    @property
+    def share(self) -> float:
+        """Share of the shorter side that can be aligned in order, 0 to 1; 0 where it is empty."""
+        shorter = min(len(self._calls), len(self._executions))
+        return self._aligned.length / shorter if shorter else 0.0
+
+    def join(self) -> CallJoin:
+        """The pairs that are sure."""
+        found = self._aligned.certain()
+        calls = self._calls.iloc[found.left]
+        pairs = NCCL_JOINED_CALLS.frame(
+            {
+                "call": calls.index.to_numpy(dtype=np.int64),
+                "pass_id": [str(self._passes.iloc[0])] * len(calls) if len(calls) else [],
+                "fusion_id": self._executions["fusion_id"].to_numpy()[found.right],
+                "file": calls["file"].astype(str).to_numpy(),
+                "line": calls["line"].to_numpy(),
+            }
+        )
+        return CallJoin(pairs, len(self._calls), len(self._executions), found.length)
+
+
+def _most(num_calls: int, num_executions: int) -> tuple[int, int]:
+    """How many of each are aligned: both cut by the same share where the work would not end."""
+    share = min(1.0, (MOST_CELLS / max(num_calls * num_executions, 1)) ** 0.5)
+    return int(num_calls * share), int(num_executions * share)
+
+
+def _of_rank_0(calls: pd.DataFrame) -> pd.DataFrame:
+    """The calls of the process that has rank 0 in all its communicators.
+
+    Communicators of a host have a rank 0 each, whose calls are not those of the job's rank 0.
+    """
+    ranks = calls.groupby(["host", "pid"], sort=False, observed=True)["rank"]
+    highest = ranks.transform("max")
+    first: pd.DataFrame = calls.loc[(highest == 0).fillna(False).to_numpy(dtype=bool)]
+    if len(first):
+        process = first.iloc[0]
+        same = (first["host"] == process["host"]) & (first["pid"] == process["pid"])
+        return first.loc[same.to_numpy(dtype=bool)]
+    zero = (calls["rank"] == 0).fillna(False).to_numpy(dtype=bool)
+    return calls.loc[zero] if zero.any() else calls
+
+
+def _executions(events: pd.DataFrame, uses: pd.DataFrame | None) -> pd.DataFrame:
     """One row for each fused execution in time order; bytes missing where any tensor's are."""
     rows = events[(events["phase"] == "operation") & (events["fusion_id"] >= 0)]
     grouped = rows.groupby("fusion_id", sort=False, observed=True)
     executions = grouped.agg(
         collective=("collective", "first"), start_ns=("start_ns", "min"), num=("fusion_id", "size")
     )
-    executions["size_bytes"] = grouped["size_bytes"].agg(lambda sizes: sizes.sum(skipna=False))
-    return executions.sort_values("start_ns", kind="stable").reset_index()
+    complete = grouped["size_bytes"].count() == executions["num"]
+    executions["size_bytes"] = grouped["size_bytes"].sum().where(complete)
+    executions["dtype"] = _types(uses).reindex(executions.index).fillna("")
+    ordered: pd.DataFrame = executions.sort_values("start_ns", kind="stable").reset_index()
+    return ordered
 
 
-class _Matches:
-    """Which executions a call may belong to, one row of the matrix at a time."""
+def _types(uses: pd.DataFrame | None) -> pd.Series:
+    """The element type of each execution, empty where it is unknown or not one for all."""
+    if uses is None or uses.empty:
+        return pd.Series([], index=pd.Index([], dtype=np.int64), dtype=str)
+    told = uses.loc[uses["fusion_id"] >= 0, ["fusion_id", "dtype"]].astype({"dtype": str})
+    grouped = told.groupby("fusion_id")["dtype"]
+    first = grouped.first()
+    return first.where(first == grouped.last(), "")
 
-    def __init__(self, calls: pd.DataFrame, executions: pd.DataFrame) -> None:
+
+class _Fits:
+    """For a kind of call, which executions it may belong to."""
+
+    def __init__(self, kinds: pd.DataFrame, executions: pd.DataFrame) -> None:
+        self._kinds = list(kinds.itertuples(index=False, name=None))
         number = executions["num"].to_numpy(dtype=np.int64)
         self._low = executions["size_bytes"].astype("Int64").fillna(-1).to_numpy(dtype=np.int64)
         self._high = self._low + np.where(number > 1, number * _PADDING, 0)
-        collectives = [str(name) for name in executions["collective"]]
-        self._wanted = {
-            name: np.array([name in _OPERATIONS.get(one, ()) for one in collectives], dtype=bool)
-            for name in {str(name) for name in calls["operation"]}
-        }
-        self._operations = [str(name) for name in calls["operation"]]
-        self._bytes = calls["size_bytes"].astype("Int64").fillna(-2).to_numpy(dtype=np.int64)
-        self.shape = len(calls), len(executions)
+        self._of_collective = _places(executions["collective"])
+        self._of_dtype = _places(executions["dtype"])
 
-    def row(self, call: int) -> npt.NDArray[np.bool_]:
-        """True for every execution of the operation and bytes of this call."""
-        size = self._bytes[call]
+    def __call__(self, kind: int) -> npt.NDArray[np.bool_]:
+        operation, size, dtype = self._kinds[kind]
+        if pd.isna(size):
+            return np.zeros(len(self._low), dtype=bool)
         fits = (self._low <= size) & (size <= self._high) & (self._low >= 0)
-        return np.asarray(fits & self._wanted[self._operations[call]])
+        collectives = [name for name, calls in _OPERATIONS.items() if operation in calls]
+        fits &= _any_of(self._of_collective, collectives, len(fits))
+        if operation in _TYPED:
+            fits &= _any_of(self._of_dtype, [dtype, ""], len(fits))
+        return np.asarray(fits, dtype=bool)
 
 
-def _levels(matches: _Matches) -> list[list[tuple[int, int]]]:
-    """For the first, second ... pair of the longest alignments: up to two pairs it can be.
-
-    A pair lies on a longest alignment where what fits before it, itself and what fits after it
-    make up the whole length; it lies on all of them where it is alone at its place.
-    """
-    num_calls, num_executions = matches.shape
-    after = _after(matches)
-    best = int(_suffix_sums(after[0], num_executions)[0])
-    levels: list[list[tuple[int, int]]] = [[] for _ in range(best)]
-    before = np.zeros(num_executions + 1, dtype=np.int32)
-    for call in range(num_calls if best else 0):
-        match = matches.row(call)
-        follows = _suffix_sums(after[call + 1], num_executions)[1:]
-        on_path = np.flatnonzero(match & (before[:-1] + 1 + follows == best))
-        for execution in on_path:
-            pairs = levels[before[execution]]
-            if len(pairs) < 2:
-                pairs.append((call, int(execution)))
-        longer = np.where(match, before[:-1] + 1, before[1:])
-        before[1:] = np.maximum.accumulate(np.maximum(before[1:], longer))
-    return levels
+def _places(names: pd.Series) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each name: where it stands."""
+    codes, found = pd.factorize(names.astype(str))
+    return {str(name): codes == code for code, name in enumerate(found)}
 
 
-def _after(matches: _Matches) -> list[npt.NDArray[np.uint8]]:
-    """Length of the longest alignment from each call on, as packed steps of one."""
-    num_calls, num_executions = matches.shape
-    lengths = np.zeros(num_executions + 1, dtype=np.int32)
-    packed = [np.packbits(lengths[:-1] > lengths[1:])]
-    for call in reversed(range(num_calls)):
-        longer = np.where(matches.row(call), lengths[1:] + 1, lengths[:-1])
-        grown = np.maximum(lengths[:-1], longer)
-        lengths[:-1] = np.maximum.accumulate(grown[::-1])[::-1]
-        packed.append(np.packbits(lengths[:-1] > lengths[1:]))
-    return packed[::-1]
-
-
-def _suffix_sums(packed: npt.NDArray[np.uint8], length: int) -> npt.NDArray[np.int32]:
-    steps = np.unpackbits(packed, count=length).astype(np.int32)
-    sums = np.zeros(length + 1, dtype=np.int32)
-    sums[:-1] = np.cumsum(steps[::-1])[::-1]
-    return sums
+def _any_of(
+    places: dict[str, npt.NDArray[np.bool_]], names: list[str], length: int
+) -> npt.NDArray[np.bool_]:
+    either = np.zeros(length, dtype=bool)
+    for name in names:
+        if name in places:
+            either |= places[name]
+    return either

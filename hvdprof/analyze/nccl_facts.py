@@ -3,6 +3,7 @@
 import pandas as pd
 
 from hvdprof.analyze.nccl_call_join import CallJoin
+from hvdprof.analyze.nccl_job_join import JobJoin
 from hvdprof.model.found import Fact
 from hvdprof.model.nccl_recording import NcclRecording
 
@@ -39,6 +40,20 @@ def join_facts(join: CallJoin) -> list[Fact]:
         Fact("num_unjoined_executions", "executions left alone", join.num_unjoined_executions),
         Fact("num_ambiguous_pairs", "pairs that may be others", join.num_ambiguous),
     ]
+
+
+def job_join_facts(told: JobJoin) -> list[Fact]:
+    """The same of a job beside any number of timelines, or why nothing was joined."""
+    if told.join is not None:
+        timeline = Fact("joined_timeline", "timeline of its calls", told.fitting[0])
+        return [timeline, *join_facts(told.join)]
+    if not told.fitting:
+        reason = f"none of {told.num_timelines} fits"
+    elif len(told.fitting) == 1:
+        reason = f"{told.fitting[0]} fits other logs too"
+    else:
+        reason = f"{len(told.fitting)} of {told.num_timelines} fit"
+    return [Fact("joined_timeline", "timeline of its calls", reason)]
 
 
 def _named(values: pd.Series) -> str | None:

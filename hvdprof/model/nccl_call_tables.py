@@ -61,7 +61,8 @@ NCCL_JOINED_CALLS = Table(
     "One collective call of rank 0 and the fused execution of Horovod it belongs to for sure.",
     (
         Column("call", "int64", "", "Number of the row in `nccl_calls`, from 0."),
-        Column("fusion_id", "int64", "", "Id of the execution in `events`."),
+        Column("pass_id", "category", "", "Pass or file of the timeline, as in `executions`."),
+        Column("fusion_id", "int64", "", "Id of the execution in that timeline."),
         _FILE,
         _LINE,
     ),

@@ -2,12 +2,13 @@ import itertools
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.analyze.nccl_call_join import CallJoin, join_calls_to_executions
 from hvdprof.model.nccl_call_tables import NCCL_CALLS
 from hvdprof.model.tables import EVENTS
+from hvdprof.model.timeline_tables import TENSOR_USES
 
 Call = tuple[str, int]
 Execution = tuple[str, list[int]]
@@ -91,6 +92,69 @@ def test_other_operations_are_not_joined() -> None:
     assert joined([("Broadcast", 8)], [("BROADCAST", [8])])[0] == [(0, 0)]
 
 
+def uses_of(types: list[str]) -> pd.DataFrame:
+    rows = [
+        {
+            "pass_id": "p", "segment": "s", "step": 0, "tensor": f"t{number}", "occurrence": 0,
+            "collective": "ALLREDUCE", "fusion_id": 100 + number, "negotiation_start_ns": None,
+            "negotiation_ns": None, "start_ns": None, "dur_ns": None, "size_bytes": None,
+            "dtype": dtype, "num_ticks": 0, "first_rank": None, "last_rank": None,
+            "last_after_ns": None, "warmup": False, "clock_error_ns": 0,
+        }
+        for number, dtype in enumerate(types)
+    ]  # fmt: skip
+    return TENSOR_USES.frame(rows)
+
+
+def typed(
+    calls: list[Call], types: list[str], given: list[Execution], told: list[str]
+) -> set[tuple[int, int]]:
+    frame = calls_of(calls).assign(dtype=pd.Categorical(types))
+    result = join_calls_to_executions(frame, events_of(given), uses_of(told))
+    return set(zip(result.pairs["call"], result.pairs["fusion_id"] - 100, strict=True))
+
+
+def test_reductions_of_other_types_are_not_joined() -> None:
+    calls, types = allreduces(8, 8), ["float16", "float32"]
+    assert typed(calls, types, executions(8), ["float32"]) == {(1, 0)}
+    assert typed(calls, types, executions(8, 8), ["float16", "float32"]) == {(0, 0), (1, 1)}
+    assert typed(calls, types, executions(8), ["int32"]) == set()
+
+
+def test_an_unknown_type_fits_any() -> None:
+    assert typed(allreduces(8), ["float16"], executions(8), [""]) == {(0, 0)}
+
+
+def test_what_horovod_hands_over_as_bytes_is_joined_whatever_its_type() -> None:
+    assert typed([("Broadcast", 8)], ["int8"], [("BROADCAST", [8])], ["float32"]) == {(0, 0)}
+
+
+def test_rank_0_of_a_host_is_not_rank_0_of_the_job() -> None:
+    first, other = calls_of(allreduces(8)), calls_of(allreduces(8, 16))
+    other = other.assign(pid=2, rank=pd.array([0, 1], dtype="Int64"))
+    calls = pd.concat([other, first], ignore_index=True)
+    result = join_calls_to_executions(calls, events_of(executions(8)))
+    assert result.pairs["call"].tolist() == [2]
+    assert result.num_calls == 1
+
+
+def test_more_than_ten_thousand_are_aligned() -> None:
+    step = [4, 8, 400, 16, 8]
+    sizes = [size + 4000 * (number // 500) for number in range(3000) for size in step]
+    _, result = joined(allreduces(12, *sizes[2:]), executions(*sizes))
+    # The first step lost its beginning; what is the same in the steps after it could have gone.
+    assert result.num_aligned == 14_998
+    assert len(result.pairs) > 12_400
+    assert (result.pairs["call"].to_numpy() + 1 == result.pairs["fusion_id"] - 100).all()
+
+
+def test_a_flood_is_cut_on_both_sides_by_the_same_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hvdprof.analyze.nccl_call_join.MOST_CELLS", 25)
+    pairs, result = joined(allreduces(*range(4, 44, 4)), executions(*range(4, 44, 4)))
+    assert pairs == [(number, number) for number in range(5)]
+    assert (result.num_unjoined_calls, result.num_unjoined_executions) == (5, 5)
+
+
 def test_rank_0_is_taken_where_ranks_are_known() -> None:
     calls = pd.concat([calls_of(allreduces(8), rank=1), calls_of(allreduces(8))], ignore_index=True)
     result = join_calls_to_executions(calls, events_of(executions(8)))
@@ -124,6 +188,7 @@ def longest_alignments(left: list[int], right: list[int]) -> list[set[tuple[int,
 SIZES = st.lists(st.sampled_from([4, 8, 16]), max_size=6)
 
 
+@settings(deadline=None)
 @given(SIZES, SIZES)
 def test_pairs_are_those_of_every_longest_alignment(left: list[int], right: list[int]) -> None:
     pairs, result = joined(allreduces(*left), executions(*right))
