@@ -9,7 +9,7 @@ from waitress.server import create_server  # type: ignore[import-untyped]
 
 from dashboards import guard, shell
 from dashboards.components import data_table, figure_card
-from dashboards.pages import overview
+from dashboards.pages import breakdown, communication, compare, nccl, overview, stalls
 from dashboards.run_store import RunStore
 from dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
@@ -17,7 +17,10 @@ from hvdprof.errors import EnvironmentNotReadyError
 # A browser asks over six connections at once; a waiting one would be logged as a warning.
 _NUM_THREADS = 8
 
-PAGES: tuple[Page, ...] = tuple(cast(Page, page) for page in (overview,))
+PAGES: tuple[Page, ...] = tuple(
+    cast(Page, page)
+    for page in (overview, stalls, communication, breakdown, nccl, compare)
+)
 """The site map, in the order of the navigation; ``dashboards.pages`` says what a page is."""
 
 

@@ -95,11 +95,11 @@ def _column(column: Column) -> dict[str, Any]:
         "field": column.name,
         "headerName": f"{column.name}{unit}",
         "headerTooltip": column.doc,
-        "type": "rightAligned" if numeric else "leftAligned",
         "filter": "agNumberColumnFilter" if numeric else "agTextColumnFilter",
         "useValueFormatterForExport": False,
     }
     if numeric:
+        shape["type"] = "rightAligned"
         shape["valueFormatter"] = {"function": f"params.data.{column.name}{_TEXT}"}
     return shape
 

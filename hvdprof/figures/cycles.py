@@ -34,3 +34,8 @@ def cycle_times(events: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(title_text="from one cycle to the next, ms", **log_axis(edges))
     figure.update_yaxes(title_text="cycles", rangemode="tozero")
     return figure
+
+
+def has_cycles(events: pd.DataFrame) -> bool:
+    """Whether there are marks of cycles in rows of EVENTS."""
+    return bool((events["activity"] == _MARK).any())

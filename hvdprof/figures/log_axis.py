@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-_DECADES_WITH_TICKS_BETWEEN = 1.5
+_DECADES_WITHOUT_TICKS_BETWEEN = 1.5
 
 
 def log_axis(values: ArrayLike, tickformat: str = "~g") -> dict[str, Any]:
-    """Properties of a log axis for these values: decades alone are named where there are several.
+    """Properties of a log axis for these values; of several decades they alone are named.
 
     Args:
         values: What the axis has to show; only positive ones count.
@@ -18,5 +18,5 @@ def log_axis(values: ArrayLike, tickformat: str = "~g") -> dict[str, Any]:
     known = np.asarray(values, dtype=np.float64)
     known = known[known > 0]
     decades = np.log10(known.max() / known.min()) if len(known) else 0.0
-    ticks = {"dtick": 1} if decades >= _DECADES_WITH_TICKS_BETWEEN else {}
-    return {"type": "log", "tickformat": tickformat, **ticks}
+    dtick = 1 if decades >= _DECADES_WITHOUT_TICKS_BETWEEN else "D2"
+    return {"type": "log", "tickformat": tickformat, "dtick": dtick}

@@ -25,14 +25,20 @@ Edges = list[tuple[int, int]]
 
 
 def ring_graph(
-    rings: pd.DataFrame, connections: pd.DataFrame, ranks: pd.DataFrame, channel: int
+    rings: pd.DataFrame,
+    channels: pd.DataFrame,
+    connections: pd.DataFrame,
+    ranks: pd.DataFrame,
+    channel: int,
 ) -> go.Figure:
     """The ring of one channel: ranks on a circle in ring order, edges coloured by connection.
 
-    Where the log has no ring lines, the connections of the channel are drawn instead.
+    Where the log has no ring lines, the order of the channel tells the ring; without that the
+    connections of the channel are drawn, which may be those of its tree too.
 
     Args:
         rings: Rows of NCCL_RINGS of one communicator.
+        channels: Its rows of NCCL_CHANNELS.
         connections: Its rows of NCCL_CONNECTIONS.
         ranks: Its rows of NCCL_RANKS, which tell the hosts.
         channel: Number of the channel.
@@ -42,7 +48,11 @@ def ring_graph(
         (connections["channel"] == channel).to_numpy(dtype=bool)
         & connections["destination"].notna().to_numpy()
     ]
-    edges = _pairs(of_channel, "rank", "next") or _pairs(linked, "source", "destination")
+    edges = (
+        _pairs(of_channel, "rank", "next")
+        or _ordered(channels[(channels["channel"] == channel).to_numpy(dtype=bool)])
+        or _pairs(linked, "source", "destination")
+    )
     if not edges:
         return say(empty_figure(_HEIGHT), f"The logs tell no ring of channel {channel}.")
     order = _ring_order(edges)
@@ -98,6 +108,14 @@ def _pairs(rows: pd.DataFrame, source: str, destination: str) -> Edges:
     return [(int(of), int(to)) for of, to in zip(rows[source], rows[destination], strict=True)]
 
 
+def _ordered(channels: pd.DataFrame) -> Edges:
+    """The ring of a channel by the order of its ranks as rank 0 prints it."""
+    if channels.empty:
+        return []
+    order = [int(rank) for rank in str(channels["order"].iloc[0]).split()]
+    return list(zip(order, [*order[1:], *order[:1]], strict=True))
+
+
 def _hosts(ranks: pd.DataFrame) -> dict[int, str]:
     known = ranks[ranks["rank"].notna().to_numpy()]
     return {int(rank): str(host) for rank, host in zip(known["rank"], known["host"], strict=True)}
@@ -117,22 +135,49 @@ def _ring_order(edges: Edges) -> list[int]:
 
 
 def _tree_places(above: Mapping[int, int]) -> Places:
-    """Each rank below the one above it, ranks of a level side by side over the same width."""
-    levels: dict[int, list[int]] = {}
-    for rank in sorted(above):
-        depth, at = 0, rank
-        # A torn log may lead in a circle; no tree is deeper than it has ranks.
-        while above.get(at, -1) >= 0 and depth <= len(above):
-            at, depth = above[at], depth + 1
-        levels.setdefault(depth, []).append(rank)
-    widest = max(len(level) for level in levels.values())
-    places = {
-        rank: ((place + 0.5) * widest / len(level), -float(row))
-        for row, (_, level) in enumerate(sorted(levels.items()))
-        for place, rank in enumerate(level)
+    """Each rank one level below the one above it, in the middle over those below it."""
+    below: dict[int, list[int]] = {}
+    for rank, up in sorted(above.items()):
+        below.setdefault(up, []).append(rank)
+    known = {*above, *(up for up in above.values() if up >= 0)}
+    roots = sorted(rank for rank in known if above.get(rank, -1) < 0)
+    places: dict[int, tuple[float, float]] = {}
+    width = 0
+    # A torn log may lead in a circle without a root: any of its ranks then stands on top.
+    for root in [*roots, *sorted(known)]:
+        if root not in places:
+            width = _place_tree(root, below, places, width)
+    return places
+
+
+def _place_tree(
+    root: int, below: Mapping[int, list[int]], places: dict[int, tuple[float, float]], width: int
+) -> int:
+    """Add the ranks of one tree, its leaves side by side from ``width`` on; the new width."""
+    depths = {root: 0}
+    order = [root]
+    for rank in order:
+        new = [one for one in below.get(rank, []) if one not in depths and one not in places]
+        depths |= dict.fromkeys(new, depths[rank] + 1)
+        order += new
+    children = {
+        rank: [one for one in below.get(rank, []) if depths.get(one) == depths[rank] + 1]
+        for rank in order
     }
-    missing = sorted({up for up in above.values() if up >= 0} - set(places))
-    return places | {rank: (place + 0.5, 1.0) for place, rank in enumerate(missing)}
+    across: dict[int, float] = {}
+    stack = [root]
+    while stack:
+        rank = stack[-1]
+        waiting = [one for one in children[rank] if one not in across]
+        if waiting:
+            stack.append(waiting[0])
+            continue
+        inner = [across[one] for one in children[rank]]
+        across[rank] = float(np.mean(inner)) if inner else float(width)
+        width += not inner
+        stack.pop()
+    places |= {rank: (across[rank], -float(depths[rank])) for rank in order}
+    return width
 
 
 def _graph(

@@ -34,3 +34,21 @@ def negotiation_times(uses: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(title_text="negotiation of a tensor, ms", **log_axis(edges))
     figure.update_yaxes(title_text="tensors", rangemode="tozero")
     return figure
+
+
+def longest_negotiations(uses: pd.DataFrame, most: int = 10) -> pd.DataFrame:
+    """The longest negotiations, one a step of a launch, longest first; warm-up left out.
+
+    Columns: pass_id, segment, step, tensor, negotiation_ns.
+
+    Args:
+        uses: TENSOR_USES.
+        most: How many to return.
+    """
+    columns = ["pass_id", "segment", "step", "tensor", "negotiation_ns"]
+    kept = uses.loc[
+        ~uses["warmup"].to_numpy(dtype=bool) & uses["negotiation_ns"].notna().to_numpy(), columns
+    ]
+    ordered = kept.sort_values("negotiation_ns", ascending=False, kind="stable")
+    found = ordered.drop_duplicates(["pass_id", "segment", "step"])
+    return found.head(most).reset_index(drop=True)

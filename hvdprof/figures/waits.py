@@ -115,3 +115,29 @@ def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
     table["most_last_share"] = last["times"] / table["steps"]
     ordered = table.sort_values("wait_ns", ascending=False, kind="stable")
     return ordered.drop(columns="steps").rename_axis("tensor").reset_index()
+
+
+def steady_arrivals(arrivals: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
+    """The rows of COLLECTIVE_ARRIVALS of one launch that lie in its steady steps.
+
+    Args:
+        arrivals: COLLECTIVE_ARRIVALS of the launch.
+        job_steps: JOB_STEPS of the launch.
+    """
+    steady = job_steps.loc[job_steps["steady"].to_numpy(dtype=bool), "step"]
+    return arrivals[arrivals["step"].isin(steady).to_numpy()]
+
+
+def longest_stalls(arrivals: pd.DataFrame, most: int = 10) -> pd.DataFrame:
+    """The longest waits from the first rank to the last, one a step, longest first.
+
+    Columns: step, tensor, wait_ns, last_rank, decided.
+
+    Args:
+        arrivals: COLLECTIVE_ARRIVALS of one launch.
+        most: How many to return.
+    """
+    waits = arrivals.assign(wait_ns=arrivals["last_ns"] - arrivals["first_ns"])
+    ordered = waits.sort_values("wait_ns", ascending=False, kind="stable")
+    found = ordered.drop_duplicates("step").head(most)
+    return found[["step", "tensor", "wait_ns", "last_rank", "decided"]].reset_index(drop=True)

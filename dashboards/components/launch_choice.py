@@ -1,0 +1,59 @@
+"""Which launch a page is about: from the address, else the one that the verdict is about."""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+import pandas as pd
+
+from dashboards.components.view_control import view_select
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from hvdprof.figures.launch import launch_label, launches_in, opening_launch
+from hvdprof.model.run import RunAnalysis
+
+KEY = "launch"
+"""The key of the address; a page that uses this names it in its ``KEYS``, and ``np``."""
+
+_BETWEEN = "|"
+_CONTROL = {"description": "Launch", "w": 440, "maw": "100%"}
+
+LaunchKey = tuple[str, str]
+
+
+def chosen_launch(
+    runs: RunStore, view: View, table: pd.DataFrame, launches: Sequence[LaunchKey] = ()
+) -> LaunchKey | None:
+    """The launch (pass_id, segment) of the address, if it is one of those in a table.
+
+    Else the launch of the verdict's cell, at the number of ranks of the address if it names one;
+    None where the table is empty.
+
+    Args:
+        runs: The runs.
+        view: What the address says.
+        table: A table with rows of the launches to choose from.
+        launches: These launches, where they are known already.
+    """
+    asked = tuple((view.text(KEY) or "").split(_BETWEEN, 1))
+    for launch in launches or launches_in(table):
+        if launch == asked:
+            return launch
+    looked = runs.look(str(view.run))
+    model, num_ranks = "", 0
+    if isinstance(looked, RunAnalysis):
+        model, num_ranks = looked.verdict.model, looked.verdict.np
+    return opening_launch(looked.run.segments, table, model, view.np or num_ranks)
+
+
+def launch_select(
+    runs: RunStore, view: View, table: pd.DataFrame, launch: LaunchKey
+) -> dmc.Group | None:
+    """A list of the launches in a table; nothing where there is only one."""
+    launches = launches_in(table)
+    if len(launches) < 2:
+        return None
+    segments = runs.run(str(view.run)).segments
+    options = [
+        {"value": _BETWEEN.join(one), "label": launch_label(segments, one)} for one in launches
+    ]
+    return dmc.Group([view_select(KEY, "Launch", options, _BETWEEN.join(launch), **_CONTROL)])

@@ -1,0 +1,105 @@
+"""What a step consists of, by rank and over the steps, and how steady steps were."""
+
+from typing import Any
+
+import dash_mantine_components as dmc
+from dash import Dash
+
+from dashboards.components.data_table import table_card
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
+from dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from hvdprof.figures.launch import rows_of_cell, rows_of_launch
+from hvdprof.figures.step_parts import parts_by_rank, parts_over_steps
+from hvdprof.figures.step_times import step_time_course, step_time_distribution
+from hvdprof.model.collective_tables import BREAKDOWN
+from hvdprof.model.tables import LAUNCHES, STEPS
+from hvdprof.model.timeline_tables import INFERRED_STEPS
+
+PATH = "/breakdown"
+TITLE = "Step breakdown"
+KEYS: tuple[str, ...] = ("np", KEY)
+
+
+def layout(runs: RunStore, view: View) -> Any:
+    """What the page shows of a run or a lone file."""
+    steps = runs.table(str(view.run), STEPS.name)
+    launch = chosen_launch(runs, view, steps)
+    if launch is not None:
+        return dmc.Stack(_of_launch(runs, view, launch), gap="md")
+    return dmc.Stack(
+        [
+            empty_state(
+                "No rank recorded its steps here; a timeline alone does not tell what they "
+                "consist of.",
+                "hvdprof bench --preset quick",
+                "hvdprof run -np 4 python train.py",
+                about="This page then shows data, forward, backward, exposed communication and "
+                "optimizer of each rank, and how steps change over time.",
+            ),
+            *_inferred(runs, str(view.run)),
+        ],
+        gap="md",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """The page has no callbacks of its own."""
+
+
+def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]:
+    run_id = str(view.run)
+    recording = runs.run(run_id)
+    breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), launch)
+    of_job = runs.table(run_id, "job_steps")
+    by_launch = runs.table(run_id, LAUNCHES.name)
+    select = launch_select(runs, view, recording.steps, launch)
+    cards = [
+        *([select] if select is not None else []),
+        figure_card(
+            "parts-by-rank",
+            "The mean step of each rank",
+            parts_by_rank(breakdown),
+            about="Steady steps. Exposed communication is the time in which the rank stood still "
+            "in synchronize(): waiting for late ranks and transfer.",
+        ),
+        figure_card(
+            "parts-over-steps",
+            "Over the steps",
+            parts_over_steps(rows_of_launch(recording.steps, launch)),
+            about="The same parts in each step, mean over ranks.",
+        ),
+        figure_card(
+            "step-times",
+            "Warm-up and drift",
+            step_time_course(rows_of_launch(of_job, launch), rows_of_launch(by_launch, launch)),
+            about="From the end of the last rank's step to the next. Hollow points are cut as "
+            "warm-up; the line is the mean of the rest with its drift.",
+        ),
+        figure_card(
+            "step-distribution",
+            "How long steps are",
+            step_time_distribution(rows_of_cell(recording.segments, of_job, launch)),
+            about="Steady steps of all launches of this cell. Launches that lie apart are why "
+            "one launch is not enough.",
+        ),
+    ]
+    if len(breakdown):
+        cards.append(table_card("All parts", BREAKDOWN, breakdown))
+    return cards
+
+
+def _inferred(runs: RunStore, run_id: str) -> list[Any]:
+    steps = runs.table(run_id, INFERRED_STEPS.name)
+    if steps.empty:
+        return []
+    return [
+        table_card(
+            "Steps as the timeline suggests them",
+            INFERRED_STEPS,
+            steps,
+            about="A guess by recurring sets of reduced tensors; confidence says how good.",
+        )
+    ]

@@ -1,0 +1,270 @@
+"""Two configurations side by side, of one run or of two; and what the toggles bring."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash import Dash
+
+from dashboards.components.data_table import table_card
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
+from dashboards.components.section import section
+from dashboards.components.text_table import text_table
+from dashboards.components.view_control import view_select
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from hvdprof import units
+from hvdprof.errors import HvdprofError
+from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
+from hvdprof.figures.waterfall_difference import (
+    is_beyond_chance,
+    term_differences,
+    waterfall_difference,
+)
+from hvdprof.model.causes import CAUSES
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.waterfall_tables import TOGGLES
+
+PATH = "/compare"
+TITLE = "Compare"
+KEYS: tuple[str, ...] = ("np", "one", "with", "other")
+
+_CELL = ("model", "np", "compression", "reduction")
+_BETWEEN = "|"
+_DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 %)", "beyond chance")
+_TOGGLE_COLUMNS = (
+    "model",
+    "np",
+    "toggle",
+    "verdict",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "sent_bytes_ratio",
+    "blocked_saved_ns",
+    "own_work_added_ns",
+    "loss_ratio",
+    "reason",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two: a cell of a run, its row of SCALING and its rows of WATERFALL."""
+
+    run_id: str
+    label: str
+    scaling: pd.Series
+    waterfall: pd.DataFrame
+
+
+def layout(runs: RunStore, view: View) -> Any:
+    """What the page shows of the run and of the one to compare it with."""
+    looked = runs.look(str(view.run))
+    if not isinstance(looked, RunAnalysis) or not _cells(looked):
+        return empty_state(
+            "There is nothing to compare here: that takes a run directory with measured cells.",
+            "hvdprof bench --preset quick --fp16-allreduce --use-adasum",
+            about="This page then shows what one configuration takes longer than another, by "
+            "cause, and whether fp16 compression and Adasum pay.",
+        )
+    other_id = view.text("with") if view.text("with") in runs.ids else str(view.run)
+    other, problem = _other(runs, str(other_id))
+    if other is None:
+        other, other_id = looked, str(view.run)
+    first, second_cell = _defaults(looked, other, view)
+    one_cell = _chosen(_cells(looked), view.text("one"), first)
+    other_cell = _chosen(_cells(other), view.text("other"), second_cell)
+    one = _side(looked, str(view.run), one_cell)
+    second = _side(other, str(other_id), other_cell)
+    return dmc.Stack(
+        [
+            _controls(runs, str(other_id), (looked, one_cell), (other, other_cell)),
+            *([problem] if problem is not None else []),
+            *_difference(one, second),
+            *_toggles(looked),
+            _learning(looked, one_cell),
+        ],
+        gap="md",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """The page has no callbacks of its own."""
+
+
+def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Any]:
+    """The run to compare with; where it cannot be, None and a card that says why."""
+    try:
+        analysis = runs.analysis(run_id)
+    except HvdprofError as error:
+        return None, empty_state(f"{run_id} cannot be compared: {error.message}")
+    if _cells(analysis):
+        return analysis, None
+    return None, empty_state(f"{run_id} cannot be compared: no cell of it was measured.")
+
+
+def _cells(analysis: RunAnalysis) -> dict[str, pd.Series]:
+    """The measured cells of Horovod by what stands for each in the address."""
+    rows = analysis.scaling[(analysis.scaling["engine"] == "horovod").to_numpy(dtype=bool)]
+    return {_BETWEEN.join(str(row[key]) for key in _CELL): row for _, row in rows.iterrows()}
+
+
+def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str:
+    return asked if asked in cells else default
+
+
+def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[str, str]:
+    """What to compare where the address does not say it.
+
+    With another run the cell of the verdict in both. Within one run that cell and one with a
+    toggle beside it; without toggles the fewest ranks of that model and that cell.
+    """
+    cells = list(_cells(analysis))
+    verdict = analysis.verdict
+    wanted = _BETWEEN.join((verdict.model, str(view.np or verdict.np), "none", "average"))
+    main = wanted if wanted in cells else cells[0]
+    if other is not analysis:
+        there = list(_cells(other))
+        return main, main if main in there else there[0]
+    model, num_ranks = main.split(_BETWEEN)[:2]
+    alike = [cell for cell in cells if cell.split(_BETWEEN)[0] == model and cell != main]
+    with_toggle = [cell for cell in alike if cell.split(_BETWEEN)[1] == num_ranks]
+    if with_toggle:
+        return main, with_toggle[0]
+    return (alike or cells)[0], main
+
+
+def _label(cell: str) -> str:
+    model, num_ranks, compression, reduction = cell.split(_BETWEEN)
+    return f"{model} np={num_ranks}, {compression} {reduction}"
+
+
+def _side(analysis: RunAnalysis, run_id: str, cell: str) -> Side:
+    row = _cells(analysis)[cell]
+    waterfall = analysis.table("waterfall")
+    is_own = pd.Series(True, index=waterfall.index)
+    for key in _CELL:
+        is_own &= waterfall[key] == row[key]
+    return Side(run_id, _label(cell), row, waterfall[is_own.to_numpy(dtype=bool)])
+
+
+def _controls(
+    runs: RunStore, other_id: str, one: tuple[RunAnalysis, str], other: tuple[RunAnalysis, str]
+) -> dmc.Paper:
+    options = [
+        [{"value": cell, "label": _label(cell)} for cell in _cells(analysis)]
+        for analysis in (one[0], other[0])
+    ]
+    names = ("First", "With run", "Second")
+    looks = [{"description": name, "w": 300, "maw": "100%"} for name in names]
+    return section(
+        "What to compare",
+        dmc.Group(
+            [
+                view_select("one", "First", options[0], one[1], **looks[0]),
+                view_select("with", "With run", runs.ids, other_id, **looks[1]),
+                view_select("other", "Second", options[1], other[1], **looks[2]),
+            ]
+        ),
+        about="The first configuration is of the run chosen above; the second may be of another.",
+    )
+
+
+def _difference(one: Side, other: Side) -> list[Any]:
+    differences = term_differences(one.waterfall, other.waterfall)
+    rows = [
+        (
+            CAUSES[row["term"]],
+            units.milliseconds(row["one_ns"]),
+            units.milliseconds(row["other_ns"]),
+            units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns"),
+            _judged(row["low_ns"], row["high_ns"]),
+        )
+        for row in differences.to_dict("records")
+    ]
+    cards = [
+        section(
+            "Side by side",
+            text_table(
+                ("", "samples/s", "scaling efficiency", "step, median", "exposed communication"),
+                [_numbers(one, "first"), _numbers(other, "second")],
+            ),
+            about="With 95 % intervals over launches.",
+        ),
+        figure_card(
+            "difference",
+            "What the second takes longer, by cause",
+            waterfall_difference(differences),
+            about="Difference of the two waterfalls, term by term, with its 95 % interval. Both "
+            "are taken as independent; with a baseline in common the interval is rather too wide. "
+            "Pale bars may be chance: their interval holds 0.",
+        ),
+    ]
+    if rows:
+        cards.append(
+            section(
+                "The same in numbers",
+                text_table(
+                    ("cause", "first", "second", "difference (95 %)", "beyond chance"), rows
+                ),
+                about="Time a step that each cause adds to that of the cell's own baseline.",
+            )
+        )
+    return cards
+
+
+def _numbers(side: Side, name: str) -> tuple[Any, ...]:
+    row = side.scaling
+    return (
+        f"{name}: {side.label} ({side.run_id})",
+        units.rate_interval(
+            row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
+        ),
+        units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"]),
+        units.milliseconds(row["step_time_median_ns"]),
+        f"{units.milliseconds(row['blocked_ns'])}, {units.percent(row['blocked_share'])}",
+    )
+
+
+def _judged(low: float, high: float) -> str:
+    if math.isnan(low) or math.isnan(high):
+        return "not known"
+    return "yes" if is_beyond_chance(low, high) else "no"
+
+
+def _toggles(analysis: RunAnalysis) -> list[Any]:
+    toggles = analysis.table(TOGGLES.name)
+    if toggles.empty:
+        return [
+            empty_state(
+                "No toggle was measured beside the same configuration without it.",
+                "hvdprof bench --np 1,2 --fp16-allreduce --use-adasum",
+                about="With both, this shows whether fp16 compression and Adasum pay.",
+            )
+        ]
+    return [
+        figure_card(
+            "toggles",
+            "Do fp16 and Adasum pay?",
+            toggle_speedups(toggles),
+            about="Throughput by that of the same cell without the toggle, paired by repeat; "
+            "intervals are widened by the number of comparisons. The dashed line changes nothing.",
+        ),
+        table_card("Toggles", TOGGLES, toggles, columns=_TOGGLE_COLUMNS),
+    ]
+
+
+def _learning(analysis: RunAnalysis, cell: str) -> dmc.Paper:
+    model, num_ranks = cell.split(_BETWEEN)[:2]
+    recording = analysis.run
+    return figure_card(
+        "learning",
+        "Do they learn alike?",
+        learning_curves(recording.steps, recording.segments, model, int(num_ranks)),
+        about=f"Training loss of {model} on {num_ranks} ranks, a line a launch; only what is "
+        "faster to the same loss is faster.",
+    )

@@ -1,0 +1,207 @@
+"""What NCCL's logs say: communicators, rings and trees, transports, warnings, and nccl-tests."""
+
+from typing import Any
+
+import dash_mantine_components as dmc
+import pandas as pd
+from dash import Dash
+
+from dashboards.components.data_table import table_card
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
+from dashboards.components.view_control import view_select
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from hvdprof.figures.nccl_graph import ring_graph, tree_graph
+from hvdprof.figures.nccl_transport import transport_matrix
+from hvdprof.figures.transfer_sizes import bus_bandwidth
+from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.log_tables import NCCL_TESTS
+from hvdprof.model.nccl_call_tables import NCCL_PROBLEMS
+from hvdprof.model.nccl_tables import (
+    NCCL_CHANNELS,
+    NCCL_COMMUNICATORS,
+    NCCL_CONNECTIONS,
+    NCCL_NETWORKS,
+    NCCL_SETTINGS,
+)
+
+PATH = "/nccl"
+TITLE = "NCCL"
+KEYS: tuple[str, ...] = ("comm", "channel")
+
+_FINDING_COLUMNS = ("severity", "subject", "sentence", "remedy", "evidence", "file", "line")
+_PROBLEM_COLUMNS = ("kind", "text", "host", "where", "count", "file", "line")
+_NETWORK_COLUMNS = ("subject", "state", "text", "host", "pid")
+_SETTING_COLUMNS = ("variable", "value", "origin", "host", "pid")
+_CONTROLS: dict[str, dict[str, Any]] = {
+    "comm": {"description": "Communicator", "w": 220},
+    "channel": {"description": "Channel", "w": 120},
+}
+_TEST_COLUMNS = ("size_bytes", "in_place", "time_ns", "algbw_gb_s", "busbw_gb_s", "num_wrong")
+
+
+def layout(runs: RunStore, view: View) -> Any:
+    """What the page shows of a run or of lone logs."""
+    run_id = str(view.run)
+    parts = [
+        *_trouble(runs, run_id),
+        *_communicator(runs, view),
+        *_tests(runs, view),
+        *_surroundings(runs, run_id),
+    ]
+    if parts:
+        return dmc.Stack(parts, gap="md")
+    return empty_state(
+        "No log of NCCL and no output of nccl-tests is here.",
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,NET,TUNING,COLL "
+        "NCCL_DEBUG_FILE=nccl.%h.%p.log horovodrun -np 4 python train.py",
+        "hvdprof dashboard nccl.log",
+        about="This page then shows who is connected to whom and by what, along which rings and "
+        "trees NCCL sends, and what is wrong. Jobs on CPUs alone use no NCCL.",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """The page has no callbacks of its own."""
+
+
+def _trouble(runs: RunStore, run_id: str) -> list[Any]:
+    findings = runs.table(run_id, FINDINGS.name)
+    of_nccl = findings[findings["id"].astype(str).str.startswith("nccl")]
+    problems = runs.table(run_id, NCCL_PROBLEMS.name)
+    cards = []
+    if len(of_nccl):
+        cards.append(
+            table_card(
+                "What is wrong",
+                FINDINGS,
+                of_nccl,
+                columns=_FINDING_COLUMNS,
+                about="Errors do not work, warnings cost speed, notes are worth knowing.",
+            )
+        )
+    if len(problems):
+        cards.append(
+            table_card(
+                "Warnings and errors in the logs", NCCL_PROBLEMS, problems, columns=_PROBLEM_COLUMNS
+            )
+        )
+    return cards
+
+
+def _communicator(runs: RunStore, view: View) -> list[Any]:
+    run_id = str(view.run)
+    communicators = runs.table(run_id, NCCL_COMMUNICATORS.name)
+    if communicators.empty:
+        return []
+    chosen = _chosen_communicator(communicators, view)
+    rings, trees, connections, ranks, channels = (
+        _of(runs.table(run_id, f"nccl_{name}"), chosen)
+        for name in ("rings", "trees", "connections", "ranks", "channels")
+    )
+    numbers = sorted(
+        {int(one) for table in (rings, trees, connections) for one in table["channel"]}
+    )
+    asked = view.whole("channel")
+    channel = asked if asked in numbers else next(iter(numbers), 0)
+    about = (
+        "Lines are coloured by the connection, rims of ranks by host; point at a rank to see its "
+        "host."
+    )
+    cards = [
+        table_card(
+            "Communicators",
+            NCCL_COMMUNICATORS,
+            communicators,
+            about="Who trains together, put together from the lines of its ranks.",
+        ),
+        _controls(communicators, chosen, numbers, channel),
+        figure_card(
+            "transports",
+            "Who is connected by what",
+            transport_matrix(connections),
+            about="The slowest connection of each pair over all channels. Ranks of one host "
+            "should be direct, hosts with GPUs connected by GPUDirect RDMA.",
+        ),
+        figure_card(
+            "ring",
+            f"Ring of channel {channel}",
+            ring_graph(rings, channels, connections, ranks, channel),
+            about=about,
+        ),
+        figure_card(
+            "tree",
+            f"Tree of channel {channel}",
+            tree_graph(trees, connections, ranks, channel),
+            about=about,
+        ),
+    ]
+    if len(channels):
+        cards.append(table_card("Channels", NCCL_CHANNELS, channels))
+    if len(connections):
+        cards.append(table_card("Connections", NCCL_CONNECTIONS, connections))
+    return cards
+
+
+def _controls(
+    communicators: pd.DataFrame, chosen: int, channels: list[int], channel: int
+) -> dmc.Group:
+    options = [
+        {
+            "value": str(row["communicator"]),
+            "label": f"{row['communicator']}: {row['num_ranks_seen']} ranks "
+            f"on {row['num_hosts']} hosts",
+        }
+        for row in communicators.to_dict("records")
+    ]
+    numbers = [str(one) for one in channels or [channel]]
+    return dmc.Group(
+        [
+            view_select("comm", "Communicator", options, str(chosen), **_CONTROLS["comm"]),
+            view_select("channel", "Channel", numbers, str(channel), **_CONTROLS["channel"]),
+        ]
+    )
+
+
+def _chosen_communicator(communicators: pd.DataFrame, view: View) -> int:
+    numbers = communicators["communicator"]
+    asked = view.whole("comm")
+    if asked is not None and (numbers == asked).any():
+        return asked
+    most = communicators["num_ranks_seen"].to_numpy().argmax()
+    return int(numbers.iloc[int(most)])
+
+
+def _of(table: pd.DataFrame, communicator: int) -> pd.DataFrame:
+    return table[(table["communicator"] == communicator).fillna(False).to_numpy(dtype=bool)]
+
+
+def _surroundings(runs: RunStore, run_id: str) -> list[Any]:
+    cards = []
+    for title, table, columns, about in (
+        ("Networks", NCCL_NETWORKS, _NETWORK_COLUMNS, "What each process found and chose."),
+        ("Settings", NCCL_SETTINGS, _SETTING_COLUMNS, "Variables that are not NCCL's defaults."),
+    ):
+        rows = runs.table(run_id, table.name)
+        if len(rows):
+            cards.append(table_card(title, table, rows, columns=columns, about=about))
+    return cards
+
+
+def _tests(runs: RunStore, view: View) -> list[Any]:
+    run_id = str(view.run)
+    tests = runs.table(run_id, NCCL_TESTS.name)
+    if tests.empty:
+        return []
+    busbw = bus_bandwidth(runs.table(run_id, "collectives"), runs.run(run_id).segments, tests)
+    return [
+        figure_card(
+            "nccl-tests",
+            "Bus bandwidth by nccl-tests",
+            busbw,
+            about="What the machine reaches when nothing else runs, by size, beside what the job "
+            "reached where a timeline is there. The gap between both is not the network's.",
+        ),
+        table_card("Results of nccl-tests", NCCL_TESTS, tests, columns=_TEST_COLUMNS),
+    ]

@@ -1,0 +1,138 @@
+"""A dashboard that listens, and runs of every kind for its pages to show."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from plotly.utils import PlotlyJSONEncoder
+from waitress import wasyncore
+from waitress.server import create_server
+
+from dashboards.app import create_app
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from tests.builders import nccl_log
+from tests.builders.browser import watched_page
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.run_spec import FIRST_STEP_NS
+from tests.builders.timeline_text import timeline_text
+
+HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
+
+
+@contextmanager
+def served(runs: RunStore) -> Iterator[str]:
+    """The address of a dashboard over these runs."""
+    server = create_server(create_app(runs).server, host="127.0.0.1", port=0, threads=8)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
+        thread.join(timeout=10)
+        server.task_dispatcher.shutdown()
+        assert not thread.is_alive()
+
+
+def page_text(page, path: Path, **values: object) -> str:
+    """Everything that a page shows of a run or file, as text."""
+    runs = RunStore([path])
+    shown = page.layout(runs, View(page.PATH, {"run": runs.ids[0]}).changed(**values))
+    return json.dumps(shown, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def measured_run(folder: Path) -> Path:
+    """Plain torch, and Horovod on 1 and 2 ranks with and without fp16; two launches of each.
+
+    Rank 1 needs 3 ms more in forward; one pass is traced; a tensor has a hostile name.
+    """
+    tensors = {HOSTILE_TENSOR: 4000, "allreduce.fc.weight": 80_000}
+    passes = []
+    for repeat in (1, 2):
+        wobble = 1 + 0.01 * repeat
+        torch = SegmentSpec(engine="torch", parts_ms=typical_parts(10.0 * wobble))
+        alone = SegmentSpec(parts_ms=typical_parts(10.2 * wobble), tensors=tensors)
+        passes += [
+            PassSpec(size=1, repeat=repeat, segments=[torch]),
+            PassSpec(size=1, repeat=repeat, segments=[alone]),
+            PassSpec(size=2, repeat=repeat, segments=[_uneven(wobble, tensors)]),
+            PassSpec(
+                size=2,
+                repeat=repeat,
+                segments=[_uneven(wobble * 0.95, tensors, compression="fp16")],
+            ),
+        ]
+    traced = _uneven(1.0, tensors, timeline=True)
+    passes.append(PassSpec(size=2, mode="trace", segments=[traced]))
+    return write_run(folder, passes)
+
+
+def _uneven(factor: float, tensors: dict[str, int], **values: object) -> SegmentSpec:
+    rng = np.random.default_rng(7)
+    forward = 5.0 * factor + rng.normal(0, 0.05, (2, 62))
+    forward[1] += 3.0
+    parts = {"forward": forward, "backward": 4.0, "blocked": 10.0 - forward, "optimizer": 0.5}
+    loss = np.linspace(2.3, 0.4, 62)
+    return SegmentSpec(parts_ms=parts, loss=loss, tensors=tensors, **values)
+
+
+def empty_run(folder: Path) -> Path:
+    """A run of which nothing has been measured yet."""
+    return write_run(folder, [], status="running")
+
+
+def lone_timeline(folder: Path) -> Path:
+    """A Horovod timeline that stands alone, of 20 steps with a hostile tensor."""
+    segment = SegmentSpec(
+        parts_ms=typical_parts(10.0, 2.0), num_steps=20, tensors={HOSTILE_TENSOR: 4000}
+    )
+    path = folder / "timeline.json"
+    path.write_text(timeline_text(segment, 2, FIRST_STEP_NS), encoding="utf-8")
+    return path
+
+
+def nccl_file(folder: Path) -> Path:
+    """A log of NCCL on four hosts with two GPUs each."""
+    nccl_log.recorded(folder, nccl_log.job(num_ranks=8))
+    return folder / "nccl.log"
+
+
+def check_in_browser(page, folder: Path, width: int, expected: dict[str, str]) -> None:
+    """Look at a page with every kind of run: nothing complains, overflows or is run as code.
+
+    Args:
+        page: The page module.
+        folder: Where the runs are put.
+        width: Width of the window in pixels.
+        expected: By kind of run (measured, empty, timeline, nccl), a text that must be seen.
+    """
+    makers = {
+        "measured": measured_run,
+        "empty": empty_run,
+        "timeline": _in_folder(lone_timeline),
+        "nccl": _in_folder(nccl_file),
+    }
+    paths = {kind: makers[kind](folder / kind) for kind in expected}
+    runs = RunStore(list(paths.values()))
+    with served(runs) as address, watched_page(address, width=width) as watched:
+        browser = watched.page
+        for kind, text in expected.items():
+            browser.goto(f"{address}{page.PATH}?run={paths[kind].name}")
+            browser.get_by_text(text).first.wait_for(timeout=60_000)
+            browser.wait_for_load_state("networkidle")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= width, kind
+            assert browser.locator("main img").count() == 0
+            assert watched.complaints == [], kind
+        assert watched.foreign_requests == []
+
+
+def _in_folder(make: Callable[[Path], Path]) -> Callable[[Path], Path]:
+    def made(folder: Path) -> Path:
+        folder.mkdir()
+        return make(folder)
+
+    return made

@@ -1,0 +1,49 @@
+import pytest
+
+from dashboards.pages import breakdown
+from tests.builders.served_dashboard import (
+    check_in_browser,
+    empty_run,
+    lone_timeline,
+    measured_run,
+    page_text,
+)
+
+NOTHING = "No rank recorded its steps here"
+
+
+def test_a_measured_run_tells_parts_warmup_and_drift(tmp_path):
+    text = page_text(breakdown, measured_run(tmp_path / "run"))
+    for heading in (
+        "The mean step of each rank",
+        "Over the steps",
+        "Warm-up and drift",
+        "How long steps are",
+        "All parts",
+    ):
+        assert f'"{heading}"' in text
+    assert "standard error" in text
+
+
+def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
+    text = page_text(breakdown, measured_run(tmp_path / "run"))
+    assert '"name": "03-np2-throughput-r1"' in text
+    assert '"name": "07-np2-throughput-r2"' in text
+    assert '"name": "04-np2-throughput-r1"' not in text
+
+
+def test_a_lone_timeline_tells_the_steps_it_suggests(tmp_path):
+    text = page_text(breakdown, lone_timeline(tmp_path))
+    assert NOTHING in text
+    assert "Steps as the timeline suggests them" in text
+
+
+def test_without_data_it_says_how_to_get_them(tmp_path):
+    assert "hvdprof bench --preset quick" in page_text(breakdown, empty_run(tmp_path / "run"))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser(tmp_path, width):
+    expected = {"measured": "Warm-up and drift", "empty": NOTHING, "timeline": NOTHING}
+    check_in_browser(breakdown, tmp_path, width, expected)

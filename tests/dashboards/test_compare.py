@@ -1,0 +1,67 @@
+import json
+
+import pytest
+from plotly.utils import PlotlyJSONEncoder
+
+from dashboards.pages import compare
+from dashboards.run_store import RunStore
+from dashboards.view import View
+from tests.builders.served_dashboard import (
+    check_in_browser,
+    empty_run,
+    lone_timeline,
+    measured_run,
+    page_text,
+)
+
+NOTHING = "There is nothing to compare here"
+
+
+def test_a_cell_is_compared_with_its_toggle(tmp_path):
+    text = page_text(compare, measured_run(tmp_path / "run"))
+    assert "first: mnist np=2, none average (run)" in text
+    assert "second: mnist np=2, fp16 average (run)" in text
+    for heading in ("Side by side", "The same in numbers", "Do fp16 and Adasum pay?"):
+        assert f'"{heading}"' in text
+    assert "training loss, mean over ranks" in text
+    assert '"No toggle was measured' not in text
+
+
+def test_cells_are_taken_from_the_address(tmp_path):
+    run = measured_run(tmp_path / "run")
+    text = page_text(compare, run, one="mnist|1|none|average", other="mnist|2|none|average")
+    assert "first: mnist np=1, none average (run)" in text
+    assert "second: mnist np=2, none average (run)" in text
+
+
+def test_two_runs_are_compared_by_the_same_cell(tmp_path):
+    paths = [measured_run(tmp_path / name) for name in ("one", "two")]
+    view = View(compare.PATH, {"run": "one", "with": "two"})
+    shown = compare.layout(RunStore(paths), view)
+    text = json.dumps(shown, cls=PlotlyJSONEncoder)
+    assert "first: mnist np=2, none average (one)" in text
+    assert "second: mnist np=2, none average (two)" in text
+    # The same run twice: no cause differs beyond chance.
+    assert '"children": "yes"' not in text
+
+
+def test_a_run_that_cannot_be_compared_is_said_and_the_page_goes_on(tmp_path):
+    paths = [measured_run(tmp_path / "one"), lone_timeline(tmp_path), empty_run(tmp_path / "none")]
+    for name in ("timeline.json", "none"):
+        view = View(compare.PATH, {"run": "one", "with": name})
+        text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
+        assert f"{name} cannot be compared" in text
+        assert "Side by side" in text
+
+
+@pytest.mark.parametrize("make", [empty_run, lone_timeline])
+def test_without_data_it_says_how_to_get_them(tmp_path, make):
+    folder = tmp_path / "run" if make is empty_run else tmp_path
+    assert NOTHING in page_text(compare, make(folder))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser(tmp_path, width):
+    expected = {"measured": "Side by side", "empty": NOTHING, "timeline": NOTHING}
+    check_in_browser(compare, tmp_path, width, expected)

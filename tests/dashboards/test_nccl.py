@@ -1,0 +1,60 @@
+import pytest
+
+from dashboards.pages import nccl
+from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.served_dashboard import (
+    check_in_browser,
+    lone_timeline,
+    measured_run,
+    nccl_file,
+    page_text,
+)
+
+NOTHING = "No log of NCCL and no output of nccl-tests is here"
+
+
+def test_a_log_tells_communicators_ring_tree_and_transports(tmp_path):
+    text = page_text(nccl, nccl_file(tmp_path))
+    for heading in (
+        "Communicators",
+        "Who is connected by what",
+        "Ring of channel 0",
+        "Tree of channel 0",
+        "Connections",
+    ):
+        assert f'"{heading}"' in text
+    assert "network with GPUDirect RDMA" in text
+    assert "direct between GPUs (P2P)" in text
+
+
+def test_another_channel_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
+    log = nccl_file(tmp_path)
+    assert "Tree of channel 1" in page_text(nccl, log, channel=1)
+    assert "Tree of channel 0" in page_text(nccl, log, channel=77, comm=55)
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("path", "heading"),
+    [
+        ("nccl_logs/aws_efa_eks_p4d_16rank_mpijob.log", "Ring of channel 0"),
+        ("nccl_tests/a3mega_h100_16.txt", "Bus bandwidth by nccl-tests"),
+    ],
+)
+def test_other_peoples_logs(path, heading):
+    assert heading in page_text(nccl, CORPUS / path)
+
+
+@pytest.mark.parametrize("make", [measured_run, lone_timeline])
+def test_without_data_it_says_how_to_get_them(tmp_path, make):
+    folder = tmp_path / "run" if make is measured_run else tmp_path
+    text = page_text(nccl, make(folder))
+    assert NOTHING in text
+    assert "NCCL_DEBUG=INFO" in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser(tmp_path, width):
+    expected = {"nccl": "Who is connected by what", "empty": NOTHING, "timeline": NOTHING}
+    check_in_browser(nccl, tmp_path, width, expected)

@@ -1,0 +1,53 @@
+import pytest
+
+from dashboards.pages import stalls
+from tests.builders.served_dashboard import (
+    check_in_browser,
+    empty_run,
+    lone_timeline,
+    measured_run,
+    page_text,
+)
+
+NOTHING = "Nobody's waiting is recorded here"
+
+
+def test_a_measured_run_tells_who_is_late_and_links_to_the_timeline(tmp_path):
+    text = page_text(stalls, measured_run(tmp_path / "run"))
+    for heading in ("Who is late, step by step", "Blame", "Stragglers", "Longest stalls"):
+        assert f'"{heading}"' in text
+    assert "persistent" in text
+    assert "rank 1" in text
+    assert "/timeline?run=run&pass=03-np2-throughput-r1" in text
+    assert "&step=" in text
+
+
+def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
+    run = measured_run(tmp_path / "run")
+    fp16 = page_text(stalls, run, launch="04-np2-throughput-r1|mnist-horovod-fp16-average")
+    assert "pass=04-np2-throughput-r1&" in fp16
+    wrong = page_text(stalls, run, launch="../../etc|x")
+    assert "pass=03-np2-throughput-r1&" in wrong
+
+
+def test_a_lone_timeline_tells_its_negotiations(tmp_path):
+    text = page_text(stalls, lone_timeline(tmp_path))
+    assert "How long tensors are negotiated" in text
+    assert "Who is late" not in text
+
+
+def test_without_data_it_says_how_to_get_them(tmp_path):
+    text = page_text(stalls, empty_run(tmp_path / "run"))
+    assert NOTHING in text
+    assert "hvdprof bench --preset quick" in text
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser(tmp_path, width):
+    expected = {
+        "measured": "Who is late, step by step",
+        "empty": NOTHING,
+        "timeline": "How long tensors are negotiated",
+    }
+    check_in_browser(stalls, tmp_path, width, expected)
