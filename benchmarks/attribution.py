@@ -24,6 +24,7 @@ import pandas as pd
 from benchmarks.page_section import write_section
 from hvdprof import api
 from hvdprof.errors import HvdprofError
+from hvdprof.rundir.whole_file import write_whole
 
 MODEL_S = 0.06
 SIZES = (0.1, 0.2, 0.05, 0.5, 0.02)
@@ -31,6 +32,8 @@ PHASES = ("backward", "forward", "data", "optimizer", "pause")
 NUM_STEPS = 40
 CLOCK = "clock"
 OFFSET_MS, DRIFT_PPM = 5.0, 20.0
+MOST_FAILURES = 5
+LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +73,38 @@ def grid(quick: bool) -> list[Case]:
     worlds = (2,) if quick else (2, 4, 8)
     sizes = SIZES[:2] if quick else SIZES
     cases = []
-    for ranks in worlds:
-        for size in sizes:
+    # Size by size and not world by world, so that a budget cuts sizes and not whole worlds off.
+    for number, size in enumerate(sizes):
+        for ranks in worlds:
             cases += [
                 Case(np=ranks, phase=phase, rank=ranks - 1, share=size, every=1, repeat=0)
                 for phase in PHASES
             ]
             cases += [
-                Case(np=ranks, phase="", rank=-1, share=0, every=1, repeat=number)
-                for number in range(2 * sizes.index(size), 2 * sizes.index(size) + 2)
+                Case(np=ranks, phase=phase, rank=rank, share=0, every=1, repeat=2 * number + again)
+                for phase, rank in (("", -1), *([(CLOCK, ranks - 1)] if not number else []))
+                for again in range(2)
             ]
+    if not quick:
         cases += [
-            Case(np=ranks, phase=CLOCK, rank=ranks - 1, share=0, every=1, repeat=number)
-            for number in range(2)
+            Case(np=ranks, phase=phase, rank=rank, share=share, every=every, repeat=0)
+            for ranks in worlds
+            for phase in PHASES
+            for rank, share, every in ((0, 0.2, 1), (ranks - 1, 0.5, 4))
         ]
-        if not quick:
-            cases += [
-                Case(np=ranks, phase=phase, rank=rank, share=share, every=every, repeat=0)
-                for phase in PHASES
-                for rank, share, every in ((0, 0.2, 1), (ranks - 1, 0.5, 4))
-            ]
     return cases
 
 
+class CaseFailedError(Exception):
+    """A case gave no result; it is run again the next time."""
+
+
 def run_case(case: Case, folder: Path) -> dict[str, Any]:
-    """Launch a case and hold what the analysis says beside the truth."""
+    """Launch a case and hold what the analysis says beside the truth.
+
+    Raises:
+        CaseFailedError: The launch failed, or could not be analysed.
+    """
     run = folder / case.name
     if run.exists():
         # Of an attempt that did not come to its end: a result would be in cases.jsonl.
@@ -109,7 +119,7 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
         command = [*hvdprof, "inject", "--fault", case.fault, "--", *command]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{case.name} failed:\n{done.stderr}")
+        raise CaseFailedError(done.stderr)
     result = asdict(case) | {"name": case.name} | _found(run) | _clocks(run, case)
     shutil.rmtree(run)
     return result
@@ -120,7 +130,7 @@ def _found(folder: Path) -> dict[str, Any]:
         run = api.load_run(folder)
         derived = api.analyze_run(run).derived
     except HvdprofError as error:
-        raise SystemExit(f"{folder.name}: {error.message}") from error
+        raise CaseFailedError(error.message) from error
     measured = set(run.segments.loc[run.segments["mode"] == "throughput", "pass_id"].astype(str))
     late = derived["stragglers"]
     late = late[late["pass_id"].astype(str).isin(measured)]
@@ -156,28 +166,65 @@ def _clocks(folder: Path, case: Case) -> dict[str, int]:
     }
 
 
+def read_results(log: Path) -> list[dict[str, Any]]:
+    """The results so far; a last line that was cut off is taken away, so that it can be redone."""
+    if not log.exists():
+        return []
+    whole, _, torn = log.read_text(encoding="utf-8").rpartition("\n")
+    if torn:
+        write_whole(log, whole + "\n" if whole else "")
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 def table(results: Sequence[dict[str, Any]]) -> str:
     """The Markdown table over all results, one row a number of ranks and size."""
     frame = pd.DataFrame(results)
     lines = [
-        "| ranks | fault, of a 60 ms step | runs | right rank named | right phase named "
-        "| another rank named | error of the cost, median (largest) |",
-        "|---|---|---|---|---|---|---|",
+        "| ranks | fault, of a 60 ms step | of the measured step | runs | right rank named "
+        "| right phase named | another rank named | error of the cost, median (largest) |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for (ranks, share, every), group in frame[frame["share"] > 0].groupby(["np", "share", "every"]):
         lines.append(_fault_row(f"{ranks}", share, every, group.to_dict("records")))
     for (ranks, phase), group in frame[frame["share"] == 0].groupby(["np", "phase"]):
         alarms = sum(bool(named) for named in group["named"])
         what = "a clock put wrong" if phase == CLOCK else "none (clean)"
-        lines.append(f"| {ranks} | {what} | {len(group)} | | | {alarms} of {len(group)} | |")
+        lines.append(f"| {ranks} | {what} | | {len(group)} | | | {alarms} of {len(group)} | |")
+    summary = _together(frame[frame["share"] > 0].to_dict("records"))
+    lines += ["", summary] if summary else []
     wrong = frame[frame["phase"] == CLOCK]
-    right, clocks = wrong["num_clocks_right"].sum(), wrong["num_clocks"].sum()
-    lines += [
-        "",
-        f"Clocks put wrong by {OFFSET_MS:g} ms and {DRIFT_PPM:g} ppm, compared over TCP: the error "
-        f"was within its bound in {right} of {clocks} exchanges.",
-    ]
+    if len(wrong):
+        right, clocks = wrong["num_clocks_right"].sum(), wrong["num_clocks"].sum()
+        lines += [
+            "",
+            f"Clocks put wrong by {OFFSET_MS:g} ms and {DRIFT_PPM:g} ppm, compared over TCP: the "
+            f"error was within its bound in {right} of {clocks} exchanges.",
+        ]
     return "\n".join(lines)
+
+
+def _together(cases: Sequence[dict[str, Any]]) -> str:
+    large = [case for case in cases if _true_ns(case) >= LEAST_SHARE * case["step_ns"]]
+    named = [(case, one) for case in cases for one in case["named"]]
+    right = [(case, one) for case, one in named if one["rank"] == case["rank"]]
+    if not large or not right:
+        return ""
+    hits = [(case, one) for case, one in right if case in large]
+    phases = sum(one["phase"] == case["phase"] for case, one in hits)
+    errors_ns = np.array([abs(one["cost_ns"] - _true_ns(case)) for case, one in right])
+    shares = errors_ns / np.array([case["step_ns"] for case, _ in right])
+    return (
+        f"Recall, of {len(large)} faults of {LEAST_SHARE:.0%} of the measured step or more: right "
+        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}. Precision, of "
+        f"{len(named)} ranks named at any size: {len(right) / len(named):.1%}. Error of the cost, "
+        f"median and largest: {np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "
+        f"{100 * np.median(shares):.2f} and {100 * shares.max():.2f} points of the step."
+    )
+
+
+def _true_ns(case: dict[str, Any]) -> float:
+    """What the fault adds to a step in the mean."""
+    return float(case["share"] * MODEL_S * 1e9 / case["every"])
 
 
 def _fault_row(ranks: str, share: float, every: int, cases: Iterable[dict[str, Any]]) -> str:
@@ -185,14 +232,14 @@ def _fault_row(ranks: str, share: float, every: int, cases: Iterable[dict[str, A
     hits = [(case, one) for case in cases for one in case["named"] if one["rank"] == case["rank"]]
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
     wrong = sum(any(one["rank"] != case["rank"] for one in case["named"]) for case in cases)
-    truth_ns = share * MODEL_S * 1e9 / every
-    errors = np.array([abs(one["cost_ns"] / truth_ns - 1) for _, one in hits])
+    errors = np.array([abs(one["cost_ns"] / _true_ns(case) - 1) for case, one in hits])
+    of_step = np.median([_true_ns(case) / case["step_ns"] for case in cases])
     error = f"{np.median(errors):.1%} ({errors.max():.1%})" if len(errors) else "not named"
     number = len(cases)
     how = f"{share:.0%}" + (f", every {every}th step" if every > 1 else "")
     return (
-        f"| {ranks} | {how} | {number} | {len(hits)} of {number} | {phases} of {number} "
-        f"| {wrong} of {number} | {error} |"
+        f"| {ranks} | {how} | {of_step:.1%} | {number} | {len(hits)} of {number} "
+        f"| {phases} of {number} | {wrong} of {number} | {error} |"
     )
 
 
@@ -206,17 +253,27 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     log = options.folder / "cases.jsonl"
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    results = [json.loads(line) for line in lines]
+    results = read_results(log)
     known = {result["name"] for result in results}
+    missing = [case for case in grid(options.quick) if case.name not in known]
     begin_s = time.monotonic()
-    for case in grid(options.quick):
-        if case.name in known or time.monotonic() - begin_s > options.budget:
+    num_failed = 0
+    for case in missing:
+        if time.monotonic() - begin_s > options.budget or num_failed >= MOST_FAILURES:
+            break
+        try:
+            result = run_case(case, options.folder)
+        except CaseFailedError as error:
+            num_failed += 1
+            print(f"{case.name} failed:\n{error}", file=sys.stderr, flush=True)
             continue
-        results.append(run_case(case, options.folder))
+        results.append(result)
         with log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(results[-1]) + "\n")
-        print(f"{case.name}: {results[-1]['named']}", file=sys.stderr, flush=True)
+            file.write(json.dumps(result) + "\n")
+        print(f"{case.name}: {result['named']}", file=sys.stderr, flush=True)
+    left = len(grid(options.quick)) - len(results)
+    if left:
+        print(f"{left} cases have no result yet, {num_failed} failed.", file=sys.stderr)
     if results:
         text = table(results)
         print(text)

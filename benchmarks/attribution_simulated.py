@@ -33,6 +33,7 @@ SIZES = (0.02, 0.05, 0.07, 0.1, 0.2, 0.5)
 RANKS = (2, 4, 8, 32)
 NOISES = ("independent", "correlated", "with stalls")
 CLEAN_TIMES = 5
+COSTS = (-1.0, 0.03, 0.045, 0.05, 0.055, 0.07, 0.1, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,18 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Of so many launches: rank right, phase right, another rank named; errors of the cost."""
+    """Of so many launches: rank right, phase right, another rank named; errors of the cost.
+
+    ``true_costs`` are what the fault costs a step, as a share of the step with it, and whether the
+    rank was named, launch by launch.
+    """
 
     num: int
     rank_right: int
     phase_right: int
     another: int
     cost_errors: tuple[float, ...]
-    true_cost: float
+    true_costs: tuple[tuple[float, bool], ...]
 
 
 def settings() -> Iterator[Setting]:
@@ -70,7 +75,8 @@ def score(task: tuple[Setting, int]) -> Score:
     """Simulate and analyse the launches of one setting."""
     setting, num = task
     rank_right = phase_right = another = 0
-    errors, truths = [], []
+    errors: list[float] = []
+    truths: list[tuple[float, bool]] = []
     for seed in range(num):
         rng = np.random.default_rng([seed, setting.num_ranks, round(1e3 * setting.share)])
         phase, rank = PHASES[seed % len(PHASES)], int(rng.integers(setting.num_ranks))
@@ -83,16 +89,18 @@ def score(task: tuple[Setting, int]) -> Score:
         costs = blame(work, np.zeros(setting.num_ranks), KEY)["cost_ns"].to_numpy()
         table = stragglers(work, costs, KEY)
         named = table[table["pattern"].isin(["persistent", "transient"])].set_index("rank")
-        if setting.share and rank in named.index:
+        another += bool(set(named.index) - ({rank} if setting.share else set()))
+        if not setting.share:
+            continue
+        is_named = rank in named.index
+        # What a step takes more than the same launch without the fault.
+        truth = float(work.step_times.mean() - clean.step_times.mean())
+        truths.append((truth / float(work.step_times.mean()), is_named))
+        if is_named:
             rank_right += 1
             phase_right += named.loc[rank, "phase"] == phase
-            # What a step takes more than the same launch without the fault.
-            truth = float(work.step_times.mean() - clean.step_times.mean())
-            truths.append(truth / clean.step_times.mean())
             errors.append(cost_of_rank(work, rank) / truth - 1)
-        another += bool(set(named.index) - ({rank} if setting.share else set()))
-    mean = float(np.mean(truths)) if truths else float("nan")
-    return Score(num, rank_right, phase_right, another, tuple(errors), mean)
+    return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
 
 
 def _noise(setting: Setting, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
@@ -123,11 +131,28 @@ def markdown(scores: dict[Setting, Score]) -> str:
             for name in ("rank_right", "phase_right", "another")
         ]
         lines.append(f"| {num_ranks} | {how} | {num} | {' | '.join(shares)} | {error} |")
+    lines += ["", *_by_cost([one for found in scores.values() for one in found.true_costs])]
     lines += ["", "| ranks | clean launches | of them naming a rank |", "|---|---|---|"]
     for (num_ranks, _, _), found in _together(scores, with_fault=False).items():
         num, alarms = sum(one.num for one in found), sum(one.another for one in found)
         lines.append(f"| {num_ranks} | {num} | {alarms} ({alarms / num:.2%}) |")
     return "\n".join(lines)
+
+
+def _by_cost(truths: list[tuple[float, bool]]) -> list[str]:
+    lines = ["| what the fault costs, of a step | launches | right rank |", "|---|---|---|"]
+    for low, high in itertools.pairwise(COSTS):
+        named = [is_named for cost, is_named in truths if low <= cost < high]
+        if named:
+            how = _between(low, high)
+            lines.append(f"| {how} | {len(named)} | {np.mean(named):.1%} |")
+    return lines
+
+
+def _between(low: float, high: float) -> str:
+    if low < 0:
+        return f"below {high:.1%}"
+    return f"{low:.1%} or more" if high == COSTS[-1] else f"{low:.1%} to {high:.1%}"
 
 
 def _together(

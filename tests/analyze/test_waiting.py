@@ -4,6 +4,7 @@ import pytest
 from hvdprof.analyze.arrivals import arrival_cubes, collective_arrivals
 from hvdprof.analyze.clock_bounds import clocks, pair_bounds, shortest
 from hvdprof.analyze.waiting import waiting_tables
+from tests.builders import step_works
 from tests.builders.recorded_waits import LATE_STEPS, recorded_waits
 from tests.builders.step_works import MS, arrivals_of, simulated
 
@@ -44,17 +45,9 @@ def test_blocks_of_steps_change_nothing(monkeypatch):
 
 
 def skewed(offsets_ns, drift_ppm, error_ns, *, seed=0):
-    """A launch whose ranks' clocks are off, and the ready times of its last gradients."""
+    """A launch of collectives of 0.4 ms whose ranks' clocks are off."""
     work = simulated(60, len(offsets_ns), noise=0.05, tail_ms=0.4, seed=seed)
-    off = np.asarray(offsets_ns) + work.arrived * np.asarray(drift_ppm) * 1e-6
-    shifted = {name: getattr(work, name) + off for name in ("arrived", "begin")}
-    fields = {name: getattr(work, name) for name in work.__slots__}
-    # What the clocks say: everything of a rank is off by the same, tails are against rank times.
-    released = work.arrived.max(axis=1, keepdims=True) + work.tail + off
-    fields |= shifted
-    fields["tail"] = released - fields["arrived"].max(axis=1, keepdims=True)
-    fields["clock_error"] = np.broadcast_to(np.asarray(error_ns, float), off.shape)
-    return type(work)(**fields), work.arrived + off - 0.1 * MS
+    return step_works.skewed(work, offsets_ns, drift_ppm, error_ns)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,10 +1,11 @@
 """Steps of a launch as arrays, simulated with known truth: own work in, coupled ends out."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hvdprof.analyze.step_work import StepWork
 from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, STEPS
@@ -59,6 +60,28 @@ def simulated(
         parts={**{name: one[rows] for name, one in parts.items()}, "other": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
     )
+
+
+def skewed(
+    work: StepWork, offsets_ns: ArrayLike, drift_ppm: ArrayLike, error_ns: ArrayLike
+) -> tuple[StepWork, Times]:
+    """A launch as clocks [ranks] that are off tell it, and the ready times of its last gradients.
+
+    ``error_ns`` is what the exchange of clocks says it is good to. A rank has its last gradient
+    ready 0.1 ms before it stands still.
+    """
+    off = np.asarray(offsets_ns) + work.arrived * np.asarray(drift_ppm) * 1e-6
+    arrived = work.arrived + off
+    # Everything of a rank is off by the same; tails begin with the arrival of another rank.
+    released = work.arrived.max(axis=1, keepdims=True) + work.tail + off
+    told = dataclasses.replace(
+        work,
+        begin=work.begin + off,
+        arrived=arrived,
+        tail=released - arrived.max(axis=1, keepdims=True),
+        clock_error=np.broadcast_to(np.asarray(error_ns, float), off.shape),
+    )
+    return told, arrived - 0.1 * MS
 
 
 def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
