@@ -79,7 +79,9 @@ def test_evaluation_is_in_no_step(tmp_path):
     assert sorted(marked["step"].unique()) == [16, 32, 48]
 
 
-@pytest.mark.parametrize("kind", ["--workers=2", "--accumulate=4", "--adasum"])
+@pytest.mark.parametrize(
+    "kind", ["--workers=2", "--accumulate=4", "--adasum", "--compile", "--prefetch"]
+)
 def test_kinds_of_scripts(tmp_path, kind):
     ended = run(
         tmp_path / "r", "-np", "2", "--no-trace", "--controller", "mpi", "--", kind, "--epochs", "6"
@@ -90,7 +92,8 @@ def test_kinds_of_scripts(tmp_path, kind):
     passes = 4 if "accumulate" in kind else 1
     assert set(steps["samples"]) == {passes * user_script.BATCH}
     assert len(steps) == 2 * (96 // passes - 5)
-    assert (steps["blocked_ns"] > 0).mean() > 0.9
+    for part in ("forward", "backward", "blocked"):
+        assert (steps[f"{part}_ns"] > 0).mean() > 0.9, part
 
 
 def test_the_script_is_ended_after_the_steps_asked_for(tmp_path):
@@ -112,6 +115,24 @@ def test_steps_before_a_failure_count(tmp_path):
     assert f"hvdprof run --resume {tmp_path / 'r'}" in ended.stderr
     segment = json.loads((tmp_path / "r" / "manifest.json").read_text())["passes"][0]["segments"][0]
     assert segment["status"] == Status.PARTIAL
+
+
+def test_an_exit_code_after_the_training_is_told(tmp_path):
+    ended = run(tmp_path / "r", "-np", "2", "--no-trace", "--", "--exit-code", "3")
+
+    assert ended.returncode == 6
+    assert "exit code 3" in " ".join(ended.stdout.split())
+    assert "samples/s" in ended.stdout.splitlines()[0]
+
+
+def test_horovodrun_in_front_of_mpirun(tmp_path):
+    options = ("--launcher", "horovodrun", "--controller", "mpi", "--no-trace", "--", "--epochs=1")
+    ended = run(tmp_path / "r", "-np", "2", *options)
+
+    assert ended.returncode == 0, ended.stderr
+    record = Manifest.read(tmp_path / "r").passes[0]
+    assert any(word.endswith("horovodrun") for word in record.command)
+    assert len(counted(tmp_path / "r")[1]) == 2 * (16 - 5)
 
 
 def test_a_script_without_horovod_runs_unharmed_and_is_told_apart(tmp_path):

@@ -1,6 +1,10 @@
 """A Horovod script as users write them, without a word of hvdprof; options choose its kind."""
 
 import argparse
+import queue
+import sys
+import threading
+from collections.abc import Iterator
 
 import horovod.torch as hvd
 import torch
@@ -19,6 +23,9 @@ def main() -> None:
     parser.add_argument("--adasum", action="store_true")
     parser.add_argument("--evaluate", action="store_true")
     parser.add_argument("--fail-at", type=int, default=-1)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--prefetch", action="store_true")
+    parser.add_argument("--exit-code", type=int, default=0)
     options = parser.parse_args()
     hvd.init()
     torch.manual_seed(0)
@@ -35,11 +42,13 @@ def main() -> None:
     )
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    trained = torch.compile(model, backend="eager", fullgraph=True) if options.compile else model
     num_steps = 0
     for _ in range(options.epochs):
         model.train()
-        for number, (inputs, labels) in enumerate(loader, start=1):
-            loss = torch.nn.functional.cross_entropy(model(inputs), labels)
+        batches = prefetched(loader) if options.prefetch else loader
+        for number, (inputs, labels) in enumerate(batches, start=1):
+            loss = torch.nn.functional.cross_entropy(trained(inputs), labels)
             loss.backward()
             if number % options.accumulate == 0:
                 optimizer.step()
@@ -55,6 +64,21 @@ def main() -> None:
             hvd.allreduce(right, name="accuracy")
     if hvd.rank() == 0:
         print(f"{num_steps} steps")
+    sys.exit(options.exit_code)
+
+
+def prefetched(loader: DataLoader) -> Iterator[list[torch.Tensor]]:
+    """The batches of a loader, fetched by a thread ahead of the training."""
+    waiting: queue.Queue = queue.Queue(maxsize=2)
+
+    def fetch() -> None:
+        for batch in loader:
+            waiting.put(batch)
+        waiting.put(None)
+
+    threading.Thread(target=fetch, daemon=True).start()
+    while (batch := waiting.get()) is not None:
+        yield batch
 
 
 if __name__ == "__main__":
