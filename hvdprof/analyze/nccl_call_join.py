@@ -143,7 +143,8 @@ def _of_rank_0(calls: pd.DataFrame) -> pd.DataFrame:
     if len(first):
         process = first.iloc[0]
         same = (first["host"] == process["host"]) & (first["pid"] == process["pid"])
-        return first.loc[same.to_numpy(dtype=bool)]
+        mine: npt.NDArray[np.bool_] = same.to_numpy(dtype=bool)
+        return first.loc[mine]
     zero = (calls["rank"] == 0).fillna(False).to_numpy(dtype=bool)
     return calls.loc[zero] if zero.any() else calls
 

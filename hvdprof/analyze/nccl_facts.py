@@ -45,7 +45,7 @@ def join_facts(join: CallJoin) -> list[Fact]:
 def job_join_facts(told: JobJoin) -> list[Fact]:
     """The same of a job beside any number of timelines, or why nothing was joined."""
     if told.join is not None:
-        timeline = Fact("joined_timeline", "timeline of its calls", told.fitting[0])
+        timeline = Fact("timeline_of_calls", "timeline of its calls", told.fitting[0])
         return [timeline, *join_facts(told.join)]
     if not told.fitting:
         reason = f"none of {told.num_timelines} fits"
@@ -53,7 +53,7 @@ def job_join_facts(told: JobJoin) -> list[Fact]:
         reason = f"{told.fitting[0]} fits other logs too"
     else:
         reason = f"{len(told.fitting)} of {told.num_timelines} fit"
-    return [Fact("joined_timeline", "timeline of its calls", reason)]
+    return [Fact("timeline_of_calls", "timeline of its calls", reason)]
 
 
 def _named(values: pd.Series) -> str | None:

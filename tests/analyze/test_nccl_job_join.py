@@ -51,7 +51,7 @@ def test_each_job_is_paired_with_the_timeline_that_fits(tmp_path: Path) -> None:
     assert joins.pairs["pass_id"].tolist() == [str(timelines[1])] * 4 + [str(timelines[0])] * 4
     facts = {fact.name: fact.value for fact in job_join_facts(joins.by_job[1])}
     assert facts == {
-        "joined_timeline": str(timelines[0]),
+        "timeline_of_calls": str(timelines[0]),
         "num_joined_calls": 4,
         "num_unjoined_calls": 1,
         "num_unjoined_executions": 0,
