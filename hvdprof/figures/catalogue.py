@@ -1,4 +1,4 @@
-"""The figures of an analysis that every front end shows: one function each, one list."""
+"""The figures of an analysis that every front end shows: one function each, two lists."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,20 +6,81 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from hvdprof.errors import UsageError
+from hvdprof.figures.lateness_map import lateness_map
+from hvdprof.figures.launch import opening_launch, rows_of_cell, rows_of_launch
 from hvdprof.figures.losses import losses_figure
+from hvdprof.figures.overlap import overlap_per_step
 from hvdprof.figures.scaling_curve import scaling_curve
+from hvdprof.figures.step_parts import parts_by_rank
+from hvdprof.figures.step_times import step_time_distribution
+from hvdprof.figures.toggle_effects import toggle_speedups
+from hvdprof.figures.transfer_sizes import transfer_by_size
+from hvdprof.figures.waits import wait_by_rank
 from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables import JOB_STEPS
+from hvdprof.model.waiting_tables import BLAME
+from hvdprof.model.waterfall_tables import TOGGLES
 
 
 @dataclass(frozen=True, slots=True)
 class FigureKind:
-    """A figure: its name on the command line, its heading, and one sentence on how to read it."""
+    """A figure: its name on the command line, its heading, and one sentence on how to read it.
+
+    ``needs`` names the table of the analysis without which there is nothing to draw; empty where
+    the figure itself says in a sentence what that means.
+    """
 
     name: str
     title: str
     about: str
     draw: Callable[[RunAnalysis], go.Figure]
+    needs: str = ""
+
+    def has_data(self, analysis: RunAnalysis) -> bool:
+        """Whether it draws more than a sentence for this analysis."""
+        return not self.needs or len(analysis.table(self.needs)) > 0
+
+
+def _of_verdict(analysis: RunAnalysis, table: str) -> tuple[str, str] | None:
+    verdict = analysis.verdict
+    rows = analysis.table(table)
+    return opening_launch(analysis.run.segments, rows, verdict.model, verdict.np)
+
+
+def _wait_by_rank(analysis: RunAnalysis) -> go.Figure:
+    launch = _of_verdict(analysis, BLAME.name)
+    return wait_by_rank(rows_of_launch(analysis.table(BLAME.name), launch))
+
+
+def _parts_by_rank(analysis: RunAnalysis) -> go.Figure:
+    launch = _of_verdict(analysis, BREAKDOWN.name)
+    return parts_by_rank(rows_of_launch(analysis.table(BREAKDOWN.name), launch))
+
+
+def _overlap_per_step(analysis: RunAnalysis) -> go.Figure:
+    launch = _of_verdict(analysis, OVERLAP.name)
+    return overlap_per_step(rows_of_launch(analysis.table(OVERLAP.name), launch))
+
+
+def _step_times(analysis: RunAnalysis) -> go.Figure:
+    launch = _of_verdict(analysis, JOB_STEPS.name)
+    if launch is None:
+        return step_time_distribution(JOB_STEPS.empty())
+    of_cell = rows_of_cell(analysis.run.segments, analysis.job_steps, launch)
+    return step_time_distribution(of_cell)
+
+
+def _transfer_by_size(analysis: RunAnalysis) -> go.Figure:
+    recording = analysis.run
+    return transfer_by_size(
+        analysis.table(COLLECTIVES.name),
+        recording.segments,
+        analysis.table(LINK_FIT.name),
+        recording.table(NCCL_CHOICES.name),
+    )
 
 
 FIGURES: tuple[FigureKind, ...] = (
@@ -45,6 +106,67 @@ FIGURES: tuple[FigureKind, ...] = (
         lambda analysis: losses_figure(analysis.losses, analysis.scaling),
     ),
 )
+"""What a reader sees first, in every front end."""
+
+DETAIL_FIGURES: tuple[FigureKind, ...] = (
+    FigureKind(
+        "parts",
+        "The mean step of each rank",
+        "Steady steps of the verdict's cell, one launch. Exposed communication is the time in "
+        "which the rank stood still for reduced gradients: waiting for late ranks and transfer.",
+        _parts_by_rank,
+        BREAKDOWN.name,
+    ),
+    FigureKind(
+        "lateness",
+        "Who is late, step by step",
+        "How much longer a rank needed from release to arrival than the median of the others, in "
+        "one launch of the verdict's cell. Orange is late, blue is early.",
+        lateness_map,
+        BLAME.name,
+    ),
+    FigureKind(
+        "waiting",
+        "Who waited, and for whom",
+        "The same launch. Fair share: the time between two arrivals is split among the ranks that "
+        "are still missing. As the last: what the last arrival would have been earlier without it.",
+        _wait_by_rank,
+        BLAME.name,
+    ),
+    FigureKind(
+        "transfer",
+        "Transfer time against size",
+        "Medians over the executions of each payload in the traced passes, bars from 5 to 95 % of "
+        "them; the dashed line is latency plus bytes by bandwidth.",
+        _transfer_by_size,
+        COLLECTIVES.name,
+    ),
+    FigureKind(
+        "overlap",
+        "Overlap of communication with work",
+        "Time in which a collective was in progress in each step of a traced launch, by what the "
+        "rank did meanwhile; mean over ranks.",
+        _overlap_per_step,
+        OVERLAP.name,
+    ),
+    FigureKind(
+        "step-times",
+        "How long steps are",
+        "Steady steps of the launches of the verdict's cell; launches that lie apart are why one "
+        "is not enough.",
+        _step_times,
+        JOB_STEPS.name,
+    ),
+    FigureKind(
+        "toggles",
+        "Do fp16 and Adasum pay?",
+        "Throughput by that of the same cell without the toggle, paired by repeat; the dashed "
+        "line changes nothing.",
+        lambda analysis: toggle_speedups(analysis.table(TOGGLES.name)),
+        TOGGLES.name,
+    ),
+)
+"""What is looked at after that: the report shows those that have data, the pages all."""
 
 
 def figure_kind(name: str) -> FigureKind:
@@ -53,10 +175,11 @@ def figure_kind(name: str) -> FigureKind:
     Raises:
         UsageError: No figure has that name.
     """
-    for kind in FIGURES:
+    kinds = (*FIGURES, *DETAIL_FIGURES)
+    for kind in kinds:
         if kind.name == name:
             return kind
     raise UsageError(
         f"No figure is named {name!r}.",
-        hint=f"Figures: {', '.join(kind.name for kind in FIGURES)}.",
+        hint=f"Figures: {', '.join(kind.name for kind in kinds)}.",
     )

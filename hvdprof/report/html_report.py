@@ -34,27 +34,27 @@ def html_page(analysis: RunAnalysis) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
 
-        from hvdprof.figures.catalogue import FIGURES
+        from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, FigureKind
         from hvdprof.report.templated import fill
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("hvdprof"):
             raise
         raise MissingExtraError("The HTML report", extra="report") from error
-    figures = [
-        {
-            "title": kind.title,
-            "about": kind.about,
-            "html": Markup(
-                kind.draw(analysis).to_html(
-                    full_html=False,
-                    include_plotlyjs=False,
-                    div_id=f"figure-{kind.name}",
-                    config={"displaylogo": False, "responsive": True},
-                )
-            ),
-        }
-        for kind in FIGURES
-    ]
+
+    def drawn(kind: FigureKind) -> dict[str, str]:
+        figure = kind.draw(analysis).to_html(
+            full_html=False,
+            include_plotlyjs=False,
+            div_id=f"figure-{kind.name}",
+            config={"displaylogo": False, "responsive": True},
+        )
+        return {"title": kind.title, "about": kind.about, "html": Markup(figure)}
+
     return fill(
-        "report.html.j2", analysis, is_html=True, figures=figures, plotly_js=Markup(get_plotlyjs())
+        "report.html.j2",
+        analysis,
+        is_html=True,
+        figures=[drawn(kind) for kind in FIGURES],
+        details=[drawn(kind) for kind in DETAIL_FIGURES if kind.has_data(analysis)],
+        plotly_js=Markup(get_plotlyjs()),
     )

@@ -4,6 +4,7 @@ import re
 from hvdprof.report.html_report import html_page
 from hvdprof.report.markdown_report import MarkdownReporter
 from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
 
 HOSTILE = "<script>alert(1)</script> | `x` [y](z)"
 
@@ -28,6 +29,16 @@ def test_the_verdict_and_every_figure_are_in_it():
     assert f"<h1>{finished_analysis.SENTENCE}</h1>" in page
     assert 'id="figure-scaling"' in page
     assert 'id="figure-losses"' in page
+
+
+def test_details_are_shown_where_there_are_data_for_them(tmp_path):
+    page = html_page(analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0})))
+
+    assert 'id="figure-lateness"' in page
+    assert 'id="figure-parts"' in page
+    assert 'id="figure-transfer"' not in page
+    assert page.index('id="figure-losses"') < page.index('id="figure-parts"')
+    assert page.index('id="figure-parts"') < page.index("<h2>All numbers</h2>")
 
 
 def test_text_of_logs_stays_text():
