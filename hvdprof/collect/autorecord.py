@@ -186,7 +186,10 @@ class AutoRecorder:
         try:
             act()
         except Exception as error:
-            collect.give_up(error)
+            if collect.is_active():
+                collect.give_up(error)
+            else:
+                print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
 
 
 class _Nameless:

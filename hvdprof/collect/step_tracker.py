@@ -94,15 +94,15 @@ class StepTracker:
             # A step whose batch nobody saw counts as one sample: rates are steps a second then.
             collect.samples(self._settings.batch_size or self._num_samples or 1)
             step.__exit__(None, None, None)
-            self.num_ended += 1
             self._follows_evaluation = False
+        # Also where nothing was seen of the step: all ranks have to end at the same one.
+        self.num_ended += 1
         measured = self.num_ended - self._settings.num_warmup_steps
         if measured >= self._settings.num_timeline_steps:
             self._end_timeline()
         if self._settings.num_steps is not None and measured >= self._settings.num_steps:
             raise SystemExit(0)
-        if self.has_begun:
-            self._begin()
+        self._begin()
 
     def end(self) -> None:
         """The script is over; what is open is dropped."""
