@@ -1,7 +1,8 @@
 """The Dash app: its pages, and the server that shows them."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 from dash import Dash
@@ -9,7 +10,7 @@ from waitress.server import create_server  # type: ignore[import-untyped]
 
 from dashboards import guard, shell
 from dashboards.components import data_table, figure_card
-from dashboards.pages import breakdown, communication, compare, nccl, overview, stalls
+from dashboards.pages import breakdown, communication, compare, nccl, overview, stalls, timeline
 from dashboards.run_store import RunStore
 from dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
@@ -19,7 +20,7 @@ _NUM_THREADS = 8
 
 PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
-    for page in (overview, stalls, communication, breakdown, nccl, compare)
+    for page in (overview, timeline, stalls, communication, breakdown, nccl, compare)
 )
 """The site map, in the order of the navigation; ``dashboards.pages`` says what a page is."""
 
@@ -49,8 +50,9 @@ def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
 
 
 def serve(
-    runs: RunStore,
+    paths: Sequence[Path],
     *,
+    watched: Sequence[Path] = (),
     host: str,
     port: int,
     on_ready: Callable[[str], None],
@@ -59,7 +61,8 @@ def serve(
     """Show runs in the browser until the process is interrupted.
 
     Args:
-        runs: The runs that can be looked at.
+        paths: Run directories and lone files.
+        watched: Folders whose runs are offered too, new ones as they appear.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
         on_ready: Called with the address of the dashboard once it listens.
@@ -68,7 +71,7 @@ def serve(
     Raises:
         EnvironmentNotReadyError: The address or port cannot be used.
     """
-    app = create_app(runs, password=password)
+    app = create_app(RunStore(paths, watched=watched), password=password)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # waitress leaves its own socket open where the port is taken.

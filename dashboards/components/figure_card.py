@@ -1,5 +1,6 @@
 """A plotly figure as it stands on every page, and the buttons that save it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -19,7 +20,13 @@ _FORMATS = ("png", "svg")
 
 
 def figure_card(
-    name: str, title: str, figure: go.Figure, *extra: Any, about: str = ""
+    name: str,
+    title: str,
+    figure: go.Figure,
+    *extra: Any,
+    about: str = "",
+    above: Sequence[Any] = (),
+    graph_id: str | None = None,
 ) -> dmc.Paper:
     """A card with a figure that can be saved as PNG and SVG.
 
@@ -29,7 +36,10 @@ def figure_card(
         figure: The figure, of ``hvdprof.figures``.
         extra: What stands below the figure.
         about: How to read it, one sentence.
+        above: What stands between the heading and the figure.
+        graph_id: Id of the graph, for callbacks.
     """
+    named = {"id": graph_id} if graph_id else {}
     buttons = [
         dmc.Button(
             form.upper(),
@@ -40,7 +50,8 @@ def figure_card(
         )
         for form in _FORMATS
     ]
-    return section(title, figure_graph(figure, name), *extra, about=about, tools=buttons)
+    graph = figure_graph(figure, name, **named)
+    return section(title, *above, graph, *extra, about=about, tools=buttons)
 
 
 def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:

@@ -21,7 +21,7 @@ def view_select(
 
     Args:
         key: Key of the address, such as ``np``.
-        label: Name for screen readers; shown above the list only if ``looks`` has a ``label`` too.
+        label: Name for screen readers; a ``description`` among ``looks`` is seen above the list.
         options: Texts, or mappings with ``value`` and ``label``.
         value: What is chosen now, also where it is a default that the address does not name.
         looks: Further properties of the component.

@@ -48,7 +48,6 @@ def dashboard(
     paths, watched = _sorted_out(runs or [Path("runs")])
     try:
         from dashboards.app import serve
-        from dashboards.run_store import RunStore
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
             raise
@@ -62,8 +61,14 @@ def dashboard(
 
     if not _is_loopback(host):
         sys.stderr.write(_exposed(host, password))
-    store = RunStore(paths, watched=watched)
-    serve(store, host=host, port=port, on_ready=announce, password=password or None)
+    serve(
+        paths,
+        watched=watched,
+        host=host,
+        port=port,
+        on_ready=announce,
+        password=password or None,
+    )
 
 
 def _sorted_out(given: list[Path]) -> tuple[list[Path], list[Path]]:

@@ -36,6 +36,17 @@ PART_COLOURS: dict[str, str] = {
 }
 """Colour of each part of a step; the parts are those of ``hvdprof.model.parts``."""
 
+HOROVOD_COLOURS: dict[str, str] = {
+    "negotiation": _ORANGE,
+    "operation": "#c9b8e8",
+    "init": "#5c5c5c",
+    "wait": "#b3b3b3",
+    "queue": _GREY,
+    "copy": _PURPLE,
+    "transfer": "#8c3b1f",
+}
+"""Colour of each kind of time in Horovod's timeline; the kinds are those of ``EXECUTIONS``."""
+
 CAUSE_COLOURS: dict[str, str] = {
     COMPUTE_INFLATION: _BLUE,
     PERSISTENT_IMBALANCE: _PURPLE,

@@ -24,8 +24,9 @@ def offered(monkeypatch):
     """The folders and the address that would be served."""
     seen = {}
 
-    def serve(runs, *, host, port, on_ready, password):
-        seen.update(folders=runs.ids, host=host, port=port, password=password)
+    def serve(paths, *, watched, host, port, on_ready, password):
+        seen.update(folders=[path.name for path in paths], host=host, port=port)
+        seen.update(password=password, watched=[folder.name for folder in watched])
         on_ready("http://127.0.0.1:1/")
 
     monkeypatch.setattr("dashboards.app.serve", serve)
@@ -38,7 +39,8 @@ def test_a_folder_of_runs_and_a_run_are_offered(tmp_path, offered):
     write_run(tmp_path / "runs" / "two", [PassSpec()])
     alone = write_run(tmp_path / "three", [PassSpec()])
     dashboard(tmp_path / "runs", alone, "--no-open")
-    assert sorted(offered["folders"]) == ["one", "three", "two"]
+    assert offered["folders"] == ["three"]
+    assert offered["watched"] == ["runs"]
     assert offered["host"] == "127.0.0.1"
     assert offered["port"] == 0
     assert "opened" not in offered
@@ -48,7 +50,7 @@ def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypat
     write_run(tmp_path / "runs" / "one", [PassSpec()])
     monkeypatch.chdir(tmp_path)
     result = dashboard()
-    assert offered["folders"] == ["one"]
+    assert offered["watched"] == ["runs"]
     assert "http://127.0.0.1:1/" in result.stdout
 
 

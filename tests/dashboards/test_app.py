@@ -88,7 +88,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EnvironmentNotReadyError, match=f"127.0.0.1:{port}") as error:
-            serve(RunStore([]), host="127.0.0.1", port=port, on_ready=lambda address: None)
+            serve([], host="127.0.0.1", port=port, on_ready=lambda address: None)
     assert "--port" in error.value.hint
 
 

@@ -1,0 +1,47 @@
+"""What was clicked in the timeline: an event with its fused batch-mates, or a bin."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_mantine_components as dmc
+
+from dashboards.components.section import section
+from dashboards.timeline_window import window_of
+from dashboards.view import View
+from hvdprof import units
+from hvdprof.figures.timeline_facts import EventFacts, bin_facts, event_facts
+from hvdprof.figures.timeline_lanes import Lanes
+
+_BINS = 1_500
+
+
+def details_of(lanes: Lanes, view: View) -> Any:
+    """The event or the bin that the address names, or how to name one."""
+    row = view.whole("event")
+    facts = None if row is None else event_facts(lanes, row)
+    if facts is not None:
+        return _event(facts)
+    lane, at = view.whole("lane"), view.whole("at")
+    if lane is not None and at is not None and 0 <= lane < len(lanes.names):
+        width = max(window_of(view, lanes).length_ns // _BINS, 1)
+        rows = bin_facts(lanes, lane, at, width)
+        title = f"Around {units.milliseconds(at)}, {units.milliseconds(width)} wide"
+        return section(title, _facts(rows), about="Shares of that time; zoom in for its events.")
+    return dmc.Text("Click an event for its facts and what was fused with it.", className="about")
+
+
+def _event(facts: EventFacts) -> dmc.Paper:
+    parts: list[Any] = [_facts(facts.facts)]
+    if facts.mates:
+        tensors = "1 tensor" if facts.num_mates == 1 else f"{units.count(facts.num_mates)} tensors"
+        parts.append(dmc.Text(f"Executed together: {tensors}", fw=600, size="sm"))
+        parts.append(dmc.ScrollArea(_facts(facts.mates), mah=320, type="auto"))
+    return section(facts.title, *parts)
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> dmc.Table:
+    body = [
+        dmc.TableTr([dmc.TableTd(label, className="keep-lines"), dmc.TableTd(text, ta="right")])
+        for label, text in rows
+    ]
+    return dmc.Table(dmc.TableTbody(body), maw=640, className="facts")

@@ -1,0 +1,256 @@
+"""What every rank and Horovod did when: all of it at once, down to the single event."""
+
+from typing import Any
+
+import dash_mantine_components as dmc
+import numpy as np
+from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
+
+from dashboards import ids
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
+from dashboards.components.timeline_details import details_of
+from dashboards.components.view_control import view_select
+from dashboards.guard import mapping_or_none, text_or_none
+from dashboards.run_store import RunStore
+from dashboards.timeline_window import Window, at_window, dragged, moved, window_of
+from dashboards.view import View
+from hvdprof.figures.timeline_facts import event_facts, timeline_passes
+from hvdprof.figures.timeline_figure import TimelineView, mark_selected, timeline_view
+from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
+from hvdprof.figures.viewport import Ints
+
+PATH = "/timeline"
+TITLE = "Timeline"
+KEYS = ("np", "pass", "lanes", "tensor")
+
+_ABOUT = (
+    "Drag across the figure to zoom; double-click shows the whole pass. Where events are too many "
+    "to be drawn one by one, a bin has the colour of what took most of it, the paler the less of "
+    "it was busy. Horovod's timeline is written by rank 0."
+)
+_BUTTONS = (
+    ("left", "◀", "Earlier"),
+    ("right", "▶", "Later"),
+    ("in", "+", "Zoom in"),
+    ("out", "-", "Zoom out"),
+    ("whole", "Whole pass", "Show the whole pass"),
+)
+_LANE_NAMES = [
+    {"value": LaneKind.EXECUTIONS.value, "label": "Horovod: executions"},
+    {"value": LaneKind.TENSORS.value, "label": "Horovod: tensors"},
+]
+
+
+def layout(runs: RunStore, view: View) -> Any:
+    """The figure of the pass that the address names, and how to move in it."""
+    run_id = str(view.run)
+    passes = timeline_passes(runs.run(run_id))
+    if not passes:
+        return empty_state(
+            "Nothing was recorded on a time axis here.",
+            "hvdprof bench --preset quick",
+            about="This page shows what every rank did when, from recordings of hvdprof bench or "
+            "hvdprof run, and Horovod's own timeline, also from a lone timeline.json.",
+        )
+    lanes = _lanes(runs, view)
+    drawn = drawing(lanes, view)
+    drawn.figure.update_layout(uirevision=None)
+    return dmc.Stack(
+        [
+            _choices(view, passes, lanes),
+            figure_card(
+                "timeline",
+                "Timeline",
+                drawn.figure,
+                about=_ABOUT,
+                above=[
+                    _moves(),
+                    html.Div(drawn.caption, id=ids.TIMELINE_CAPTION, className="about"),
+                ],
+                graph_id=ids.TIMELINE_FIGURE,
+            ),
+            html.Div(details_of(lanes, view), id=ids.TIMELINE_DETAILS),
+        ],
+        gap="md",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """Gestures change the address; the address changes the figure."""
+    _register_drawing(app, runs)
+    _register_moves(app, runs)
+
+
+def drawing(lanes: Lanes, view: View) -> TimelineView:
+    """The figure of a view, with a frame around the event that was clicked."""
+    window = window_of(view, lanes)
+    shown = shown_lanes(lanes, view)
+    drawn = timeline_view(lanes, shown, window.first_ns, window.last_ns)
+    row = view.whole("event")
+    facts = None if row is None else event_facts(lanes, row)
+    if facts is not None and facts.lane in shown:
+        place = int(np.flatnonzero(shown == facts.lane)[0])
+        mark_selected(drawn.figure, place, facts.start_ns / 1e6, facts.dur_ns / 1e6)
+    return drawn
+
+
+def shown_lanes(lanes: Lanes, view: View) -> Ints:
+    """Numbers of the lanes: all, or those of ranks and of the tensors that are searched for."""
+    return lanes.matching(view.text("tensor") or "")
+
+
+def chosen_pass(passes: dict[str, str], view: View) -> str:
+    """The pass of the address if it is there, else the best one of the asked number of ranks."""
+    if view.pass_id in passes:
+        return str(view.pass_id)
+    ranks = "1 rank)" if view.np == 1 else f" {view.np} ranks)"
+    return next((one for one, label in passes.items() if label.endswith(ranks)), next(iter(passes)))
+
+
+def clicked(view: View, lanes: Lanes, click: dict[str, Any]) -> View:
+    """The view after a click into the figure: an event, or a place in a lane of bins."""
+    points = click.get("points")
+    point = points[0] if isinstance(points, list) and points else None
+    if not isinstance(point, dict):
+        return view
+    row, x, y = (point.get(key) for key in ("customdata", "x", "y"))
+    if isinstance(row, list):
+        row = row[0] if row else None
+    if isinstance(row, int | float):
+        return view.changed(event=int(row), lane=None, at=None)
+    shown = shown_lanes(lanes, view)
+    if isinstance(x, int | float) and isinstance(y, int) and 0 <= y < len(shown):
+        return view.changed(event=None, lane=int(shown[y]), at=round(x * 1e6))
+    return view
+
+
+def _lanes(runs: RunStore, view: View) -> Lanes:
+    run_id = str(view.run)
+    passes = timeline_passes(runs.run(run_id))
+    pass_id = chosen_pass(passes, view)
+    is_by_tensor = view.text("lanes") == LaneKind.TENSORS or bool(view.text("tensor"))
+    kind = LaneKind.TENSORS if is_by_tensor else LaneKind.EXECUTIONS
+    return runs.made(
+        run_id, ("lanes", pass_id, kind), lambda: pass_lanes(runs.run(run_id), pass_id, kind)
+    )
+
+
+def _choices(view: View, passes: dict[str, str], lanes: Lanes) -> dmc.Group:
+    options = [{"value": one, "label": label} for one, label in passes.items()]
+    kind = view.text("lanes")
+    return dmc.Group(
+        [
+            view_select(
+                "pass", "Pass", options, lanes.pass_id, description="Pass", className="choice"
+            ),
+            view_select(
+                "lanes",
+                "Lanes below the ranks",
+                _LANE_NAMES,
+                LaneKind.TENSORS.value if kind == LaneKind.TENSORS else LaneKind.EXECUTIONS.value,
+                description="Lanes below the ranks",
+                className="choice",
+            ),
+            dmc.TextInput(
+                id={"type": ids.CONTROL, "key": "tensor", "shown": view.text("tensor") or ""},
+                value=view.text("tensor") or "",
+                description="Search a tensor",
+                **{"aria-label": "Search a tensor"},
+                placeholder="part of its name, Enter",
+                debounce=True,
+                className="choice",
+            ),
+            dmc.NumberInput(
+                id=ids.TIMELINE_STEP,
+                description="Go to step",
+                **{"aria-label": "Go to step"},
+                placeholder=_step_range(lanes),
+                allowDecimal=False,
+                debounce=True,
+                w=140,
+            ),
+        ],
+        gap="sm",
+        align="end",
+    )
+
+
+def _step_range(lanes: Lanes) -> str:
+    if not len(lanes.steps.number):
+        return "no steps"
+    return f"{lanes.steps.number.min()} to {lanes.steps.number.max()}"
+
+
+def _moves() -> dmc.Group:
+    return dmc.Group(
+        [
+            dmc.Button(
+                text,
+                id={"type": ids.TIMELINE_MOVE, "to": move},
+                size="compact-sm",
+                variant="default",
+                **{"aria-label": name},
+            )
+            for move, text, name in _BUTTONS
+        ],
+        gap=4,
+    )
+
+
+def _register_drawing(app: Dash, runs: RunStore) -> None:
+    @app.callback(
+        Output(ids.TIMELINE_FIGURE, "figure"),
+        Output(ids.TIMELINE_CAPTION, "children"),
+        Output(ids.TIMELINE_DETAILS, "children"),
+        Input(ids.LOCATION, "search"),
+        State(ids.LOCATION, "pathname"),
+        prevent_initial_call=True,
+    )
+    def draw(search: Any, pathname: Any) -> tuple[Any, Any, Any]:
+        view = View.of_address(text_or_none(pathname), text_or_none(search))
+        if view.path != PATH or view.run not in runs.ids:
+            return no_update, no_update, no_update
+        lanes = _lanes(runs, view)
+        drawn = drawing(lanes, view)
+        return drawn.figure, drawn.caption, details_of(lanes, view)
+
+
+def _register_moves(app: Dash, runs: RunStore) -> None:
+    @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Input(ids.TIMELINE_FIGURE, "relayoutData"),
+        Input(ids.TIMELINE_FIGURE, "clickData"),
+        Input({"type": ids.TIMELINE_MOVE, "to": ALL}, "n_clicks"),
+        Input(ids.TIMELINE_STEP, "value"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def move(relayout: Any, click: Any, _clicks: Any, step: Any, search: Any) -> Any:
+        view = View.of_address(PATH, text_or_none(search))
+        if view.run not in runs.ids or not any(one["value"] for one in ctx.triggered):
+            return no_update
+        lanes = _lanes(runs, view)
+        changed = _after(view, lanes, mapping_or_none(relayout), mapping_or_none(click), step)
+        return changed.search if changed != view else no_update
+
+
+def _after(
+    view: View,
+    lanes: Lanes,
+    relayout: dict[str, Any] | None,
+    click: dict[str, Any] | None,
+    step: Any,
+) -> View:
+    by = ctx.triggered_id
+    window: Window | None
+    if by == ids.TIMELINE_STEP:
+        number = step if isinstance(step, int) else None
+        return view.changed(**{"step": number, "from": None, "to": None})
+    if by == ids.TIMELINE_FIGURE and "clickData" in ctx.triggered[0]["prop_id"]:
+        return clicked(view, lanes, click or {})
+    if by == ids.TIMELINE_FIGURE:
+        window = dragged(relayout, lanes.length_ns)
+    else:
+        window = moved(window_of(view, lanes), str(by["to"]), lanes.length_ns)
+    return view if window is None else at_window(view, window, lanes.length_ns)

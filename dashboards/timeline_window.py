@@ -1,0 +1,88 @@
+"""Where on the time axis a view of the timeline is, and where a gesture takes it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dashboards.view import View
+from hvdprof.figures.timeline_lanes import Lanes
+
+_SHORTEST_NS = 100
+_MARGIN = 0.05
+
+MOVES: dict[str, tuple[float, float]] = {
+    "left": (-0.5, -0.5),
+    "right": (0.5, 0.5),
+    "in": (0.25, -0.25),
+    "out": (-0.5, 0.5),
+}
+"""By how much of its length each end of the window moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From where to where, ns since the begin of the pass."""
+
+    first_ns: int
+    last_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it is."""
+        return self.last_ns - self.first_ns
+
+
+def window_of(view: View, lanes: Lanes) -> Window:
+    """The window that the address asks for: ``from`` and ``to``, a ``step``, or the whole pass."""
+    first, last = view.whole("from"), view.whole("to")
+    if first is not None and last is not None and first < last:
+        return fitted(first, last, lanes.length_ns)
+    step = view.whole("step")
+    places = [] if step is None else (lanes.steps.number == step).nonzero()[0]
+    if len(places):
+        start = int(lanes.steps.start_ns[places[0]]) - lanes.origin_ns
+        stop = int(lanes.steps.end_ns[places[0]]) - lanes.origin_ns
+        margin = round((stop - start) * _MARGIN)
+        return fitted(start - margin, stop + margin, lanes.length_ns)
+    return Window(0, lanes.length_ns)
+
+
+def fitted(first_ns: int, last_ns: int, length_ns: int) -> Window:
+    """A window within a pass of that length, shifted rather than cut where it fits."""
+    wanted = min(max(last_ns - first_ns, _SHORTEST_NS), length_ns)
+    first = min(max(first_ns, 0), length_ns - wanted)
+    return Window(first, first + wanted)
+
+
+def dragged(relayout: Mapping[str, Any] | None, length_ns: int) -> Window | None:
+    """The window after a gesture in the figure; ``None`` where it was none on the time axis."""
+    given = relayout or {}
+    if given.get("xaxis.autorange"):
+        return Window(0, length_ns)
+    ends = [given.get("xaxis.range[0]"), given.get("xaxis.range[1]")]
+    if "xaxis.range" in given and isinstance(given["xaxis.range"], list):
+        ends = given["xaxis.range"][:2]
+    numbers = [float(end) for end in ends if isinstance(end, int | float)]
+    if len(numbers) != 2 or not all(math.isfinite(1e6 * number) for number in numbers):
+        return None
+    first, last = sorted(round(1e6 * number) for number in numbers)
+    return fitted(first, last, length_ns)
+
+
+def moved(window: Window, move: str, length_ns: int) -> Window:
+    """The window after a button: one of ``MOVES``, or the whole pass for any other."""
+    if move not in MOVES:
+        return Window(0, length_ns)
+    first, last = MOVES[move]
+    length = window.length_ns
+    return fitted(
+        window.first_ns + round(first * length), window.last_ns + round(last * length), length_ns
+    )
+
+
+def at_window(view: View, window: Window, length_ns: int) -> View:
+    """The view with that window in its address; the whole pass needs none."""
+    if window.length_ns >= length_ns:
+        return view.changed(**{"from": None, "to": None, "step": None})
+    return view.changed(**{"from": window.first_ns, "to": window.last_ns, "step": None})

@@ -1,0 +1,189 @@
+"""What of many intervals is in view: busy time by bin, how many there are, and which.
+
+A figure shows some two thousand pixels whatever the number of events, so a view costs what its
+pixels cost: a binary search an edge of a bin, over a running sum of busy time. All lanes lie one
+behind the other on one long axis (lane and category times a span), so one search serves them all.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+_MOST_CELLS = 240_000
+_MOST_BINS = 1_500
+_FEWEST_BINS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """A view in bins: ``edges_ns`` [bins + 1] and ``busy`` [lanes, categories, bins], 0 to 1.
+
+    ``busy`` is the share of the bin in which at least one event of the category is on.
+    """
+
+    edges_ns: Ints
+    busy: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SomeSpans:
+    """Single intervals: position as given to ``Spans``, lane, category, start and end in ns."""
+
+    row: Ints
+    lane: Ints
+    category: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+
+class Spans:
+    """Intervals by lane and category, sorted once so that any view of them is cheap.
+
+    Args:
+        lane: Number of the lane of each interval, from 0.
+        category: Number of its category, from 0.
+        start_ns: Start, ns.
+        end_ns: End, ns; not before the start.
+        shape: How many lanes and how many categories there are.
+    """
+
+    def __init__(
+        self,
+        lane: NDArray[np.integer],
+        category: NDArray[np.integer],
+        start_ns: Ints,
+        end_ns: Ints,
+        shape: tuple[int, int],
+    ) -> None:
+        self.num_lanes, self.num_categories = shape
+        self.first_ns = int(start_ns.min()) if len(start_ns) else 0
+        self.last_ns = int(end_ns.max()) if len(end_ns) else 0
+        self._span = self.last_ns - self.first_ns + 2
+        offset = (lane.astype(np.int64) * self.num_categories + category) * self._span
+        start = offset + (start_ns - self.first_ns)
+        # The commonest tables are sorted already, and then nothing is copied twice.
+        order = np.argsort(start, kind="stable").astype(np.int32)
+        self._row = order
+        self._start = start[order]
+        self._end = (offset + (end_ns - self.first_ns))[order]
+        self._sort_ends()
+        self._join()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all arrays take."""
+        arrays = {id(array): array.nbytes for array in vars(self).values() if _is_array(array)}
+        return sum(arrays.values())
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def bins(self, first_ns: int, last_ns: int, lanes: Ints, *, most: int = _MOST_BINS) -> Bins:
+        """Busy shares of the lanes between two times, in bins of equal length.
+
+        Args:
+            first_ns: Where the view begins.
+            last_ns: Where it ends, after its begin.
+            lanes: Numbers of the lanes in view, in the order of the result.
+            most: Most bins; fewer where there are many lanes, since a screen has only so many
+                pixels, and never shorter than a nanosecond.
+        """
+        room = max(_FEWEST_BINS, _MOST_CELLS // max(len(lanes), 1))
+        number = int(min(most, room, max(last_ns - first_ns, 1)))
+        edges = first_ns + np.arange(number + 1, dtype=np.int64) * (last_ns - first_ns) // number
+        groups = self._groups(lanes)
+        total = self._busy_before(groups, edges)
+        shape = (len(lanes), self.num_categories, number)
+        busy = np.diff(total, axis=1) / np.diff(edges)
+        return Bins(edges, busy.reshape(shape))
+
+    def count(self, first_ns: int, last_ns: int, lanes: Ints) -> int:
+        """How many intervals of the lanes lie at least partly between two times."""
+        groups = self._groups(lanes)
+        started = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
+        ended = np.searchsorted(self._sorted_end, self._at(groups, first_ns), side="right")
+        return int((started - ended).clip(min=0).sum())
+
+    def within(self, first_ns: int, last_ns: int, lanes: Ints) -> SomeSpans:
+        """The intervals that lie at least partly between two times, in the order as given.
+
+        Cheap where they are few: the cost is that of what is returned.
+        """
+        if not len(self._start):
+            nothing = np.empty(0, np.int64)
+            return SomeSpans(nothing, nothing, nothing, nothing, nothing)
+        groups = self._groups(lanes)
+        after = self._at(groups, first_ns)
+        stop = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
+        block = np.searchsorted(self._block_end, after, side="right")
+        first = np.append(self._block_first, len(self._start))[block]
+        found = _ranges(first, np.maximum(stop, first))
+        limits = np.repeat(after, np.maximum(stop - first, 0))
+        found = found[self._end[found] > limits]
+        found = found[np.argsort(self._row[found])]
+        group, start = np.divmod(self._start[found], self._span)
+        lane, category = np.divmod(group, self.num_categories)
+        end = self._end[found] - group * self._span
+        row = self._row[found].astype(np.int64)
+        return SomeSpans(row, lane, category, start + self.first_ns, end + self.first_ns)
+
+    def where(self, row: int) -> int:
+        """The lane of the interval at a position as given."""
+        place = int(np.flatnonzero(self._row == row)[0])
+        return int(self._start[place]) // self._span // self.num_categories
+
+    def _groups(self, lanes: Ints) -> Ints:
+        categories = np.arange(self.num_categories, dtype=np.int64)
+        groups: Ints = (lanes[:, None] * self.num_categories + categories).ravel()
+        return groups
+
+    def _at(self, groups: Ints, time_ns: int) -> Ints:
+        inside = min(max(time_ns - self.first_ns, 0), self._span - 1)
+        times: Ints = groups * self._span + inside
+        return times
+
+    def _busy_before(self, groups: Ints, edges: Ints) -> Ints:
+        """Busy time on the long axis before each edge of each group, [groups, edges]."""
+        if not len(self._block_start):
+            return np.zeros((len(groups), len(edges)), np.int64)
+        inside = np.clip(edges - self.first_ns, 0, self._span - 1)
+        asked = (groups[:, None] * self._span + inside).ravel()
+        block = np.searchsorted(self._block_start, asked, side="right") - 1
+        known = np.maximum(block, 0)
+        partly = np.minimum(asked, self._block_end[known]) - self._block_start[known]
+        total: Ints = np.where(block >= 0, self._block_sum[known] + partly, 0)
+        return total.reshape(len(groups), len(edges))
+
+    def _sort_ends(self) -> None:
+        in_order = bool(np.all(self._end[1:] >= self._end[:-1]))
+        self._sorted_end = self._end if in_order else np.sort(self._end)
+
+    def _join(self) -> None:
+        """Blocks: what overlaps is one stretch of busy time."""
+        reach = np.maximum.accumulate(self._end)
+        begins = np.ones(len(self._start), bool)
+        begins[1:] = self._start[1:] >= reach[:-1]
+        self._block_first = np.flatnonzero(begins).astype(np.int64)
+        if len(self._block_first) == len(self._start):
+            self._block_start, self._block_end = self._start, self._end
+        else:
+            self._block_start = self._start[self._block_first]
+            self._block_end = reach[np.append(self._block_first[1:], len(self._start)) - 1]
+        length = self._block_end - self._block_start
+        self._block_sum = np.cumsum(length) - length
+
+
+def _ranges(first: Ints, stop: Ints) -> Ints:
+    """The whole numbers of all ranges, one after the other."""
+    lengths = stop - first
+    total = int(lengths.sum())
+    shift = np.repeat(first - (np.cumsum(lengths) - lengths), lengths)
+    numbers: Ints = np.arange(total, dtype=np.int64) + shift
+    return numbers
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, np.ndarray)
