@@ -6,35 +6,11 @@ from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.log_tables import NCCL_TESTS
 from hvdprof.model.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.tables import SEGMENTS
-from tests.builders.traced_run import PASS_ID, SEGMENT_ID, segment_row
+from tests.builders.collectives import collective_row
+from tests.builders.traced_run import segment_row
 
 NAN = float("nan")
 TWO_RANKS = SEGMENTS.frame([segment_row(size=2)])
-
-
-def collective_row(size_bytes, transfer_ms, **values):
-    row = {
-        "pass_id": PASS_ID,
-        "segment": SEGMENT_ID,
-        "step": 1,
-        "fusion_id": 0,
-        "collective": "ALLREDUCE",
-        "num_tensors": 2,
-        "size_bytes": size_bytes,
-        "start_ns": 0,
-        "dur_ns": 1,
-        "queue_ns": 0,
-        "copy_ns": 0,
-        "transfer_ns": round(transfer_ms * 1e6),
-        "negotiation_ns": 0,
-        "hold_ns": 0,
-        "lag_ns": None,
-        "algbw_gb_per_s": NAN,
-        "busbw_gb_per_s": NAN,
-        "fill": NAN,
-        "warmup": False,
-    }
-    return row | values
 
 
 def fit_row(**values):
