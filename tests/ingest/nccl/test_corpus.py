@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.wrappers import TAG, without_colours
 from hvdprof.model.nccl_recording import NcclRecording
 from tests.builders.nccl_log import CORPUS
 
@@ -16,20 +18,35 @@ pytestmark = pytest.mark.skipif(
 
 NO_BEGINNING = {
     ("alcf_polaris_vae_20250115_with_aws.log", "GDR"): 1,
+    ("alcf_polaris_vae_20250115_with_aws.log", "OFI"): 1,
+    ("alcf_polaris_resnet50_20250115_with_aws_HANG.log", "MNNVL"): 1,
 }
-"""Connections whose line lost its beginning to another writer, so that nobody can read them."""
+"""Lines that lost their beginning to another writer, so that nobody can read them."""
+
+WORDS = {"NVLS": "NVLS", "COLLNET": "CollNet", "PXN": "PXN"}
+"""Words that the index counts in lines that no column of a table is made of."""
 
 
-def indexed() -> list[tuple[str, str]]:
-    """Path and counted features of every NCCL log in the index."""
+def indexed(*folders: str) -> list[tuple[str, str]]:
+    """Path and counted features of the files in the index; of every NCCL log where not told."""
     if not CORPUS.is_dir():
         return []
     rows = [row.split(" | ") for row in (CORPUS / "INDEX.md").read_text().splitlines()]
+    starts = tuple(f"| {one}" for one in folders or ("nccl_logs/", "horovod_logs/stackhpc"))
     return [
         (row[0].removeprefix("| "), row[3])
         for row in rows
-        if len(row) > 4 and row[0].startswith(("| nccl_logs/", "| horovod_logs/stackhpc"))
+        if len(row) > 4 and row[0].startswith(starts)
     ]
+
+
+def told_by(features: str) -> dict[str, int]:
+    return {name: int(number) for name, number in re.findall(r"([\w/]+)=(\d+)", features)}
+
+
+def raw_text(path: str) -> str:
+    with (CORPUS / path).open(encoding="utf-8", errors="replace", newline="") as stream:
+        return stream.read()
 
 
 @cache
@@ -49,7 +66,15 @@ def counted(path: str) -> dict[str, int]:
     trees = recording.line_kinds.loc[(kinds["kind"] == "Trees") & kinds["understood"], "count"]
     levels = kinds.set_index("kind")["count"].groupby(level=0, observed=True).sum()
     timings = recording.init_timings
+    choices = recording.choices
+    # Of a choice of 2.22 and later the index counts the algorithm and the channels.
+    ranged = int(choices["first_channel"].notna().sum())
+    plugin = recording.traces["text"].astype(str).str.startswith("NET/OFI")
     return {
+        "OFI": levels.get("NET/OFI", 0) + int(plugin.sum() + (network == "AWS Libfabric").sum()),
+        "MNNVL": int(recording.ranks["num_nodes"].notna().sum()),
+        "TUNE": len(choices) + ranged + int(levels.get("Algorithm", 0)),
+        "Ring": int(levels.get("Ring", 0)),
         "P2P/IPC": int(via.str.startswith("P2P/IPC").sum()),
         "P2P/CUMEM": int(via.str.startswith("P2P/CUMEM").sum()),
         "P2P/direct": int(via.str.startswith("P2P/direct").sum()),
@@ -70,7 +95,7 @@ def counted(path: str) -> dict[str, int]:
 @pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
 def test_the_tables_hold_what_the_index_counts(path: str, features: str) -> None:
     mine = counted(path)
-    told = {name: int(number) for name, number in re.findall(r"([\w/]+)=(\d+)", features)}
+    told = told_by(features)
     for name in told.keys() & mine.keys():
         lost = NO_BEGINNING.get((Path(path).name, name), 0)
         assert mine[name] == told[name] - lost, name
@@ -87,6 +112,38 @@ def test_nearly_every_line_is_understood(path: str, features: str) -> None:
     kinds = recording_of(path).line_kinds
     damaged = 3 if "HANG" in path or "overwritten" in path or "vae" in path else 0
     assert kinds.loc[~kinds["understood"], "count"].sum() <= damaged
+
+
+@pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
+def test_lines_with_words_that_the_index_counts_are_understood(path: str, features: str) -> None:
+    told, text = told_by(features), raw_text(path)
+    kinds = recording_of(path).line_kinds
+    unknown = " ".join(kinds.loc[~kinds["understood"], "sample"].astype(str))
+    for name in told.keys() & WORDS.keys():
+        assert text.count(WORDS[name]) == told[name]
+        assert WORDS[name] not in unknown
+
+
+@pytest.mark.parametrize(
+    ("path", "features"),
+    indexed("nccl_logs/", "horovod_logs/"),
+    ids=lambda value: Path(value).name,
+)
+def test_tags_colours_and_carriage_returns_are_those_of_the_index(path: str, features: str) -> None:
+    told, text = told_by(features), raw_text(path)
+    assert len(TAG.findall(text)) == told.get("mpi_pref", 0)
+    assert text.count("\x1b") == told.get("ANSI", 0)
+    assert "\x1b" not in without_colours(text)
+    if "CRLF" in told:
+        assert text.count("\r\n") == told["CRLF"]
+    lines = list(read_lines(CORPUS / path))
+    assert not any("\r" in line or "\x1b" in line for line in lines)
+
+
+def test_every_feature_of_the_index_is_held_against_something() -> None:
+    others = {"ver", "mpi_pref", "ANSI", "CRLF"}
+    names = {name for _, features in indexed() for name in re.findall(r"([\w/]+)=", features)}
+    assert names <= counted("nccl_logs/keitaw_p5_2.22.3.log").keys() | WORDS.keys() | others
 
 
 def test_ranks_that_never_completed_are_known() -> None:
