@@ -99,10 +99,10 @@ def run(
     timeout: Annotated[
         float,
         typer.Option(
-            help="Seconds without any progress after which a launch is ended as hung.",
+            help="Seconds without a recorded step after which a launch is ended as hung.",
             rich_help_panel=MEASURING,
         ),
-    ] = 300.0,
+    ] = 1800.0,
     output: Annotated[
         Path | None,
         typer.Option(
