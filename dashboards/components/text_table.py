@@ -9,7 +9,11 @@ _NARROWEST = 560
 
 
 def text_table(
-    head: Sequence[str], rows: Sequence[Sequence[Any]], *, left: int = 1
+    head: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    left: int = 1,
+    narrowest: int = _NARROWEST,
 ) -> dmc.TableScrollContainer:
     """Rows of texts; on a narrow screen the table scrolls sideways, never the page.
 
@@ -17,6 +21,7 @@ def text_table(
         head: Names of the columns.
         rows: A cell a column: a text, or a component such as a link.
         left: How many columns stand to the left; the others are numbers and stand to the right.
+        narrowest: Pixels below which it scrolls.
     """
     sides = ["left" if place < left else "right" for place in range(len(head))]
     return dmc.TableScrollContainer(
@@ -42,6 +47,6 @@ def text_table(
             highlightOnHover=True,
             className="numbers",
         ),
-        minWidth=_NARROWEST,
+        minWidth=narrowest,
         type="native",
     )

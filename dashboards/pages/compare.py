@@ -34,6 +34,7 @@ KEYS: tuple[str, ...] = ("np", "one", "with", "other")
 
 _CELL = ("model", "np", "compression", "reduction")
 _BETWEEN = "|"
+_THREE = 340
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 %)", "beyond chance")
 _TOGGLE_COLUMNS = (
     "model",
@@ -189,10 +190,7 @@ def _difference(one: Side, other: Side) -> list[Any]:
     cards = [
         section(
             "Side by side",
-            text_table(
-                ("", "samples/s", "scaling efficiency", "step, median", "exposed communication"),
-                [_numbers(one, "first"), _numbers(other, "second")],
-            ),
+            text_table(("", "first", "second"), _side_by_side(one, other), narrowest=_THREE),
             about="With 95 % intervals over launches.",
         ),
         figure_card(
@@ -217,10 +215,16 @@ def _difference(one: Side, other: Side) -> list[Any]:
     return cards
 
 
-def _numbers(side: Side, name: str) -> tuple[Any, ...]:
+def _side_by_side(one: Side, other: Side) -> list[tuple[str, str, str]]:
+    heads = ("configuration", "run", "samples/s", "efficiency", "step, median", "exposed comm.")
+    return list(zip(heads, _numbers(one), _numbers(other), strict=True))
+
+
+def _numbers(side: Side) -> tuple[str, ...]:
     row = side.scaling
     return (
-        f"{name}: {side.label} ({side.run_id})",
+        side.label,
+        side.run_id,
         units.rate_interval(
             row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
         ),

@@ -18,6 +18,7 @@ from hvdprof.figures.palette import (
 from hvdprof.figures.plain_text import plain
 
 _MOST_LABELS = 64
+_SIZES = {24: (26, 12), _MOST_LABELS: (17, 9), math.inf: (7, 9)}
 _HEIGHT = 480
 
 Places = Mapping[int, tuple[float, float]]
@@ -218,14 +219,15 @@ def _ranks(places: Places, hosts: Mapping[int, str]) -> go.Scatter:
     colours = {host: LINE_COLOURS[at % len(LINE_COLOURS)] for at, host in enumerate(names)}
     ranks = list(places)
     labelled = len(ranks) <= _MOST_LABELS
+    size, letters = next(sizes for most, sizes in _SIZES.items() if len(ranks) <= most)
     return go.Scatter(
         x=[places[rank][0] for rank in ranks],
         y=[places[rank][1] for rank in ranks],
         mode="markers+text" if labelled else "markers",
         text=[str(rank) for rank in ranks] if labelled else None,
-        textfont={"color": "#222222", "size": 12},
+        textfont={"color": "#222222", "size": letters},
         marker={
-            "size": 26 if labelled else 7,
+            "size": size,
             "color": "#ffffff",
             "line": {
                 "width": 3,

@@ -86,7 +86,7 @@ def _drift_line(first: float, last: float, row: "pd.Series[float]") -> go.Scatte
         x=[first, last],
         y=[mean_ms * (1 - drift / 2), mean_ms * (1 + drift / 2)],
         mode="lines",
-        name=f"mean {units.milliseconds(row['step_time_ns'])}, drift "
+        name=f"mean {units.milliseconds(row['step_time_ns'])},<br>drift "
         f"{units.percent(drift)} (standard error {units.percent(error)})",
         line={"color": LINE_COLOURS[1], "width": 2},
         hoverinfo="skip",

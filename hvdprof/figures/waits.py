@@ -1,5 +1,8 @@
 """Who waited and for whom, by rank and by tensor."""
 
+import itertools
+from collections.abc import Sequence
+
 import pandas as pd
 import plotly.graph_objects as go
 
@@ -9,6 +12,7 @@ from hvdprof.figures.plain_text import plain
 
 _MOST_RANKS = 40
 _MOST_TENSORS = 20
+_LABEL_CHARACTERS = 26
 _ROW_HEIGHT = 24
 _ROOM = 110
 
@@ -82,15 +86,27 @@ def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
             showlegend=False,
         )
     )
+    names = [str(tensor) for tensor in shown["tensor"]]
+    prefix = _common_prefix(names)
     more = f"; the {len(shown)} longest of {len(waits)}" if len(waits) > len(shown) else ""
-    figure.update_xaxes(title_text=f"waiting of all ranks a step, ms{more}", rangemode="tozero")
+    figure.update_xaxes(title_text=f"waiting a step, ms{more}", rangemode="tozero")
     figure.update_yaxes(
         tickvals=list(range(len(shown))),
-        ticktext=[plain(tensor) for tensor in shown["tensor"]],
+        ticktext=[plain(name[len(prefix) :], _LABEL_CHARACTERS) for name in names],
+        title_text=f"{plain(prefix)}…" if prefix else "",
         autorange="reversed",
         ticks="",
     )
     return figure
+
+
+def _common_prefix(names: Sequence[str]) -> str:
+    """What all names begin with, up to a dot: it only takes room; empty for one name."""
+    if len(names) < 2:
+        return ""
+    alike = itertools.takewhile(lambda signs: len(set(signs)) == 1, zip(*names, strict=False))
+    common = "".join(signs[0] for signs in alike)
+    return common[: common.rfind(".") + 1]
 
 
 def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:

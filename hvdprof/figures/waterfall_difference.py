@@ -1,6 +1,7 @@
 """Two waterfalls side by side: the difference of every term, with its interval."""
 
 import math
+import textwrap
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from hvdprof.figures.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
 
 _PALE = 0.4
+_LABEL_CHARACTERS = 17
+_LABELS = {
+    term: "<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS)) for term, name in CAUSES.items()
+}
 
 
 def term_differences(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
@@ -59,12 +64,14 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
     figure = empty_figure(400)
     if differences.empty:
         return say(figure, "One of the two has no baseline, so its loss has no parts by cause.")
-    rows = differences.assign(name=differences["term"].map(CAUSES))
+    rows = differences.assign(
+        name=differences["term"].map(CAUSES), label=differences["term"].map(_LABELS)
+    )
     known = rows["low_ns"].notna() & rows["high_ns"].notna()
     figure.add_trace(
         go.Bar(
             x=rows["difference_ns"] / 1e6,
-            y=rows["name"],
+            y=rows["label"],
             orientation="h",
             marker={
                 "color": [CAUSE_COLOURS[term] for term in rows["term"]],
@@ -88,7 +95,7 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
         )
     )
     figure.add_vline(x=0, line={"color": "#222222", "width": 1})
-    figure.update_xaxes(title_text="more time a step in the second, ms")
+    figure.update_xaxes(title_text="second less first, ms a step")
     figure.update_yaxes(autorange="reversed", ticks="")
     figure.update_layout(bargap=0.35)
     return figure

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 from plotly.utils import PlotlyJSONEncoder
@@ -17,10 +18,16 @@ from tests.builders.served_dashboard import (
 NOTHING = "There is nothing to compare here"
 
 
+def compared(text, row="configuration"):
+    """What stands in the columns of both in one row of the first table."""
+    start = text.index(f'"children": "{row}"')
+    cells = re.findall(r'"children": "([^"]*)"', text[start:])
+    return cells[1], cells[2]
+
+
 def test_a_cell_is_compared_with_its_toggle(tmp_path):
     text = page_text(compare, measured_run(tmp_path / "run"))
-    assert "first: mnist np=2, none average (run)" in text
-    assert "second: mnist np=2, fp16 average (run)" in text
+    assert compared(text) == ("mnist np=2, none average", "mnist np=2, fp16 average")
     for heading in ("Side by side", "The same in numbers", "Do fp16 and Adasum pay?"):
         assert f'"{heading}"' in text
     assert "training loss, mean over ranks" in text
@@ -30,8 +37,7 @@ def test_a_cell_is_compared_with_its_toggle(tmp_path):
 def test_cells_are_taken_from_the_address(tmp_path):
     run = measured_run(tmp_path / "run")
     text = page_text(compare, run, one="mnist|1|none|average", other="mnist|2|none|average")
-    assert "first: mnist np=1, none average (run)" in text
-    assert "second: mnist np=2, none average (run)" in text
+    assert compared(text) == ("mnist np=1, none average", "mnist np=2, none average")
 
 
 def test_two_runs_are_compared_by_the_same_cell(tmp_path):
@@ -39,8 +45,8 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
     view = View(compare.PATH, {"run": "one", "with": "two"})
     shown = compare.layout(RunStore(paths), view)
     text = json.dumps(shown, cls=PlotlyJSONEncoder)
-    assert "first: mnist np=2, none average (one)" in text
-    assert "second: mnist np=2, none average (two)" in text
+    assert compared(text) == ("mnist np=2, none average",) * 2
+    assert compared(text, "run") == ("one", "two")
     # The same run twice: no cause differs beyond chance.
     assert '"children": "yes"' not in text
 

@@ -54,7 +54,7 @@ def test_cut_steps_are_apart_and_the_line_drifts_about_the_mean():
     assert (list(cut.x), list(cut.y)) == ([0, 1], pytest.approx([30, 20]))
     assert list(steady.x) == [2, 3, 4]
     assert list(line.y) == pytest.approx([9.5, 10.5])
-    assert line.name == "mean 10.0 ms, drift 10.0 % (standard error 2.0 %)"
+    assert line.name == "mean 10.0 ms,<br>drift 10.0 % (standard error 2.0 %)"
 
 
 def test_of_many_steps_the_longest_of_neighbours_is_drawn(monkeypatch):

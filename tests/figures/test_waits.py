@@ -75,6 +75,13 @@ def test_names_of_tensors_stay_text():
     assert "&lt;img" in figure.layout.yaxis.ticktext[0]
 
 
+def test_what_all_names_begin_with_is_said_once():
+    rows = [arrival_row(f"allreduce.net.{name}", 0, 1.0) for name in ("conv.weight", "conv.bias")]
+    axis = wait_by_tensor(COLLECTIVE_ARRIVALS.frame(rows)).layout.yaxis
+    assert axis.ticktext == ("weight", "bias")
+    assert axis.title.text == "allreduce.net.conv.…"
+
+
 @pytest.mark.parametrize(
     ("draw", "table"), [(wait_by_rank, BLAME), (wait_by_tensor, COLLECTIVE_ARRIVALS)]
 )
