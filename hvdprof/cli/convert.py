@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hvdprof import api
 from hvdprof.cli.load_progress import load_progress
+from hvdprof.cli.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.table_files import TableFormat, pick, write_all, write_object, write_table
 
@@ -53,7 +53,7 @@ def convert(
             hint=f"End it in {', '.join(by_ending)}, or add --format.",
         )
     with load_progress(paths) as told:
-        tables = api.all_tables(api.load_run(paths, progress=told))
+        tables = loaded_tables(paths, told)
     if table is not None and chosen is not None:
         write_table(table, pick(tables, table), output, chosen, overwrite=force)
     elif output.suffix not in by_ending:

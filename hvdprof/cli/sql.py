@@ -8,8 +8,8 @@ from typing import IO, Annotated
 import pyarrow as pa
 import typer
 
-from hvdprof import api
 from hvdprof.cli.load_progress import load_progress
+from hvdprof.cli.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.query_result import render_catalogue, render_result, write_csv, write_json
 from hvdprof.report.table_query import query
@@ -60,7 +60,7 @@ def sql(
         )
     chosen = format_ or _format_of(output)
     with load_progress([path]) as told:
-        tables = api.all_tables(api.load_run(path, progress=told))
+        tables = loaded_tables([path], told)
     if statement is None:
         render_catalogue(tables, sys.stdout)
         return

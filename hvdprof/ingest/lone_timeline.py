@@ -17,7 +17,13 @@ from hvdprof.ingest.horovod_timeline import (
     read_timeline_file,
     summary_of,
 )
-from hvdprof.ingest.parquet_cache import TableWriter, cached_tables, keep_in_parts, kept_files
+from hvdprof.ingest.parquet_cache import (
+    KeptTable,
+    TableWriter,
+    cached_tables,
+    keep_in_parts,
+    kept_files,
+)
 from hvdprof.ingest.timeline.part_spool import PartSpool
 from hvdprof.ingest.timeline.read import has_numba
 from hvdprof.ingest.timeline.semantics import Semantics
@@ -34,10 +40,19 @@ Progress = Callable[[int, int], None]
 
 _STACKED = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _TABLES = (*_STACKED, TIMELINES, NOTES)
+_WITHOUT_EVENTS = tuple(table for table in _TABLES if table is not EVENTS)
 
 
-def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int:
+def add_lone_timeline(
+    path: Path, gathered: Gathered, progress: Progress, *, with_events: bool = True
+) -> int:
     """Add all that a timeline file holds, its notes too, with its name as the pass.
+
+    Args:
+        path: The file.
+        gathered: What it is added to.
+        progress: Told the bytes read so far.
+        with_events: Without, rows of EVENTS that stand in ``kept_tables`` are left there.
 
     Returns:
         The number of rows of EVENTS.
@@ -49,19 +64,20 @@ def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int
     if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
         clauses, num_rows = _add_parsed(path, gathered, progress)
     else:
-        kept_tables(path, progress)
-        tables = cached_tables(_TABLES, (path,), lambda: _parsed(path, progress))
-        clauses, num_rows = tuple(tables[NOTES.name]["note"]), len(tables[EVENTS.name])
+        kept = kept_tables(path, progress)
+        wanted = _TABLES if with_events or kept is None else _WITHOUT_EVENTS
+        tables = cached_tables(wanted, (path,), lambda: _parsed(path, progress))
+        num_rows = len(tables[EVENTS.name] if kept is None else kept[EVENTS.name])
+        clauses = tuple(tables[NOTES.name]["note"])
         _add_kept(path, gathered, tables)
     gathered.notes.extend(f"{path}: {clause}." for clause in clauses)
     return num_rows
 
 
-def kept_tables(path: Path, progress: Progress) -> dict[str, Path] | None:
-    """The Parquet files of the tables of a large timeline by name, made where they are missing.
+def kept_tables(path: Path, progress: Progress) -> dict[str, KeptTable] | None:
+    """The tables of a large timeline by name as they are kept, made where they are missing.
 
-    The memory that this takes does not grow with the file. In them the file has the name by which
-    it was read first.
+    The file is read in parts, so that its rows are never in memory all at once.
 
     Returns:
         ``None`` where the tables cannot be made so: the file is small, holds nothing usable or
@@ -75,7 +91,7 @@ def kept_tables(path: Path, progress: Progress) -> dict[str, Path] | None:
         return None
     files = kept_files(_TABLES, path)
     if files is not None:
-        return files
+        return _tables_in(files, path)
     # Importing this takes numba.
     from hvdprof.ingest.timeline.stream import NotInPartsError
 
@@ -85,7 +101,12 @@ def kept_tables(path: Path, progress: Progress) -> dict[str, Path] | None:
         )
     except (NotInPartsError, UnreadableInputError):
         return None
-    return kept_files(_TABLES, path)
+    files = kept_files(_TABLES, path)
+    return None if files is None else _tables_in(files, path)
+
+
+def _tables_in(files: Mapping[str, Path], path: Path) -> dict[str, KeptTable]:
+    return {table.name: KeptTable(table, files[table.name], str(path)) for table in _TABLES}
 
 
 def _write_in_parts(
@@ -139,8 +160,8 @@ def _parsed(path: Path, progress: Progress) -> dict[str, pd.DataFrame]:
 
 def _add_kept(path: Path, gathered: Gathered, tables: Mapping[str, pd.DataFrame]) -> None:
     for table in _STACKED:
-        frame = tables[table.name]
-        if not len(frame):
+        frame = tables.get(table.name)
+        if frame is None or frame.empty:
             continue
         if table is EVENTS:
             gathered.events.append(_block(table, frame, path))

@@ -9,9 +9,11 @@ made anew, one that cannot be written is done without: neither changes what the 
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,6 +99,48 @@ class TableWriter:
         self._writer.close()
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    """A table that stays in its Parquet file; ``len`` is the number of its rows.
+
+    Attributes:
+        table: The declared table.
+        path: The Parquet file.
+        pass_id: What its rows have as ``pass_id`` now, whatever the file was called when it was
+            read first.
+    """
+
+    table: Table
+    path: Path
+    pass_id: str
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return int(pq.read_metadata(self.path).num_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they stand in the file."""
+        return _schema_of(self.table)
+
+    def pieces(self) -> Iterator[pa.Table]:
+        """The rows, so many at a time that they fit into memory, with ``schema``."""
+        with pq.ParquetFile(self.path, read_dictionary=_names_of(self.table)) as file:
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number)
+                codes = pa.array(np.zeros(len(rows), np.int32))
+                named = pa.DictionaryArray.from_arrays(codes, pa.array([self.pass_id]))
+                rows = rows.set_column(rows.column_names.index("pass_id"), "pass_id", named)
+                yield rows.cast(self.schema)
+
+    def frames(self) -> Iterator[pd.DataFrame]:
+        """The rows as frames of the declared columns and dtypes."""
+        for piece in self.pieces():
+            yield self.table.frame(_frame_of(piece))
+        if not len(self):
+            yield self.table.empty()
+
+
 def kept_files(tables: Sequence[Table], source: Path) -> dict[str, Path] | None:
     """The Parquet files of tables of a file by their names; ``None`` where one is not kept.
 
@@ -153,6 +197,10 @@ def _is_whole(path: Path) -> bool:
     except (OSError, pa.ArrowException):
         return False
     return True
+
+
+def _names_of(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column.dtype == "category"]
 
 
 def _schema_of(table: Table) -> pa.Schema:

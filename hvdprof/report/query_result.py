@@ -5,10 +5,9 @@ import datetime as dt
 import decimal
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import IO, Any
 
-import pandas as pd
 import pyarrow as pa
 from rich import box
 from rich.console import Console
@@ -59,7 +58,7 @@ def write_json(result: pa.Table, stream: IO[str]) -> None:
     stream.write("\n")
 
 
-def render_catalogue(tables: Mapping[str, pd.DataFrame], stream: IO[str]) -> None:
+def render_catalogue(tables: Mapping[str, Sized], stream: IO[str]) -> None:
     """Write every declared table that has rows with its columns, then the names of the others."""
     console = Console(file=stream, highlight=False, emoji=False)
     for table in TABLES:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
@@ -13,8 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError, UsageError
+from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.model.catalogue import TABLES
 from hvdprof.rundir.whole_file import open_whole
+
+Rows = pd.DataFrame | KeptTable
+"""A table in memory, or one that is kept in a file and goes through memory piece by piece."""
 
 
 class TableFormat(StrEnum):
@@ -28,18 +32,22 @@ class TableFormat(StrEnum):
 def arrow_table(name: str, frame: pd.DataFrame) -> pa.Table:
     """A declared table as an Arrow table; unit and sentence of a column are in its metadata."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
+    return table.cast(_with_docs(name, table.schema))
+
+
+def _with_docs(name: str, schema: pa.Schema) -> pa.Schema:
     declared = {table.name: table for table in TABLES}.get(name)
     if declared is None:
-        return table
+        return schema
     fields = [
-        table.schema.field(column.name).with_metadata({"unit": column.unit, "doc": column.doc})
+        schema.field(column.name).with_metadata({"unit": column.unit, "doc": column.doc})
         for column in declared.columns
     ]
-    return table.cast(pa.schema(fields, metadata={**(table.schema.metadata or {})}))
+    return pa.schema(fields, metadata={**(schema.metadata or {})})
 
 
 def write_table(
-    name: str, frame: pd.DataFrame, path: Path, format_: TableFormat, *, overwrite: bool = False
+    name: str, rows: Rows, path: Path, format_: TableFormat, *, overwrite: bool = False
 ) -> None:
     """Write one table into one file.
 
@@ -50,11 +58,11 @@ def write_table(
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
     with open_whole(path, binary=format_ == TableFormat.PARQUET, overwrite=overwrite) as file:
-        _WRITERS[format_](name, frame, file)
+        _WRITERS[format_](name, rows, file)
 
 
 def write_all(
-    tables: Mapping[str, pd.DataFrame], folder: Path, format_: TableFormat, *, overwrite: bool
+    tables: Mapping[str, Rows], folder: Path, format_: TableFormat, *, overwrite: bool
 ) -> None:
     """Write every table as ``<name>.<format>`` into a folder, which appears when all are written.
 
@@ -67,8 +75,8 @@ def write_all(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent)
-        for name, frame in tables.items():
-            write_table(name, frame, Path(made) / f"{name}.{format_}", format_)
+        for name, rows in tables.items():
+            write_table(name, rows, Path(made) / f"{name}.{format_}", format_)
         Path(made).chmod(0o755)
         for path in old:
             path.unlink()
@@ -85,7 +93,7 @@ def write_all(
             shutil.rmtree(made, ignore_errors=True)
 
 
-def write_object(tables: Mapping[str, pd.DataFrame], path: Path, *, overwrite: bool) -> None:
+def write_object(tables: Mapping[str, Rows], path: Path, *, overwrite: bool) -> None:
     """Write all tables into one JSON object: a list of rows by the name of the table.
 
     Raises:
@@ -93,13 +101,13 @@ def write_object(tables: Mapping[str, pd.DataFrame], path: Path, *, overwrite: b
     """
     with open_whole(path, overwrite=overwrite) as file:
         file.write("{")
-        for number, (name, frame) in enumerate(tables.items()):
+        for number, (name, rows) in enumerate(tables.items()):
             file.write(f"{',' if number else ''}\n{json.dumps(name)}: ")
-            _json(name, frame, file)
+            _json(name, rows, file)
         file.write("\n}\n")
 
 
-def pick(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
+def pick(tables: Mapping[str, Rows], name: str) -> Rows:
     """One of some tables.
 
     Raises:
@@ -130,19 +138,40 @@ def _replaceable(folder: Path, *, overwrite: bool) -> list[Path]:
     return files
 
 
-def _parquet(name: str, frame: pd.DataFrame, file: IO[Any]) -> None:
-    pq.write_table(arrow_table(name, frame), file, compression="zstd")
+def _parquet(name: str, rows: Rows, file: IO[Any]) -> None:
+    if isinstance(rows, pd.DataFrame):
+        pq.write_table(arrow_table(name, rows), file, compression="zstd")
+        return
+    schema = _with_docs(name, rows.schema)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for piece in rows.pieces():
+            writer.write_table(piece.cast(schema))
 
 
-def _csv(name: str, frame: pd.DataFrame, file: IO[Any]) -> None:
-    frame.to_csv(file, index=False, lineterminator="\n")
+def _csv(name: str, rows: Rows, file: IO[Any]) -> None:
+    for number, frame in enumerate(_frames(rows)):
+        frame.to_csv(file, index=False, header=number == 0, lineterminator="\n")
 
 
-def _json(name: str, frame: pd.DataFrame, file: IO[Any]) -> None:
-    frame.to_json(file, orient="records", force_ascii=False, double_precision=15)
+def _json(name: str, rows: Rows, file: IO[Any]) -> None:
+    file.write("[")
+    is_first = True
+    for frame in _frames(rows):
+        text = frame.to_json(orient="records", force_ascii=False, double_precision=15)
+        inside = text[1:-1]
+        file.write(inside if is_first or not inside else f",{inside}")
+        is_first = is_first and not inside
+    file.write("]")
 
 
-_WRITERS: dict[TableFormat, Callable[[str, pd.DataFrame, IO[Any]], None]] = {
+def _frames(rows: Rows) -> Iterator[pd.DataFrame]:
+    if isinstance(rows, pd.DataFrame):
+        yield rows
+    else:
+        yield from rows.frames()
+
+
+_WRITERS: dict[TableFormat, Callable[[str, Rows, IO[Any]], None]] = {
     TableFormat.PARQUET: _parquet,
     TableFormat.CSV: _csv,
     TableFormat.JSON: _json,

@@ -3,23 +3,26 @@
 import re
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
 from hvdprof.errors import MissingExtraError, UsageError
+from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.model.catalogue import TABLES
 from hvdprof.report.table_files import arrow_table
 
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
 
 
-def query(tables: Mapping[str, pd.DataFrame], statement: str) -> pa.Table:
+def query(tables: Mapping[str, pd.DataFrame | KeptTable], statement: str) -> pa.Table:
     """The result of a SELECT over some tables; declared tables that are not given are empty.
 
     Args:
-        tables: Frames of declared tables by name.
+        tables: Declared tables by name; of one that is kept in a file only the columns and rows
+            that the statement needs are read.
         statement: One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE) in DuckDB's SQL.
 
     Raises:
@@ -33,12 +36,18 @@ def query(tables: Mapping[str, pd.DataFrame], statement: str) -> pa.Table:
     connection = duckdb.connect(":memory:")
     try:
         _refuse_other_than_select(connection, statement)
+        kept = [table for table in tables.values() if isinstance(table, KeptTable)]
         for table in TABLES:
             frame = tables.get(table.name)
-            frame = table.empty() if frame is None else frame
-            connection.register(table.name, arrow_table(table.name, frame))
+            if isinstance(frame, KeptTable):
+                _add_view(connection, frame)
+            else:
+                frame = table.empty() if frame is None else frame
+                connection.register(table.name, arrow_table(table.name, frame))
+        allowed = ", ".join(_quoted(table.path) for table in kept)
         # From here on SQL reaches the tables above and nothing else.
         for setting in (
+            f"allowed_paths = [{allowed}]",
             "python_enable_replacements = false",
             "enable_external_access = false",
             "lock_configuration = true",
@@ -52,6 +61,18 @@ def query(tables: Mapping[str, pd.DataFrame], statement: str) -> pa.Table:
 
 
 _HINT = "hvdprof sql PATH --tables lists the tables and columns."
+
+
+def _add_view(connection: Any, kept: KeptTable) -> None:
+    # DuckDB cannot prepare a view, so names stand in it as text.
+    connection.execute(
+        f"CREATE VIEW {kept.table.name} AS SELECT * REPLACE ({_quoted(kept.pass_id)} AS pass_id) "
+        f"FROM read_parquet({_quoted(kept.path)})"
+    )
+
+
+def _quoted(text: str | Path) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
 
 
 def _materialised(result: Any) -> pa.Table:
