@@ -25,9 +25,9 @@ from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load, load_files
 from hvdprof.ingest.load_files import Progress
-from hvdprof.ingest.scaling_text import read_scaling_text
+from hvdprof.ingest.scaling_text import SAMPLES_PER_S, read_scaling_text
 from hvdprof.model.catalogue import TABLES
-from hvdprof.model.found import FoundAnalysis
+from hvdprof.model.found import FoundAnalysis, ScalingOfText
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
 from hvdprof.report.registry import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
@@ -87,24 +87,29 @@ def analyze_files(run: Run) -> FoundAnalysis:
 
 
 def scaling_of_text(
-    lines: Iterable[str], *, name: str = "table", unit: str = "samples/s", strong: bool = False
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """How well somebody's numbers scale: THROUGHPUT_SCALING, and a text for each of its series.
+    lines: Iterable[str], *, name: str = "table", unit: str | None = None, strong: bool = False
+) -> ScalingOfText:
+    """How well somebody's numbers scale.
 
     Args:
         lines: A table of numbers of ranks and speeds as CSV, Markdown or pairs; rows of one size
             are repeats.
         name: What messages call it.
-        unit: What the speeds are: samples/s, steps/s, s/step or ms/step.
+        unit: What the speeds are: samples/s, steps/s, s/step, ms/step or speed-up; where not given,
+            the name of the column tells it, and columns without names hold samples/s.
         strong: Steps are the same work at every size.
 
     Raises:
         UsageError: There is no such unit.
         UnreadableInputError: There are not two sizes in it.
     """
-    throughput = read_scaling_text(lines, name=name, unit=unit, strong=strong)
-    scaling = throughput_scaling(throughput, repeats=True)
-    return scaling, scaling_sentences(scaling)
+    text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
+    scaling = throughput_scaling(text.throughput, repeats=True)
+    sentences = scaling_sentences(scaling)
+    if text.unit != SAMPLES_PER_S:
+        # Steps and speed-ups compare sizes; how many samples a second that is, they do not say.
+        scaling = scaling.assign(samples_per_s=float("nan"))
+    return ScalingOfText(scaling, sentences, text.notes)
 
 
 def all_tables(run: Run) -> dict[str, pd.DataFrame]:

@@ -24,14 +24,18 @@ def scaling(
         str,
         typer.Argument(
             metavar="FILE|-",
-            help="A table of ranks and samples/s as CSV, Markdown or `1:872 8:6679`; - for stdin.",
+            help="A table of ranks and speeds as CSV, Markdown or `1:872 8:6679`; - for stdin.",
             show_default=False,
         ),
     ],
     unit: Annotated[
-        str,
-        typer.Option(help="What the second number is: samples/s, steps/s, s/step or ms/step."),
-    ] = "samples/s",
+        str | None,
+        typer.Option(
+            help="What the second number is: samples/s, steps/s, s/step, ms/step or speed-up; the "
+            "name of its column tells it, and samples/s is meant where there is none.",
+            show_default=False,
+        ),
+    ] = None,
     strong: Annotated[
         bool,
         typer.Option(
@@ -48,11 +52,11 @@ def scaling(
     Rows of one size are repeats and give the efficiency an interval.
     """
     name = "standard input" if file == "-" else file
-    found, sentences = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
+    found = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
     if format_ is ScalingFormat.JSON:
-        render_scaling_json(found, sentences, sys.stdout)
+        render_scaling_json(found, sys.stdout)
     else:
-        render_scaling(found, sentences, sys.stdout)
+        render_scaling(found, sys.stdout)
 
 
 def _lines(file: str) -> list[str]:

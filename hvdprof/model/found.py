@@ -52,3 +52,16 @@ class FoundAnalysis:
     files: tuple[FilePage, ...]
     throughput_scaling: pd.DataFrame = field(default_factory=THROUGHPUT_SCALING.empty)
     derived: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingOfText:
+    """How well somebody's numbers scale.
+
+    ``scaling`` holds THROUGHPUT_SCALING (``samples_per_s`` is NaN where the numbers were not rates
+    of samples), ``sentences`` a text for each of its series, ``notes`` what was left out.
+    """
+
+    scaling: pd.DataFrame
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()

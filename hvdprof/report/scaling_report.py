@@ -11,35 +11,38 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.found import ScalingOfText
 from hvdprof.report.hanging_text import print_hanging
 
 SCALING_SCHEMA_VERSION = 1
 
 
-def render_scaling(
-    scaling: pd.DataFrame, sentences: tuple[str, ...], stream: IO[str], *, width: int | None = None
-) -> None:
-    """Write a sentence and a table for every series of THROUGHPUT_SCALING."""
+def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None = None) -> None:
+    """Write a sentence and a table for every series, then what was left out."""
     console = Console(file=stream, width=width, highlight=False, emoji=False)
-    groups = scaling.groupby("series", observed=True, sort=False)
-    for number, ((series, members), sentence) in enumerate(zip(groups, sentences, strict=True)):
+    groups = found.scaling.groupby("series", observed=True, sort=False)
+    told = zip(groups, found.sentences, strict=True)
+    for number, ((series, members), sentence) in enumerate(told):
         if number:
             console.print()
         print_hanging(console, "", sentence, style="bold")
         console.print(Text(f"\n{str(series) or 'throughput'}", style="bold cyan"))
         console.print(_table(members))
+    for note in found.notes:
+        print_hanging(console, "  ! ", note)
 
 
-def render_scaling_json(scaling: pd.DataFrame, sentences: tuple[str, ...], stream: IO[str]) -> None:
-    """Write one indented JSON object and a newline: ``verdicts`` and the rows of the table."""
+def render_scaling_json(found: ScalingOfText, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline: verdicts, the rows of the table, notes."""
     rows = [
         {str(name): _plain(value) for name, value in row.items()}
-        for row in scaling.to_dict("records")
+        for row in found.scaling.to_dict("records")
     ]
     content = {
         "schema_version": SCALING_SCHEMA_VERSION,
-        "verdicts": list(sentences),
+        "verdicts": list(found.sentences),
         "throughput_scaling": rows,
+        "notes": list(found.notes),
     }
     json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
     stream.write("\n")
@@ -47,20 +50,23 @@ def render_scaling_json(scaling: pd.DataFrame, sentences: tuple[str, ...], strea
 
 def _table(members: pd.DataFrame) -> Table:
     frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
-    names = ("np", "repeats", "samples/s", "speed-up", "scaling\nefficiency", "serial fraction\n")
-    for name in names:
+    columns = {
+        "np": [units.count(size) for size in members["np"]],
+        "repeats": [units.count(number) for number in members["num_repeats"]],
+        "samples/s": [units.rate(rate) for rate in members["samples_per_s"]],
+        "speed-up": [units.rate(speedup) for speedup in members["speedup"]],
+        "scaling\nefficiency": [
+            units.percent_interval(*row)
+            for row in members[["efficiency", "efficiency_low", "efficiency_high"]].to_numpy()
+        ],
+        "serial fraction\n": [units.percent(fraction, 2) for fraction in members["karp_flatt"]],
+    }
+    if members["samples_per_s"].isna().all():
+        del columns["samples/s"]
+    for name in columns:
         frame.add_column(name, justify="right", no_wrap=True)
-    for row in members.to_dict("records"):
-        frame.add_row(
-            units.count(row["np"]),
-            units.count(row["num_repeats"]),
-            units.rate(row["samples_per_s"]),
-            units.rate(row["speedup"]),
-            units.percent_interval(
-                row["efficiency"], row["efficiency_low"], row["efficiency_high"]
-            ),
-            units.percent(row["karp_flatt"], 2),
-        )
+    for row in zip(*columns.values(), strict=True):
+        frame.add_row(*row)
     return frame
 
 

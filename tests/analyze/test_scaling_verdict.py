@@ -15,7 +15,8 @@ TABLES = {
 
 
 def told(text, **options):
-    return api.scaling_of_text(text.splitlines(), **options)
+    found = api.scaling_of_text(text.splitlines(), **options)
+    return found.scaling, found.sentences
 
 
 @pytest.mark.parametrize("thread", TABLES)
@@ -38,6 +39,12 @@ def test_steps_of_every_rank_become_the_rate_of_the_job():
 @pytest.mark.parametrize(
     ("text", "options", "efficiency"),
     [
+        ("np,steps/s\n1,10\n4,8", {}, 0.8),
+        ("np;step_time_ms\n1;100\n4;125", {}, 0.8),
+        ("np,step time\n1,0.1\n4,0.05", {"strong": True}, 0.5),
+        ("| gpus | speed-up |\n|---|---|\n| 1 | 1 |\n| 4 | 3.2x |", {}, 0.8),
+        ("gpus,speedup\n4,3.2", {}, 0.8),
+        ("4:3.2 2:1.9", {"unit": "speed-up"}, 0.8),
         ("1,0.1\n4,0.125", {"unit": "s/step"}, 0.8),
         ("1,100\n4,125", {"unit": "ms/step"}, 0.8),
         ("1,100\n4,50", {"unit": "ms/step", "strong": True}, 0.5),
@@ -100,3 +107,28 @@ def test_text_without_two_sizes_is_refused(text):
 def test_a_unit_that_does_not_exist_is_refused():
     with pytest.raises(UsageError, match="furlongs"):
         told("1:1 2:2", unit="furlongs")
+
+
+def test_only_rates_of_samples_are_told_as_such():
+    table, _ = told("np,speedup\n1,1\n2,1.8")
+
+    assert table["samples_per_s"].isna().all()
+    assert table["speedup"].tolist() == [1, pytest.approx(1.8)]
+
+
+def test_lines_that_were_left_out_are_told():
+    text = "np,samples/s\n1,100\n2,0\n4,350\n8,none\n16,900\n"
+
+    found = api.scaling_of_text(text.splitlines())
+
+    assert found.scaling["np"].tolist() == [1, 4]
+    assert found.notes[0].startswith("3 lines were left out, the first is line 3:")
+    assert api.scaling_of_text(["np,samples/s", "1,100", "2,190"]).notes == ()
+
+
+def test_speed_ups_without_a_row_of_1_are_against_one_rank():
+    found = api.scaling_of_text(["np,speedup", "8,7.66", "16,14.7"])
+
+    assert found.scaling["np"].tolist() == [1, 8, 16]
+    assert "against np=1" in found.sentences[0]
+    assert "taken against one rank" in found.notes[0]

@@ -37,3 +37,11 @@ def test_what_cannot_be_read_is_told_without_a_traceback(tmp_path):
         assert ended.returncode == 3
         assert ended.stderr.startswith("hvdprof: ")
         assert "Traceback" not in ended.stderr
+
+
+def test_the_name_of_the_column_tells_the_unit_and_no_rate_is_made_up():
+    ended = scaling("-", text="np;step_time_ms\n1;262\n4;381\n8;n/a\n")
+
+    assert ended.stdout.startswith("68.8 % scaling efficiency on 4 ranks")
+    assert "samples/s" not in ended.stdout
+    assert "! 1 line was left out, the first is line 4" in ended.stdout
