@@ -291,6 +291,9 @@ def test_a_lone_worker() -> None:
     facts = corpus_file("tflogs_single_worker_fusion").facts
     assert facts.uses_by_collective == {"BROADCAST": 13, "ALLREDUCE": 120}
     assert facts.size == 1
+    # The index says 12 fused, but the file holds none: a fused execution copies its tensors into
+    # the fusion buffer first, and no activity of it stands there.
+    assert "FUSION_BUFFER" not in (CORPUS / "tflogs_single_worker_fusion.json").read_text()
     assert facts.num_fused_executions == 0
 
 
