@@ -22,6 +22,7 @@ from hvdprof.launch.bench import (
 from hvdprof.launch.choices import Choices, KnownModel, check
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.presets import PRESETS
+from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
 
 DESIGN = "Design"
@@ -153,6 +154,22 @@ def bench(
             rich_help_panel=MEASURING,
         ),
     ] = 300.0,
+    stall_warn: Annotated[
+        float,
+        typer.Option(
+            help="Seconds that ranks wait for one that does not get on before it is named, with "
+            "its stack; 0 for never.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = DEFAULT_STALL_WARN_S,
+    stall_kill: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds of such a stall after which the launch is ended.",
+            show_default=False,
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
     controller: Annotated[
         str,
         typer.Option(
@@ -246,6 +263,8 @@ def bench(
         seed=seed,
         timeout_s=timeout,
         launcher=launcher,
+        stall_warn_s=stall_warn,
+        stall_kill_s=stall_kill,
     )
     asked = check(choices, KNOWN_MODELS)
     if data_dir is not None:

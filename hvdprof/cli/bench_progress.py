@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from hvdprof import units
 from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.sweep import SweepObserver
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -61,6 +62,9 @@ class _Silent:
     def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
         """Shows nothing."""
 
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Shows nothing: it stands in the run."""
+
     def pass_ended(self, record: PassRecord) -> None:
         """Shows nothing."""
 
@@ -84,6 +88,12 @@ class _Lines:
 
     def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
         """Shows nothing: a log does not want a line a step."""
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """The stall and the stack of a late rank, at once."""
+        for line in stall.lines():
+            self._stream.write(f"    {line}\n")
+        self._stream.flush()
 
     def pass_ended(self, record: PassRecord) -> None:
         """One line a pass."""
@@ -131,6 +141,12 @@ class _Bar:
             return
         self._shown_at = now
         self._say(record, f"{state.segment}, step {state.num_steps}")
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """The stall and the stack of a late rank, above the bar."""
+        first, *others = stall.lines()
+        for line in (f"{_title(record)}: {first}", *others):
+            self._progress.console.print(line, markup=False, highlight=False)
 
     def pass_ended(self, record: PassRecord) -> None:
         """Move on; the bar goes away with the last pass."""

@@ -15,6 +15,7 @@ from hvdprof.collect.recorder import Recorder, print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.time_source import time_source_of
+from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
 
@@ -90,4 +91,5 @@ def open_session(
         silent.take_turn()
         return
     install(recorder)
+    watch_over(recorder.standing, folder, identity.rank)
     recorder.exchange_clocks("start")

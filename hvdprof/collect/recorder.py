@@ -23,6 +23,7 @@ from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.step_marks import StepMarks
 from hvdprof.collect.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
+from hvdprof.collect.watchdog import Standing
 
 IMPLICIT_SEGMENT = "main"
 COLLECTIVE_PHASE = "collective"
@@ -172,6 +173,25 @@ class Recorder(Session):
         """A context in which the rank stands still for other ranks."""
         return Bracket(self._begin_wait, lambda _: self._end_wait())
 
+    def standing(self) -> Standing:
+        """Where this rank is now; for another thread, which may see a step in between."""
+        marks = self._marks
+        handed = [
+            (tensor.name, mark is not None)
+            for watch in self._watches()
+            for tensor, mark in zip(watch.tensors, tuple(watch.ready), strict=False)
+        ]
+        return Standing(
+            segment=self._segment or "",
+            step=self._step_number,
+            is_open=marks.is_open,
+            waits=marks.num_waits > 0,
+            phase=marks.innermost(),
+            ready=[name for name, is_ready in handed if is_ready],
+            missing=[name for name, is_ready in handed if not is_ready],
+            ended=self._has_ended,
+        )
+
     @_guarded
     def abandon(self) -> None:
         """Close the file as a rank that fails leaves it: no end of the segment, no exchange."""
@@ -268,12 +288,14 @@ class Recorder(Session):
     def _begin_wait(self) -> None:
         # A collective that is made of others is one wait.
         self._wait_depth += 1
+        self._marks.num_waits += 1
         if self._wait_depth == 1:
             self._wait_begin = self._marks.enter(COLLECTIVE_PHASE)
 
     @_guarded
     def _end_wait(self) -> None:
         self._wait_depth -= 1
+        self._marks.num_waits -= 1
         if self._wait_depth == 0 and self._wait_begin is not None:
             self._marks.add_blocked(self._wait_begin, self._marks.leave(COLLECTIVE_PHASE))
 

@@ -11,14 +11,16 @@ class StepMarks:
     """Marks of one step at a time; outside a step nothing is kept.
 
     Phases may nest: the outer one is interrupted by the inner one and goes on after it, so that
-    the pieces of all phases never overlap and their lengths may be summed.
+    the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
+    the collectives, one within the other, in which the rank stands right now.
     """
 
-    __slots__ = ("_now", "_open", "begin", "blocked", "is_open", "loss", "phases")
+    __slots__ = ("_now", "_open", "begin", "blocked", "is_open", "loss", "num_waits", "phases")
 
     def __init__(self, source: TimeSource) -> None:
         self._now = source.now
         self.is_open = False
+        self.num_waits = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -31,6 +33,7 @@ class StepMarks:
     def open(self, begin: Any) -> None:
         """Start a step; what an unfinished one left behind is dropped."""
         self._clear()
+        self.num_waits = 0
         self.begin = begin
         self.is_open = True
 
@@ -66,6 +69,11 @@ class StepMarks:
             if self._leave_innermost(mark) == name:
                 return mark
         return None
+
+    def innermost(self) -> str:
+        """The phase that is open; empty where none is. May be asked from another thread."""
+        last = self._open[-1:]
+        return last[0][0] if last else ""
 
     def add_blocked(self, begin: Any, end: Any) -> None:
         """The rank stood still from one mark to another; dropped where one of them is None."""

@@ -1,4 +1,4 @@
-"""What the logs of the passes of a run say: NCCL's, and the output of jobs that was attached."""
+"""What the logs of the passes of a run say: NCCL's, stalls, output of jobs that was attached."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.printed_file import read_printed_file
+from hvdprof.ingest.stall_file import read_stall_file
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
@@ -30,6 +31,7 @@ def with_logs(run: Run) -> Run:
         logs = RunPaths(run.folder).of_pass(record.id).nccl_folder.glob("*")
         paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
         _add_nccl(record.id, [*paths, *printed_nccl], read)
+        _add_stalls(run, record.id, read)
     if not (read.nccl or read.notes or read.others):
         return run
     found = read.run(run.folder, run.manifest)
@@ -48,6 +50,19 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: Gathered) -> None:
         return
     read.nccl.append(recording)
     read.notes.extend(f"{pass_id}: NCCL: {note}" for note in recording.notes)
+
+
+def _add_stalls(run: Run, pass_id: str, read: Gathered) -> None:
+    path = RunPaths(run.folder).of_pass(pass_id).stalls
+    try:
+        found = read_stall_file(path, path.relative_to(run.folder).as_posix())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        read.notes.append(f"{pass_id}: {path.name}: {error.strerror}.")
+        return
+    read.add_tables(found.tables.items())
+    read.notes.extend(f"{pass_id}: {clause}." for clause in found.clauses)
 
 
 def _output(run: Run, file: AttachedFile, read: Gathered) -> list[Path]:

@@ -10,7 +10,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.design import ADASUM, COMPRESSIONS, FP16, REDUCTIONS
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
-from hvdprof.launch.settings import BenchSettings, ModelSettings
+from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, BenchSettings, ModelSettings
 from hvdprof.rundir.plan import EMULATED, ModelName
 
 T = TypeVar("T")
@@ -59,6 +59,8 @@ class Choices:
     seed: int
     timeout_s: float
     launcher: str = "auto"
+    stall_warn_s: float = DEFAULT_STALL_WARN_S
+    stall_kill_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +140,8 @@ def complete(
         seed=choices.seed,
         timeout_s=choices.timeout_s,
         launcher=choices.launcher,
+        stall_warn_s=choices.stall_warn_s,
+        stall_kill_s=choices.stall_kill_s,
     )
 
 
@@ -265,10 +269,18 @@ def _check_numbers(choices: Choices) -> None:
         ("--cycle-time-ms", choices.cycle_time_ms, 0),
         ("--cache-capacity", choices.cache_capacity, 0),
         ("--timeout", choices.timeout_s, 1),
+        ("--stall-warn", choices.stall_warn_s, 0),
+        ("--stall-kill", choices.stall_kill_s, 1),
     )
     for option, value, low in lowest:
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
+    kill_s = choices.stall_kill_s
+    if kill_s is not None and not 0 < choices.stall_warn_s <= kill_s:
+        raise UsageError(
+            f"--stall-kill {kill_s:g} is not after --stall-warn {choices.stall_warn_s:g}.",
+            hint="A stall is seen first and ended later.",
+        )
 
 
 def _given(value: T | None, default: T) -> T:

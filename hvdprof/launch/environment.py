@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 
+from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.workload import workload_environment
 from hvdprof.machine.mpi import Mpi
@@ -77,6 +78,8 @@ def pass_environment(
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "1",
     }
+    if settings.stall_warn_s and record.size > 1:
+        variables[STALL_WARN] = str(settings.stall_warn_s)
     if settings.fusion_threshold_mb is not None:
         variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))
     if settings.cycle_time_ms is not None:

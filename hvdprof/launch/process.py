@@ -35,11 +35,13 @@ class Watch:
     """What is looked at while a launch runs.
 
     ``progress`` returns a number that changes when any rank got on; when it stays the same for
-    ``timeout_s`` seconds the launch counts as hung and is ended.
+    ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once where
+    ``must_end`` says so after a look.
     """
 
     progress: Callable[[], int]
     timeout_s: float
+    must_end: Callable[[], bool] = lambda: False
 
 
 def run_to_end(
@@ -115,6 +117,8 @@ def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
             child.wait(timeout=POLL_INTERVAL_S)
         except subprocess.TimeoutExpired:
             now, progress = time.monotonic(), watch.progress()
+            if watch.must_end():
+                return True
             if progress != seen:
                 seen, since = progress, now
             elif now - since > watch.timeout_s:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+DEFAULT_STALL_WARN_S = 60.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
@@ -38,7 +40,9 @@ class BenchSettings:
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
     ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
     ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
-    ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``.
+    ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``. After ``stall_warn_s`` of waiting for
+    a rank that does not get on a stall is told (0 for never), after ``stall_kill_s`` the launch is
+    ended.
     """
 
     sizes: tuple[int, ...]
@@ -64,6 +68,8 @@ class BenchSettings:
     timeout_s: float
     script: ScriptSettings | None = None
     launcher: str = "auto"
+    stall_warn_s: float = DEFAULT_STALL_WARN_S
+    stall_kill_s: float | None = None
 
     @classmethod
     def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":

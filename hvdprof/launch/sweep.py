@@ -19,11 +19,12 @@ from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Outcome, Watch, run_to_end
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.stall_watch import Stall, StallWatch
 from hvdprof.launch.workload import least_partial_steps, program_of, resume_command
 from hvdprof.machine.load import CpuUse, load_average
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
-from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
 
@@ -41,6 +42,9 @@ class SweepObserver(Protocol):
 
     def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
         """Called several times a second while a pass runs."""
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Ranks of a pass wait for others that do not get on; told once a stall."""
 
     def pass_ended(self, record: PassRecord) -> None:
         """A pass has ended, well or not; its record says how."""
@@ -137,14 +141,22 @@ class Sweep:
         self._prepare(record, paths)
         self.observer.pass_started(record)
         progress = PassProgress(paths)
+        stalls = StallWatch(
+            paths,
+            record.size,
+            warn_s=self.settings.stall_warn_s,
+            kill_s=self.settings.stall_kill_s,
+            tell=lambda stall: self.observer.stalled(record, stall),
+        )
         use = CpuUse()
         use.start()
         try:
-            outcome = self._launch(record, paths, progress)
+            outcome = self._launch(record, paths, progress, stalls)
         except InterruptedRunError:
             progress.update()
             self._settle_interrupted(record, progress)
             raise
+        stalls.finish()
         measured = use.stop()
         if measured is not None:
             record.steal_share = round(measured.steal_share, 4)
@@ -153,7 +165,9 @@ class Sweep:
                 record.other_cpu_cores = round(measured.other_cores, 3)
         record.exit_code = outcome.exit_code
         record.duration_s = round(outcome.duration_s, 3)
-        self._settle(record, paths, progress, outcome)
+        # A launch that ended by itself in the meantime was not ended for a stall.
+        killed = stalls.failure() if outcome.hung else None
+        self._settle(record, paths, progress, outcome, killed)
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
@@ -185,11 +199,14 @@ class Sweep:
             ],
         )
 
-    def _launch(self, record: PassRecord, paths: PassPaths, progress: PassProgress) -> Outcome:
+    def _launch(
+        self, record: PassRecord, paths: PassPaths, progress: PassProgress, stalls: StallWatch
+    ) -> Outcome:
         job = self.job(record)
 
         def look() -> int:
             seen = progress.update()
+            stalls.look()
             self.observer.pass_progressed(record, progress)
             return seen
 
@@ -198,15 +215,23 @@ class Sweep:
             {**inherited_environment(self.environment), **job.environment},
             stdout=paths.stdout,
             stderr=paths.stderr,
-            watch=Watch(progress=look, timeout_s=self.settings.timeout_s),
+            watch=Watch(
+                progress=look,
+                timeout_s=self.settings.timeout_s,
+                must_end=lambda: stalls.must_end,
+            ),
         )
 
     def _settle(
-        self, record: PassRecord, paths: PassPaths, progress: PassProgress, outcome: Outcome
+        self,
+        record: PassRecord,
+        paths: PassPaths,
+        progress: PassProgress,
+        outcome: Outcome,
+        failure: Failure | None,
     ) -> None:
         progress.update()
-        failure = None
-        if outcome.hung or outcome.exit_code != 0:
+        if failure is None and (outcome.hung or outcome.exit_code != 0):
             failure = explain(
                 outcome,
                 progress,

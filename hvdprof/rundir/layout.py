@@ -33,6 +33,24 @@ class PassPaths:
         return self.folder / "output"
 
     @property
+    def watch_folder(self) -> Path:
+        """The folder of what ranks that stand still say of themselves."""
+        return self.folder / "watch"
+
+    def watch_file(self, rank: int) -> Path:
+        """Where a rank that stands still says that it is."""
+        return self.watch_folder / f"rank-{rank}.json"
+
+    def stack_file(self, rank: int) -> Path:
+        """The stacks of a rank that stands still."""
+        return self.watch_folder / f"rank-{rank}.stack"
+
+    @property
+    def stalls(self) -> Path:
+        """The stalls that the launching side saw, one a line."""
+        return self.folder / "stalls.jsonl"
+
+    @property
     def recorder_folder(self) -> Path:
         """The folder of the recorder files, one a rank."""
         return self.folder / "recorder"

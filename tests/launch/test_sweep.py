@@ -16,6 +16,7 @@ from hvdprof.launch.design import plan_design
 from hvdprof.launch.job import Job
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, PassRecord, Status
@@ -42,6 +43,9 @@ class _Seen:
     def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
         if progress.ranks and self.events[-1] != "progress":
             self.events.append("progress")
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        self.events.append(f"stall {record.id}")
 
     def pass_ended(self, record: PassRecord) -> None:
         self.events.append(f"end {record.id} {record.status}")

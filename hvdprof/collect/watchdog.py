@@ -1,0 +1,143 @@
+"""Tells from inside a rank that it stands still: where, which gradients are missing, its stack.
+
+Horovod's own stall check never fires under Gloo (0.28.1). A thread looks every second at where the
+recorder stands. While the rank gets on nothing is written at all; once it has stood still for a
+while its state goes into ``watch/rank-<rank>.json`` beside the recorder files, and the stacks of
+its threads into ``watch/rank-<rank>.stack``. Whether that is a stall only the launching side can
+say, which sees all ranks (``hvdprof.launch.stall_watch``).
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from hvdprof.rundir.layout import PassPaths
+
+STALL_WARN = "HVDPROF_STALL_WARN"
+
+LOOK_EVERY_S = 1.0
+LONGEST_BEAT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a rank is.
+
+    ``waits`` says that it stands in a collective and waits for others, ``phase`` is that of the
+    open step (empty outside phases). ``ready`` are the gradients of the step that were handed
+    over, ``missing`` those that were not. ``ended`` says that the recording is over.
+    """
+
+    segment: str = ""
+    step: int = 0
+    is_open: bool = False
+    waits: bool = False
+    phase: str = ""
+    ready: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    ended: bool = False
+
+
+class Watchdog:
+    """Looks on at one rank.
+
+    Args:
+        standing: Where the rank is now; called from another thread.
+        paths: The files of the pass; their folder is made when missing.
+        rank: The rank.
+        still_after_s: Seconds without any change after which the rank tells that it stands still.
+        clock: Seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        standing: Callable[[], Standing],
+        paths: PassPaths,
+        rank: int,
+        still_after_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._standing = standing
+        self._paths = paths
+        self._rank = rank
+        self._still_after_s = still_after_s
+        # Twice by the time at which the launching side looks whether it is a stall.
+        self._beat_every_s = min(LONGEST_BEAT_S, 0.25 * still_after_s)
+        self._clock = clock
+        self._seen: Standing | None = None
+        self._since_s = 0.0
+        self._told_s: float | None = None
+        self._beat = 0
+
+    def look(self) -> bool:
+        """Look once, and tell what has to be told; false once the recording is over.
+
+        Raises:
+            OSError: The files cannot be written.
+        """
+        now_s, standing = self._clock(), self._standing()
+        if standing != self._seen:
+            self._seen, self._since_s = standing, now_s
+            if self._told_s is not None or standing.ended or not self._beat:
+                self._tell(standing, now_s)
+            self._told_s = None
+        elif now_s - self._since_s >= self._still_after_s:
+            if self._told_s is None:
+                self._dump_stacks()
+            if self._told_s is None or now_s - self._told_s >= self._beat_every_s:
+                self._tell(standing, now_s)
+                self._told_s = now_s
+        return not standing.ended
+
+    def _tell(self, standing: Standing, now_s: float) -> None:
+        self._beat += 1
+        state = {
+            "rank": self._rank,
+            "pid": os.getpid(),
+            "hostname": socket.gethostname(),
+            "beat": self._beat,
+            "still_s": round(now_s - self._since_s, 3),
+            **asdict(standing),
+        }
+        path = self._paths.watch_file(self._rank)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(state), encoding="utf-8")
+        temporary.replace(path)
+
+    def _dump_stacks(self) -> None:
+        self._paths.watch_folder.mkdir(parents=True, exist_ok=True)
+        with self._paths.stack_file(self._rank).open("w", encoding="utf-8") as file:
+            faulthandler.dump_traceback(file, all_threads=True)
+
+
+def watch_over(
+    standing: Callable[[], Standing],
+    recorder_folder: Path,
+    rank: int,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
+    """Start to look on at this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0."""
+    try:
+        warn_s = float(environment.get(STALL_WARN, "0"))
+    except ValueError:
+        return
+    if not 0 < warn_s < float("inf"):
+        return
+    # Told a little before the launching side asks for it.
+    watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s)
+
+    def keep_looking() -> None:
+        # A disk that takes nothing more ends the watch and not the training.
+        with contextlib.suppress(OSError):
+            while watchdog.look():
+                time.sleep(LOOK_EVERY_S)
+
+    threading.Thread(target=keep_looking, name="hvdprof watchdog", daemon=True).start()

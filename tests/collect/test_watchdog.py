@@ -1,0 +1,93 @@
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.collect.watchdog import STALL_WARN, Standing, Watchdog, watch_over
+from hvdprof.rundir.layout import PassPaths
+
+WAITING = Standing(segment="main", step=4, is_open=True, waits=True, ready=["a"], missing=["b"])
+
+
+class Rank:
+    """A rank whose state and clock a test sets."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = PassPaths(folder)
+        self.standing = Standing(segment="main", step=3)
+        self.now_s = 100.0
+        self.dog = Watchdog(lambda: self.standing, self.paths, 1, 10.0, lambda: self.now_s)
+
+    def look(self, now_s: float) -> bool:
+        self.now_s = now_s
+        return self.dog.look()
+
+    def told(self) -> dict[str, Any]:
+        return dict(json.loads(self.paths.watch_file(1).read_text()))
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Rank:
+    return Rank(tmp_path)
+
+
+def test_a_rank_that_gets_on_writes_once_and_then_nothing(rank: Rank) -> None:
+    for second in range(60):
+        rank.standing = replace(rank.standing, step=second)
+        assert rank.look(100.0 + second)
+    assert rank.told()["beat"] == 1
+    assert not rank.paths.stack_file(1).exists()
+
+
+def test_a_rank_that_stands_still_says_where_and_shows_its_stack(rank: Rank) -> None:
+    rank.look(100.0)
+    rank.standing = WAITING
+    rank.look(101.0)
+    rank.look(110.9)
+    assert rank.told()["still_s"] == 0
+    rank.look(111.0)
+    told = rank.told()
+    assert told["still_s"] == 10.0
+    assert (told["step"], told["waits"], told["ready"], told["missing"]) == (4, True, ["a"], ["b"])
+    assert "test_watchdog.py" in rank.paths.stack_file(1).read_text()
+    rank.look(112.0)
+    assert rank.told()["beat"] == told["beat"]
+    rank.look(114.0)
+    assert rank.told()["still_s"] == 13.0
+
+
+def test_a_rank_that_gets_on_again_takes_it_back(rank: Rank) -> None:
+    for second in (100.0, 111.0):
+        rank.look(second)
+    assert rank.told()["still_s"] == 11.0
+    rank.standing = WAITING
+    rank.look(112.0)
+    assert rank.told()["still_s"] == 0.0
+
+
+def test_the_end_of_the_recording_is_told_and_ends_the_watch(rank: Rank) -> None:
+    rank.look(100.0)
+    rank.standing = Standing(ended=True)
+    assert not rank.look(101.0)
+    assert rank.told()["ended"]
+
+
+@pytest.mark.parametrize("value", [None, "0", "soon", "-1", "inf", "nan"])
+def test_nobody_looks_on_where_it_was_not_asked_for(tmp_path: Path, value: str | None) -> None:
+    environment = {} if value is None else {STALL_WARN: value}
+    watch_over(lambda: Standing(), tmp_path / "recorder", 0, environment)
+    time.sleep(0.05)
+    assert not (tmp_path / "watch").exists()
+
+
+def test_the_thread_looks_on(tmp_path: Path) -> None:
+    states = [Standing(ended=True)]
+    watch_over(lambda: states[0], tmp_path / "recorder", 0, {STALL_WARN: "5"})
+    path = PassPaths(tmp_path).watch_file(0)
+    deadline = time.monotonic() + 10
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert json.loads(path.read_text())["ended"]

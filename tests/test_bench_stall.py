@@ -1,0 +1,57 @@
+"""A rank that does not get on, seen while the job runs: real ranks under Gloo and MPI."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+
+BENCH = (sys.executable, "-m", "hvdprof", "bench", "--models", "mnist", "--np", "2")
+
+
+def bench(folder: Path, fault: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*BENCH, *options, "--repeats", "1", "--output", str(folder), "--format", "json"],
+        env={**os.environ, "HVDPROF_FAULTS": fault},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+def test_a_late_rank_is_named_with_its_stack_while_gloo_says_nothing(tmp_path: Path) -> None:
+    fault = "sleep:phase=backward,rank=1,amount=9s,every=7"
+    options = ("--num-steps", "8", "--num-warmup-batches", "3", "--controller", "gloo")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "3")
+    assert done.returncode == 0, done.stderr
+    first = next(line for line in done.stderr.splitlines() if "stall at step" in line)
+    assert "rank 0 waits since" in first
+    assert "for rank 1, which is in backward" in first
+    assert "has not handed over allreduce." in first
+    assert "injection.py" in done.stderr
+    (stall, *_) = (tmp_path / "run").glob("passes/01-*/stalls.jsonl")
+    kinds = [json.loads(line)["kind"] for line in stall.read_text().splitlines()]
+    assert kinds[:2] == ["stall", "over"]
+
+
+def test_a_stall_that_lasts_ends_the_launch(tmp_path: Path) -> None:
+    fault = "sleep:phase=forward,rank=0,amount=60s,every=6"
+    options = ("--num-steps", "12", "--num-warmup-batches", "2", "--controller", "mpi")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "2", "--stall-kill", "4")
+    assert done.returncode == 6, done.stderr
+    result = json.loads(done.stdout)
+    assert result["failed"][0]["reason"].startswith("ended by --stall-kill: stall at step")
+    assert result["failed"][0]["rank"] == 0
+
+
+def test_a_pause_of_all_ranks_is_no_stall(tmp_path: Path) -> None:
+    fault = "sleep:phase=data,amount=6s,every=7"
+    options = ("--num-steps", "8", "--num-warmup-batches", "3", "--controller", "gloo")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "2")
+    assert done.returncode == 0, done.stderr
+    assert "stall at" not in done.stderr
+    assert not list((tmp_path / "run").glob("passes/*/stalls.jsonl"))
