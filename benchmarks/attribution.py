@@ -9,6 +9,7 @@ counts. ``attribution_simulated.py`` does the same on simulated launches, by the
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -120,12 +121,13 @@ def run_case(case: Case, folder: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise CaseFailedError(done.stderr)
-    result = asdict(case) | {"name": case.name} | _found(run) | _clocks(run, case)
+    result = asdict(case) | {"name": case.name, "load": os.getloadavg()[0]}
+    result |= _found(run, case.rank) | _clocks(run, case)
     shutil.rmtree(run)
     return result
 
 
-def _found(folder: Path) -> dict[str, Any]:
+def _found(folder: Path, rank: int) -> dict[str, Any]:
     try:
         run = api.load_run(folder)
         derived = api.analyze_run(run).derived
@@ -136,7 +138,9 @@ def _found(folder: Path) -> dict[str, Any]:
     late = late[late["pass_id"].astype(str).isin(measured)]
     is_named = late["pattern"].isin(["persistent", "transient"])
     named = late[is_named].sort_values("cost_ns", ascending=False)
+    own = late[late["rank"] == rank]
     return {
+        "cost_ns": float(own["cost_ns"].iloc[0]) if len(own) else 0.0,
         "named": [
             {"rank": int(row.rank), "phase": str(row.phase), "cost_ns": float(row.cost_ns)}
             for row in named.itertuples()
@@ -200,7 +204,15 @@ def table(results: Sequence[dict[str, Any]]) -> str:
             f"Clocks put wrong by {OFFSET_MS:g} ms and {DRIFT_PPM:g} ppm, compared over TCP: the "
             f"error was within its bound in {right} of {clocks} exchanges.",
         ]
+    lines += ["", _load(frame["load"])]
     return "\n".join(lines)
+
+
+def _load(loads: "pd.Series[float]") -> str:
+    return (
+        f"Load average at the end of each of the {len(loads)} cases, on {os.cpu_count()} cores: "
+        f"{loads.min():.1f} to {loads.max():.1f}, median {loads.median():.1f}."
+    )
 
 
 def _together(cases: Sequence[dict[str, Any]]) -> str:
@@ -209,13 +221,16 @@ def _together(cases: Sequence[dict[str, Any]]) -> str:
     right = [(case, one) for case, one in named if one["rank"] == case["rank"]]
     if not large or not right:
         return ""
-    hits = [(case, one) for case, one in right if case in large]
+    hits = [(case, one) for case, one in right if _true_ns(case) >= LEAST_SHARE * case["step_ns"]]
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
+    missed = [case for case in large if all(case is not hit for hit, _ in hits)]
+    below = sum(case["cost_ns"] < LEAST_SHARE * case["step_ns"] for case in missed)
     errors_ns = np.array([abs(one["cost_ns"] - _true_ns(case)) for case, one in right])
     shares = errors_ns / np.array([case["step_ns"] for case, _ in right])
     return (
         f"Recall, of {len(large)} faults of {LEAST_SHARE:.0%} of the measured step or more: right "
-        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}. Precision, of "
+        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}; in {below} "
+        f"of the {len(missed)} missed the rank costs less than that in the replay. Precision, of "
         f"{len(named)} ranks named at any size: {len(right) / len(named):.1%}. Error of the cost, "
         f"median and largest: {np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "
         f"{100 * np.median(shares):.2f} and {100 * shares.max():.2f} points of the step."

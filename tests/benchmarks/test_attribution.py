@@ -20,6 +20,8 @@ def result(name, *, share=0.1, phase="backward", rank=1, named=(), size=2):
         "repeat": 0,
         "named": [{"rank": one, "phase": where, "cost_ns": cost} for one, where, cost in named],
         "step_ns": STEP_NS,
+        "cost_ns": 1e6,
+        "load": 0.5,
         "num_clocks": 4,
         "num_clocks_right": 3,
     }
@@ -52,6 +54,8 @@ def test_what_was_right_and_what_was_wrong_is_counted():
     assert "0 of 1" in next(line for line in others if "clock put wrong" in line)
     assert "1 of 2" in next(line for line in others if "clean" in line)
     assert "right rank 50.0%, right phase 25.0%" in text
+    assert "in 2 of the 2 missed the rank costs less" in text
+    assert "0.5 to 0.5, median 0.5" in text
     assert "of 3 ranks named at any size: 66.7%" in text
     assert "within its bound in 3 of 4 exchanges" in text
 
