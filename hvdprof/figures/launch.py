@@ -1,5 +1,6 @@
 """Which launch a figure is about: those there are, the one to open with, and its rows."""
 
+import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.launches import LaunchKey
@@ -11,7 +12,10 @@ _PREFERRED = ("throughput", "trace", "attribution")
 
 def launches_in(table: pd.DataFrame) -> list[LaunchKey]:
     """The launches (pass_id, segment) that a table has rows of, in their order."""
-    found = table[_LAUNCH].drop_duplicates().astype(str)
+    passes, segments = (pd.factorize(table[name]) for name in _LAUNCH)
+    both = passes[0].astype(np.int64) * (len(segments[1]) + 1) + segments[0]
+    firsts = pd.Series(both).drop_duplicates().index
+    found = table[_LAUNCH].iloc[firsts].astype(str)
     return list(found.itertuples(index=False, name=None))
 
 

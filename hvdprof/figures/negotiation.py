@@ -5,6 +5,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof.figures.log_axis import log_axis
+from hvdprof.figures.longest import largest_of_each
 from hvdprof.figures.outline import log_edges, outline
 from hvdprof.figures.palette import LINE_COLOURS, empty_figure, say
 from hvdprof.figures.plain_text import plain
@@ -27,10 +28,11 @@ def negotiation_times(uses: pd.DataFrame) -> go.Figure:
     times = kept["negotiation_ns"].to_numpy(dtype=np.float64) / 1e6
     times = np.maximum(times, _SHORTEST_MS)
     edges = log_edges(times)
-    names = kept["collective"].astype(str).to_numpy()
-    for place, name in enumerate(sorted(set(names))):
+    collectives = kept["collective"]
+    for place, name in enumerate(sorted(collectives.unique())):
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
-        figure.add_trace(outline(times[names == name], edges, plain(name), colour))
+        of_name = times[(collectives == name).to_numpy(dtype=bool)]
+        figure.add_trace(outline(of_name, edges, plain(name), colour))
     figure.update_xaxes(title_text="negotiation of a tensor, ms", **log_axis(edges))
     figure.update_yaxes(title_text="tensors", rangemode="tozero")
     return figure
@@ -49,6 +51,4 @@ def longest_negotiations(uses: pd.DataFrame, most: int = 10) -> pd.DataFrame:
     kept = uses.loc[
         ~uses["warmup"].to_numpy(dtype=bool) & uses["negotiation_ns"].notna().to_numpy(), columns
     ]
-    ordered = kept.sort_values("negotiation_ns", ascending=False, kind="stable")
-    found = ordered.drop_duplicates(["pass_id", "segment", "step"])
-    return found.head(most).reset_index(drop=True)
+    return largest_of_each(kept, "negotiation_ns", ["pass_id", "segment", "step"], most)

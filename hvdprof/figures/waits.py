@@ -7,6 +7,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
+from hvdprof.figures.longest import largest_of_each
 from hvdprof.figures.palette import WAIT_COLOURS, empty_figure, say
 from hvdprof.figures.plain_text import plain
 
@@ -115,10 +116,9 @@ def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
     ``most_last`` is the rank that is last most often, ``most_last_share`` in which share of the
     steps.
     """
-    grouped = arrivals.astype({"tensor": str}).groupby("tensor", sort=False)
+    grouped = arrivals.groupby("tensor", sort=False, observed=True)
     last = (
-        arrivals.astype({"tensor": str})
-        .groupby(["tensor", "last_rank"], sort=False)
+        arrivals.groupby(["tensor", "last_rank"], sort=False, observed=True)
         .size()
         .rename("times")
         .reset_index()
@@ -130,7 +130,7 @@ def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
     table["most_last"] = last["last_rank"]
     table["most_last_share"] = last["times"] / table["steps"]
     ordered = table.sort_values("wait_ns", ascending=False, kind="stable")
-    return ordered.drop(columns="steps").rename_axis("tensor").reset_index()
+    return ordered.drop(columns="steps").rename_axis("tensor").reset_index().astype({"tensor": str})
 
 
 def steady_arrivals(arrivals: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
@@ -154,6 +154,5 @@ def longest_stalls(arrivals: pd.DataFrame, most: int = 10) -> pd.DataFrame:
         most: How many to return.
     """
     waits = arrivals.assign(wait_ns=arrivals["last_ns"] - arrivals["first_ns"])
-    ordered = waits.sort_values("wait_ns", ascending=False, kind="stable")
-    found = ordered.drop_duplicates("step").head(most)
-    return found[["step", "tensor", "wait_ns", "last_rank", "decided"]].reset_index(drop=True)
+    columns = ["step", "tensor", "wait_ns", "last_rank", "decided"]
+    return largest_of_each(waits[columns], "wait_ns", ["step"], most)
