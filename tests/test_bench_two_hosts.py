@@ -1,4 +1,4 @@
-"""The main job over two hosts: network namespaces, so that nothing leaves this machine."""
+"""The main job and a script over two hosts: network namespaces, so nothing leaves this machine."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from tests.builders import user_script
 
 CLUSTER = Path(__file__).parents[2] / "shared" / "tools" / "netns_cluster.sh"
 
@@ -33,14 +34,20 @@ def hosts() -> Iterator[str]:
     _cluster("down")
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_two_hosts(hosts: str, controller: str, tmp_path: Path) -> None:
+def _hvdprof(*arguments: str) -> "subprocess.CompletedProcess[str]":
     stand_in_for_ssh = _cluster("path").stdout.strip()
     path = os.pathsep.join([stand_in_for_ssh, str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = _cluster(
+    return _cluster(
         *("exec", "hv1", "env", f"PATH={path}"),
         *("HVDPROF_CLOCK_EXCHANGE=always", "OMPI_MCA_btl_tcp_if_include=eth0"),
-        *(sys.executable, "-m", "hvdprof", "bench", "--hosts", hosts, "--np", "2"),
+        *(sys.executable, "-m", "hvdprof", *arguments),
+    )
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_two_hosts(hosts: str, controller: str, tmp_path: Path) -> None:
+    done = _hvdprof(
+        *("bench", "--hosts", hosts, "--np", "2"),
         *("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--controller", controller),
         *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
     )
@@ -55,3 +62,18 @@ def test_two_hosts(hosts: str, controller: str, tmp_path: Path) -> None:
     assert errors[0] == 0
     # Forced over TCP, the exchange between two hosts of one kernel must find its own clock again.
     assert 0 < errors[1] < 5_000_000
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_script_on_two_hosts(hosts: str, controller: str, tmp_path: Path) -> None:
+    done = _hvdprof(
+        *("run", "--hosts", hosts, "--np", "2", "--controller", controller, "--quiet"),
+        *("--output", str(tmp_path / "run"), "--format", "json"),
+        *("--", "python", user_script.__file__, "--epochs", "1"),
+    )
+    assert done.returncode == 0, done.stderr
+    run = load_run(tmp_path / "run")
+    assert {host["hostname"] for host in run.manifest.hosts} >= {"hv1", "hv2"}
+    counted = run.steps[~run.steps["warmup"]].groupby(["pass_id", "rank"], observed=True).size()
+    # 16 steps, 5 of them for warming up, in the pass for throughput and in that for the trace.
+    assert counted.tolist() == [11] * 4
