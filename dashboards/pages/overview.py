@@ -9,6 +9,7 @@ from dash import Dash
 from dashboards.components.cell_tables import cell_table
 from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
+from dashboards.components.finding_cards import finding_list
 from dashboards.components.section import section
 from dashboards.run_store import RunStore
 from dashboards.view import View
@@ -21,6 +22,11 @@ from hvdprof.report.terminal_page import Page, shape_page
 PATH = "/"
 TITLE = "Overview"
 KEYS: tuple[str, ...] = ()
+
+_FINDINGS_ABOUT = (
+    "What is wrong or unusual, what costs most first. What mending gives back at most is computed "
+    "by replaying the measured steps without it."
+)
 
 
 def layout(runs: RunStore, view: View) -> Any:
@@ -38,7 +44,7 @@ def register(app: Dash, runs: RunStore) -> None:
 def content(analysis: RunAnalysis) -> dmc.Stack:
     """What the page shows of a run directory."""
     page = shape_page(analysis)
-    parts = [_verdict(page.verdict), *_figures(analysis), _tables(page)]
+    parts = [_verdict(page.verdict), *_findings(analysis), *_figures(analysis), _tables(page)]
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
 
@@ -81,6 +87,12 @@ def _figures(analysis: RunAnalysis) -> list[Any]:
         figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
         for kind in FIGURES
     ]
+
+
+def _findings(analysis: RunAnalysis) -> list[Any]:
+    if analysis.findings.empty:
+        return []
+    return [section("Findings", *finding_list(analysis.findings), about=_FINDINGS_ABOUT)]
 
 
 def _tables(page: Page) -> dmc.Paper:

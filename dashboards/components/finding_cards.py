@@ -1,0 +1,73 @@
+"""What was found, worst first: what it costs, what mending it gives back, and how to mend it."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import dash_mantine_components as dmc
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.report.findings_section import ceiling_of
+
+_COLOURS = {"error": "red", "warning": "orange", "note": "gray"}
+_FIRST = 8
+
+
+def finding_list(findings: pd.DataFrame) -> list[Any]:
+    """A card for each of the first findings, and the others behind one heading.
+
+    Args:
+        findings: Rows of ``FINDINGS`` in the order in which they are to be read.
+    """
+    cards = [_card(row) for row in findings.to_dict("records")]
+    if len(cards) <= _FIRST:
+        return cards
+    more = dmc.Accordion(
+        dmc.AccordionItem(
+            [
+                dmc.AccordionControl(f"{units.count(len(cards) - _FIRST)} more"),
+                dmc.AccordionPanel(dmc.Stack(cards[_FIRST:], gap="sm")),
+            ],
+            value="more",
+        )
+    )
+    return [*cards[:_FIRST], more]
+
+
+def _card(row: Mapping[Hashable, Any]) -> dmc.Paper:
+    severity = str(row["severity"])
+    head = dmc.Group(
+        [
+            dmc.Badge(severity, color=_COLOURS.get(severity, "gray"), variant="outline"),
+            dmc.Text(_cost(row), size="sm", className="about"),
+        ],
+        gap="xs",
+    )
+    parts: list[Any] = [head, dmc.Text(str(row["sentence"]) + ceiling_of(row))]
+    if row["evidence"]:
+        where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
+        parts.append(dmc.Code(where + str(row["evidence"]), block=True, className="keep-lines"))
+    if row["remedy"]:
+        parts.append(_remedy(str(row["remedy"])))
+    return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
+
+
+def _cost(row: Mapping[Hashable, Any]) -> str:
+    where = f"{row['model']} np={int(row['np'])}" if row["model"] and not pd.isna(row["np"]) else ""
+    cost = ""
+    if not pd.isna(row["cost_ns"]):
+        cost = f"costs {units.milliseconds(row['cost_ns'])} a step"
+        if not pd.isna(row["cost_share"]):
+            cost += f" ({units.percent(row['cost_share'])})"
+    return ", ".join(text for text in (str(row["confidence"]), where, cost) if text)
+
+
+def _remedy(text: str) -> dmc.Group:
+    return dmc.Group(
+        [
+            dmc.Text(text, fw=600, size="sm", className="grow keep-lines"),
+            dmc.CopyButton(value=text, children="Copy", size="compact-sm"),
+        ],
+        gap="xs",
+        wrap="nowrap",
+    )
