@@ -126,6 +126,8 @@ def _write_in_parts(
         if not known.raw.num_timed:
             raise NotInPartsError
         summary = summary_of(known.raw, known.counts, known.reductions)
+        # All reductions of a large file are larger than the rest.
+        del known
         for part in spool.parts():
             file = file_of(part, summary)
             blocks = timeline_blocks(str(path), "", file, timeline_clock(file, None), None)

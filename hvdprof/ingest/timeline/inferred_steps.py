@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
 
 FEWEST_STEPS = 3
 LEAST_SHARE = 0.9
@@ -34,7 +35,7 @@ class Reductions:
     began, if its end is not in the file); ``size_bytes`` is -1 where unknown.
     """
 
-    tensor: Int64s
+    tensor: Int32s
     ready_us: Int64s
     end_us: Int64s
     size_bytes: Int64s
@@ -84,7 +85,8 @@ def infer_steps(reductions: Reductions) -> InferredSteps:
     coverage = float(np.mean(recurring))
     if coverage < LEAST_SHARE:
         return _refused("tensors are reduced unequally often, as with several optimizers")
-    rows = np.flatnonzero(recurring)
+    # A large file has so many reductions that no copy is made where all are of the set.
+    rows = slice(None) if recurring.all() else np.flatnonzero(recurring)
     tensor = reductions.tensor[rows]
     pause = _pauses(reductions.ready_us, reductions.end_us)[rows]
     starts = _aligned_starts(tensor, pause, int(in_set.sum()))
@@ -115,10 +117,12 @@ def _refused(reason: str) -> InferredSteps:
 def _pauses(ready_us: Int64s, end_us: Int64s) -> Int64s:
     """Time before each reduction since all before it had ended; negative where one had not."""
     last_end = np.maximum.accumulate(end_us)
-    return np.append(0, ready_us[1:] - last_end[:-1])
+    pause = np.zeros_like(ready_us)
+    np.subtract(ready_us[1:], last_end[:-1], out=pause[1:])
+    return pause
 
 
-def _aligned_starts(tensor: Int64s, pause: Int64s, set_size: int) -> Int64s:
+def _aligned_starts(tensor: Int32s, pause: Int64s, set_size: int) -> Int64s:
     """Where rounds begin: of all rows at which the first may begin, that which fits best."""
     repeat = _first_repeat_after(tensor)
     best, best_fit = 0, -1.0
@@ -138,14 +142,16 @@ def _fit(pause: Int64s, starts: Int64s, set_size: int) -> float:
     return float(complete.mean()) * _share_after_longest_pause(pause, starts, set_size)
 
 
-def _first_repeat_after(tensor: Int64s) -> Int64s:
+def _first_repeat_after(tensor: Int32s) -> Int64s:
     """For each row the first row by which some tensor has come twice since."""
     length = len(tensor)
     order = np.argsort(tensor, kind="stable")
     again = np.full(length, length, dtype=np.int64)
-    same = tensor[order][1:] == tensor[order][:-1]
+    by_tensor = tensor[order]
+    same = by_tensor[1:] == by_tensor[:-1]
+    del by_tensor
     again[order[:-1][same]] = order[1:][same]
-    return np.minimum.accumulate(again[::-1])[::-1]
+    return np.minimum.accumulate(again[::-1], out=again[::-1])[::-1]
 
 
 def _starts(repeat: Int64s, first: int, most: int) -> list[int]:
@@ -156,7 +162,7 @@ def _starts(repeat: Int64s, first: int, most: int) -> list[int]:
     return starts
 
 
-def _num_different(tensor: Int64s, starts: Int64s) -> Int64s:
+def _num_different(tensor: Int32s, starts: Int64s) -> Int64s:
     # No tensor comes twice in a round.
     return np.diff(np.append(starts, len(tensor)))
 

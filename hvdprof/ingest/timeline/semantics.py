@@ -139,7 +139,7 @@ def _reductions(raw: RawTimeline, uses: Uses, payloads: Payloads) -> Reductions:
     length = np.where(ended, slices.dur_us[operation], 0)
     size = payloads.size_bytes[slices.args[operation]] if len(use) else np.empty(0, np.int64)
     return Reductions(
-        tensor=uses.tensor[use].astype(np.int64),
+        tensor=uses.tensor[use],
         ready_us=slices.start_us[row],
         end_us=slices.start_us[operation] + length,
         size_bytes=np.where(ended, size, UNKNOWN),

@@ -8,8 +8,10 @@ number of uses of each tensor and the sums in ``FactCounts``. This needs numba.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import CHUNK_BYTES, Chunks, Progress
@@ -180,9 +182,12 @@ def _goes_on(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
 
 
 def _joined(parts: list[Reductions]) -> Reductions:
-    return Reductions(
-        tensor=np.concatenate([part.tensor for part in parts]),
-        ready_us=np.concatenate([part.ready_us for part in parts]),
-        end_us=np.concatenate([part.end_us for part in parts]),
-        size_bytes=np.concatenate([part.size_bytes for part in parts]),
-    )
+    """All parts one behind the other; they are let go of column by column."""
+    columns: list[list[NDArray[Any]]] = [
+        [part.tensor for part in parts],
+        [part.ready_us for part in parts],
+        [part.end_us for part in parts],
+        [part.size_bytes for part in parts],
+    ]
+    parts.clear()
+    return Reductions(*(np.concatenate(columns.pop(0)) for _ in range(4)))
