@@ -22,6 +22,20 @@ PATH = "/communication"
 TITLE = "Communication"
 KEYS: tuple[str, ...] = ("np", KEY)
 
+_FIT_COLUMNS = (
+    "np",
+    "collective",
+    "alpha_ns",
+    "beta_ns_per_mb",
+    "bandwidth_gb_per_s",
+    "reason",
+    "num_executions",
+    "num_sizes",
+    "alpha_low_ns",
+    "alpha_high_ns",
+    "beta_low_ns_per_mb",
+    "beta_high_ns_per_mb",
+)
 _COLLECTIVE_COLUMNS = (
     "step",
     "collective",
@@ -79,6 +93,7 @@ def _of_run(runs: RunStore, view: View) -> list[Any]:
                 "Latency and bandwidth",
                 LINK_FIT,
                 fits,
+                columns=_FIT_COLUMNS,
                 about="alpha is the time of an empty message, beta what a MB more takes.",
             )
         )

@@ -1,5 +1,6 @@
 """Who waited for whom: late ranks, the tensors they are waited for, and the longest stalls."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -16,8 +17,9 @@ from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof import units
 from hvdprof.figures.lateness_map import lateness_map
-from hvdprof.figures.launch import rows_of_launch
+from hvdprof.figures.launch import launches_in, rows_of_launch
 from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
+from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
 from hvdprof.model.log_tables import INCIDENTS, STALLS
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, PATTERNS, STRAGGLERS
@@ -107,7 +109,7 @@ def _recorded(runs: RunStore, view: View) -> list[Any]:
             about="From the first rank that had a gradient ready to the last, summed over ranks; "
             "mean of the steady steps. Point at a bar to see who is last.",
         ),
-        *_stalls(arrivals, view, launch),
+        *_stalls(runs, view, arrivals, launch),
     ]
 
 
@@ -147,16 +149,18 @@ def _clocks(clocks: pd.DataFrame) -> str:
     )
 
 
-def _stalls(arrivals: pd.DataFrame, view: View, launch: LaunchKey) -> list[Any]:
+def _stalls(runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKey) -> list[Any]:
+    found = longest_stalls(arrivals)
+    windows = step_windows(runs.run(str(view.run)), launch, found["step"])
     rows = [
         (
             row["tensor"],
             units.count(row["step"]),
             f"rank {row['last_rank']}" if row["decided"] else "not decided",
             units.milliseconds(row["wait_ns"]),
-            _jump(view, launch, row["step"]),
+            _jump(view, launch, row["step"], windows),
         )
-        for row in longest_stalls(arrivals).to_dict("records")
+        for row in found.to_dict("records")
     ]
     if not rows:
         return []
@@ -174,14 +178,20 @@ def _negotiated(runs: RunStore, view: View) -> list[Any]:
     uses = runs.table(str(view.run), "tensor_uses")
     if uses.empty:
         return []
+    found = longest_negotiations(uses)
+    windows = {
+        launch: step_windows(runs.run(str(view.run)), launch, rows_of_launch(found, launch)["step"])
+        for launch in launches_in(found)
+    }
     rows = [
         (
             row["tensor"],
             units.count(row["step"]) if row["step"] >= 0 else units.MISSING,
             units.milliseconds(row["negotiation_ns"]),
-            _jump(view, (str(row["pass_id"]), str(row["segment"])), row["step"]),
+            _jump(view, launch, row["step"], windows[launch]),
         )
-        for row in longest_negotiations(uses).to_dict("records")
+        for row in found.to_dict("records")
+        for launch in [(str(row["pass_id"]), str(row["segment"]))]
     ]
     return [
         figure_card(
@@ -224,9 +234,10 @@ def _printed(runs: RunStore, view: View) -> list[Any]:
     return cards
 
 
-def _jump(view: View, launch: LaunchKey, step: int) -> Any:
-    if step < 0:
+def _jump(view: View, launch: LaunchKey, step: int, windows: Mapping[int, tuple[int, int]]) -> Any:
+    if step not in windows:
         return units.MISSING
-    where: dict[str, Any] = {"pass": launch[0], "segment": launch[1], "step": int(step)}
+    first_ns, last_ns = windows[step]
+    where: dict[str, Any] = {"pass": launch[0], "from": first_ns, "to": last_ns}
     target = view.at(_TIMELINE).changed(**where)
     return dmc.Anchor("timeline", href=target.href, size="sm")

@@ -98,6 +98,9 @@ _AXIS = {
 }
 
 
+_HEIGHT_OF_A_SENTENCE = 120
+
+
 def translucent(colour: str, opacity: float) -> str:
     """A colour ``#rrggbb`` as CSS with that opacity."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
@@ -126,7 +129,8 @@ def empty_figure(height: int = 430) -> go.Figure:
 
 
 def say(figure: go.Figure, sentence: str) -> go.Figure:
-    """The figure with a sentence in its middle, for data that hold nothing to draw."""
-    figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
+    """The figure with a sentence in its middle, for data that hold nothing to draw; a low one."""
+    hidden = {"visible": False}
+    figure.update_layout(xaxis=hidden, yaxis=hidden, height=_HEIGHT_OF_A_SENTENCE)
     figure.add_annotation(text=sentence, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)
     return figure

@@ -28,9 +28,21 @@ _MOST_STEP_LINES = 80
 _MOST_STEP_NAMES = 16
 _SHADES = 12
 _PALEST = 0.3
-_ROOM_AROUND = 120
+_ROOM_FOR_LEGEND = 92
+_ROOM_AROUND = _ROOM_FOR_LEGEND + 56
 _LOWEST = 240
 _NAMED_HEIGHT = 13
+# Over the whole width, so that its entries stand side by side on a narrow screen too.
+_LEGEND = {
+    "xref": "container",
+    "x": 0,
+    "yref": "container",
+    "y": 1,
+    "yanchor": "top",
+    "font": {"size": 12},
+    "itemclick": False,
+    "itemdoubleclick": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +113,11 @@ def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
         barmode="overlay",
         bargap=0,
         dragmode="zoom",
-        margin={"t": 64, "r": 8},
-        legend={"yref": "paper", "y": 1.0, "yanchor": "bottom", "x": 0, "itemclick": False}
-        | {"itemdoubleclick": False, "font": {"size": 12}},
+        margin={"t": _ROOM_FOR_LEGEND, "r": 8},
+        legend=_LEGEND,
     )
     figure.update_xaxes(
-        range=[first_ns / 1e6, last_ns / 1e6], title_text="time since the begin of the pass, ms"
+        range=[first_ns / 1e6, last_ns / 1e6], title_text="ms since the begin of the pass"
     )
     figure.update_yaxes(
         range=[len(drawn) - 0.5, -0.5],
@@ -120,7 +131,7 @@ def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
 
 
 def _lane_height(number: int) -> float:
-    return float(np.clip(900 / max(number, 1), 4, 34))
+    return float(np.clip(1_200 / max(number, 1), 4, 34))
 
 
 def _draw_bins(figure: go.Figure, lanes: Lanes, bins: Bins) -> None:
@@ -233,7 +244,7 @@ def _draw_marks(figure: go.Figure, lanes: Lanes, drawn: Ints, first: int, last: 
                 hoverinfo="text",
             )
         )
-    return f" with {units.count(number)} marks"
+    return f", and {units.count(number)} marks"
 
 
 def _draw_steps(figure: go.Figure, lanes: Lanes, num_lanes: int, first: int, last: int) -> None:

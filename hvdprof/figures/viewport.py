@@ -62,7 +62,10 @@ class Spans:
         self.first_ns = int(start_ns.min()) if len(start_ns) else 0
         self.last_ns = int(end_ns.max()) if len(end_ns) else 0
         self._span = self.last_ns - self.first_ns + 2
-        offset = (lane.astype(np.int64) * self.num_categories + category) * self._span
+        group = lane.astype(np.int64) * self.num_categories + category
+        self._is_known = np.zeros(self.num_lanes * self.num_categories, bool)
+        self._is_known[group] = True
+        offset = group * self._span
         start = offset + (start_ns - self.first_ns)
         # The commonest tables are sorted already, and then nothing is copied twice.
         order = np.argsort(start, kind="stable").astype(np.int32)
@@ -95,10 +98,12 @@ class Spans:
         number = int(min(most, room, max(last_ns - first_ns, 1)))
         edges = first_ns + np.arange(number + 1, dtype=np.int64) * (last_ns - first_ns) // number
         groups = self._groups(lanes)
-        total = self._busy_before(groups, edges)
-        shape = (len(lanes), self.num_categories, number)
-        busy = np.diff(total, axis=1) / np.diff(edges)
-        return Bins(edges, busy.reshape(shape))
+        busy = np.zeros((len(groups), number))
+        # Most lanes know a few of the categories only.
+        known = self._is_known[groups]
+        total = self._busy_before(groups[known], edges)
+        busy[known] = np.diff(total, axis=1) / np.diff(edges)
+        return Bins(edges, busy.reshape(len(lanes), self.num_categories, number))
 
     def count(self, first_ns: int, last_ns: int, lanes: Ints) -> int:
         """How many intervals of the lanes lie at least partly between two times."""

@@ -19,7 +19,7 @@ def test_a_measured_run_tells_who_is_late_and_links_to_the_timeline(tmp_path):
     assert "persistent" in text
     assert "rank 1" in text
     assert "/timeline?run=run&pass=03-np2-throughput-r1" in text
-    assert "&step=" in text
+    assert "&from=" in text
 
 
 def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):

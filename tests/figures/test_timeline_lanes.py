@@ -57,7 +57,7 @@ def test_few_events_are_bars_and_many_are_bins_and_both_say_so():
     lanes = lanes_of()
     few = timeline_view(lanes, np.arange(4), 0, lanes.length_ns)
     assert not few.is_binned
-    assert few.caption.startswith("15 events, each drawn with ")
+    assert few.caption.startswith("15 events, each drawn, and ")
     bars = [trace for trace in few.figure.data if trace.type == "bar"]
     assert sum(len(trace.x) for trace in bars) == 15
     copies = [

@@ -1,0 +1,44 @@
+"""Where a step lies on the time axis of its pass, so that a page can lead to it."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hvdprof.analyze.launches import LaunchKey
+from hvdprof.figures.launch import rows_of_launch
+from hvdprof.model.run import Run
+from hvdprof.model.timeline_tables import INFERRED_STEPS
+
+_DRAWN = ("part", "negotiation", "operation", "activity")
+_MARGIN = 0.1
+
+
+def step_windows(run: Run, launch: LaunchKey, steps: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """From where to where each step lies, all ranks together, ns since the pass's first event.
+
+    A pass may hold several segments that count their steps alike, so a number alone does not tell
+    which is meant. A tenth of the step is added on both sides. Steps that are not known are left
+    out.
+
+    Args:
+        run: A run directory or lone files.
+        launch: The launch (pass_id, segment).
+        steps: Numbers of the steps.
+    """
+    events = run.events
+    is_drawn = (events["pass_id"] == launch[0]) & events["phase"].isin(_DRAWN)
+    of_pass = is_drawn.to_numpy(dtype=bool)
+    if not of_pass.any():
+        return {}
+    origin = int(events["start_ns"].to_numpy()[of_pass].min())
+    table = run.steps if len(run.steps) else run.table(INFERRED_STEPS.name)
+    rows = rows_of_launch(table, launch)
+    rows = rows[rows["step"].isin(set(steps)).to_numpy()]
+    starts = rows["start_ns"].to_numpy(dtype=np.int64)
+    ends = starts + rows["dur_ns"].fillna(0).to_numpy(dtype=np.int64)
+    found = rows.assign(start=starts, end=ends).groupby("step").agg({"start": "min", "end": "max"})
+    return {
+        int(step): (max(start - origin - margin, 0), end - origin + margin)
+        for step, start, end in found.itertuples(name=None)
+        if (margin := round(_MARGIN * (end - start))) > 0
+    }
