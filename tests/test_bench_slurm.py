@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,42 @@ def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> N
     )
     assert done.returncode == 5
     assert "not inside a Slurm allocation" in done.stderr
+
+
+@pytest.mark.parametrize("controller", ["mpi", "gloo"])
+def test_a_step_that_is_ended_leaves_no_rank_behind(
+    slurm: SlurmNode, controller: str, tmp_path: Path
+) -> None:
+    faulty = replace(
+        slurm,
+        environment={
+            **slurm.environment,
+            "HVDPROF_FAULTS": "sleep:phase=forward,rank=1,amount=60s,every=6",
+        },
+    )
+    started = time.monotonic()
+    done = within_allocation(
+        faulty,
+        *(*BENCH, *SMALL, "--controller", controller, "--num-warmup-batches", "2"),
+        *("--stall-warn", "2", "--stall-kill", "4"),
+        *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
+    )
+    assert done.returncode == 6, done.stderr
+    failed = analyze_run(load_run(tmp_path / "run")).failed
+    assert failed[0].reason.startswith("ended by --stall-kill: stall at step")
+    assert failed[0].rank == 1
+    assert time.monotonic() - started < 200
+    assert processes_of(tmp_path / "run") == []
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Processes whose environment names the folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in environment:
+            found.append(int(process.name))
+    return found

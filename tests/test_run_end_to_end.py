@@ -117,6 +117,16 @@ def test_steps_before_a_failure_count(tmp_path):
     assert segment["status"] == Status.PARTIAL
 
 
+def test_a_rank_that_others_wait_for_is_named_and_ended(tmp_path):
+    limits = ("--stall-warn", "3", "--stall-kill", "6", "--controller", "gloo", "--no-trace")
+    ended = run(tmp_path / "r", "-np", "2", *limits, "--", "--hang-at", "8")
+
+    assert ended.returncode == 6
+    stalls = next((tmp_path / "r").glob("passes/*/stalls.jsonl")).read_text()
+    assert "stand_still" in stalls
+    assert "rank 1" in " ".join(ended.stdout.split())
+
+
 def test_an_exit_code_after_the_training_is_told(tmp_path):
     ended = run(tmp_path / "r", "-np", "2", "--no-trace", "--", "--exit-code", "3")
 

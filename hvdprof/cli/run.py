@@ -13,6 +13,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
+from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
 
 MEASURING = "Measuring"
@@ -103,6 +104,22 @@ def run(
             rich_help_panel=MEASURING,
         ),
     ] = 1800.0,
+    stall_warn: Annotated[
+        float,
+        typer.Option(
+            help="Seconds that ranks wait for one that does not get on before it is named, with "
+            "its stack; 0 for never.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = DEFAULT_STALL_WARN_S,
+    stall_kill: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds of such a stall after which the launch is ended.",
+            show_default=False,
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -162,6 +179,8 @@ def run(
             num_threads=num_threads,
             timeout_s=timeout,
             launcher=launcher,
+            stall_warn_s=stall_warn,
+            stall_kill_s=stall_kill,
         )
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)

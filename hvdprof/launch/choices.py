@@ -269,16 +269,25 @@ def _check_numbers(choices: Choices) -> None:
         ("--cycle-time-ms", choices.cycle_time_ms, 0),
         ("--cache-capacity", choices.cache_capacity, 0),
         ("--timeout", choices.timeout_s, 1),
-        ("--stall-warn", choices.stall_warn_s, 0),
-        ("--stall-kill", choices.stall_kill_s, 1),
     )
     for option, value, low in lowest:
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
-    kill_s = choices.stall_kill_s
-    if kill_s is not None and not 0 < choices.stall_warn_s <= kill_s:
+    check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
+
+
+def check_stall_limits(warn_s: float, kill_s: float | None) -> None:
+    """Check that a stall is told before it ends the launch.
+
+    Raises:
+        UsageError: It would not be, or the seconds are none.
+    """
+    for option, value, low in (("--stall-warn", warn_s, 0), ("--stall-kill", kill_s, 1)):
+        if value is not None and not low <= value < math.inf:
+            raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
+    if kill_s is not None and not 0 < warn_s <= kill_s:
         raise UsageError(
-            f"--stall-kill {kill_s:g} is not after --stall-warn {choices.stall_warn_s:g}.",
+            f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",
             hint="A stall is seen first and ended later.",
         )
 

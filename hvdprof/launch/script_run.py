@@ -7,11 +7,16 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
-from hvdprof.launch.choices import parse_sizes
+from hvdprof.launch.choices import check_stall_limits, parse_sizes
 from hvdprof.launch.choose_launcher import AUTO
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.hosts import parse_hosts
-from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
+from hvdprof.launch.settings import (
+    DEFAULT_STALL_WARN_S,
+    BenchSettings,
+    ModelSettings,
+    ScriptSettings,
+)
 from hvdprof.rundir.manifest import Manifest
 
 _PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
@@ -33,6 +38,8 @@ class ScriptChoices:
     num_threads: int | None
     timeout_s: float
     launcher: str = AUTO
+    stall_warn_s: float = DEFAULT_STALL_WARN_S
+    stall_kill_s: float | None = None
 
 
 def prepare_script(
@@ -71,6 +78,8 @@ def prepare_script(
         data_dir=None,
         seed=0,
         timeout_s=choices.timeout_s,
+        stall_warn_s=choices.stall_warn_s,
+        stall_kill_s=choices.stall_kill_s,
         script=ScriptSettings(
             command=command,
             num_timeline_steps=choices.num_timeline_steps,
@@ -115,6 +124,7 @@ def _check(choices: ScriptChoices) -> None:
     ):
         if value is not None and value < 1:
             raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
+    check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
     if choices.num_warmup_batches < 0:
         raise UsageError(
             f"--num-warmup-batches {choices.num_warmup_batches}: must be at least 0.",

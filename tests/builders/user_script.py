@@ -4,6 +4,7 @@ import argparse
 import queue
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import horovod.torch as hvd
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("--adasum", action="store_true")
     parser.add_argument("--evaluate", action="store_true")
     parser.add_argument("--fail-at", type=int, default=-1)
+    parser.add_argument("--hang-at", type=int, default=-1)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--prefetch", action="store_true")
     parser.add_argument("--exit-code", type=int, default=0)
@@ -56,6 +58,8 @@ def main() -> None:
                 num_steps += 1
             if num_steps == options.fail_at and hvd.rank() == 1:
                 raise RuntimeError("on purpose")
+            if num_steps == options.hang_at and hvd.rank() == 1:
+                stand_still()
         scheduler.step()
         if options.evaluate:
             model.eval()
@@ -65,6 +69,10 @@ def main() -> None:
     if hvd.rank() == 0:
         print(f"{num_steps} steps")
     sys.exit(options.exit_code)
+
+
+def stand_still() -> None:
+    time.sleep(600)
 
 
 def prefetched(loader: DataLoader) -> Iterator[list[torch.Tensor]]:

@@ -152,6 +152,7 @@ def test_a_bare_python_is_the_one_that_runs_hvdprof():
         ({"num_steps": 0}, UsageError, "--help"),
         ({"num_warmup_batches": -1}, UsageError, "--help"),
         ({"hosts": "h1:"}, UsageError, "server1:4"),
+        ({"stall_warn_s": 60, "stall_kill_s": 30}, UsageError, "seen first"),
     ],
 )
 def test_mistakes_are_told_before_anything_starts(changes, error, told):
