@@ -11,6 +11,17 @@ from hvdprof.cli.as_job import write_and_submit
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
+from hvdprof.cli.measuring_options import (
+    MEASURING,
+    OUTPUT,
+    DryRun,
+    Format,
+    Quiet,
+    Resume,
+    RunFolder,
+    StallKill,
+    StallWarn,
+)
 from hvdprof.launch.bench import (
     find_tools,
     make_run_folder,
@@ -26,9 +37,7 @@ from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
 
 DESIGN = "Design"
-MEASURING = "Measuring"
 HOROVOD = "Horovod's knobs"
-OUTPUT = "Output"
 
 KNOWN_MODELS = {
     model.name: KnownModel(
@@ -154,22 +163,8 @@ def bench(
             rich_help_panel=MEASURING,
         ),
     ] = 300.0,
-    stall_warn: Annotated[
-        float,
-        typer.Option(
-            help="Seconds that ranks wait for one that does not get on before it is named, with "
-            "its stack; 0 for never.",
-            rich_help_panel=MEASURING,
-        ),
-    ] = DEFAULT_STALL_WARN_S,
-    stall_kill: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds of such a stall after which the launch is ended.",
-            show_default=False,
-            rich_help_panel=MEASURING,
-        ),
-    ] = None,
+    stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
+    stall_kill: StallKill = None,
     controller: Annotated[
         str,
         typer.Option(
@@ -201,38 +196,14 @@ def bench(
     cache_capacity: Annotated[
         int | None, typer.Option(help="HOROVOD_CACHE_CAPACITY.", rich_help_panel=HOROVOD)
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The run directory; runs/TIME-NAME when not given.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    output: RunFolder = None,
     name: Annotated[
         str, typer.Option(help="A name for the run.", rich_help_panel=OUTPUT)
     ] = "bench",
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Go on with this run directory; its settings hold.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print every command with its environment, and what is skipped; start nothing.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)
-    ] = False,
-    format_: Annotated[
-        str, typer.Option("--format", help="terminal, json or csv.", rich_help_panel=OUTPUT)
-    ] = "terminal",
+    resume: Resume = None,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    format_: Format = "terminal",
 ) -> None:
     """Run the reference models over numbers of ranks and tell how well they scale."""
     reporter = reporter_for(format_)

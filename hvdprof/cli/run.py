@@ -9,15 +9,23 @@ import typer
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
+from hvdprof.cli.measuring_options import (
+    MEASURING,
+    OUTPUT,
+    DryRun,
+    Format,
+    Quiet,
+    Resume,
+    RunFolder,
+    StallKill,
+    StallWarn,
+)
 from hvdprof.errors import UsageError
 from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
-
-MEASURING = "Measuring"
-OUTPUT = "Output"
 
 
 def run(
@@ -104,55 +112,17 @@ def run(
             rich_help_panel=MEASURING,
         ),
     ] = 1800.0,
-    stall_warn: Annotated[
-        float,
-        typer.Option(
-            help="Seconds that ranks wait for one that does not get on before it is named, with "
-            "its stack; 0 for never.",
-            rich_help_panel=MEASURING,
-        ),
-    ] = DEFAULT_STALL_WARN_S,
-    stall_kill: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds of such a stall after which the launch is ended.",
-            show_default=False,
-            rich_help_panel=MEASURING,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The run directory; runs/TIME-NAME when not given.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
+    stall_kill: StallKill = None,
+    output: RunFolder = None,
     name: Annotated[
         str | None,
         typer.Option(help="A name for the run; the script's.", rich_help_panel=OUTPUT),
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            help="Go on with this run directory; its settings hold.", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print every command with its environment; start nothing.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=OUTPUT)
-    ] = False,
-    format_: Annotated[
-        str, typer.Option("--format", help="terminal, json or csv.", rich_help_panel=OUTPUT)
-    ] = "terminal",
+    resume: Resume = None,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+    format_: Format = "terminal",
 ) -> None:
     """Run a Horovod script as it is, and tell how well it scales and where its time goes."""
     reporter = reporter_for(format_)
