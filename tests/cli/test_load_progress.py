@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "SLOW_BYTES", 10)
-    monkeypatch.setattr(read, "_has_numba", lambda: False)
+    monkeypatch.setattr(read, "has_numba", lambda: False)
 
 
 @pytest.fixture
