@@ -7,9 +7,9 @@ import pandas as pd
 
 from hvdprof.analyze.communication import communication_tables
 from hvdprof.analyze.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
-from hvdprof.analyze.nccl_call_join import CallJoin, join_calls_to_executions
-from hvdprof.analyze.nccl_facts import join_facts, nccl_facts
+from hvdprof.analyze.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.nccl_findings import findings_of_jobs
+from hvdprof.analyze.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.timeline_verdict import timeline_verdict
@@ -29,13 +29,13 @@ _RECORDER = "recorder file"
 def analyze_files(run: Run) -> FoundAnalysis:
     """The finished analysis of a run that was put together from lone files."""
     files = run.table(FILES.name).to_dict("records")
-    join = _joined_calls(run)
+    joins = _joined_calls(run)
     pages = [
         FilePage(
             file=str(row["file"]),
             kind=str(row["kind"]),
             size_bytes=int(row["size_bytes"]),
-            facts=tuple(_facts(run, str(row["file"]), join)),
+            facts=tuple(_facts(run, str(row["file"]), joins)),
             unanswered=_unanswered(run, str(row["file"])),
             verdict=_verdict(run, str(row["file"])),
         )
@@ -47,7 +47,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
     derived = {
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: findings_of_jobs(run.nccl),
-        NCCL_JOINED_CALLS.name: NCCL_JOINED_CALLS.empty() if join is None else join.pairs,
+        NCCL_JOINED_CALLS.name: joins.pairs,
         **communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty()),
     }
     return FoundAnalysis(
@@ -55,14 +55,14 @@ def analyze_files(run: Run) -> FoundAnalysis:
     )
 
 
-def _joined_calls(run: Run) -> CallJoin | None:
-    """NCCL's calls with the executions of the timeline, where one of each was given."""
-    if len(run.nccl) != 1 or len(run.table(TIMELINES.name)) != 1 or run.nccl[0].calls.empty:
-        return None
-    return join_calls_to_executions(run.nccl[0].calls, run.events)
+def _joined_calls(run: Run) -> JobJoins:
+    """NCCL's calls with the executions of the timelines that were given beside its logs."""
+    if not any(len(job.calls) for job in run.nccl) or run.table(TIMELINES.name).empty:
+        return JobJoins(NCCL_JOINED_CALLS.empty(), {})
+    return join_jobs(run.nccl, run.events, run.table(TENSOR_USES.name))
 
 
-def _facts(run: Run, file: str, join: CallJoin | None) -> list[Fact]:
+def _facts(run: Run, file: str, joins: JobJoins) -> list[Fact]:
     facts: list[Fact] = []
     events = _timeline(run, file)
     if len(events):
@@ -75,10 +75,10 @@ def _facts(run: Run, file: str, join: CallJoin | None) -> list[Fact]:
         rows = frame[frame["file"] == file]
         if len(rows):
             facts += describe(rows)
-    for recording in run.nccl:
+    for job, recording in enumerate(run.nccl):
         if (recording.line_kinds["file"] == file).any():
             facts += nccl_facts(recording)
-            facts += join_facts(join) if join is not None else []
+            facts += job_join_facts(joins.by_job[job]) if job in joins.by_job else []
     return facts
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hvdprof.analyze.intervals import union
 from hvdprof.model.found import Fact, Unanswered
 
 
@@ -102,10 +103,9 @@ def _quantile(values: pd.Series, share: float) -> float | None:
 
 def _covered(executions: pd.DataFrame, span_ns: int) -> float | None:
     """Share of the span in which an execution ran; overlapping ones count once."""
-    ended = executions.dropna(subset="dur_ns").sort_values("start_ns")
+    ended = executions.dropna(subset="dur_ns")
     if ended.empty or span_ns <= 0:
         return None
     starts = ended["start_ns"].to_numpy(dtype=np.int64)
-    ends = np.maximum.accumulate(starts + ended["dur_ns"].to_numpy(dtype=np.int64))
-    before = np.concatenate([starts[:1], ends[:-1]])
-    return float((ends - np.maximum(starts, before)).clip(min=0).sum() / span_ns)
+    busy = union(starts, starts + ended["dur_ns"].to_numpy(dtype=np.int64))
+    return busy.length / span_ns

@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.analyze.nccl_facts import job_join_facts
 from hvdprof.analyze.nccl_job_join import JobJoins, join_jobs
-from hvdprof.api import load_run
+from hvdprof.api import analyze_files, load_run
 from hvdprof.model.run import Run
 from hvdprof.model.timeline_tables import TENSOR_USES
 from tests.builders.nccl_log import call_line, job
@@ -57,6 +57,26 @@ def test_each_job_is_paired_with_the_timeline_that_fits(tmp_path: Path) -> None:
         "num_unjoined_executions": 0,
         "num_ambiguous_pairs": 0,
     }
+
+
+def test_the_analysis_of_files_joins_every_job(tmp_path: Path) -> None:
+    logs = [write_log(tmp_path / "1.log", OTHER), write_log(tmp_path / "2.log", [5, *ONE])]
+    timelines = [
+        write_timeline(tmp_path / "one.json", ONE),
+        write_timeline(tmp_path / "other.json", OTHER),
+    ]
+    found = analyze_files(load_run([*logs, *timelines]))
+    told = {
+        page.file: {fact.name: fact.value for fact in page.facts}.get("timeline_of_calls")
+        for page in found.files
+    }
+    assert told == {
+        str(logs[0]): str(timelines[1]),
+        str(logs[1]): str(timelines[0]),
+        str(timelines[0]): None,
+        str(timelines[1]): None,
+    }
+    assert len(found.derived["nccl_joined_calls"]) == 8
 
 
 @pytest.mark.parametrize(
