@@ -12,6 +12,7 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
+from hvdprof.launch.host_readiness import survey_of_sweep
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.reporter import Reporter
 
@@ -20,10 +21,12 @@ def measure_and_report(sweep: Sweep, reporter: Reporter) -> None:
     """Run a sweep and print its result, also of one that did not come to its end.
 
     Raises:
+        EnvironmentNotReadyError: A host cannot run its part; nothing has been started.
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured has been printed.
         StorageError: The disk is full; what was measured has been printed.
         SweepIncompleteError: A segment has no result; the others have been printed.
     """
+    survey_of_sweep(sweep)
     failure = _run(sweep)
     if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
         raise failure
