@@ -9,7 +9,7 @@ from dash import Dash
 from waitress.server import create_server  # type: ignore[import-untyped]
 
 from dashboards import guard, shell
-from dashboards.components import data_table, figure_card
+from dashboards.components import data_table, figure_card, text_table
 from dashboards.pages import breakdown, communication, compare, nccl, overview, stalls, timeline
 from dashboards.run_store import RunStore
 from dashboards.shell import Page
@@ -43,6 +43,7 @@ def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
     shell.register(app, runs, PAGES)
     figure_card.register(app)
     data_table.register(app)
+    text_table.register(app)
     for page in PAGES:
         page.register(app, runs)
     guard.guard(app, password)

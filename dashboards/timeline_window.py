@@ -1,7 +1,7 @@
 """Where on the time axis a view of the timeline is, and where a gesture takes it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,9 @@ from hvdprof.figures.timeline_lanes import Lanes
 
 _SHORTEST_NS = 100
 _MARGIN = 0.05
+
+MEASURE = "measure"
+"""The value of ``drag`` in the address with which a drag measures."""
 
 MOVES: dict[str, tuple[float, float]] = {
     "left": (-0.5, -0.5),
@@ -48,6 +51,28 @@ def window_of(view: View, lanes: Lanes) -> Window:
     return Window(0, lanes.length_ns)
 
 
+def measured_of(view: View) -> Window | None:
+    """The stretch of time that was measured, if drags measure and one was drawn."""
+    first, last = view.whole("measure_from"), view.whole("measure_to")
+    if not is_measuring(view) or first is None or last is None or first >= last:
+        return None
+    return Window(first, last)
+
+
+def is_measuring(view: View) -> bool:
+    """Whether a drag measures instead of zooming."""
+    return view.text("drag") == MEASURE
+
+
+def drawn_stretch(relayout: Mapping[str, Any] | None) -> Window | None:
+    """The stretch of time that a drag has just drawn; ``None`` where the gesture was none."""
+    shapes = (relayout or {}).get("shapes")
+    last = shapes[-1] if isinstance(shapes, list) and shapes else None
+    if not isinstance(last, dict):
+        return None
+    return _window_ms([last.get("x0"), last.get("x1")])
+
+
 def fitted(first_ns: int, last_ns: int, length_ns: int) -> Window:
     """A window within a pass of that length, shifted rather than cut where it fits."""
     wanted = min(max(last_ns - first_ns, _SHORTEST_NS), length_ns)
@@ -63,11 +88,8 @@ def dragged(relayout: Mapping[str, Any] | None, length_ns: int) -> Window | None
     ends = [given.get("xaxis.range[0]"), given.get("xaxis.range[1]")]
     if "xaxis.range" in given and isinstance(given["xaxis.range"], list):
         ends = given["xaxis.range"][:2]
-    numbers = [float(end) for end in ends if isinstance(end, int | float)]
-    if len(numbers) != 2 or not all(math.isfinite(1e6 * number) for number in numbers):
-        return None
-    first, last = sorted(round(1e6 * number) for number in numbers)
-    return fitted(first, last, length_ns)
+    window = _window_ms(ends)
+    return None if window is None else fitted(window.first_ns, window.last_ns, length_ns)
 
 
 def moved(window: Window, move: str, length_ns: int) -> Window:
@@ -86,3 +108,11 @@ def at_window(view: View, window: Window, length_ns: int) -> View:
     if window.length_ns >= length_ns:
         return view.changed(**{"from": None, "to": None, "step": None})
     return view.changed(**{"from": window.first_ns, "to": window.last_ns, "step": None})
+
+
+def _window_ms(ends: Sequence[Any]) -> Window | None:
+    numbers = [float(end) for end in ends if isinstance(end, int | float)]
+    if len(numbers) != 2 or not all(math.isfinite(1e6 * number) for number in numbers):
+        return None
+    first, last = sorted(round(1e6 * number) for number in numbers)
+    return Window(first, last)

@@ -18,8 +18,28 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         window.Plotly.downloadImage(graph, {format: id.format, filename: id.name, scale: 2});
       }
     },
-    saveTable(clicks) {
-      return clicks ? true : window.dash_clientside.no_update;
+    // Under the declared names of the columns, with the ends of intervals that the grid hides.
+    saveTable(clicks, id) {
+      if (clicks) {
+        window.dash_ag_grid.getApi(id).exportDataAsCsv({
+          fileName: `${id.name}.csv`,
+          allColumns: true,
+          processHeaderCallback: ({column}) => column.getColId(),
+        });
+      }
+    },
+    // A table of texts as it is shown; a link is its address.
+    saveRows(clicks, id) {
+      const rows = document.querySelectorAll(`[data-rows="${CSS.escape(id.name)}"] tr`);
+      if (!clicks || !rows.length) { return; }
+      const shown = (cell) => (cell.querySelector("a") || {}).href || cell.textContent;
+      const quoted = (text) => `"${text.replaceAll('"', '""')}"`;
+      const lines = [...rows].map((row) => [...row.cells].map(shown).map(quoted).join(","));
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], {type: "text/csv"}));
+      link.download = `${id.name}.csv`;
+      link.click();
+      URL.revokeObjectURL(link.href);
     },
   },
 });

@@ -2,6 +2,7 @@
 
 import dash_mantine_components as dmc
 
+from dashboards.components.text_table import save_button, saveable, text_table
 from hvdprof.report.terminal_page import CELL_HEADS, CellRow, ModelTable
 
 _LEFT = 2
@@ -10,25 +11,33 @@ _NARROWEST = 900
 
 def cell_table(table: ModelTable) -> dmc.Stack:
     """One model's cells; on a narrow screen the table scrolls sideways, never the page."""
-    head = dmc.TableThead(
-        dmc.TableTr([dmc.TableTh(name, ta=_side(place)) for place, name in enumerate(CELL_HEADS)])
+    name = f"scaling-{table.model}"
+    caption = [dmc.Text(table.model, span=True, fw=700), f"  {table.caption}"]
+    cells = text_table(
+        CELL_HEADS,
+        [_cells(row) for row in table.rows],
+        left=_LEFT,
+        narrowest=_NARROWEST,
+        row_classes=["oversubscribed" if row.oversubscribed else "" for row in table.rows],
     )
-    body = dmc.TableTbody([_row(row) for row in table.rows])
     return dmc.Stack(
         [
-            dmc.Text([dmc.Text(table.model, span=True, fw=700), f"  {table.caption}"], size="sm"),
-            dmc.TableScrollContainer(
-                dmc.Table([head, body], highlightOnHover=True, className="numbers"),
-                minWidth=_NARROWEST,
-                type="native",
+            dmc.Group(
+                [
+                    dmc.Text(caption, size="sm", className="grow"),
+                    save_button(name, f"the numbers of {table.model}"),
+                ],
+                gap="xs",
+                wrap="nowrap",
             ),
+            saveable(name, cells),
         ],
         gap=4,
     )
 
 
-def _row(row: CellRow) -> dmc.TableTr:
-    cells = (
+def _cells(row: CellRow) -> tuple[str, ...]:
+    return (
         row.np,
         f"{row.compression} {row.reduction}",
         row.samples_per_s,
@@ -40,11 +49,3 @@ def _row(row: CellRow) -> dmc.TableTr:
         row.observer_cost,
         row.final_loss,
     )
-    return dmc.TableTr(
-        [dmc.TableTd(text, ta=_side(place)) for place, text in enumerate(cells)],
-        className="oversubscribed" if row.oversubscribed else "",
-    )
-
-
-def _side(place: int) -> str:
-    return "left" if place < _LEFT else "right"

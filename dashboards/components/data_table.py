@@ -6,13 +6,20 @@ from typing import Any
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
 import pandas as pd
-from dash import MATCH, Dash, Input, Output, State
+from dash import MATCH, Dash, Input, State
 
 from dashboards import ids
 from dashboards.components.section import section
 from dashboards.in_browser import run_in_browser
 from hvdprof import units
 from hvdprof.model.schema import Column, Table
+from hvdprof.report.table_text import (
+    column_texts,
+    ends_of_intervals,
+    heading,
+    interval_ends,
+    is_number,
+)
 
 _MOST_ROWS = 5_000
 _ROW_HEIGHT = 34
@@ -30,19 +37,19 @@ def table_card(
 ) -> dmc.Paper:
     """A card with the rows of a declared table.
 
-    Numbers are shown with their units and sorted by value; the CSV file holds them in full, in the
-    unit that the head of the column names.
+    Heads are words, numbers are shown with their units and intervals, and sorted by value. The CSV
+    file holds the columns under their declared names, numbers in full in their declared unit, ends
+    of intervals in columns of their own.
 
     Args:
         title: Heading.
         table: Declaration: names, units and the sentences that explain the columns.
         frame: Its rows, in the order in which they are first shown.
-        columns: Names of the columns to show; all where not given.
+        columns: Names of the columns to show, in this order; all where not given. The ends of
+            their intervals go with them.
         about: How to read it, one sentence.
     """
-    shown = [one for one in table.columns if columns is None or one.name in columns]
-    if columns is not None:
-        shown.sort(key=lambda one: list(columns).index(one.name))
+    shown = _shown(table, columns)
     rows = frame.head(_MOST_ROWS)
     if len(frame) > len(rows):
         about += (
@@ -51,11 +58,10 @@ def table_card(
         )
     grid = dag.AgGrid(
         id={"type": ids.TABLE, "name": table.name},
-        columnDefs=[_column(one) for one in shown],
-        rowData=_records(rows, shown),
+        columnDefs=_definitions(table, shown),
+        rowData=_records(rows, table, shown),
         defaultColDef={"sortable": True, "resizable": True, "filter": True},
         columnSize="autoSize",
-        csvExportParams={"fileName": f"{table.name}.csv"},
         dashGridOptions={
             "rowHeight": _ROW_HEIGHT,
             "headerHeight": _ROW_HEIGHT,
@@ -81,20 +87,35 @@ def register(app: Dash) -> None:
     run_in_browser(
         app,
         "saveTable",
-        Output({"type": ids.TABLE, "name": MATCH}, "exportDataAsCsv"),
         Input({"type": ids.TABLE_SAVE, "name": MATCH}, "n_clicks"),
         State({"type": ids.TABLE, "name": MATCH}, "id"),
         first=False,
     )
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _shown(table: Table, columns: Sequence[str] | None) -> list[Column]:
+    by_name = {column.name: column for column in table.columns}
+    ends = ends_of_intervals(table)
+    return [by_name[name] for name in columns or by_name if name not in ends]
+
+
+def _definitions(table: Table, shown: Sequence[Column]) -> list[dict[str, Any]]:
+    definitions = []
+    for column in shown:
+        definitions.append(_definition(column))
+        definitions += [
+            {"field": end.name, "hide": True} for end in interval_ends(column, table) or ()
+        ]
+    return definitions
+
+
+def _definition(column: Column) -> dict[str, Any]:
     unit = f", {column.unit}" if column.unit else ""
-    numeric = _is_number(column)
+    numeric = is_number(column)
     shape: dict[str, Any] = {
         "field": column.name,
-        "headerName": f"{column.name}{unit}",
-        "headerTooltip": column.doc,
+        "headerName": heading(column),
+        "headerTooltip": f"{column.doc} (CSV: {column.name}{unit})",
         "filter": "agNumberColumnFilter" if numeric else "agTextColumnFilter",
         "useValueFormatterForExport": False,
     }
@@ -104,18 +125,15 @@ def _column(column: Column) -> dict[str, Any]:
     return shape
 
 
-def _records(rows: pd.DataFrame, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def _records(rows: pd.DataFrame, table: Table, columns: Sequence[Column]) -> list[dict[str, Any]]:
     values: dict[str, list[Any]] = {}
     for column in columns:
-        series = rows[column.name]
-        if not _is_number(column):
-            values[column.name] = [None if pd.isna(value) else str(value) for value in series]
+        texts = column_texts(column, table, rows)
+        if not is_number(column):
+            values[column.name] = texts
             continue
-        numbers = pd.to_numeric(series).astype("float64")
-        values[column.name] = [None if pd.isna(number) else number for number in numbers]
-        values[column.name + _TEXT] = [units.of_unit(number, column.unit) for number in numbers]
+        values[column.name + _TEXT] = texts
+        for one in (column, *(interval_ends(column, table) or ())):
+            numbers = pd.to_numeric(rows[one.name]).astype("float64")
+            values[one.name] = [None if pd.isna(number) else number for number in numbers]
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-
-
-def _is_number(column: Column) -> bool:
-    return column.dtype.lower().startswith(("int", "float", "uint"))

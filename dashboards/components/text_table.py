@@ -4,16 +4,67 @@ from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
+from dash import MATCH, Dash, Input, State, html
+
+from dashboards import ids
+from dashboards.components.section import section
+from dashboards.in_browser import run_in_browser
 
 _NARROWEST = 560
+
+
+def text_card(
+    name: str,
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    about: str = "",
+    narrowest: int = _NARROWEST,
+) -> dmc.Paper:
+    """A card with rows of texts that can be saved as CSV, as they are shown.
+
+    Args:
+        name: Unique on its page, lower case with hyphens; the name of the saved file.
+        title: Heading.
+        head: Names of the columns; the first stands to the left, the others to the right.
+        rows: A cell a column: a text, or a component such as a link.
+        about: How to read it, one sentence.
+        narrowest: Pixels below which the table scrolls sideways.
+    """
+    table = text_table(head, rows, left=1, narrowest=narrowest)
+    return section(title, saveable(name, table), about=about, tools=[save_button(name, title)])
+
+
+def saveable(name: str, table: Any) -> html.Div:
+    """A table whose rows ``save_button`` of the same name writes."""
+    marked: dict[str, Any] = {"data-rows": name}
+    return html.Div(table, **marked)
+
+
+def save_button(name: str, title: str) -> dmc.Button:
+    """A button that saves the rows of the table of that name as CSV.
+
+    Args:
+        name: The name given to ``saveable``, and of the file.
+        title: What a screen reader calls the table.
+    """
+    return dmc.Button(
+        "CSV",
+        id={"type": ids.ROWS_SAVE, "name": name},
+        size="compact-xs",
+        variant="default",
+        **{"aria-label": f"Save {title} as CSV"},
+    )
 
 
 def text_table(
     head: Sequence[str],
     rows: Sequence[Sequence[Any]],
     *,
-    left: int = 1,
-    narrowest: int = _NARROWEST,
+    left: int,
+    narrowest: int,
+    row_classes: Sequence[str] = (),
 ) -> dmc.TableScrollContainer:
     """Rows of texts; on a narrow screen the table scrolls sideways, never the page.
 
@@ -22,31 +73,35 @@ def text_table(
         rows: A cell a column: a text, or a component such as a link.
         left: How many columns stand to the left; the others are numbers and stand to the right.
         narrowest: Pixels below which it scrolls.
+        row_classes: A class a row, for the style sheet; none where not given.
     """
     sides = ["left" if place < left else "right" for place in range(len(head))]
+    classes = row_classes or [""] * len(rows)
+    above = [dmc.TableTh(name, ta=side) for name, side in zip(head, sides, strict=True)]
+    below = [
+        dmc.TableTr(
+            [dmc.TableTd(cell, ta=side) for cell, side in zip(row, sides, strict=True)],
+            className=look,
+        )
+        for row, look in zip(rows, classes, strict=True)
+    ]
     return dmc.TableScrollContainer(
         dmc.Table(
-            [
-                dmc.TableThead(
-                    dmc.TableTr(
-                        [dmc.TableTh(name, ta=side) for name, side in zip(head, sides, strict=True)]
-                    )
-                ),
-                dmc.TableTbody(
-                    [
-                        dmc.TableTr(
-                            [
-                                dmc.TableTd(cell, ta=side)
-                                for cell, side in zip(row, sides, strict=True)
-                            ]
-                        )
-                        for row in rows
-                    ]
-                ),
-            ],
+            [dmc.TableThead(dmc.TableTr(above)), dmc.TableTbody(below)],
             highlightOnHover=True,
             className="numbers",
         ),
         minWidth=narrowest,
         type="native",
+    )
+
+
+def register(app: Dash) -> None:
+    """Let the buttons of all such tables save their rows."""
+    run_in_browser(
+        app,
+        "saveRows",
+        Input({"type": ids.ROWS_SAVE, "name": MATCH}, "n_clicks"),
+        State({"type": ids.ROWS_SAVE, "name": MATCH}, "id"),
+        first=False,
     )

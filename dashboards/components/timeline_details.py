@@ -1,10 +1,10 @@
 """What was clicked in the timeline: an event with its fused batch-mates, or a bin."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
 
+from dashboards.components.fact_table import fact_table
 from dashboards.components.section import section
 from dashboards.timeline_window import window_of
 from dashboards.view import View
@@ -26,22 +26,16 @@ def details_of(lanes: Lanes, view: View) -> Any:
         width = max(window_of(view, lanes).length_ns // _BINS, 1)
         rows = bin_facts(lanes, lane, at, width)
         title = f"Around {units.milliseconds(at)}, {units.milliseconds(width)} wide"
-        return section(title, _facts(rows), about="Shares of that time; zoom in for its events.")
+        return section(
+            title, fact_table(rows), about="Shares of that time; zoom in for its events."
+        )
     return dmc.Text("Click an event for its facts and what was fused with it.", className="about")
 
 
 def _event(facts: EventFacts) -> dmc.Paper:
-    parts: list[Any] = [_facts(facts.facts)]
+    parts: list[Any] = [fact_table(facts.facts)]
     if facts.mates:
         tensors = "1 tensor" if facts.num_mates == 1 else f"{units.count(facts.num_mates)} tensors"
         parts.append(dmc.Text(f"Executed together: {tensors}", fw=600, size="sm"))
-        parts.append(dmc.ScrollArea(_facts(facts.mates), mah=320, type="auto"))
+        parts.append(dmc.ScrollArea(fact_table(facts.mates), mah=320, type="auto"))
     return section(facts.title, *parts)
-
-
-def _facts(rows: Sequence[tuple[str, str]]) -> dmc.Table:
-    body = [
-        dmc.TableTr([dmc.TableTd(label, className="keep-lines"), dmc.TableTd(text, ta="right")])
-        for label, text in rows
-    ]
-    return dmc.Table(dmc.TableTbody(body), maw=640, className="facts")

@@ -31,10 +31,6 @@ _FIT_COLUMNS = (
     "reason",
     "num_executions",
     "num_sizes",
-    "alpha_low_ns",
-    "alpha_high_ns",
-    "beta_low_ns_per_mb",
-    "beta_high_ns_per_mb",
 )
 _COLLECTIVE_COLUMNS = (
     "step",

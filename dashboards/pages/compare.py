@@ -12,7 +12,7 @@ from dashboards.components.data_table import table_card
 from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
 from dashboards.components.section import section
-from dashboards.components.text_table import text_table
+from dashboards.components.text_table import text_card
 from dashboards.components.view_control import view_select
 from dashboards.run_store import RunStore
 from dashboards.view import View
@@ -42,8 +42,6 @@ _TOGGLE_COLUMNS = (
     "toggle",
     "verdict",
     "speedup",
-    "speedup_low",
-    "speedup_high",
     "sent_bytes_ratio",
     "blocked_saved_ns",
     "own_work_added_ns",
@@ -188,9 +186,12 @@ def _difference(one: Side, other: Side) -> list[Any]:
         for row in differences.to_dict("records")
     ]
     cards = [
-        section(
+        text_card(
+            "side-by-side",
             "Side by side",
-            text_table(("", "first", "second"), _side_by_side(one, other), narrowest=_THREE),
+            ("", "first", "second"),
+            _side_by_side(one, other),
+            narrowest=_THREE,
             about="With 95 % intervals over launches.",
         ),
         figure_card(
@@ -204,11 +205,11 @@ def _difference(one: Side, other: Side) -> list[Any]:
     ]
     if rows:
         cards.append(
-            section(
+            text_card(
+                "difference-numbers",
                 "The same in numbers",
-                text_table(
-                    ("cause", "first", "second", "difference (95 %)", "beyond chance"), rows
-                ),
+                _DIFFERENCE_HEAD,
+                rows,
                 about="Time a step that each cause adds to that of the cell's own baseline.",
             )
         )

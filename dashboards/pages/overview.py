@@ -6,23 +6,28 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash
 
+from dashboards.components import waterfall_choice
 from dashboards.components.cell_tables import cell_table
 from dashboards.components.empty_state import empty_state
+from dashboards.components.fact_table import fact_table
 from dashboards.components.figure_card import figure_card
 from dashboards.components.finding_cards import finding_list
 from dashboards.components.section import section
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof import units
-from hvdprof.figures.catalogue import FIGURES
+from hvdprof.figures.catalogue import FIGURES, FigureKind
+from hvdprof.figures.waterfall import waterfall_cells, waterfall_figure
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.run_facts import run_facts
 from hvdprof.report.terminal_page import Page, shape_page
 
 PATH = "/"
 TITLE = "Overview"
-KEYS: tuple[str, ...] = ()
+KEYS: tuple[str, ...] = waterfall_choice.KEYS
 
+_WATERFALL = "waterfall"
 _FINDINGS_ABOUT = (
     "What is wrong or unusual, what costs most first. What mending gives back at most is computed "
     "by replaying the measured steps without it."
@@ -34,17 +39,18 @@ def layout(runs: RunStore, view: View) -> Any:
     looked = runs.look(str(view.run))
     if isinstance(looked, FoundAnalysis):
         return found_content(looked)
-    return content(looked)
+    return content(looked, view)
 
 
 def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def content(analysis: RunAnalysis) -> dmc.Stack:
+def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     """What the page shows of a run directory."""
     page = shape_page(analysis)
-    parts = [_verdict(page.verdict), *_findings(analysis), *_figures(analysis), _tables(page)]
+    parts = [_verdict(page.verdict), *_findings(analysis), *_figures(analysis, view)]
+    parts.append(_tables(page))
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
 
@@ -55,13 +61,10 @@ def found_content(found: FoundAnalysis) -> dmc.Stack:
 
 
 def _file(file: FilePage) -> list[Any]:
-    facts = [
-        dmc.TableTr([dmc.TableTd(fact.label), dmc.TableTd(_value(fact), ta="right")])
-        for fact in file.facts
-    ]
+    facts = fact_table([(fact.label, _value(fact)) for fact in file.facts])
     about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
     parts = [_verdict(file.verdict)] if file.verdict else []
-    parts.append(section(file.file, dmc.Table(dmc.TableTbody(facts)), about=about))
+    parts.append(section(file.file, facts, about=about))
     if file.unanswered:
         open_ = [empty_state(one.question, one.command) for one in file.unanswered]
         parts.append(section("What this file cannot say", *open_))
@@ -82,11 +85,28 @@ def _verdict(sentence: str) -> dmc.Paper:
     )
 
 
-def _figures(analysis: RunAnalysis) -> list[Any]:
+def _figures(analysis: RunAnalysis, view: View) -> list[Any]:
     return [
-        figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
+        _waterfall(analysis, view, kind)
+        if kind.name == _WATERFALL
+        else figure_card(kind.name, kind.title, kind.draw(analysis), about=kind.about)
         for kind in FIGURES
     ]
+
+
+def _waterfall(analysis: RunAnalysis, view: View, kind: FigureKind) -> dmc.Paper:
+    cells = waterfall_cells(analysis)
+    verdict = analysis.verdict
+    cell = waterfall_choice.chosen_cell(cells, view, verdict.model, verdict.np)
+    if cell is None:
+        return figure_card(kind.name, kind.title, kind.draw(analysis))
+    return figure_card(
+        kind.name,
+        kind.title,
+        waterfall_figure(analysis, cell),
+        about=kind.about,
+        above=[waterfall_choice.cell_selects(cells, cell)],
+    )
 
 
 def _findings(analysis: RunAnalysis) -> list[Any]:
@@ -137,11 +157,8 @@ def _warnings(page: Page) -> dmc.Alert | None:
 
 def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
     manifest = analysis.run.manifest
-    lines = [
-        dmc.Text(f"{manifest.name}: {page.where}", size="sm"),
-        dmc.Code(shlex.join(manifest.command), block=True),
-    ]
+    lines = [fact_table(run_facts(analysis)), dmc.Code(shlex.join(manifest.command), block=True)]
     exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
     if exports:
         lines += [dmc.Text("In a terminal:", size="sm"), dmc.Code("\n".join(exports), block=True)]
-    return section("About this run", *lines)
+    return section(f"About the run {manifest.name}", *lines)

@@ -11,8 +11,7 @@ from dashboards.components.data_table import table_card
 from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
 from dashboards.components.launch_choice import KEY, LaunchKey, chosen_launch, launch_select
-from dashboards.components.section import section
-from dashboards.components.text_table import text_table
+from dashboards.components.text_table import text_card
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof import units
@@ -47,8 +46,6 @@ _STRAGGLER_COLUMNS = (
     "phase_share",
     "share_late",
     "lateness_ns",
-    "lateness_low_ns",
-    "lateness_high_ns",
     "longest_run",
     "cost_ns",
     "cost_share",
@@ -165,9 +162,11 @@ def _stalls(runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKe
     if not rows:
         return []
     return [
-        section(
+        text_card(
+            "longest-stalls",
             "Longest stalls",
-            text_table(("tensor", "step", "last", "first to last rank", "look at it"), rows),
+            ("tensor", "step", "last", "first to last rank", "look at it"),
+            rows,
             about="The tensor of each step for which the first rank waited longest, steady steps "
             "alone.",
         )
@@ -203,9 +202,11 @@ def _negotiated(runs: RunStore, view: View) -> list[Any]:
         ),
         *(
             [
-                section(
+                text_card(
+                    "longest-negotiations",
                     "Longest negotiations",
-                    text_table(("tensor", "step", "negotiation", "look at it"), rows),
+                    ("tensor", "step", "negotiation", "look at it"),
+                    rows,
                     about="The longest of each step. Horovod's timeline rarely names the rank: "
                     "the recorder does.",
                 )

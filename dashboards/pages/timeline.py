@@ -13,21 +13,32 @@ from dashboards.components.timeline_details import details_of
 from dashboards.components.view_control import view_select
 from dashboards.guard import mapping_or_none, text_or_none
 from dashboards.run_store import RunStore
-from dashboards.timeline_window import Window, at_window, dragged, moved, window_of
+from dashboards.timeline_window import (
+    MEASURE,
+    Window,
+    at_window,
+    dragged,
+    drawn_stretch,
+    is_measuring,
+    measured_of,
+    moved,
+    window_of,
+)
 from dashboards.view import View
 from hvdprof.figures.timeline_facts import event_facts, timeline_passes
-from hvdprof.figures.timeline_figure import TimelineView, mark_selected, timeline_view
+from hvdprof.figures.timeline_figure import TimelineView, timeline_view
 from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
+from hvdprof.figures.timeline_overlay import let_measure, mark_measured, mark_selected
 from hvdprof.figures.viewport import Ints
 
 PATH = "/timeline"
 TITLE = "Timeline"
-KEYS = ("np", "pass", "lanes", "tensor")
+KEYS = ("np", "pass", "lanes", "tensor", "drag")
 
 _ABOUT = (
-    "Drag across the figure to zoom; double-click shows the whole pass. Where events are too many "
-    "to be drawn one by one, a bin has the colour of what took most of it, the paler the less of "
-    "it was busy. Horovod's timeline is written by rank 0."
+    "Drag across the figure to zoom or to measure; double-click shows the whole pass. Where "
+    "events are too many to be drawn one by one, a bin has the colour of what took most of it, "
+    "the paler the less of it was busy. Horovod's timeline is written by rank 0."
 )
 _BUTTONS = (
     ("left", "◀", "Earlier"),
@@ -36,6 +47,11 @@ _BUTTONS = (
     ("out", "-", "Zoom out"),
     ("whole", "Whole pass", "Show the whole pass"),
 )
+_ZOOM = "zoom"
+_DRAGS = [
+    {"value": _ZOOM, "label": "Drag zooms"},
+    {"value": MEASURE, "label": "Drag measures"},
+]
 _LANE_NAMES = [
     {"value": LaneKind.EXECUTIONS.value, "label": "Horovod: executions"},
     {"value": LaneKind.TENSORS.value, "label": "Horovod: tensors"},
@@ -65,7 +81,7 @@ def layout(runs: RunStore, view: View) -> Any:
                 drawn.figure,
                 about=_ABOUT,
                 above=[
-                    _moves(),
+                    _moves(view),
                     html.Div(drawn.caption, id=ids.TIMELINE_CAPTION, className="about"),
                 ],
                 graph_id=ids.TIMELINE_FIGURE,
@@ -83,7 +99,7 @@ def register(app: Dash, runs: RunStore) -> None:
 
 
 def drawing(lanes: Lanes, view: View) -> TimelineView:
-    """The figure of a view, with a frame around the event that was clicked."""
+    """The figure of a view, with a frame around the event that was clicked and what is measured."""
     window = window_of(view, lanes)
     shown = shown_lanes(lanes, view)
     drawn = timeline_view(lanes, shown, window.first_ns, window.last_ns)
@@ -92,6 +108,11 @@ def drawing(lanes: Lanes, view: View) -> TimelineView:
     if facts is not None and facts.lane in shown:
         place = int(np.flatnonzero(shown == facts.lane)[0])
         mark_selected(drawn.figure, place, facts.start_ns / 1e6, facts.dur_ns / 1e6)
+    if is_measuring(view):
+        let_measure(drawn.figure)
+    measured = measured_of(view)
+    if measured is not None:
+        mark_measured(drawn.figure, measured.first_ns / 1e6, measured.last_ns / 1e6)
     return drawn
 
 
@@ -182,9 +203,19 @@ def _step_range(lanes: Lanes) -> str:
     return f"{lanes.steps.number.min()} to {lanes.steps.number.max()}"
 
 
-def _moves() -> dmc.Group:
+def _moves(view: View) -> dmc.Group:
+    drag = MEASURE if is_measuring(view) else _ZOOM
     return dmc.Group(
         [
+            dmc.SegmentedControl(
+                id={"type": ids.CONTROL, "key": "drag", "shown": drag},
+                data=_DRAGS,
+                value=drag,
+                size="xs",
+                **{"aria-label": "What dragging does"},
+            ),
+        ]
+        + [
             dmc.Button(
                 text,
                 id={"type": ids.TIMELINE_MOVE, "to": move},
@@ -249,6 +280,9 @@ def _after(
         return view.changed(**{"step": number, "from": None, "to": None})
     if by == ids.TIMELINE_FIGURE and "clickData" in ctx.triggered[0]["prop_id"]:
         return clicked(view, lanes, click or {})
+    measured = drawn_stretch(relayout) if by == ids.TIMELINE_FIGURE and is_measuring(view) else None
+    if measured is not None:
+        return view.changed(measure_from=measured.first_ns, measure_to=measured.last_ns)
     if by == ids.TIMELINE_FIGURE:
         window = dragged(relayout, lanes.length_ns)
     else:

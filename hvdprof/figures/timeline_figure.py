@@ -85,25 +85,6 @@ def timeline_view(lanes: Lanes, shown: Ints, first_ns: int, last_ns: int) -> Tim
     return TimelineView(figure, f"{caption}.", is_binned)
 
 
-def mark_selected(figure: go.Figure, lane: int, start_ms: float, dur_ms: float) -> None:
-    """Draw a frame around an event.
-
-    Args:
-        figure: A figure of ``timeline_view``.
-        lane: Its place from above, from 0.
-        start_ms: Its start on the axis of the figure.
-        dur_ms: Its length.
-    """
-    figure.add_shape(
-        type="rect",
-        x0=start_ms,
-        x1=start_ms + dur_ms,
-        y0=lane - 0.46,
-        y1=lane + 0.46,
-        line={"color": NEUTRAL_COLOUR, "width": 3},
-    )
-
-
 def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
     lane_height = _lane_height(len(drawn))
     figure = empty_figure(max(_LOWEST, round(lane_height * len(drawn)) + _ROOM_AROUND))

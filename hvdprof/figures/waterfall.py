@@ -2,38 +2,61 @@
 
 import math
 import textwrap
+from dataclasses import dataclass
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.waterfall_tables import WATERFALL
 
+_CELL = ("model", "np", "compression", "reduction")
 _HEIGHT = 460
 _LABEL_CHARACTERS = 13
 
 
-def waterfall_figure(
-    analysis: RunAnalysis, model: str | None = None, np: int | None = None
-) -> go.Figure:
+@dataclass(frozen=True, slots=True)
+class WaterfallCell:
+    """A measured configuration, as the tables name it."""
+
+    model: str
+    np: int
+    compression: str = "none"
+    reduction: str = "average"
+
+    @property
+    def toggles(self) -> str:
+        """Compression and reduction in one text, ``none average``."""
+        return f"{self.compression} {self.reduction}"
+
+
+def waterfall_cells(analysis: RunAnalysis) -> list[WaterfallCell]:
+    """The cells that have a waterfall, in the order of the table."""
+    rows = analysis.table(WATERFALL.name)[list(_CELL)].drop_duplicates()
+    return [
+        WaterfallCell(str(model), int(np), str(compression), str(reduction))
+        for model, np, compression, reduction in rows.itertuples(index=False)
+    ]
+
+
+def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -> go.Figure:
     """From the step of the baseline to that of the cell, a bar a cause.
 
     Args:
         analysis: The finished analysis.
-        model: Model of the cell without toggles; that of the verdict where not given.
-        np: Its ranks; those of the verdict where not given.
+        cell: Which cell; that of the verdict, without toggles, where not given.
     """
     figure = empty_figure(_HEIGHT)
-    model = analysis.verdict.model if model is None else model
-    np = analysis.verdict.np if np is None else np
-    rows = analysis.table("waterfall")
-    of_cell = rows[
-        (rows["model"] == model)
-        & (rows["np"] == np)
-        & (rows["compression"] == "none")
-        & (rows["reduction"] == "average")
-    ]
+    cell = WaterfallCell(analysis.verdict.model, analysis.verdict.np) if cell is None else cell
+    rows = analysis.table(WATERFALL.name)
+    wanted = (cell.model, cell.np, cell.compression, cell.reduction)
+    is_own = pd.Series(True, index=rows.index)
+    for name, value in zip(_CELL, wanted, strict=True):
+        is_own &= rows[name] == value
+    of_cell = rows[is_own.to_numpy(dtype=bool)]
     if of_cell.empty:
         return say(figure, "No cell of several ranks has a baseline to be compared with.")
     terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
@@ -63,13 +86,19 @@ def waterfall_figure(
             )
         )
         reached += row["time_ns"]
-    figure.add_trace(_whole(f"{np} ranks", step_ns))
+    figure.add_trace(_whole(_ranks(cell), step_ns))
     figure.update_layout(bargap=0.25)
     figure.update_yaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_xaxes(
-        ticks="", tickangle=0, title_text=f"{model} on {np} ranks; numbers are points of the step"
+        ticks="",
+        tickangle=0,
+        title_text=f"{cell.model} on {_ranks(cell)} ({cell.toggles}); numbers: points of the step",
     )
     return figure
+
+
+def _ranks(cell: WaterfallCell) -> str:
+    return "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
 
 
 def _whole(name: str, time_ns: float) -> go.Bar:

@@ -1,7 +1,7 @@
 """One table of an analysis as people read it in a terminal, with units and intervals."""
 
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO
 
 import pandas as pd
 from rich import box
@@ -14,12 +14,11 @@ from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis, declared_table
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.hanging_text import print_hanging
+from hvdprof.report.table_text import column_texts, ends_of_intervals, heading, is_number
 
 MOST_ROWS = 60
 
 _UNBOUNDED = 10_000
-_LOW, _HIGH = "_low", "_high"
-_UNIT_SUFFIXES = ("_gb_per_s", "_bytes", "_ns", "_ppm")
 
 
 def print_sections(
@@ -71,13 +70,15 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     console.print(Text(table.name, style="bold cyan"))
     print_hanging(console, "  ", table.doc, style="dim")
     shown = frame.head(MOST_ROWS)
-    columns = [one for one in table.columns if not _is_end_of_interval(one, table)]
+    ends = ends_of_intervals(table)
+    columns = [one for one in table.columns if one.name not in ends]
+    texts = {one.name: column_texts(one, table, shown) for one in columns}
     same = [one for one in columns if len(frame) > 1 and _is_constant(frame, one.name)]
     if same:
-        told = ", ".join(f"{one.name} {_cell(one, table, shown.iloc[0])}" for one in same)
+        told = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
         print_hanging(console, "  ", told)
     varying = [one for one in columns if one not in same] or columns
-    rows = [[_cell(one, table, row) for one in varying] for _, row in shown.iterrows()]
+    rows = list(zip(*(texts[one.name] for one in varying), strict=True))
     grids = [
         _grid(varying, rows),
         _grid(varying, [[_broken(text) for text in row] for row in rows]),
@@ -107,8 +108,8 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
     for column in columns:
         grid.add_column(
-            Text(_heading(column)),
-            justify="right" if _is_number(column) else "left",
+            Text(heading(column).replace(" ", "\n", 1)),
+            justify="right" if is_number(column) else "left",
             no_wrap=True,
             header_style="none",
         )
@@ -120,7 +121,7 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
 def _print_blocks(
     console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]
 ) -> None:
-    names = [_heading(column).replace("\n", " ") for column in columns]
+    names = [heading(column) for column in columns]
     width = max(len(name) for name in names)
     for number, row in enumerate(rows):
         if number:
@@ -129,49 +130,5 @@ def _print_blocks(
             print_hanging(console, f"  {name.ljust(width)}  ", text)
 
 
-def _heading(column: Column) -> str:
-    name = column.name
-    for suffix in _UNIT_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name.replace("_", "\n", 1).replace("_", " ")
-
-
-def _cell(column: Column, table: Table, row: "pd.Series[Any]") -> str:
-    value = row[column.name]
-    if not _is_number(column):
-        return "" if pd.isna(value) else str(value)
-    ends = [_interval_end(column, table, end) for end in (_LOW, _HIGH)]
-    if pd.isna(value) or None in ends:
-        return _number(value, column.unit)
-    low, high = (
-        float("nan") if pd.isna(row[one.name]) else float(row[one.name]) for one in ends if one
-    )
-    return units.interval_of_unit(float(value), low, high, column.unit)
-
-
-def _number(value: Any, unit: str) -> str:
-    return units.MISSING if pd.isna(value) else units.of_unit(float(value), unit)
-
-
-def _interval_end(column: Column, table: Table, end: str) -> Column | None:
-    stem = next((s for s in _UNIT_SUFFIXES if column.name.endswith(s)), "")
-    names = {column.name + end, column.name.removesuffix(stem) + end + stem}
-    return next((one for one in table.columns if one.name in names), None)
-
-
-def _is_end_of_interval(column: Column, table: Table) -> bool:
-    ends = [
-        _interval_end(one, table, end)
-        for one in table.columns
-        if one is not column
-        for end in (_LOW, _HIGH)
-    ]
-    return column in [end for end in ends if end is not None]
-
-
 def _is_constant(frame: pd.DataFrame, name: str) -> bool:
     return len(frame[name].drop_duplicates()) == 1
-
-
-def _is_number(column: Column) -> bool:
-    return column.dtype not in ("category", "str", "bool")

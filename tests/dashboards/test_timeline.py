@@ -3,7 +3,15 @@ import pytest
 from dashboards.app import create_app
 from dashboards.pages import timeline
 from dashboards.run_store import RunStore
-from dashboards.timeline_window import Window, dragged, fitted, moved, window_of
+from dashboards.timeline_window import (
+    Window,
+    dragged,
+    drawn_stretch,
+    fitted,
+    measured_of,
+    moved,
+    window_of,
+)
 from dashboards.view import View
 from hvdprof.figures.timeline_lanes import pass_lanes
 from tests.builders.browser import watched_page
@@ -93,6 +101,44 @@ def test_a_click_on_an_event_or_a_bin_goes_into_the_address():
 )
 def test_what_is_no_click_changes_nothing(click):
     assert timeline.clicked(view(), lanes(), click) == view()
+
+
+@pytest.mark.parametrize(
+    ("relayout", "expected"),
+    [
+        ({"shapes": [{"x0": 9, "x1": 9}, {"x0": 0.002, "x1": 0.001}]}, Window(1_000, 2_000)),
+        ({"shapes": [{"x0": "a", "x1": 1}]}, None),
+        ({"shapes": [{"x0": float("nan"), "x1": 1}]}, None),
+        ({"shapes": [1]}, None),
+        ({"shapes": []}, None),
+        ({"xaxis.range[0]": 1, "xaxis.range[1]": 2}, None),
+        (None, None),
+    ],
+)
+def test_a_drawn_stretch_of_time_is_read(relayout, expected):
+    assert drawn_stretch(relayout) == expected
+
+
+def test_what_was_measured_is_in_the_address_and_in_the_figure():
+    asked = view(drag="measure", measure_from="1000000", measure_to="3500000")
+    assert measured_of(asked) == Window(1 * MS, 3_500_000)
+    figure = timeline.drawing(lanes(), asked).figure
+    assert figure.layout.dragmode == "drawrect"
+    assert [(shape.x0, shape.x1) for shape in figure.layout.shapes] == [(1.0, 3.5)]
+    assert "2.50 ms" in figure.layout.annotations[-1].text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"measure_from": "1", "measure_to": "2"},
+        {"drag": "measure", "measure_from": "2", "measure_to": "1"},
+        {"drag": "measure", "measure_from": "x", "measure_to": "1"},
+    ],
+)
+def test_nothing_is_measured_without_a_stretch(values):
+    assert measured_of(view(**values)) is None
+    assert not timeline.drawing(lanes(), view(**values)).figure.layout.shapes
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.figures.palette import CAUSE_COLOURS
-from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.figures.waterfall import WaterfallCell, waterfall_cells, waterfall_figure
 from hvdprof.model.causes import CAUSES
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
@@ -19,6 +19,18 @@ def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
     assert ends[-1] == pytest.approx(bars[-1].y[0])
     assert bars[0].y[0] == pytest.approx(10.0, rel=0.01)
     assert bars[-1].y[0] == pytest.approx(12.5, rel=0.01)
+
+
+def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
+    times = {0: 10.0, 2: 12.5, 4: 15.0}
+    analysis = analysis_of(tmp_path / "run", sweep(times, blocked_ms={2: 2.0, 4: 4.0}))
+
+    assert {cell.np for cell in waterfall_cells(analysis)} >= {2, 4}
+    figure = waterfall_figure(analysis, WaterfallCell("mnist", 2))
+    assert figure.data[-1].y[0] == pytest.approx(12.5, rel=0.01)
+    assert "2 ranks (none average)" in figure.layout.xaxis.title.text
+    nothing = waterfall_figure(analysis, WaterfallCell("mnist", 2, "fp16", "adasum"))
+    assert "No cell" in nothing.layout.annotations[0].text
 
 
 def test_without_a_waterfall_it_says_so():

@@ -1,0 +1,18 @@
+"""Facts as a table of two columns: what it is, and its value."""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+
+
+def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
+    """A row a fact; a long value wraps, so that nothing scrolls sideways.
+
+    Args:
+        rows: Label and text of each.
+    """
+    body = [
+        dmc.TableTr([dmc.TableTh(label), dmc.TableTd(text, className="keep-lines")])
+        for label, text in rows
+    ]
+    return dmc.Table(dmc.TableTbody(body), maw=900, className="facts")

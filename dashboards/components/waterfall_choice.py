@@ -1,0 +1,59 @@
+"""Which cell the waterfall is about: from the address, else the one that the verdict is about."""
+
+from collections.abc import Sequence
+
+import dash_mantine_components as dmc
+
+from dashboards.components.view_control import view_select
+from dashboards.view import View
+from hvdprof.figures.waterfall import WaterfallCell
+
+KEYS = ("np", "model", "toggles")
+"""The keys of the address; a page that uses this names them in its ``KEYS``."""
+
+_PLAIN = "none average"
+
+
+def chosen_cell(
+    cells: Sequence[WaterfallCell], view: View, model: str, np: int
+) -> WaterfallCell | None:
+    """The cell that the address asks for, or the nearest to it; None where there are none.
+
+    Args:
+        cells: The cells to choose from.
+        view: What the address says.
+        model: The model where the address names none that is there, such as that of the verdict.
+        np: The number of ranks where the address names none.
+    """
+
+    def distance(cell: WaterfallCell) -> tuple[int, int, int]:
+        return (
+            _place(cell.model, view.text("model"), model),
+            _place(cell.np, view.np, np),
+            _place(cell.toggles, view.text("toggles"), _PLAIN),
+        )
+
+    return min(cells, key=distance, default=None)
+
+
+def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.Group:
+    """Lists of the numbers of ranks, models and toggles; only those that leave a choice."""
+    of_model = [cell for cell in cells if cell.model == chosen.model]
+    of_size = [cell for cell in of_model if cell.np == chosen.np]
+    offers = (
+        ("model", "Model", [cell.model for cell in cells], chosen.model),
+        ("np", "Ranks", [str(cell.np) for cell in of_model], str(chosen.np)),
+        ("toggles", "Toggles", [cell.toggles for cell in of_size], chosen.toggles),
+    )
+    return dmc.Group(
+        [
+            view_select(key, label, list(dict.fromkeys(values)), value, description=label, w=160)
+            for key, label, values, value in offers
+            if len(set(values)) > 1 or key == "np"
+        ],
+        gap="sm",
+    )
+
+
+def _place(value: object, *preferred: object) -> int:
+    return preferred.index(value) if value in preferred else len(preferred)

@@ -1,0 +1,91 @@
+"""Where and how a run was measured, and what its clocks and its observers can be trusted with."""
+
+from collections import Counter
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.waiting_tables import CLOCKS
+from hvdprof.rundir.manifest import Manifest
+
+
+def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
+    """Label and text of each fact that is known, for a table of two columns."""
+    manifest = analysis.run.manifest
+    facts = [
+        ("started", _started(manifest)),
+        ("hosts", _hosts(manifest)),
+        ("versions", ", ".join(f"{name} {one}" for name, one in manifest.versions.items())),
+        ("measured", _measured(manifest)),
+        ("settings", _settings(manifest)),
+        ("clocks", _clocks(analysis.table(CLOCKS.name))),
+        ("what the timeline costs", _observer(analysis.scaling)),
+    ]
+    return [(label, text) for label, text in facts if text]
+
+
+def _started(manifest: Manifest) -> str:
+    created = manifest.created_at.replace("T", " ").removesuffix("+00:00")
+    return f"{created} UTC" if created else ""
+
+
+def _hosts(manifest: Manifest) -> str:
+    told = []
+    for host in manifest.hosts:
+        parts = [str(host.get("cpu_model") or "")]
+        if host.get("num_cores"):
+            parts.append(f"{units.count(host['num_cores'])} cores")
+        if host.get("gpus"):
+            parts.append(f"{units.count(len(host['gpus']))} GPUs")
+        told.append(f"{host.get('hostname', '?')} ({', '.join(part for part in parts if part)})")
+    return "; ".join(told)
+
+
+def _measured(manifest: Manifest) -> str:
+    number = Counter((one.mode, one.controller) for one in manifest.passes)
+    return "; ".join(
+        f"{units.count(count)} {'pass' if count == 1 else 'passes'} in {mode} mode under {by}"
+        for (mode, by), count in number.items()
+    )
+
+
+def _settings(manifest: Manifest) -> str:
+    settings = manifest.settings
+    told = []
+    if settings.get("scaling"):
+        told.append(f"{settings['scaling']} scaling")
+    if settings.get("num_threads"):
+        threads = int(settings["num_threads"])
+        told.append("1 thread a rank" if threads == 1 else f"{units.count(threads)} threads a rank")
+    if settings.get("device"):
+        told.append(f"on {settings['device']}")
+    if manifest.passes:
+        pinned = sum(one.pinned for one in manifest.passes)
+        told.append(
+            "pinned to cores"
+            if pinned == len(manifest.passes)
+            else f"{units.count(pinned)} of {units.count(len(manifest.passes))} passes pinned"
+        )
+    return ", ".join(told)
+
+
+def _clocks(clocks: pd.DataFrame) -> str:
+    if clocks.empty:
+        return ""
+    largest = float(clocks["u_ns"].max())
+    if largest == 0:
+        return "all ranks read the same clock"
+    return f"ranks agree to {units.milliseconds(largest)}; nothing below twice that is blamed"
+
+
+def _observer(scaling: pd.DataFrame) -> str:
+    known = scaling[scaling["observer_cost"].notna().to_numpy()]
+    return "; ".join(
+        f"{row['model']} np={row['np']}: "
+        + units.percent_interval(
+            row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
+        )
+        for row in known.to_dict("records")
+        if (row["compression"], row["reduction"]) == ("none", "average")
+    )

@@ -1,0 +1,43 @@
+import json
+
+import pytest
+from plotly.utils import PlotlyJSONEncoder
+
+from dashboards.components.waterfall_choice import cell_selects, chosen_cell
+from dashboards.view import View
+from hvdprof.figures.waterfall import WaterfallCell
+
+CELLS = [
+    WaterfallCell("mnist", 2),
+    WaterfallCell("mnist", 4),
+    WaterfallCell("mnist", 4, "fp16", "average"),
+    WaterfallCell("resnet18", 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, CELLS[1]),
+        ({"np": "2"}, CELLS[0]),
+        ({"toggles": "fp16 average"}, CELLS[2]),
+        ({"toggles": "fp16 average", "np": "2"}, CELLS[0]),
+        ({"model": "resnet18", "np": "4"}, CELLS[3]),
+        ({"model": "../etc", "np": "99"}, CELLS[1]),
+    ],
+)
+def test_the_address_chooses_and_what_is_not_there_falls_back(values, expected):
+    assert chosen_cell(CELLS, View("/", values), "mnist", 4) == expected
+
+
+def test_without_cells_nothing_is_chosen():
+    assert chosen_cell([], View("/", {}), "mnist", 4) is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "keys"),
+    [(CELLS[2], ["model", "np", "toggles"]), (CELLS[3], ["model", "np"])],
+)
+def test_only_what_leaves_a_choice_is_offered(chosen, keys):
+    shown = json.loads(json.dumps(cell_selects(CELLS, chosen), cls=PlotlyJSONEncoder))
+    assert [one["props"]["id"]["key"] for one in shown["props"]["children"]] == keys
