@@ -31,14 +31,17 @@ from hvdprof.collect.opening import (
     with_faults,
 )
 from hvdprof.collect.session import Session
+from hvdprof.rundir.layout import PassPaths
 
 __all__ = [
     "abandon",
     "blocked",
+    "break_off",
     "give_up",
     "is_active",
     "loss",
     "mark",
+    "note",
     "phase",
     "samples",
     "segment",
@@ -60,16 +63,21 @@ def start(
     local_rank: int | None = None,
     local_size: int | None = None,
     device: str = "cpu",
+    session: int | None = None,
 ) -> None:
     """Begin to record; to be called on every rank after ``hvd.init()``.
 
+    Under ``DistributedDataParallel`` it is called after ``init_process_group()``.
+
     Args:
         rank: As ``hvd.rank()``. What is not given is asked of Horovod where it is initialised,
-            else of the environment that horovodrun, Open MPI, MPICH or Slurm set.
+            else of the environment that horovodrun, Open MPI, MPICH, torchrun or Slurm set.
         size: As ``hvd.size()``.
         local_rank: As ``hvd.local_rank()``.
         local_size: As ``hvd.local_size()``.
         device: Where the model computes: ``cpu``, ``cuda`` or ``cuda:<index>``.
+        session: Number of the session of an elastic job, the same on every rank; sessions are
+            recorded into folders of their own, since ranks are numbered anew in each.
     """
     folder = os.environ.get(RECORDER_DIR)
     if not folder and not os.environ.get(FAULTS):
@@ -81,21 +89,30 @@ def start(
         known.local_rank if local_rank is None else local_rank,
         known.local_size if local_size is None else local_size,
     )
-    stop()
+    if session is None:
+        stop()
+    else:
+        # The session before has ended, maybe without a recording: its ranks cannot be asked.
+        _set_session(Session())
     if not folder:
         with_faults(faults_from_environment(), identity, _set_session)(Session())
         return
-    open_session(Path(folder), identity, device, _set_session)
+    place = Path(folder)
+    if session is not None:
+        place = PassPaths(place.parent).session(session).recorder_folder
+    open_session(place, identity, device, _set_session)
 
 
 def watch(model: Any, optimizer: Any) -> None:
     """Record when each gradient is ready and how long ``optimizer.step()`` blocks.
 
     To be called once the optimizer is complete (after ``hvd.DistributedOptimizer``) and before
-    the first step of the segment. Plain torch optimizers are fine; they never block.
+    the first step of the segment. Plain torch optimizers are fine; they never block. Under
+    ``DistributedDataParallel`` the rank blocks at the end of ``backward()``.
 
     Args:
-        model: The ``torch.nn.Module`` whose names the gradients get.
+        model: The ``torch.nn.Module`` whose names the gradients get; where it is wrapped by
+            ``DistributedDataParallel`` the wrapped one.
         optimizer: The optimizer that the script steps. A second model with its own optimizer is
             watched by a second call.
     """
@@ -141,6 +158,11 @@ def mark(name: str) -> None:
     _session.mark(name)
 
 
+def note(kind: str, **values: Any) -> None:
+    """Write a line of a kind of one's own into the recorder file."""
+    _session.note(kind, **values)
+
+
 def loss(value: Any) -> None:
     """Record the training loss of the open step: a number or a tensor with one element.
 
@@ -157,6 +179,19 @@ def samples(number: int) -> None:
 def blocked() -> AbstractContextManager[None]:
     """Time in which the rank stands still for other ranks, such as in a collective of its own."""
     return _session.blocked()
+
+
+def bucket_hook(hook: Any) -> Any:
+    """A communication hook of DDP that also records when each bucket of gradients was reduced.
+
+    To be given to ``register_comm_hook`` in place of ``hook``. It costs a little of every bucket,
+    so it is meant for runs that look at collectives and not at throughput.
+
+    Args:
+        hook: A hook as ``DistributedDataParallel.register_comm_hook`` takes it, such as
+            ``default_hooks.allreduce_hook``.
+    """
+    return _session.bucket_hook(hook)
 
 
 def is_active() -> bool:
@@ -183,6 +218,12 @@ def abandon() -> None:
 def give_up(error: Exception) -> None:
     """End the recording after a failure in what calls it, told as a problem; the rank trains on."""
     _session.give_up(error)
+
+
+def break_off() -> None:
+    """End the recording of a rank whose peers are gone: complete, but clocks are not compared."""
+    _session.break_off()
+    _set_session(Session())
 
 
 def stop() -> None:

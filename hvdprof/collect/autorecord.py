@@ -11,13 +11,24 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect.auto_settings import AutoSettings
+from hvdprof.collect.elastic_sessions import (
+    ELASTIC,
+    LOST_PEER,
+    RAISED,
+    SESSION,
+    SESSION_END,
+    ElasticSessions,
+)
 from hvdprof.collect.forward_watch import ForwardWatch, first_length
-from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.opening import RECORDER_DIR
+from hvdprof.collect.recorder import IMPLICIT_SEGMENT, print_problem
 from hvdprof.collect.step_tracker import StepTracker
+from hvdprof.rundir.layout import PassPaths
 
 DISCOVERY_STEPS = 3
 
@@ -43,17 +54,27 @@ _BLOCKING = (
 
 
 class AutoRecorder:
-    """The recording of one process, from its first distributed optimizer on."""
+    """The recording of one process, from its first distributed optimizer on.
+
+    That of an elastic job consists of sessions, each from the call of the script's function to the
+    reset that ends it.
+    """
 
     def __init__(self, hvd: Any, settings: AutoSettings) -> None:
         self._hvd = hvd
         self._pid = os.getpid()
         self._thread = threading.get_ident()
+        self._settings = settings
         self._tracker = StepTracker(settings)
+        self._optimizers: list[Any] = []
         self._forwards: ForwardWatch | None = None
         self._looked_after, self._is_settled = -1, False
+        self._is_bracketed = False
         self._has_failed = False
         self._is_over = False
+        self._sessions: ElasticSessions | None = None
+        self._session_number: int | None = None
+        self._num_lasting = 0
 
     def bracket_horovod(self) -> None:
         """Put brackets around what a script calls of Horovod."""
@@ -63,6 +84,58 @@ class AutoRecorder:
         for name in _BLOCKING:
             if hasattr(hvd, name):
                 setattr(hvd, name, self._blocked(getattr(hvd, name)))
+        if os.environ.get(ELASTIC) == "1":
+            self._sessions = ElasticSessions(hvd, self)
+            self._sessions.bracket()
+
+    @property
+    def num_total(self) -> int:
+        """Updates of the job so far, as this rank counts them."""
+        return self._tracker.num_total
+
+    @property
+    def num_ended(self) -> int:
+        """Updates of the running session."""
+        return self._tracker.num_ended
+
+    def begin_session(self, number: int, num_before: int) -> None:
+        """A session of an elastic job begins, in which ranks and size are others than before."""
+        self._guarded(lambda: self._begin_session(number, num_before))
+
+    def end_session(self, why: str) -> None:
+        """The session is over; a reset follows, or the end of the script."""
+        self._guarded(lambda: self._end_session(why))
+
+    def _begin_session(self, number: int, num_before: int) -> None:
+        paths = PassPaths(Path(os.environ[RECORDER_DIR]).parent).session(number)
+        has_timeline = bool(self._settings.timeline)
+        timeline = str(paths.timeline(IMPLICIT_SEGMENT)) if has_timeline else ""
+        self._session_number = number
+        self._tracker.begin_session(num_before, timeline)
+        self._num_lasting = len(self._optimizers)
+        if self._optimizers:
+            self._begin()
+
+    def _end_session(self, why: str) -> None:
+        if self._session_number is None or self._sessions is None:
+            return
+        self._session_number = None
+        self._let_go()
+        collect.note(SESSION_END, **self._sessions.end_line(why))
+        if why in (LOST_PEER, RAISED):
+            # Nobody is there any more to compare clocks with, or will wait for this rank.
+            self._tracker.break_off()
+            (collect.break_off if why == LOST_PEER else collect.abandon)()
+            return
+        self._tracker.end()
+        collect.stop()
+
+    def _let_go(self) -> None:
+        # What the script's function made itself it will make again.
+        del self._optimizers[self._num_lasting :]
+        if self._forwards is not None:
+            self._forwards.remove()
+        self._forwards, self._looked_after, self._is_settled = None, -1, False
 
     def _starting(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(make)
@@ -82,26 +155,42 @@ class AutoRecorder:
         return end_and_shut_down
 
     def _attach(self, optimizer: Any) -> None:
-        if self._forwards is not None:
+        if self._optimizers:
             # A second model, as in adversarial training: its gradients count, the first one's
             # updates end the steps.
-            if not self._tracker.has_begun:
+            self._optimizers.append(optimizer)
+            if self._forwards is not None and not self._tracker.has_begun:
                 collect.watch(_Nameless(), optimizer)
             return
         if self._is_over or collect.is_active():
             return
+        self._optimizers.append(optimizer)
         self._thread = threading.get_ident()
         # First: a rank whose recording fails still has to end its steps with the others.
         self._tracker.follow(optimizer)
+        self._bracket_process()
+        if self._sessions is None or self._session_number is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        first = self._optimizers[0]
+        parameters = [one for group in first.param_groups for one in group["params"]]
+        collect.start(device=str(parameters[0].device), session=self._session_number)
+        if self._sessions is not None:
+            collect.note(SESSION, **self._sessions.line())
+        for optimizer in self._optimizers:
+            collect.watch(_Nameless(), optimizer)
+        torch = sys.modules["torch"]
+        self._forwards = ForwardWatch(torch, parameters, self._forward, self._tracker.evaluates)
+
+    def _bracket_process(self) -> None:
+        if self._is_bracketed:
+            return
+        self._is_bracketed = True
         # After hvd.init(), which registers its own end: ours comes first.
         atexit.register(self.end)
         self._notice_failure()
-        parameters = [one for group in optimizer.param_groups for one in group["params"]]
-        collect.start(device=str(parameters[0].device))
-        collect.watch(_Nameless(), optimizer)
-        torch = sys.modules["torch"]
-        self._forwards = ForwardWatch(torch, parameters, self._forward, self._tracker.evaluates)
-        self._bracket_torch(torch)
+        self._bracket_torch(sys.modules["torch"])
 
     def _bracket_torch(self, torch: Any) -> None:
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -161,7 +250,8 @@ class AutoRecorder:
         # A forked worker inherits the brackets but not the recording, and threads that fetch or
         # serve are not the training.
         is_own = os.getpid() == self._pid and threading.get_ident() == self._thread
-        return is_own and not self._is_over
+        is_recorded = self._sessions is None or self._session_number is not None
+        return is_own and is_recorded and not self._is_over
 
     def _notice_failure(self) -> None:
         show = sys.excepthook

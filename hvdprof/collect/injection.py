@@ -107,6 +107,10 @@ class InjectingSession(Session):
         """Passed on."""
         self.inner.mark(name)
 
+    def note(self, kind: str, **values: Any) -> None:
+        """Passed on."""
+        self.inner.note(kind, **values)
+
     def loss(self, value: Any) -> None:
         """Passed on."""
         self.inner.loss(value)
@@ -119,6 +123,10 @@ class InjectingSession(Session):
         """The inner context."""
         return self.inner.blocked()
 
+    def bucket_hook(self, hook: Any) -> Any:
+        """Passed on."""
+        return self.inner.bucket_hook(hook)
+
     def abandon(self) -> None:
         """Take all hooks off and leave the recording as it is."""
         self._remove_hooks()
@@ -127,6 +135,11 @@ class InjectingSession(Session):
     def give_up(self, error: Exception) -> None:
         """Passed on."""
         self.inner.give_up(error)
+
+    def break_off(self) -> None:
+        """Take all hooks off and end the recording of a rank whose peers are gone."""
+        self._remove_hooks()
+        self.inner.break_off()
 
     def stop(self) -> None:
         """Take all hooks off and end the recording."""

@@ -17,16 +17,16 @@ from typing import Any, ParamSpec
 
 from hvdprof.collect import horovod_group
 from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.ddp_handover import recorded_hook
 from hvdprof.collect.gradient_watch import GradientWatch
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.step_marks import StepMarks
-from hvdprof.collect.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks
+from hvdprof.collect.step_writer import Bucket, FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
 from hvdprof.collect.watchdog import Standing
 
 IMPLICIT_SEGMENT = "main"
-COLLECTIVE_PHASE = "collective"
 
 P = ParamSpec("P")
 
@@ -156,6 +156,11 @@ class Recorder(Session):
         self._file.write("mark", name=name, monotonic_ns=self._clock())
 
     @_guarded
+    def note(self, kind: str, **values: Any) -> None:
+        """Write a line of a kind that the recorder itself knows nothing of."""
+        self._file.write(kind, **values)
+
+    @_guarded
     def loss(self, value: Any) -> None:
         """Keep a loss, a number or a tensor with one element, for the line of the open step."""
         if self._marks.is_open:
@@ -172,6 +177,10 @@ class Recorder(Session):
     def blocked(self) -> AbstractContextManager[None]:
         """A context in which the rank stands still for other ranks."""
         return Bracket(self._begin_wait, lambda _: self._end_wait())
+
+    def bucket_hook(self, hook: Any) -> Any:
+        """The hook, with marks around the reduction of each bucket in a step."""
+        return recorded_hook(hook, self._marks, self._source.now)
 
     def standing(self) -> Standing:
         """Where this rank is now; for another thread, which may see a step in between."""
@@ -197,6 +206,18 @@ class Recorder(Session):
         """Close the file as a rank that fails leaves it: no end of the segment, no exchange."""
         if not self._has_ended:
             self._steps.write_rest()
+            self._end(Session())
+
+    @_guarded
+    def break_off(self) -> None:
+        """End a complete recording of a rank whose peers are gone: without asking Horovod."""
+        # Its background thread has ended, and with it the one that writes the timeline: a call to
+        # stop that would wait for ever.
+        self._timeline_runs = False
+        if self._segment is not None:
+            self._end_segment(True)
+        if not self._has_ended:
+            self._file.write("end", monotonic_ns=self._clock())
             self._end(Session())
 
     @_guarded
@@ -271,10 +292,19 @@ class Recorder(Session):
             phases=marks.phases,
             ready=[mark for watch in self._watches() for mark in watch.ready],
             blocked=marks.blocked,
+            buckets=[self._finished(bucket) for bucket in marks.buckets],
             loss=marks.loss,
         )
         self._step_number += 1
         self._steps.add(step)
+
+    def _finished(self, bucket: BucketMarks) -> Bucket:
+        members: list[int] = []
+        before = 0
+        for watch in self._watches():
+            members += [before + place for place in watch.members(bucket)]
+            before += len(watch.tensors)
+        return bucket.begin, bucket.end, members
 
     @_guarded
     def _enter(self, name: str) -> None:

@@ -38,6 +38,9 @@ class Session:
     def mark(self, name: str) -> None:
         """Nothing."""
 
+    def note(self, kind: str, **values: Any) -> None:
+        """Nothing."""
+
     def loss(self, value: Any) -> None:
         """Nothing."""
 
@@ -48,10 +51,17 @@ class Session:
         """A context that does nothing."""
         return _NOTHING
 
+    def bucket_hook(self, hook: Any) -> Any:
+        """The hook itself."""
+        return hook
+
     def abandon(self) -> None:
         """Nothing."""
 
     def give_up(self, error: Exception) -> None:
+        """Nothing."""
+
+    def break_off(self) -> None:
         """Nothing."""
 
     def stop(self) -> None:

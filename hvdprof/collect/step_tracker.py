@@ -32,10 +32,33 @@ class StepTracker:
         self._timeline: contextlib.AbstractContextManager[None] | None = None
         self._had_timeline = False
         self.num_ended = 0
+        self._num_before = 0
+        self._timeline_path = settings.timeline
         self._num_samples = 0
         self._has_gradients = False
         self.has_begun = False
         self._follows_evaluation = False
+
+    @property
+    def num_total(self) -> int:
+        """Updates of the job, those of earlier sessions included."""
+        return self._num_before + self.num_ended
+
+    def begin_session(self, num_before: int, timeline: str) -> None:
+        """A session of an elastic job begins: steps, warm-up and timeline count anew in it.
+
+        Args:
+            num_before: Updates of the job in earlier sessions, the same on every rank.
+            timeline: The file of Horovod's timeline in this session, empty for none.
+        """
+        self._num_before, self._timeline_path = num_before, timeline
+        self.num_ended = 0
+        self.has_begun = self._had_timeline = self._follows_evaluation = False
+
+    def break_off(self) -> None:
+        """The peers are gone; what is open is dropped, and Horovod has closed its timeline."""
+        self._drop()
+        self._timeline = None
 
     def follow(self, optimizer: Any) -> None:
         """Let the steps of an optimizer end the steps of the recording."""
@@ -97,10 +120,11 @@ class StepTracker:
             self._follows_evaluation = False
         # Also where nothing was seen of the step: all ranks have to end at the same one.
         self.num_ended += 1
-        measured = self.num_ended - self._settings.num_warmup_steps
-        if measured >= self._settings.num_timeline_steps:
+        num_warmup = self._settings.num_warmup_steps
+        if self.num_ended - num_warmup >= self._settings.num_timeline_steps:
             self._end_timeline()
-        if self._settings.num_steps is not None and measured >= self._settings.num_steps:
+        wanted = self._settings.num_steps
+        if wanted is not None and self.num_total - num_warmup >= wanted:
             raise SystemExit(0)
         self._begin()
 
@@ -128,9 +152,9 @@ class StepTracker:
                 step.__exit__(StepAbandonedError, error, None)
 
     def _begin_timeline(self) -> None:
-        if self._settings.timeline and not self._had_timeline:
+        if self._timeline_path and not self._had_timeline:
             self._had_timeline = True
-            self._timeline = collect.timeline(Path(self._settings.timeline))
+            self._timeline = collect.timeline(Path(self._timeline_path))
             self._timeline.__enter__()
 
     def _end_timeline(self) -> None:

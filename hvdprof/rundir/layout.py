@@ -5,6 +5,8 @@ from pathlib import Path
 
 MANIFEST_NAME = "manifest.json"
 
+_SESSION = "-session"
+
 
 @dataclass(frozen=True, slots=True)
 class PassPaths:
@@ -51,6 +53,11 @@ class PassPaths:
         return self.folder / "stalls.jsonl"
 
     @property
+    def seen_mark(self) -> Path:
+        """There while functions run, so that their ranks can tell whether they see this folder."""
+        return self.folder / "seen-mark"
+
+    @property
     def recorder_folder(self) -> Path:
         """The folder of the recorder files, one a rank."""
         return self.folder / "recorder"
@@ -68,6 +75,17 @@ class PassPaths:
     def timeline(self, segment: str) -> Path:
         """Horovod's timeline of one segment, written by rank 0 alone."""
         return self.folder / "timeline" / f"{segment}.json"
+
+    def session(self, number: int) -> "PassPaths":
+        """The files of a session of an elastic launch: a pass of its own beside the launch."""
+        return PassPaths(self.folder.with_name(f"{self.folder.name}{_SESSION}{number}"))
+
+    def sessions(self) -> dict[int, "PassPaths"]:
+        """The sessions of an elastic launch that have begun, by number."""
+        head = f"{self.folder.name}{_SESSION}"
+        found = self.folder.parent.glob(f"{head}*")
+        numbers = filter(str.isdecimal, (path.name.removeprefix(head) for path in found))
+        return {number: self.session(number) for number in sorted(map(int, numbers))}
 
     @property
     def nccl_folder(self) -> Path:

@@ -46,6 +46,18 @@ KEYS = {
     "mark": {"name", "monotonic_ns"},
     "timeline": {"action", "file", "monotonic_ns", "wall_ns"},
     "segment_end": {"id", "monotonic_ns"},
+    "session": {
+        "number",
+        "host",
+        "slot",
+        "launch_rank",
+        "started_ns",
+        "left_ns",
+        "shut_down_ns",
+        "initialised_ns",
+        "entered_ns",
+    },
+    "session_end": {"why", "monotonic_ns", "num_steps", "num_committed"},
     "problem": {"message"},
     "end": {"monotonic_ns"},
 }

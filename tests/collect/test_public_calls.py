@@ -121,3 +121,20 @@ def test_import_needs_the_standard_library_alone():
 def test_exported_names_are_documented_functions():
     for name in collect.__all__:
         assert getattr(collect, name).__doc__
+
+
+def test_sessions_of_an_elastic_job_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(tmp_path / "01-launch" / "recorder"))
+    for number in (1, 2):
+        collect.start(session=number)
+        collect.mark(f"session {number}")
+        with collect.step(samples=1):
+            pass
+        collect.break_off()
+
+    for number in (1, 2):
+        lines = recorded(tmp_path / f"01-launch-session{number}" / "recorder" / "rank-0.jsonl")
+        kinds = [line["kind"] for line in lines]
+        assert kinds == ["header", "clock", "mark", "segment", "step", "segment_end", "end"]
+        assert lines[2]["name"] == f"session {number}"
+    assert not collect.is_active()

@@ -183,3 +183,37 @@ def test_outside_a_recording_all_of_it_does_nothing(monkeypatch):
     train(tracked)
     tracked.evaluates()
     tracked.end()
+
+
+def test_in_a_new_session_steps_warmup_and_timeline_count_anew(calls):
+    tracked = tracker(num_warmup_steps=1, timeline="first", num_timeline_steps=1)
+    for _ in range(3):
+        train(tracked)
+    tracked.end()
+    del calls.log[:]
+    tracked.begin_session(40, "second")
+    for _ in range(2):
+        train(tracked)
+
+    begins = [call for call in calls.log if call.startswith(("begin", "timeline"))]
+    assert begins == ["begin warmup", "timeline second", "begin", "timeline ends", "begin"]
+    assert (tracked.num_ended, tracked.num_total) == (2, 42)
+
+
+def test_steps_of_earlier_sessions_count_for_the_end_of_the_script(calls):
+    tracked = tracker(num_steps=5, num_warmup_steps=2)
+    tracked.begin_session(5, "")
+    train(tracked)
+
+    with pytest.raises(SystemExit):
+        train(tracked)
+
+
+def test_where_the_peers_are_gone_the_timeline_is_not_asked_to_end(calls):
+    tracked = tracker(timeline="t")
+    train(tracked)
+    tracked.break_off()
+    tracked.end()
+
+    assert "timeline ends" not in calls.log
+    assert calls.log[-1] == "dropped"
