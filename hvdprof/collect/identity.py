@@ -15,6 +15,7 @@ _FAMILIES = (
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"),
 )
 
@@ -46,8 +47,8 @@ def identity_from_horovod() -> Identity | None:
 def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Identity | None:
     """What the launcher says; None where no known launcher set rank and size.
 
-    Known are the variables of horovodrun, Open MPI, MPICH (PMI) and Slurm, asked in that order. A
-    launcher that says nothing about the places on a host counts as one rank a host.
+    Known are the variables of horovodrun, Open MPI, MPICH (PMI), torchrun and Slurm, asked in that
+    order. A launcher that says nothing about the places on a host counts as one rank a host.
     """
     for rank, size, local_rank, local_size in _FAMILIES:
         if _is_number(environment.get(rank)) and _is_number(environment.get(size)):

@@ -8,9 +8,9 @@ from hvdprof.collect.clock_exchange import ClockTurns
 from hvdprof.collect.clock_faults import ClockFault, clock_of
 from hvdprof.collect.faults import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.header import header
-from hvdprof.collect.horovod_group import rank_group
 from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
 from hvdprof.collect.injection import InjectingSession
+from hvdprof.collect.job_group import rank_group
 from hvdprof.collect.recorder import Recorder, print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession

@@ -1,10 +1,21 @@
-"""The marks of the step that is open: phases, blocked times, loss."""
+"""The marks of the step that is open: phases, blocked times, buckets, loss."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from hvdprof.collect.time_source import TimeSource
 
 OPTIMIZER_PHASE = "optimizer"
+COLLECTIVE_PHASE = "collective"
+
+
+@dataclass(slots=True)
+class BucketMarks:
+    """A bucket of gradients that were reduced together; ``end`` is None until they are."""
+
+    parameters: tuple[Any, ...]
+    begin: Any
+    end: Any = None
 
 
 class StepMarks:
@@ -15,7 +26,17 @@ class StepMarks:
     the collectives, one within the other, in which the rank stands right now.
     """
 
-    __slots__ = ("_now", "_open", "begin", "blocked", "is_open", "loss", "num_waits", "phases")
+    __slots__ = (
+        "_now",
+        "_open",
+        "begin",
+        "blocked",
+        "buckets",
+        "is_open",
+        "loss",
+        "num_waits",
+        "phases",
+    )
 
     def __init__(self, source: TimeSource) -> None:
         self._now = source.now
@@ -27,6 +48,7 @@ class StepMarks:
         self.begin: Any = None
         self.phases: list[tuple[str, Any, Any]] = []
         self.blocked: list[tuple[Any, Any]] = []
+        self.buckets: list[BucketMarks] = []
         self.loss: Any = None
         self._open: list[tuple[str, Any]] = []
 

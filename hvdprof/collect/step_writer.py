@@ -11,6 +11,9 @@ from hvdprof.collect.time_source import TimeSource
 NOT_READY = -1
 MAX_UNREAD_STEPS = 16
 
+Bucket = tuple[Any, Any, list[int]]
+"""Marks of the begin and the end of a reduction, and the places of its tensors."""
+
 
 @dataclass(slots=True)
 class FinishedStep:
@@ -28,6 +31,7 @@ class FinishedStep:
     phases: list[tuple[str, Any, Any]]
     ready: list[Any]
     blocked: list[tuple[Any, Any]]
+    buckets: list[Bucket]
     loss: Any
 
     def marks_to_read(self) -> Iterator[Any]:
@@ -37,6 +41,8 @@ class FinishedStep:
             yield begin
             yield end
         yield from (mark for mark in self.ready if mark is not None)
+        for begin, end, _ in self.buckets:
+            yield from (mark for mark in (begin, end) if mark is not None)
 
 
 class StepWriter:
@@ -79,6 +85,11 @@ class StepWriter:
         start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
         phases = [(name, offset(begin), offset(end)) for name, begin, end in step.phases]
         blocked = [(offset(begin), offset(end)) for begin, end in step.blocked]
+        reduced = [
+            (offset(begin), offset(end) - offset(begin), members)
+            for begin, end, members in step.buckets
+            if end is not None
+        ]
         loss = {} if step.loss is None else {"loss": float(step.loss)}
         self._file.write(
             "step",
@@ -91,6 +102,7 @@ class StepWriter:
             phases=[(name, begin, end - begin) for name, begin, end in phases],
             ready=[NOT_READY if mark is None else offset(mark) for mark in step.ready],
             blocked=[(begin, end - begin) for begin, end in blocked],
+            **({"buckets": reduced} if reduced else {}),
             **loss,
         )
         self._source.recycle(step.marks_to_read())
