@@ -51,10 +51,6 @@ class Session:
         """A context that does nothing."""
         return _NOTHING
 
-    def bucket_hook(self, hook: Any) -> Any:
-        """The hook itself."""
-        return hook
-
     def abandon(self) -> None:
         """Nothing."""
 
