@@ -67,9 +67,11 @@ def start(
 ) -> None:
     """Begin to record; to be called on every rank after ``hvd.init()``.
 
+    Under ``DistributedDataParallel`` it is called after ``init_process_group()``.
+
     Args:
         rank: As ``hvd.rank()``. What is not given is asked of Horovod where it is initialised,
-            else of the environment that horovodrun, Open MPI, MPICH or Slurm set.
+            else of the environment that horovodrun, Open MPI, MPICH, torchrun or Slurm set.
         size: As ``hvd.size()``.
         local_rank: As ``hvd.local_rank()``.
         local_size: As ``hvd.local_size()``.
@@ -105,10 +107,12 @@ def watch(model: Any, optimizer: Any) -> None:
     """Record when each gradient is ready and how long ``optimizer.step()`` blocks.
 
     To be called once the optimizer is complete (after ``hvd.DistributedOptimizer``) and before
-    the first step of the segment. Plain torch optimizers are fine; they never block.
+    the first step of the segment. Plain torch optimizers are fine; they never block. Under
+    ``DistributedDataParallel`` the rank blocks at the end of ``backward()``.
 
     Args:
-        model: The ``torch.nn.Module`` whose names the gradients get.
+        model: The ``torch.nn.Module`` whose names the gradients get; where it is wrapped by
+            ``DistributedDataParallel`` the wrapped one.
         optimizer: The optimizer that the script steps. A second model with its own optimizer is
             watched by a second call.
     """
@@ -175,6 +179,19 @@ def samples(number: int) -> None:
 def blocked() -> AbstractContextManager[None]:
     """Time in which the rank stands still for other ranks, such as in a collective of its own."""
     return _session.blocked()
+
+
+def bucket_hook(hook: Any) -> Any:
+    """A communication hook of DDP that also records when each bucket of gradients was reduced.
+
+    To be given to ``register_comm_hook`` in place of ``hook``. It costs a little of every bucket,
+    so it is meant for runs that look at collectives and not at throughput.
+
+    Args:
+        hook: A hook as ``DistributedDataParallel.register_comm_hook`` takes it, such as
+            ``default_hooks.allreduce_hook``.
+    """
+    return _session.bucket_hook(hook)
 
 
 def is_active() -> bool:

@@ -123,6 +123,10 @@ class InjectingSession(Session):
         """The inner context."""
         return self.inner.blocked()
 
+    def bucket_hook(self, hook: Any) -> Any:
+        """Passed on."""
+        return self.inner.bucket_hook(hook)
+
     def abandon(self) -> None:
         """Take all hooks off and leave the recording as it is."""
         self._remove_hooks()

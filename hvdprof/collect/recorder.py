@@ -17,16 +17,16 @@ from typing import Any, ParamSpec
 
 from hvdprof.collect import horovod_group
 from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.ddp_handover import recorded_hook
 from hvdprof.collect.gradient_watch import GradientWatch
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.step_marks import StepMarks
-from hvdprof.collect.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks
+from hvdprof.collect.step_writer import Bucket, FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
 from hvdprof.collect.watchdog import Standing
 
 IMPLICIT_SEGMENT = "main"
-COLLECTIVE_PHASE = "collective"
 
 P = ParamSpec("P")
 
@@ -178,6 +178,10 @@ class Recorder(Session):
         """A context in which the rank stands still for other ranks."""
         return Bracket(self._begin_wait, lambda _: self._end_wait())
 
+    def bucket_hook(self, hook: Any) -> Any:
+        """The hook, with marks around the reduction of each bucket in a step."""
+        return recorded_hook(hook, self._marks, self._source.now)
+
     def standing(self) -> Standing:
         """Where this rank is now; for another thread, which may see a step in between."""
         marks = self._marks
@@ -288,10 +292,19 @@ class Recorder(Session):
             phases=marks.phases,
             ready=[mark for watch in self._watches() for mark in watch.ready],
             blocked=marks.blocked,
+            buckets=[self._finished(bucket) for bucket in marks.buckets],
             loss=marks.loss,
         )
         self._step_number += 1
         self._steps.add(step)
+
+    def _finished(self, bucket: BucketMarks) -> Bucket:
+        members: list[int] = []
+        before = 0
+        for watch in self._watches():
+            members += [before + place for place in watch.members(bucket)]
+            before += len(watch.tensors)
+        return bucket.begin, bucket.end, members
 
     @_guarded
     def _enter(self, name: str) -> None:

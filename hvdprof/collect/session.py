@@ -51,6 +51,10 @@ class Session:
         """A context that does nothing."""
         return _NOTHING
 
+    def bucket_hook(self, hook: Any) -> Any:
+        """The hook itself."""
+        return hook
+
     def abandon(self) -> None:
         """Nothing."""
 
