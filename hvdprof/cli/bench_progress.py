@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from hvdprof import units
 from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.silent_observer import SilentObserver
 from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.sweep import SweepObserver
 from hvdprof.rundir.manifest import PassRecord
@@ -17,7 +18,7 @@ from hvdprof.rundir.plan import TORCH_ENGINE
 def observer_for(stream: IO[str], *, quiet: bool) -> SweepObserver:
     """A progress bar on a terminal, plain lines elsewhere, nothing when quiet."""
     if quiet:
-        return _Silent()
+        return SilentObserver()
     return _Bar(Console(file=stream)) if stream.isatty() else _Lines(stream)
 
 
@@ -50,23 +51,6 @@ class TimeLeft:
             return ""
         left_s = sum(self._waiting.values()) * self._spent_s / self._done
         return f"about {units.seconds(left_s, whole=True)} left"
-
-
-class _Silent:
-    def sweep_started(self, passes: list[PassRecord]) -> None:
-        """Shows nothing."""
-
-    def pass_started(self, record: PassRecord) -> None:
-        """Shows nothing."""
-
-    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Shows nothing."""
-
-    def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Shows nothing: it stands in the run."""
-
-    def pass_ended(self, record: PassRecord) -> None:
-        """Shows nothing."""
 
 
 class _Lines:

@@ -54,8 +54,11 @@ class AfterImport(MetaPathFinder):
 
 
 def install() -> None:
-    """Record the training of this process as soon as it imports ``horovod.torch``."""
-    sys.meta_path.insert(0, AfterImport(HOROVOD, _record))
+    """Record the training of this process as soon as it imports ``horovod.torch``, or has."""
+    if HOROVOD in sys.modules:
+        _record(sys.modules[HOROVOD])
+    elif not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AfterImport(HOROVOD, _record))
 
 
 def _record(module: ModuleType) -> None:

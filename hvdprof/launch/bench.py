@@ -16,6 +16,7 @@ from hvdprof.launch.choose_launcher import find_launcher
 from hvdprof.launch.design import Capacity, plan_design
 from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.job import Launcher
 from hvdprof.launch.preflight import choose_controller, require_space
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import git_state, versions
@@ -108,14 +109,24 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
     )
 
 
-def sweep_of(manifest: Manifest, folder: Path, tools: Tools, observer: SweepObserver) -> Sweep:
-    """The sweep that runs what a manifest plans, into a run directory."""
+def sweep_of(
+    manifest: Manifest,
+    folder: Path,
+    tools: Tools,
+    observer: SweepObserver,
+    *,
+    launcher: Launcher | None = None,
+) -> Sweep:
+    """The sweep that runs what a manifest plans, into a run directory.
+
+    Its launcher is the one that the settings name where none is given.
+    """
     settings = BenchSettings.from_manifest(manifest.settings)
     return Sweep(
         settings=settings,
         manifest=manifest,
         paths=RunPaths(folder),
-        launcher=find_launcher(settings.controller, tools.mpi, settings.launcher),
+        launcher=launcher or find_launcher(settings.controller, tools.mpi, settings.launcher),
         mpi=tools.mpi,
         observer=observer,
         environment=inherited_environment(os.environ),
@@ -169,12 +180,17 @@ def read_for_resuming(folder: Path) -> Manifest:
             hint=f"hvdprof analyze {folder}",
         )
     try:
-        BenchSettings.from_manifest(manifest.settings)
+        settings = BenchSettings.from_manifest(manifest.settings)
     except (TypeError, KeyError) as error:
         raise UnreadableInputError(
             f"The settings in {folder} are not those of this hvdprof ({error}).",
             hint=f"It was written by hvdprof {manifest.hvdprof_version}; go on with that version.",
         ) from error
+    if settings.script is not None and settings.script.is_function:
+        raise UsageError(
+            f"{folder} is of a function, which is not kept.",
+            hint="Hand it over again: hvdprof.api.FunctionRunner(...).run(...)",
+        )
     return manifest
 
 

@@ -13,12 +13,16 @@ from hvdprof.rundir.manifest import Mode, PassRecord
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
 
-_DISTURBING = frozenset(
+CHANGING_WHAT_IS_MEASURED = frozenset(
     {
         "HOROVOD_TIMELINE",
         "HOROVOD_TIMELINE_MARK_CYCLES",
         "HOROVOD_AUTOTUNE",
         "HOROVOD_AUTOTUNE_LOG",
+    }
+)
+_DISTURBING = CHANGING_WHAT_IS_MEASURED | frozenset(
+    {
         "HOROVOD_ELASTIC",
         "HOROVOD_CONTROLLER",
         "HOROVOD_CPU_OPERATIONS",

@@ -25,6 +25,8 @@ _LAUNCHER_ENDS = (
     re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
     # horovodrun --gloo.
     re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
+    # horovod.run and horovod.spark.run, whose name of a process is its rank.
+    re.compile(r"Process name: (?P<rank>\d+)\s+Exit code: (?P<code>\d+)"),
     # Slurm, which ends the other tasks after the first.
     re.compile(r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
     re.compile(

@@ -1,13 +1,16 @@
 """Ctrl-C and SIGTERM as one exception, raised once, so that cleaning up is not cut short."""
 
 import contextlib
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
 from hvdprof.errors import InterruptedRunError
 
+_HANDLED_BYTES = 64
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -15,11 +18,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def interruptible() -> Iterator[None]:
     """Within the block the first Ctrl-C or SIGTERM raises; further ones are ignored.
 
-    Belongs on the main thread. The former handlers are back afterwards.
+    The former handlers are back afterwards. Signals reach the main thread alone: on another one,
+    as some notebooks have, nothing is changed.
 
     Raises:
         InterruptedRunError: One of the signals came.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
         for each in _SIGNALS:
@@ -32,3 +39,40 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def interruptible_within_others() -> Iterator[None]:
+    """Around a call that puts handlers of its own in place and leaves them there.
+
+    Raises:
+        InterruptedRunError: One of the signals came, whatever the call made of it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    # Python writes the numbers of signals there, whoever handles them.
+    own = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(own)
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        came = _came(reading)
+        os.close(reading)
+        os.close(writing)
+        if came:
+            raise InterruptedRunError(f"Ended by {signal.Signals(came[0]).name}.")
+
+
+def _came(reading: int) -> list[int]:
+    try:
+        numbers = os.read(reading, _HANDLED_BYTES)
+    except BlockingIOError:
+        return []
+    return [number for number in numbers if number in _SIGNALS]

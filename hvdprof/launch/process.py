@@ -16,6 +16,8 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.environment import PASS_MARK
+from hvdprof.launch.job import Job
+from hvdprof.rundir.layout import PassPaths
 
 POLL_INTERVAL_S = 0.5
 GRACE_S = 10.0
@@ -42,6 +44,35 @@ class Watch:
     progress: Callable[[], int]
     timeout_s: float
     must_end: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A job about to start: the command of its launcher with its whole environment.
+
+    ``paths`` are those of its pass, absolute.
+    """
+
+    job: Job
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    paths: PassPaths
+    watch: Watch
+
+
+def run_launcher(launch: Launch) -> Outcome:
+    """Run the command of a launch to its end, with its output in the files of the pass.
+
+    Raises:
+        EnvironmentNotReadyError: The launcher itself could not be started.
+    """
+    return run_to_end(
+        launch.command,
+        launch.environment,
+        stdout=launch.paths.stdout,
+        stderr=launch.paths.stderr,
+        watch=launch.watch,
+    )
 
 
 def run_to_end(
@@ -110,18 +141,30 @@ def marked_processes(mark: str) -> list[int]:
     ]
 
 
+class Patience:
+    """Looks at a launch again and again, until it has stood still for too long."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._seen, self._since = watch.progress(), time.monotonic()
+
+    def is_over(self) -> bool:
+        """Look once more; whether the launch is to be ended."""
+        now, seen = time.monotonic(), self._watch.progress()
+        if self._watch.must_end():
+            return True
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        return now - self._since > self._watch.timeout_s
+
+
 def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
-    seen, since = watch.progress(), time.monotonic()
+    patience = Patience(watch)
     while True:
         try:
             child.wait(timeout=POLL_INTERVAL_S)
         except subprocess.TimeoutExpired:
-            now, progress = time.monotonic(), watch.progress()
-            if watch.must_end():
-                return True
-            if progress != seen:
-                seen, since = progress, now
-            elif now - since > watch.timeout_s:
+            if patience.is_over():
                 return True
         else:
             watch.progress()

@@ -24,7 +24,11 @@ _PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptChoices:
-    """The options of `hvdprof run` as typed; None where an option was not given."""
+    """The options of `hvdprof run` as typed; None where an option was not given.
+
+    ``function`` is the name of a function that is run instead of a script, empty for a script;
+    ``command`` then says how it was started.
+    """
 
     command: tuple[str, ...]
     np: str
@@ -40,6 +44,7 @@ class ScriptChoices:
     launcher: str = AUTO
     stall_warn_s: float = DEFAULT_STALL_WARN_S
     stall_kill_s: float | None = None
+    function: str = ""
 
 
 def prepare_script(
@@ -52,9 +57,9 @@ def prepare_script(
         EnvironmentNotReadyError: This machine cannot run it.
     """
     _check(choices)
-    command = with_own_python(choices.command)
+    command = choices.command if choices.function else with_own_python(choices.command)
     machine = machine_of(tools, controller=controller, device=device)
-    name = script_name(choices.command)
+    name = choices.function or script_name(choices.command)
     settings = BenchSettings(
         sizes=parse_sizes(choices.np),
         models=(ModelSettings(name=name, batch_size=choices.batch_size or 0, image_size=0),),
@@ -85,6 +90,7 @@ def prepare_script(
             num_timeline_steps=choices.num_timeline_steps,
             sets_threads=choices.num_threads is not None,
             trace=choices.trace,
+            is_function=bool(choices.function),
         ),
     )
     return planned_manifest(settings, machine, tools)
@@ -133,7 +139,7 @@ def _check(choices: ScriptChoices) -> None:
     if choices.hosts is not None:
         parse_hosts(choices.hosts)
     program = choices.command[0]
-    if shutil.which(program) is None:
+    if not choices.function and shutil.which(program) is None:
         hint = "Check the name and PATH."
         if program.endswith(".py"):
             hint = f"hvdprof run ... -- python {program}"

@@ -25,12 +25,15 @@ class ScriptSettings:
 
     ``sets_threads`` says that the number of threads is given to its ranks rather than left alone;
     ``trace`` adds a pass in which Horovod writes its timeline, of ``num_timeline_steps`` steps.
+    ``is_function`` stands for a function that was handed over from Python; ``command`` then only
+    names it.
     """
 
     command: tuple[str, ...]
     num_timeline_steps: int
     sets_threads: bool
     trace: bool
+    is_function: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

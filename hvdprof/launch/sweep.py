@@ -16,7 +16,7 @@ from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.preflight import require_space
-from hvdprof.launch.process import Outcome, Watch, run_to_end
+from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall, StallWatch
@@ -62,6 +62,7 @@ class Sweep:
     observer: SweepObserver
     environment: dict[str, str]
     program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
+    run_launch: Callable[[Launch], Outcome] = run_launcher
     _given_up: GivenUp = field(default_factory=GivenUp)
 
     def job(self, record: PassRecord) -> Job:
@@ -210,16 +211,18 @@ class Sweep:
             self.observer.pass_progressed(record, progress)
             return seen
 
-        return run_to_end(
-            self.launcher.command(job),
-            {**inherited_environment(self.environment), **job.environment},
-            stdout=paths.stdout,
-            stderr=paths.stderr,
-            watch=Watch(
-                progress=look,
-                timeout_s=self.settings.timeout_s,
-                must_end=lambda: stalls.must_end,
-            ),
+        return self.run_launch(
+            Launch(
+                job=job,
+                command=self.launcher.command(job),
+                environment={**inherited_environment(self.environment), **job.environment},
+                paths=PassPaths(paths.folder.absolute()),
+                watch=Watch(
+                    progress=look,
+                    timeout_s=self.settings.timeout_s,
+                    must_end=lambda: stalls.must_end,
+                ),
+            )
         )
 
     def _settle(

@@ -28,7 +28,8 @@ def workload_environment(
     """What is set for the program alone.
 
     Reference models get their threads; a script keeps its own surroundings, except for the folder
-    in front of PYTHONPATH that starts its recording.
+    in front of PYTHONPATH that starts its recording. A function starts it itself, since PYTHONPATH
+    may be its launcher's.
     """
     threads = str(settings.num_threads)
     of_threads = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
@@ -42,8 +43,10 @@ def workload_environment(
         timeline=str(paths.timeline(SCRIPT_SEGMENT)) if record.mode != Mode.THROUGHPUT else "",
         num_timeline_steps=script.num_timeline_steps,
     )
-    folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
-    variables = {AUTORECORD: automatic.to_text(), "PYTHONPATH": os.pathsep.join(folders)}
+    variables = {AUTORECORD: automatic.to_text()}
+    if not script.is_function:
+        folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
+        variables["PYTHONPATH"] = os.pathsep.join(folders)
     return variables | (of_threads if script.sets_threads else {})
 
 
@@ -55,5 +58,7 @@ def least_partial_steps(settings: BenchSettings) -> int | None:
 
 
 def resume_command(settings: BenchSettings, folder: Path) -> str:
-    """The command that goes on with an unfinished run."""
+    """The command that goes on with an unfinished run; a function has to be handed over again."""
+    if settings.script is not None and settings.script.is_function:
+        return "FunctionRunner(...).run(...)"
     return f"hvdprof {'run' if settings.script else 'bench'} --resume {folder}"

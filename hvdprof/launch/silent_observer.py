@@ -1,0 +1,24 @@
+"""An observer for callers that want the result alone."""
+
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.stall_watch import Stall
+from hvdprof.rundir.manifest import PassRecord
+
+
+class SilentObserver:
+    """Shows nothing of how a sweep gets on."""
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        """Shows nothing."""
+
+    def pass_started(self, record: PassRecord) -> None:
+        """Shows nothing."""
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        """Shows nothing."""
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Shows nothing: it stands in the run."""
+
+    def pass_ended(self, record: PassRecord) -> None:
+        """Shows nothing."""
