@@ -4,13 +4,13 @@ import datetime as dt
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 GATHER_TIMEOUT_S = 60.0
 
 _PREFIX = "hvdprof"
-_turns = itertools.count()
+_TURNS = itertools.count()
 
 
 def loaded_torch_distributed() -> Any | None:
@@ -20,20 +20,28 @@ def loaded_torch_distributed() -> Any | None:
     return module if is_ready else None
 
 
-def gather_over_store(distributed: Any) -> Callable[[Any], list[Any]]:
+def gather_over_store(
+    distributed: Any, turns: Iterator[int] = _TURNS
+) -> Callable[[Any], list[Any]]:
     """An ``all_gather`` for ``RankGroup`` through the key-value store that the ranks met at.
 
     Not ``all_gather_object``: that waits for half an hour where one rank has no recorder.
+
+    Args:
+        distributed: The module ``torch.distributed``.
+        turns: Numbers the calls of this process; every rank makes the same calls.
     """
     store = distributed.PrefixStore(_PREFIX, distributed.distributed_c10d._get_default_store())
     rank, size = distributed.get_rank(), distributed.get_world_size()
-    return lambda value: _all_gather(store, rank, size, value)
+
+    def all_gather(value: Any) -> list[Any]:
+        turn = next(turns)
+        return _all_gather(store, [f"{turn}/{one}" for one in range(size)], rank, value)
+
+    return all_gather
 
 
-def _all_gather(store: Any, rank: int, size: int, value: Any) -> list[Any]:
-    # Every rank makes the same calls, so the number of a call is the same on all.
-    turn = next(_turns)
-    names = [f"{turn}/{one}" for one in range(size)]
+def _all_gather(store: Any, names: list[str], rank: int, value: Any) -> list[Any]:
     try:
         store.set(names[rank], json.dumps(value))
         store.wait(names, dt.timedelta(seconds=GATHER_TIMEOUT_S))

@@ -71,7 +71,7 @@ def recorded(path: Path) -> list[dict[str, Any]]:
         assert next(iter(line)) == "kind"
         keys = set(line) - {"kind"}
         if line["kind"] == "step":
-            keys -= {"loss"}
+            keys -= {"loss", "buckets"}
             _check_step(line, num_tensors)
         if line["kind"] == "segment":
             num_tensors = len(line["tensors"])

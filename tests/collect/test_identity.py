@@ -32,6 +32,17 @@ from hvdprof.collect.identity import Identity, identity_from_environment
         ),
         ({"PMI_RANK": "5", "PMI_SIZE": "8"}, Identity(5, 8, 0, 1)),
         (
+            {
+                "RANK": "3",
+                "WORLD_SIZE": "4",
+                "LOCAL_RANK": "1",
+                "LOCAL_WORLD_SIZE": "2",
+                "SLURM_PROCID": "0",
+                "SLURM_NTASKS": "1",
+            },
+            Identity(3, 4, 1, 2),
+        ),
+        (
             {"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "SLURM_LOCALID": "2"},
             Identity(2, 4, 2, 1),
         ),
