@@ -8,6 +8,7 @@ import pandas as pd
 from pandas.api.types import union_categoricals
 
 from hvdprof.ingest.blocks import Block, stacked
+from hvdprof.ingest.bucket_tables import bucket_blocks
 from hvdprof.ingest.clock import Alignment
 from hvdprof.ingest.event_tables import (
     Int64s,
@@ -62,6 +63,10 @@ class Gathered:
             parts = part_block(pass_id, rank, segment, alignment)
             if parts is not None:
                 self.events.append(parts)
+            # As with a timeline, rank 0 stands for all: a reduction ends on all of them together.
+            buckets = bucket_blocks(pass_id, segment, alignment) if rank == 0 else {}
+            for name, block in buckets.items():
+                self.of_timelines.setdefault(name, []).append(block)
         if file.marks:
             self.events.append(mark_block(pass_id, rank, file, alignment))
         self.ranks.append(rank_block(pass_id, rank, file, alignment, last_ns))

@@ -56,14 +56,16 @@ class SegmentRecording:
     """What a rank recorded in one segment, on the rank's own clock.
 
     Numbers are packed one after the other, eight bytes each, since hundreds of ranks are held at
-    once: ``step_table``, ``ready_table`` and ``part_table`` give them their shape. ``part_codes``
-    holds the name of each recorded interval as an index into ``part_names``.
+    once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
+    ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
+    ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
+    the other; ``sent_of`` what is handed over of each tensor, in bytes.
     """
 
     id: str
     tensors: list[str] = field(default_factory=list)
     size_bytes: int = 0
-    sent_bytes: int = 0
+    sent_of: list[int] = field(default_factory=list)
     steps: "array[int]" = field(default_factory=_int64s)
     losses: "array[float]" = field(default_factory=lambda: array("d"))
     ready_row: "array[int]" = field(default_factory=_int64s)
@@ -71,6 +73,13 @@ class SegmentRecording:
     parts: "array[int]" = field(default_factory=_int64s)
     part_codes: "array[int]" = field(default_factory=_int64s)
     part_names: dict[str, int] = field(default_factory=dict)
+    buckets: "array[int]" = field(default_factory=_int64s)
+    bucket_members: "array[int]" = field(default_factory=_int64s)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What is handed over of all tensors."""
+        return sum(self.sent_of)
 
     @property
     def num_steps(self) -> int:
@@ -93,6 +102,10 @@ class SegmentRecording:
     def part_table(self) -> NDArray[np.int64]:
         """One row a recorded interval: row of the step, offset and length in ns."""
         return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
+
+    def bucket_table(self) -> NDArray[np.int64]:
+        """One row a bucket: row of the step, offset and length in ns, number of its tensors."""
+        return np.asarray(self.buckets, dtype=np.int64).reshape(-1, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +218,7 @@ class _Reader:
             id=str(line["id"]),
             tensors=[str(tensor["name"]) for tensor in tensors],
             size_bytes=sum(whole(tensor["size_bytes"]) for tensor in tensors),
-            sent_bytes=sum(whole(tensor["sent_bytes"]) for tensor in tensors),
+            sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
         )
 
     def step(self, line: Line) -> None:
@@ -225,6 +238,7 @@ class _Reader:
         ready = _offsets(line["ready"])
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
+        reduced = _buckets(line.get("buckets", ()), len(recording.tensors))
         if recording.num_steps and row[0] <= recording.steps[-_STEP_COLUMNS]:
             raise ValueError("steps are numbered upwards")
         if len(ready) == len(recording.tensors):
@@ -232,6 +246,9 @@ class _Reader:
             recording.ready_ns.extend(ready)
         else:
             self.counts["ready"] += 1
+        for offset, dur, members in reduced:
+            recording.buckets.extend((recording.num_steps, offset, dur, len(members)))
+            recording.bucket_members.extend(members)
         codes = recording.part_names
         for part, offset, dur in found:
             recording.parts.extend((recording.num_steps, offset, dur))
@@ -278,6 +295,13 @@ class _Reader:
             problems.append(f"its schema version is {self.file.header.get('schema_version')}")
         self.file.problems += problems
         return self.file
+
+
+def _buckets(values: Any, num_tensors: int) -> list[tuple[int, int, "array[int]"]]:
+    found = [(whole(offset), whole(dur), array("q", members)) for offset, dur, members in values]
+    if any(not 0 <= one < num_tensors for _, _, members in found for one in members):
+        raise ValueError("a bucket holds a tensor that was not announced")
+    return found
 
 
 def _offsets(values: Any) -> "array[int]":

@@ -141,8 +141,14 @@ def _step_line(
     for name in ("data", "forward", "backward"):
         phases.append([name, offset, length[name]])
         offset += length[name]
-    phases.append(["optimizer", offset, length["blocked"] + length["optimizer"]])
-    line = {
+    waits = [offset, length["blocked"]]
+    if segment.engine == "ddp":
+        # DDP waits at the end of backward, Horovod in the optimizer.
+        phases.append(["collective", *waits])
+        phases.append(["optimizer", sum(waits), length["optimizer"]])
+    else:
+        phases.append(["optimizer", offset, length["blocked"] + length["optimizer"]])
+    line: dict[str, Any] = {
         "kind": "step",
         "segment": segment.id,
         "step": step,
@@ -152,8 +158,13 @@ def _step_line(
         "samples": segment.batch_size,
         "phases": phases,
         "ready": _ready(segment, rank, step, length),
-        "blocked": [[offset, length["blocked"]]] if length["blocked"] else [],
+        "blocked": [waits] if length["blocked"] else [],
     }
+    if segment.buckets:
+        line["buckets"] = [
+            [round(start * 1e6), round(dur * 1e6), list(members)]
+            for start, dur, members in segment.buckets
+        ]
     if segment.loss is not None:
         num_steps = segment.num_warmup_batches + segment.num_steps
         line["loss"] = float(np.broadcast_to(np.asarray(segment.loss), num_steps)[step])

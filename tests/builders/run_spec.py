@@ -29,7 +29,8 @@ class SegmentSpec:
     ``parts_ms`` gives the length of each of ``PARTS``, a missing one is 0; a step is as long as
     their sum. ``ready_ms`` are offsets from the step's start, ``[ranks, steps, tensors]``; by
     default the gradients get ready evenly over backward. ``timeline`` writes a Horovod timeline in
-    which the collectives of a step fill the blocked time of rank 0.
+    which the collectives of a step fill the blocked time of rank 0. ``buckets`` are those of DDP in
+    every step: offset from the step's start and length in ms, and the places of the tensors.
     """
 
     model: str = "mnist"
@@ -47,6 +48,7 @@ class SegmentSpec:
     )
     ready_ms: ArrayLike | None = None
     timeline: bool = False
+    buckets: Sequence[tuple[float, float, Sequence[int]]] = ()
     status: str = "done"
     failure: Failure | None = None
 
