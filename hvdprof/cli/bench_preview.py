@@ -9,10 +9,12 @@ from hvdprof.rundir.manifest import Manifest
 
 
 def announce(manifest: Manifest, folder: Path, stream: IO[str]) -> None:
-    """Say where the run is written, and which cells are skipped and why."""
+    """Say where the run is written, which cells are skipped and why, and what to expect."""
     stream.write(f"hvdprof: measuring into {folder}\n")
     for reason, cells in _skipped_by_reason(manifest).items():
         stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
+    for warning in manifest.warnings:
+        stream.write(f"! {warning}\n")
 
 
 def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:

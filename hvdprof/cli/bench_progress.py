@@ -149,6 +149,8 @@ class _Bar:
 
 
 def _title(record: PassRecord) -> str:
+    if record.session is not None:
+        return f"elastic, {record.mode}, repeat {record.repeat}"
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     plain = all(segment.segment.engine == TORCH_ENGINE for segment in record.segments)
     what = "plain torch" if plain else record.mode

@@ -14,6 +14,7 @@ from hvdprof.cli.measuring_options import (
     OUTPUT,
     DryRun,
     Format,
+    Net,
     Quiet,
     Resume,
     RunFolder,
@@ -24,8 +25,10 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
-from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
+from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, ElasticSettings
 from hvdprof.report.registry import reporter_for
+
+ELASTIC = "Elastic jobs"
 
 
 def run(
@@ -45,6 +48,56 @@ def run(
         str | None,
         typer.Option(
             "--hosts", "-H", help="Hosts with slots, such as h1:4,h2:4; this host when not given."
+        ),
+    ] = None,
+    min_np: Annotated[
+        int | None,
+        typer.Option(
+            "--min-np",
+            help="Elastic: ranks without which the job waits.",
+            rich_help_panel=ELASTIC,
+        ),
+    ] = None,
+    max_np: Annotated[
+        int | None,
+        typer.Option(
+            "--max-np",
+            help="Elastic: ranks beyond which none is added.",
+            rich_help_panel=ELASTIC,
+        ),
+    ] = None,
+    host_discovery_script: Annotated[
+        str | None,
+        typer.Option(
+            help="Elastic: prints the hosts that are there now, one a line: server1:4.",
+            rich_help_panel=ELASTIC,
+        ),
+    ] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            help="Elastic: slots of hosts that stand without a number.", rich_help_panel=ELASTIC
+        ),
+    ] = None,
+    network_interface: Annotated[
+        str | None,
+        typer.Option(
+            help="Elastic: interfaces that all hosts share, such as eth0; without it the job "
+            "starts when two hosts are there.",
+            rich_help_panel=ELASTIC,
+        ),
+    ] = None,
+    elastic_timeout: Annotated[
+        int | None,
+        typer.Option(
+            help="Elastic: seconds to wait for --min-np ranks; Horovod's 600.",
+            rich_help_panel=ELASTIC,
+        ),
+    ] = None,
+    reset_limit: Annotated[
+        int | None,
+        typer.Option(
+            help="Elastic: resets after which the job is ended; none.", rich_help_panel=ELASTIC
         ),
     ] = None,
     controller: Annotated[
@@ -114,6 +167,7 @@ def run(
     ] = 1800.0,
     stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
     stall_kill: StallKill = None,
+    net: Net = True,
     output: RunFolder = None,
     name: Annotated[
         str | None,
@@ -131,6 +185,17 @@ def run(
         refuse_other_settings(context)
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
+        elastic = _elastic(
+            min_np=min_np,
+            max_np=max_np,
+            script=host_discovery_script,
+            slots=slots,
+            network_interface=network_interface,
+            wait_s=elastic_timeout,
+            reset_limit=reset_limit,
+        )
+        if elastic is not None and np is None:
+            np = str(elastic.min_np)
         if not command or np is None:
             raise UsageError(
                 "Needed are the number of ranks and the script.",
@@ -151,6 +216,7 @@ def run(
             launcher=launcher,
             stall_warn_s=stall_warn,
             stall_kill_s=stall_kill,
+            elastic=elastic,
         )
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)
@@ -163,4 +229,34 @@ def run(
         return
     if not quiet:
         announce(manifest, folder, sys.stderr)
-    measure_and_report(sweep, reporter)
+    measure_and_report(sweep, reporter, net=net)
+
+
+def _elastic(
+    *,
+    min_np: int | None,
+    max_np: int | None,
+    script: str | None,
+    slots: int | None,
+    network_interface: str | None,
+    wait_s: int | None,
+    reset_limit: int | None,
+) -> ElasticSettings | None:
+    """The settings of an elastic job; None where no option asks for one."""
+    if script is None:
+        given = (min_np, max_np, slots, network_interface, wait_s, reset_limit)
+        if all(one is None for one in given):
+            return None
+        raise UsageError(
+            "An elastic job needs a script that names its hosts.",
+            hint="hvdprof run --min-np 1 --max-np 4 --host-discovery-script ./discover.sh -- ...",
+        )
+    return ElasticSettings(
+        min_np=min_np or 1,
+        max_np=max_np,
+        discovery_script=script,
+        slots=slots,
+        network_interface=network_interface,
+        wait_s=wait_s,
+        reset_limit=reset_limit,
+    )

@@ -12,7 +12,7 @@ from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
 from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
-from hvdprof.launch.choose_launcher import find_launcher
+from hvdprof.launch.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.design import Capacity, plan_design
 from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import parse_hosts
@@ -126,11 +126,17 @@ def sweep_of(
         settings=settings,
         manifest=manifest,
         paths=RunPaths(folder),
-        launcher=launcher or find_launcher(settings.controller, tools.mpi, settings.launcher),
+        launcher=launcher or _launcher_of(settings, tools),
         mpi=tools.mpi,
         observer=observer,
         environment=inherited_environment(os.environ),
     )
+
+
+def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
+    if settings.script is not None and settings.script.elastic is not None:
+        return find_elastic_launcher(settings.script.elastic)
+    return find_launcher(settings.controller, tools.mpi, settings.launcher)
 
 
 def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.allocation import find_allocation, find_srun, require_pmix
+from hvdprof.launch.elastic import HorovodrunElastic
 from hvdprof.launch.horovodrun import HorovodrunGloo, HorovodrunMpi
 from hvdprof.launch.job import Launcher
 from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
 from hvdprof.launch.preflight import GLOO, MPI
+from hvdprof.launch.settings import ElasticSettings
 from hvdprof.launch.srun import SrunGloo, SrunMpi
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 
@@ -42,6 +44,15 @@ def find_launcher(controller: str, mpi: Mpi | None, name: str = AUTO) -> Launche
             hint="horovodrun and srun start both, mpirun those of MPI.",
         )
     return make(mpi)
+
+
+def find_elastic_launcher(settings: ElasticSettings) -> Launcher:
+    """``horovodrun`` with its elastic options, the one launcher that has them.
+
+    Raises:
+        EnvironmentNotReadyError: It is not there.
+    """
+    return HorovodrunElastic(_find_horovodrun(), settings)
 
 
 def _mpirun(mpi: Mpi | None) -> Launcher:

@@ -108,7 +108,7 @@ class _Launch:
 
 
 def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
-    observed = [group for group in groups if group.size > 1]
+    observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
     if settings.script is not None and not settings.script.trace:
         observed = []
     for repeat in range(1, settings.repeats + 1):
@@ -130,8 +130,9 @@ def _pass(
     size, segments = launch.group.size, launch.group.segments
     observed = launch.mode is not Mode.THROUGHPUT
     what = TORCH_ENGINE if launch.group.engine == TORCH_ENGINE else launch.mode
+    ranks = "elastic" if _is_elastic(settings) else f"np{size}"
     return PassRecord(
-        id=f"{number:02d}-np{size}-{what}-r{launch.repeat}",
+        id=f"{number:02d}-{ranks}-{what}-r{launch.repeat}",
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
@@ -143,7 +144,12 @@ def _pass(
             SegmentRecord(segment=replace(segment, timeline=observed))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
         ],
+        session=0 if _is_elastic(settings) else None,
     )
+
+
+def _is_elastic(settings: BenchSettings) -> bool:
+    return settings.script is not None and settings.script.elastic is not None
 
 
 def _baseline(settings: BenchSettings) -> Iterator[Segment]:

@@ -82,7 +82,7 @@ def pass_environment(
         "PYTHONFAULTHANDLER": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    if settings.stall_warn_s and record.size > 1:
+    if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
     if settings.fusion_threshold_mb is not None:
         variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))

@@ -8,12 +8,15 @@ from pathlib import Path
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
 from hvdprof.launch.choices import check_stall_limits, parse_sizes
-from hvdprof.launch.choose_launcher import AUTO
+from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
+from hvdprof.launch.elastic import prepare_elastic
 from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.preflight import GLOO
 from hvdprof.launch.settings import (
     DEFAULT_STALL_WARN_S,
     BenchSettings,
+    ElasticSettings,
     ModelSettings,
     ScriptSettings,
 )
@@ -27,7 +30,8 @@ class ScriptChoices:
     """The options of `hvdprof run` as typed; None where an option was not given.
 
     ``function`` is the name of a function that is run instead of a script, empty for a script;
-    ``command`` then says how it was started.
+    ``command`` then says how it was started. ``elastic`` is given where hosts come and go; ``np``
+    is then the number of ranks with which the job starts.
     """
 
     command: tuple[str, ...]
@@ -45,6 +49,7 @@ class ScriptChoices:
     stall_warn_s: float = DEFAULT_STALL_WARN_S
     stall_kill_s: float | None = None
     function: str = ""
+    elastic: ElasticSettings | None = None
 
 
 def prepare_script(
@@ -58,6 +63,10 @@ def prepare_script(
     """
     _check(choices)
     command = choices.command if choices.function else with_own_python(choices.command)
+    elastic, waits = choices.elastic, list[str]()
+    if elastic is not None:
+        controller = _elastic_controller(choices, controller)
+        elastic, waits = prepare_elastic(elastic, parse_sizes(choices.np))
     machine = machine_of(tools, controller=controller, device=device)
     name = choices.function or script_name(choices.command)
     settings = BenchSettings(
@@ -91,9 +100,23 @@ def prepare_script(
             sets_threads=choices.num_threads is not None,
             trace=choices.trace,
             is_function=bool(choices.function),
+            elastic=elastic,
         ),
     )
-    return planned_manifest(settings, machine, tools)
+    manifest = planned_manifest(settings, machine, tools)
+    manifest.warnings += waits
+    return manifest
+
+
+def _elastic_controller(choices: ScriptChoices, controller: str) -> str:
+    if choices.hosts is not None:
+        raise UsageError("The hosts of an elastic job are those of its discovery script.")
+    if choices.launcher not in (AUTO, HOROVODRUN) or controller not in (AUTO, GLOO):
+        raise UsageError(
+            "An elastic job is started by horovodrun with Gloo.",
+            hint="Leave --launcher and --controller away.",
+        )
+    return GLOO
 
 
 def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,6 +20,24 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticSettings:
+    """A job whose number of ranks changes while it runs; what is not given Horovod decides.
+
+    ``discovery_script`` is a shell command that prints one host a line; hosts without a number
+    have ``slots``. ``wait_s`` bounds how long the job waits for ``min_np`` ranks, ``reset_limit``
+    how often it may begin anew.
+    """
+
+    min_np: int
+    max_np: int | None
+    discovery_script: str
+    slots: int | None
+    network_interface: str | None
+    wait_s: int | None
+    reset_limit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptSettings:
     """A script of the user's own in place of the reference models.
 
@@ -34,6 +52,7 @@ class ScriptSettings:
     sets_threads: bool
     trace: bool
     is_function: bool = False
+    elastic: ElasticSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,5 +102,7 @@ class BenchSettings:
             values[name] = tuple(values[name])
         if values.get("script"):
             script = dict(values["script"])
+            if script.get("elastic"):
+                script["elastic"] = ElasticSettings(**script["elastic"])
             values["script"] = ScriptSettings(**script | {"command": tuple(script["command"])})
         return cls(**values)

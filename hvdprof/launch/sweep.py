@@ -18,6 +18,8 @@ from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.session_passes import add_sessions, end_sessions, settle_sessions
+from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall, StallWatch
 from hvdprof.launch.workload import least_partial_steps, program_of, resume_command
@@ -134,21 +136,15 @@ class Sweep:
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
         self.manifest.passes.insert(self.manifest.passes.index(record) + 1, rest)
-        if not record.segments:
+        # An elastic launch keeps what it printed, for the sake of its sessions.
+        if not record.segments and record.session is None:
             self.manifest.passes.remove(record)
 
     def _run_pass(self, record: PassRecord) -> None:
         paths = self.paths.of_pass(record.id)
         self._prepare(record, paths)
         self.observer.pass_started(record)
-        progress = PassProgress(paths)
-        stalls = StallWatch(
-            paths,
-            record.size,
-            warn_s=self.settings.stall_warn_s,
-            kill_s=self.settings.stall_kill_s,
-            tell=lambda stall: self.observer.stalled(record, stall),
-        )
+        progress, stalls = self._eyes_on(record, paths)
         use = CpuUse()
         use.start()
         try:
@@ -169,6 +165,23 @@ class Sweep:
         # A launch that ended by itself in the meantime was not ended for a stall.
         killed = stalls.failure() if outcome.hung else None
         self._settle(record, paths, progress, outcome, killed)
+
+    def _eyes_on(
+        self, record: PassRecord, paths: PassPaths
+    ) -> tuple[PassProgress, StallWatch | SessionStalls]:
+        def watch(of_ranks: PassPaths, size: int) -> StallWatch:
+            return StallWatch(
+                of_ranks,
+                size,
+                warn_s=self.settings.stall_warn_s,
+                kill_s=self.settings.stall_kill_s,
+                tell=lambda stall: self.observer.stalled(record, stall),
+            )
+
+        if record.session is None:
+            return PassProgress(paths), watch(paths, record.size)
+        sessions = ElasticProgress(paths)
+        return sessions, SessionStalls(sessions, paths, watch)
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
@@ -201,12 +214,20 @@ class Sweep:
         )
 
     def _launch(
-        self, record: PassRecord, paths: PassPaths, progress: PassProgress, stalls: StallWatch
+        self,
+        record: PassRecord,
+        paths: PassPaths,
+        progress: PassProgress,
+        stalls: StallWatch | SessionStalls,
     ) -> Outcome:
         job = self.job(record)
 
         def look() -> int:
             seen = progress.update()
+            if isinstance(progress, ElasticProgress) and add_sessions(
+                self.manifest, record, progress
+            ):
+                self.manifest.write(self.paths)
             stalls.look()
             self.observer.pass_progressed(record, progress)
             return seen
@@ -242,13 +263,18 @@ class Sweep:
                 stderr=_tail(paths.stderr),
                 timeout_s=self.settings.timeout_s,
             )
-        settle(record, progress, failure, least_steps=least_partial_steps(self.settings))
-        refine_from_ranks(record, self.manifest, progress, self.settings)
+        if isinstance(progress, ElasticProgress):
+            settle_sessions(self.manifest, record, progress, self.settings, failure)
+        else:
+            settle(record, progress, failure, least_steps=least_partial_steps(self.settings))
+            refine_from_ranks(record, self.manifest, progress, self.settings)
         self._given_up.note(record, hung=outcome.hung)
         if record.status == Status.FAILED:
             self._require_space()
 
     def _settle_interrupted(self, record: PassRecord, progress: PassProgress) -> None:
+        if isinstance(progress, ElasticProgress):
+            end_sessions(self.manifest, record, progress, self.settings)
         ended = progress.ended_segments(record.size)
         for segment in record.segments:
             segment.status = Status.DONE if segment.segment.id in ended else Status.INTERRUPTED

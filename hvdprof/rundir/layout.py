@@ -5,7 +5,10 @@ from pathlib import Path
 
 MANIFEST_NAME = "manifest.json"
 
-_SESSION = "-session"
+
+def session_id(pass_id: str, number: int) -> str:
+    """The id of a session of an elastic launch, as a pass of its own."""
+    return f"{pass_id}-session{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,11 @@ class PassPaths:
 
     def session(self, number: int) -> "PassPaths":
         """The files of a session of an elastic launch: a pass of its own beside the launch."""
-        return PassPaths(self.folder.with_name(f"{self.folder.name}{_SESSION}{number}"))
+        return PassPaths(self.folder.with_name(session_id(self.folder.name, number)))
 
     def sessions(self) -> dict[int, "PassPaths"]:
         """The sessions of an elastic launch that have begun, by number."""
-        head = f"{self.folder.name}{_SESSION}"
+        head = self.session(0).folder.name.removesuffix("0")
         found = self.folder.parent.glob(f"{head}*")
         numbers = filter(str.isdecimal, (path.name.removeprefix(head) for path in found))
         return {number: self.session(number) for number in sorted(map(int, numbers))}

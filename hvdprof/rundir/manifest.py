@@ -71,6 +71,8 @@ class PassRecord:
     ``repeat`` counts from 1. ``environment`` holds what hvdprof set on top of the inherited
     environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
     busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
+    ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
+    which are passes of their own, and None for every other launch.
     """
 
     id: str
@@ -90,6 +92,7 @@ class PassRecord:
     load_average_before: float | None = None
     other_cpu_cores: float | None = None
     steal_share: float | None = None
+    session: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
