@@ -1,5 +1,6 @@
 """What stands around every page: navigation, the choice of the run, light and dark."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -9,7 +10,7 @@ from dash.exceptions import PreventUpdate
 
 from dashboards import ids
 from dashboards.components.empty_state import no_run
-from dashboards.components.problem_alert import problem_alert
+from dashboards.components.problem_alert import fault_alert, problem_alert
 from dashboards.components.view_control import view_select
 from dashboards.guard import text_or_none
 from dashboards.in_browser import run_in_browser
@@ -17,6 +18,7 @@ from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof.errors import HvdprofError
 
+_LOG = logging.getLogger(__name__)
 _LOOK_EVERY_MS = 10_000
 _THEME = {"fontFamily": "system-ui, sans-serif", "primaryColor": "blue"}
 # A figure that is drawn anew within the page does not cover the page.
@@ -97,6 +99,10 @@ def content(page: Page, runs: RunStore, view: View) -> Any:
         return page.layout(runs, view)
     except HvdprofError as error:
         return problem_alert(error)
+    except Exception as error:
+        # A fault of ours with odd data: the other pages still work, and the terminal tells where.
+        _LOG.exception("The page %s of %s could not be drawn", page.TITLE, view.run)
+        return fault_alert(page.TITLE, error)
 
 
 def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:

@@ -56,20 +56,21 @@ def table_card(
             f" The first {units.count(len(rows))} of {units.count(len(frame))} rows; "
             "`hvdprof convert` writes all."
         )
+    is_long = len(rows) > _MOST_SHOWN
     grid = dag.AgGrid(
         id={"type": ids.TABLE, "name": table.name},
-        columnDefs=_definitions(table, shown),
+        columnDefs=_definitions(table, shown, has_filters=is_long),
         rowData=_records(rows, table, shown),
-        defaultColDef={"sortable": True, "resizable": True, "filter": True},
+        defaultColDef={"sortable": True, "resizable": True},
         columnSize="autoSize",
         dashGridOptions={
             "rowHeight": _ROW_HEIGHT,
             "headerHeight": _ROW_HEIGHT,
-            "domLayout": "autoHeight" if len(rows) <= _MOST_SHOWN else "normal",
+            "domLayout": "normal" if is_long else "autoHeight",
             "tooltipShowDelay": 300,
             "ensureDomOrder": True,
         },
-        style={"height": None if len(rows) <= _MOST_SHOWN else _ROW_HEIGHT * (_MOST_SHOWN + 1)},
+        style={"height": _ROW_HEIGHT * (_MOST_SHOWN + 1) if is_long else None},
         className="ag-theme-quartz data-table",
     )
     save = dmc.Button(
@@ -99,26 +100,29 @@ def _shown(table: Table, columns: Sequence[str] | None) -> list[Column]:
     return [by_name[name] for name in columns or by_name if name not in ends]
 
 
-def _definitions(table: Table, shown: Sequence[Column]) -> list[dict[str, Any]]:
+def _definitions(
+    table: Table, shown: Sequence[Column], *, has_filters: bool
+) -> list[dict[str, Any]]:
     definitions = []
     for column in shown:
-        definitions.append(_definition(column))
+        definitions.append(_definition(column, has_filter=has_filters))
         definitions += [
             {"field": end.name, "hide": True} for end in interval_ends(column, table) or ()
         ]
     return definitions
 
 
-def _definition(column: Column) -> dict[str, Any]:
+def _definition(column: Column, *, has_filter: bool) -> dict[str, Any]:
     unit = f", {column.unit}" if column.unit else ""
     numeric = is_number(column)
     shape: dict[str, Any] = {
         "field": column.name,
         "headerName": heading(column),
         "headerTooltip": f"{column.doc} (CSV: {column.name}{unit})",
-        "filter": "agNumberColumnFilter" if numeric else "agTextColumnFilter",
         "useValueFormatterForExport": False,
     }
+    if has_filter:
+        shape["filter"] = "agNumberColumnFilter" if numeric else "agTextColumnFilter"
     if numeric:
         shape["type"] = "rightAligned"
         shape["valueFormatter"] = {"function": f"params.data.{column.name}{_TEXT}"}

@@ -2,6 +2,8 @@
 
 import dash_mantine_components as dmc
 
+from dashboards.components.copied_text import copied_text
+
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
     """A card that says what is missing and which command brings it.
@@ -12,14 +14,7 @@ def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
         about: What the page shows once they are there, one sentence.
     """
     lines = [
-        dmc.Group(
-            [
-                dmc.Code(command, block=True, className="grow keep-lines"),
-                dmc.CopyButton(value=command, children="Copy", size="compact-sm"),
-            ],
-            gap="xs",
-            wrap="nowrap",
-        )
+        copied_text(command, dmc.Code(command, block=True, className="keep-lines"))
         for command in commands
     ]
     said = [dmc.Text(why, fw=600)] + ([dmc.Text(about, size="sm")] if about else [])

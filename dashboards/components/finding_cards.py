@@ -1,11 +1,12 @@
 """What was found, worst first: what it costs, what mending it gives back, and how to mend it."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
 
+from dashboards.components.copied_text import copied_text
 from hvdprof import units
 from hvdprof.report.findings_section import ceiling_of
 
@@ -13,13 +14,15 @@ _COLOURS = {"error": "red", "warning": "orange", "note": "gray"}
 _FIRST = 8
 
 
-def finding_list(findings: pd.DataFrame) -> list[Any]:
+def finding_list(findings: pd.DataFrame, look: Callable[[str, int], Any]) -> list[Any]:
     """A card for each of the first findings, and the others behind one heading.
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
+        look: The link from a model and a number of ranks to the events behind what is said of
+            them; ``None`` where there are none.
     """
-    cards = [_card(row) for row in findings.to_dict("records")]
+    cards = [_card(row, look) for row in findings.to_dict("records")]
     if len(cards) <= _FIRST:
         return cards
     more = dmc.Accordion(
@@ -34,7 +37,7 @@ def finding_list(findings: pd.DataFrame) -> list[Any]:
     return [*cards[:_FIRST], more]
 
 
-def _card(row: Mapping[Hashable, Any]) -> dmc.Paper:
+def _card(row: Mapping[Hashable, Any], look: Callable[[str, int], Any]) -> dmc.Paper:
     severity = str(row["severity"])
     head = dmc.Group(
         [
@@ -48,12 +51,18 @@ def _card(row: Mapping[Hashable, Any]) -> dmc.Paper:
         where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
         parts.append(dmc.Code(where + str(row["evidence"]), block=True, className="keep-lines"))
     if row["remedy"]:
-        parts.append(_remedy(str(row["remedy"])))
+        remedy = str(row["remedy"])
+        parts.append(
+            copied_text(remedy, dmc.Text(remedy, fw=600, size="sm", className="keep-lines"))
+        )
+    link = look(str(row["model"]), int(row["np"])) if _is_of_cell(row) else None
+    if link is not None:
+        parts.append(link)
     return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
 
 
 def _cost(row: Mapping[Hashable, Any]) -> str:
-    where = f"{row['model']} np={int(row['np'])}" if row["model"] and not pd.isna(row["np"]) else ""
+    where = f"{row['model']} np={int(row['np'])}" if _is_of_cell(row) else ""
     cost = ""
     if not pd.isna(row["cost_ns"]):
         cost = f"costs {units.milliseconds(row['cost_ns'])} a step"
@@ -62,12 +71,5 @@ def _cost(row: Mapping[Hashable, Any]) -> str:
     return ", ".join(text for text in (str(row["confidence"]), where, cost) if text)
 
 
-def _remedy(text: str) -> dmc.Group:
-    return dmc.Group(
-        [
-            dmc.Text(text, fw=600, size="sm", className="grow keep-lines"),
-            dmc.CopyButton(value=text, children="Copy", size="compact-sm"),
-        ],
-        gap="xs",
-        wrap="nowrap",
-    )
+def _is_of_cell(row: Mapping[Hashable, Any]) -> bool:
+    return bool(row["model"]) and not pd.isna(row["np"])

@@ -22,6 +22,8 @@ PATH = "/breakdown"
 TITLE = "Step breakdown"
 KEYS: tuple[str, ...] = ("np", KEY)
 
+_PART_COLUMNS = ("rank", "part", "time_ns", "share")
+
 
 def layout(runs: RunStore, view: View) -> Any:
     """What the page shows of a run or a lone file."""
@@ -87,7 +89,7 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]
         ),
     ]
     if len(breakdown):
-        cards.append(table_card("All parts", BREAKDOWN, breakdown))
+        cards.append(table_card("All parts", BREAKDOWN, breakdown, columns=_PART_COLUMNS))
     return cards
 
 

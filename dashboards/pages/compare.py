@@ -270,6 +270,6 @@ def _learning(analysis: RunAnalysis, cell: str) -> dmc.Paper:
         "learning",
         "Do they learn alike?",
         learning_curves(recording.steps, recording.segments, model, int(num_ranks)),
-        about=f"Training loss of {model} on {num_ranks} ranks, a line a launch; only what is "
+        about=f"Training loss of {model} at np={num_ranks}, a line a launch; only what is "
         "faster to the same loss is faster.",
     )

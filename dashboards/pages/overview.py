@@ -1,6 +1,7 @@
 """The first page: how well it scaled, what costs most, and how far the numbers can be trusted."""
 
 import shlex
+from functools import cache
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -13,10 +14,12 @@ from dashboards.components.fact_table import fact_table
 from dashboards.components.figure_card import figure_card
 from dashboards.components.finding_cards import finding_list
 from dashboards.components.section import section
+from dashboards.components.timeline_link import timeline_link
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof import units
 from hvdprof.figures.catalogue import FIGURES, FigureKind
+from hvdprof.figures.step_window import longest_step, step_windows
 from hvdprof.figures.waterfall import waterfall_cells, waterfall_figure
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.run import RunAnalysis
@@ -27,6 +30,7 @@ PATH = "/"
 TITLE = "Overview"
 KEYS: tuple[str, ...] = waterfall_choice.KEYS
 
+_LOOK = "Its longest step in the timeline"
 _WATERFALL = "waterfall"
 _FINDINGS_ABOUT = (
     "What is wrong or unusual, what costs most first. What mending gives back at most is computed "
@@ -49,7 +53,7 @@ def register(app: Dash, runs: RunStore) -> None:
 def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     """What the page shows of a run directory."""
     page = shape_page(analysis)
-    parts = [_verdict(page.verdict), *_findings(analysis), *_figures(analysis, view)]
+    parts = [_verdict(page.verdict), *_findings(analysis, view), *_figures(analysis, view)]
     parts.append(_tables(page))
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
@@ -109,10 +113,21 @@ def _waterfall(analysis: RunAnalysis, view: View, kind: FigureKind) -> dmc.Paper
     )
 
 
-def _findings(analysis: RunAnalysis) -> list[Any]:
+def _findings(analysis: RunAnalysis, view: View) -> list[Any]:
     if analysis.findings.empty:
         return []
-    return [section("Findings", *finding_list(analysis.findings), about=_FINDINGS_ABOUT)]
+
+    @cache
+    def look(model: str, np: int) -> Any:
+        found = longest_step(analysis, model, np)
+        if found is None:
+            return None
+        launch, step = found
+        windows = step_windows(analysis.run, launch, [step])
+        return timeline_link(view, launch, step, windows, _LOOK) if windows else None
+
+    cards = finding_list(analysis.findings, look)
+    return [section("Findings", *cards, about=_FINDINGS_ABOUT)]
 
 
 def _tables(page: Page) -> dmc.Paper:

@@ -1,6 +1,5 @@
 """Who waited for whom: late ranks, the tensors they are waited for, and the longest stalls."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -12,6 +11,7 @@ from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
 from dashboards.components.launch_choice import KEY, LaunchKey, chosen_launch, launch_select
 from dashboards.components.text_table import text_card
+from dashboards.components.timeline_link import timeline_link
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof import units
@@ -27,7 +27,6 @@ PATH = "/stalls"
 TITLE = "Stalls"
 KEYS: tuple[str, ...] = ("np", KEY)
 
-_TIMELINE = "/timeline"
 _BLAME_COLUMNS = (
     "rank",
     "share_last",
@@ -155,7 +154,7 @@ def _stalls(runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKe
             units.count(row["step"]),
             f"rank {row['last_rank']}" if row["decided"] else "not decided",
             units.milliseconds(row["wait_ns"]),
-            _jump(view, launch, row["step"], windows),
+            timeline_link(view, launch, row["step"], windows),
         )
         for row in found.to_dict("records")
     ]
@@ -187,7 +186,7 @@ def _negotiated(runs: RunStore, view: View) -> list[Any]:
             row["tensor"],
             units.count(row["step"]) if row["step"] >= 0 else units.MISSING,
             units.milliseconds(row["negotiation_ns"]),
-            _jump(view, launch, row["step"], windows[launch]),
+            timeline_link(view, launch, row["step"], windows[launch]),
         )
         for row in found.to_dict("records")
         for launch in [(str(row["pass_id"]), str(row["segment"]))]
@@ -233,12 +232,3 @@ def _printed(runs: RunStore, view: View) -> list[Any]:
     if len(incidents):
         cards.append(table_card("What else went wrong", INCIDENTS, incidents))
     return cards
-
-
-def _jump(view: View, launch: LaunchKey, step: int, windows: Mapping[int, tuple[int, int]]) -> Any:
-    if step not in windows:
-        return units.MISSING
-    first_ns, last_ns = windows[step]
-    where: dict[str, Any] = {"pass": launch[0], "from": first_ns, "to": last_ns}
-    target = view.at(_TIMELINE).changed(**where)
-    return dmc.Anchor("timeline", href=target.href, size="sm")

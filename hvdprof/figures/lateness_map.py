@@ -67,6 +67,7 @@ def lateness_map(analysis: RunAnalysis, launch: LaunchKey | None = None) -> go.F
     figure.update_yaxes(
         title_text=_title("rank", len(work.ranks), len(rank_starts)),
         showgrid=False,
+        autorange="reversed",
         dtick=1 if len(rank_starts) <= _MOST_TICKS else None,
     )
     return figure

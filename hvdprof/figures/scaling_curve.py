@@ -9,11 +9,12 @@ from hvdprof import units
 from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say, translucent
 from hvdprof.rundir.plan import TORCH_ENGINE
 
+_BAND_OPACITY = 0.12
 _CONFIGURATION = ["model", "compression", "reduction"]
 
 
 def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
-    """Efficiency over np: a line a configuration, its 95 % interval as bars, the ideal at 100 %.
+    """Efficiency over np: a line a configuration, its 95 % interval as band, the ideal at 100 %.
 
     Oversubscribed cells are hollow markers apart from the line, because they say nothing about
     scaling. Plain torch is the baseline itself and has no line of its own.
@@ -31,6 +32,7 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
         colour = LINE_COLOURS[index % len(LINE_COLOURS)]
         label = " ".join(str(name) for name in names)
         rows = rows.sort_values("np")
+        figure.add_trace(_band(rows[~rows["oversubscribed"]], label, colour))
         figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour))
         figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour))
     if cells["oversubscribed"].any():
@@ -49,6 +51,24 @@ def _ideal(sizes: list[int]) -> go.Scatter:
         mode="lines",
         name="ideal",
         line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5},
+        hoverinfo="skip",
+    )
+
+
+def _band(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+    known = rows[rows["efficiency_low"].notna() & rows["efficiency_high"].notna()]
+    there_and_back = pd.concat([known, known[::-1]])
+    edge = [*known["efficiency_high"], *known["efficiency_low"][::-1]]
+    return go.Scatter(
+        x=there_and_back["np"],
+        y=edge,
+        mode="lines",
+        line={"width": 0},
+        fill="toself",
+        fillcolor=translucent(colour, _BAND_OPACITY),
+        name=label,
+        legendgroup=label,
+        showlegend=False,
         hoverinfo="skip",
     )
 

@@ -1,4 +1,4 @@
-"""Where a step lies on the time axis of its pass, so that a page can lead to it."""
+"""Which step to look at, and where it lies on the time axis of its pass, to lead there."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,38 @@ import numpy as np
 
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.model.run import Run
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.timeline_tables import INFERRED_STEPS
+from hvdprof.rundir.manifest import Mode
 
 _DRAWN = ("part", "negotiation", "operation", "activity")
 _MARGIN = 0.1
+
+
+def longest_step(analysis: RunAnalysis, model: str, num_ranks: int) -> tuple[LaunchKey, int] | None:
+    """The longest steady step of a cell without toggles, as (launch, step); None without any.
+
+    Of its traced launch where there is one, since the time axis then shows Horovod's side too.
+
+    Args:
+        analysis: The finished analysis.
+        model: Model of the cell.
+        num_ranks: Its number of ranks.
+    """
+    segments = analysis.run.segments
+    is_own = (segments["model"] == model) & (segments["size"] == num_ranks)
+    for name, value in (("engine", "horovod"), ("compression", "none"), ("reduction", "average")):
+        is_own &= segments[name] == value
+    own = segments[is_own.to_numpy(dtype=bool)]
+    traced_first = own.iloc[np.argsort(own["mode"] != Mode.TRACE, kind="stable")]
+    steps = analysis.job_steps[analysis.job_steps["steady"].to_numpy(dtype=bool)]
+    for pass_id, segment in traced_first[["pass_id", "segment"]].itertuples(index=False):
+        launch = (str(pass_id), str(segment))
+        rows = rows_of_launch(steps, launch)
+        if len(rows):
+            longest = int(rows["dur_ns"].to_numpy().argmax())
+            return launch, int(rows["step"].iloc[longest])
+    return None
 
 
 def step_windows(run: Run, launch: LaunchKey, steps: Iterable[int]) -> dict[int, tuple[int, int]]:

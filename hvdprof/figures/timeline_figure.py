@@ -28,21 +28,11 @@ _MOST_STEP_LINES = 80
 _MOST_STEP_NAMES = 16
 _SHADES = 12
 _PALEST = 0.3
-_ROOM_FOR_LEGEND = 92
-_ROOM_AROUND = _ROOM_FOR_LEGEND + 56
+# Axis, legend, and the names of steps above.
+_ROOM_AROUND = 120
+_ROOM_ABOVE = 22
 _LOWEST = 240
 _NAMED_HEIGHT = 13
-# Over the whole width, so that its entries stand side by side on a narrow screen too.
-_LEGEND = {
-    "xref": "container",
-    "x": 0,
-    "yref": "container",
-    "y": 1,
-    "yanchor": "top",
-    "font": {"size": 12},
-    "itemclick": False,
-    "itemdoubleclick": False,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +84,8 @@ def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
         barmode="overlay",
         bargap=0,
         dragmode="zoom",
-        margin={"t": _ROOM_FOR_LEGEND, "r": 8},
-        legend=_LEGEND,
+        margin={"t": _ROOM_ABOVE, "r": 8},
+        legend={"itemclick": False, "itemdoubleclick": False, "font": {"size": 12}},
     )
     figure.update_xaxes(
         range=[first_ns / 1e6, last_ns / 1e6], title_text="ms since the begin of the pass"

@@ -38,8 +38,22 @@ class WatchedPage:
             self.foreign_requests.append(request.url)
 
 
+def serious_violations(page) -> list[str]:
+    """What axe-core finds on a page that keeps somebody from using it: rule, and where."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page).response["violations"]
+    return [
+        f"{one['id']}: {node['target']} {node['failureSummary']}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
 @contextmanager
-def watched_page(origin: str, *, width: int = 1280, height: int = 900) -> Iterator[WatchedPage]:
+def watched_page(
+    origin: str, *, width: int = 1280, height: int = 900, dark: bool = False
+) -> Iterator[WatchedPage]:
     """A new page of that size in the system's Chromium; the test is skipped without one."""
     executable = shutil.which("chromium")
     if executable is None:
@@ -49,6 +63,10 @@ def watched_page(origin: str, *, width: int = 1280, height: int = 900) -> Iterat
         browser = playwright.chromium.launch(
             executable_path=executable, args=ARGUMENTS, headless=True
         )
-        page = browser.new_page(viewport={"width": width, "height": height})
+        page = browser.new_page(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            accept_downloads=True,
+        )
         yield WatchedPage(page, origin)
         browser.close()

@@ -1,10 +1,6 @@
 import socket
-import threading
-from contextlib import contextmanager
 
 import pytest
-from waitress import wasyncore
-from waitress.server import create_server
 
 from dashboards.app import PAGES, create_app, serve
 from dashboards.run_store import RunStore
@@ -13,20 +9,7 @@ from dashboards.view import View
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError
 from tests.builders.browser import watched_page
 from tests.builders.finished_analysis import SENTENCE, full_analysis
-
-
-@contextmanager
-def served(runs):
-    server = create_server(create_app(runs).server, host="127.0.0.1", port=0, threads=8)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.effective_port}/"
-    finally:
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
-        thread.join(timeout=10)
-        server.task_dispatcher.shutdown()
-        assert not thread.is_alive()
+from tests.builders.served_dashboard import served
 
 
 def store(tmp_path, names=("quick",)):
@@ -71,6 +54,17 @@ def test_a_run_that_cannot_be_read_is_an_alert_with_the_hint(tmp_path):
     assert alert.children.children == "Run it again."
 
 
+def test_a_fault_of_one_page_is_told_and_costs_no_other(tmp_path, caplog):
+    def fail(folder):
+        raise ZeroDivisionError("by zero")
+
+    runs = RunStore([tmp_path], read=fail)
+    alert = content(PAGES[0], runs, View("/", {"run": tmp_path.name}))
+    assert "fault of hvdprof" in alert.title
+    assert "ZeroDivisionError: by zero" in alert.children.children
+    assert "Overview" in caplog.text
+
+
 def test_two_apps_are_independent(tmp_path):
     runs = store(tmp_path)
     assert create_app(runs).callback_map.keys() == create_app(runs).callback_map.keys()
@@ -105,7 +99,7 @@ def test_a_browser_shows_the_verdict_and_the_figures(tmp_path, width):
         assert page.locator(".losses .barlayer path").count() >= 10
         assert "rank 1 was killed by SIGKILL" in page.inner_text("main")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.url == f"{address}?run=quick"
+        assert page.url == f"{address}/?run=quick"
         assert watched.complaints == []
         assert watched.foreign_requests == []
 
@@ -115,15 +109,15 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
     runs = store(tmp_path, names=("one", "two"))
     with served(runs) as address, watched_page(address) as watched:
         page = watched.page
-        page.goto(f"{address}?run=two")
+        page.goto(f"{address}/?run=two")
         page.wait_for_selector("h1")
         chooser = page.get_by_role("textbox", name="Run")
         assert chooser.input_value() == "two"
         chooser.click()
         page.get_by_role("option", name="one").click()
-        page.wait_for_url(f"{address}?run=one")
+        page.wait_for_url(f"{address}/?run=one")
         page.go_back()
-        page.wait_for_url(f"{address}?run=two")
+        page.wait_for_url(f"{address}/?run=two")
         page.wait_for_function(
             "document.querySelector('input[aria-label=Run]').value === 'two'", timeout=10_000
         )

@@ -8,6 +8,7 @@ from dashboards.pages import overview
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis
+from tests.builders.served_dashboard import measured_run, page_text
 
 
 def shown(tmp_path, finished):
@@ -34,6 +35,19 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         "unset NCCL_P2P_DISABLE",
     ):
         assert expected in text
+
+
+def test_a_finding_leads_to_the_longest_step_of_its_cell_on_the_time_axis(tmp_path):
+    text = page_text(overview, measured_run(tmp_path / "run"))
+    assert "Its longest step in the timeline" in text
+    assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
+
+
+def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
+    run = measured_run(tmp_path / "run")
+    assert "mnist on 2 ranks (none average)" in page_text(overview, run)
+    assert "mnist on 1 rank (none average)" in page_text(overview, run, np=1)
+    assert "mnist on 2 ranks (fp16 average)" in page_text(overview, run, toggles="fp16 average")
 
 
 @pytest.mark.parametrize("heading", ["Failed", "Skipped", "Warnings"])

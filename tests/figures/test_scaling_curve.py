@@ -32,6 +32,13 @@ def test_intervals_reach_from_low_to_high():
     assert [round(value, 6) for value in bars.array] == [0.034]
 
 
+def test_a_band_reaches_over_the_intervals_of_what_is_not_oversubscribed():
+    figure, _ = drawn(two_toggles())
+    bands = [trace for trace in figure.data if trace.fill == "toself"]
+    assert list(bands[0].x) == [1, 2, 2, 1]
+    assert list(bands[0].y) == [0.995, 0.865, 0.819, 0.969]
+
+
 def test_oversubscribed_points_are_hollow_and_off_the_line():
     figure, _ = drawn(two_toggles())
     hollow = [trace for trace in figure.data if trace.marker.symbol == "circle-open"]

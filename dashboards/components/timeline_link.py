@@ -1,0 +1,35 @@
+"""Links from what is claimed to its moment on the time axis."""
+
+from collections.abc import Mapping
+
+import dash_mantine_components as dmc
+
+from dashboards.components.launch_choice import LaunchKey
+from dashboards.view import View
+from hvdprof import units
+
+_TIMELINE = "/timeline"
+
+
+def timeline_link(
+    view: View,
+    launch: LaunchKey,
+    step: int,
+    windows: Mapping[int, tuple[int, int]],
+    text: str = "timeline",
+) -> dmc.Anchor | str:
+    """A link to a step of a launch in the timeline; a dash where its place is not known.
+
+    Args:
+        view: The view of the page with the link: its run and number of ranks are kept.
+        launch: The launch (pass_id, segment).
+        step: Number of the step.
+        windows: From where to where steps of that launch lie, of ``figures.step_window``.
+        text: What the link says.
+    """
+    if step not in windows:
+        return units.MISSING
+    first_ns, last_ns = windows[step]
+    where: dict[str, str | int] = {"pass": launch[0], "from": first_ns, "to": last_ns}
+    target = view.at(_TIMELINE).changed(**where)
+    return dmc.Anchor(text, href=target.href, size="sm")

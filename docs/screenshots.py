@@ -1,0 +1,110 @@
+"""The pictures of the documentation: starts the dashboard on a run and photographs its pages.
+
+    .venv/bin/python docs/screenshots.py runs/20261120-224841-quick
+
+Needs Chromium and the tools of development (``make setup``). What is in the pictures depends on the
+run; what is looked at is the list ``VIEWS``.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+IMAGES = Path(__file__).parent / "images"
+MOST_BYTES = 150_000
+
+_SIZE = {"width": 1280, "height": 860}
+_SETTLED_MS = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A picture: its name, the page's path and query, and what has to be there before it is taken.
+
+    ``first`` is a selector of what the picture begins with; the top of the page where empty.
+    """
+
+    name: str
+    path: str
+    drawn: str
+    query: str = ""
+    first: str = ""
+
+
+VIEWS = (
+    View("dashboard", "/", ".scaling .scatterlayer .trace"),
+    View("waterfall", "/", ".waterfall .barlayer path", first=".waterfall"),
+    View("timeline", "/timeline", ".timeline .plot path, .timeline .plot image", query="&step=8"),
+    View("stalls", "/stalls", ".lateness .plot image"),
+    View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
+    View("breakdown", "/breakdown", ".parts-by-rank .barlayer path"),
+    View("compare", "/compare", ".difference .barlayer path"),
+)
+
+
+def main() -> None:
+    """Write ``docs/images/NAME.png`` of every view."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="a run directory")
+    options = parser.parse_args()
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    if executable is None:
+        parser.error("no chromium on this machine (Debian: apt-get install chromium)")
+    with dashboard(options.run) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox", "--disable-gpu"]
+        )
+        for view in VIEWS:
+            path = photograph(browser, address, view)
+            sys.stdout.write(f"{path}: {path.stat().st_size / 1000:.0f} kB\n")
+        browser.close()
+
+
+@contextmanager
+def dashboard(run: Path) -> Iterator[str]:
+    """The address of a dashboard over a run, which ends with the block."""
+    command = [sys.executable, "-m", "hvdprof", "dashboard", str(run), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            line = server.stdout.readline()
+            yield next(word for word in line.split() if word.startswith("http")).rstrip("/")
+        finally:
+            server.terminate()
+
+
+def photograph(browser: Browser, address: str, view: View) -> Path:
+    """Write one picture and return its path.
+
+    Raises:
+        ValueError: It is larger than the documentation should carry.
+    """
+    page = browser.new_page(viewport=_SIZE, color_scheme="light")
+    page.goto(address)
+    page.wait_for_url("**run=*")
+    query = page.url.partition("?")[2]
+    page.goto(f"{address}{view.path}?{query}{view.query}")
+    page.locator(view.drawn).first.wait_for(state="attached", timeout=60_000)
+    page.wait_for_load_state("networkidle")
+    if view.first:
+        page.locator(view.first).first.evaluate(
+            "one => one.closest('.mantine-Paper-root').scrollIntoView()"
+        )
+    page.wait_for_timeout(_SETTLED_MS)
+    path = IMAGES / f"{view.name}.png"
+    path.write_bytes(page.screenshot())
+    page.close()
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"{path} has {path.stat().st_size} bytes, more than {MOST_BYTES}")
+    return path
+
+
+if __name__ == "__main__":
+    main()
