@@ -17,6 +17,7 @@ the recording and never the training (docs/recorder.md).
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ __all__ = [
     "loss",
     "mark",
     "note",
+    "passed",
     "phase",
     "samples",
     "segment",
@@ -50,6 +52,7 @@ __all__ = [
     "stop",
     "timeline",
     "unwatch",
+    "waits",
     "watch",
 ]
 
@@ -192,6 +195,23 @@ def bucket_hook(hook: Any) -> Any:
             ``default_hooks.allreduce_hook``.
     """
     return _session.bucket_hook(hook)
+
+
+def passed(pieces: Sequence[tuple[str, int, int]]) -> None:
+    """Phases of the open step that are over: name, begin and end by ``time.monotonic_ns()``.
+
+    For times that were taken elsewhere, such as within a compiled graph. ``collective`` counts as
+    blocked. Only where the model computes on the host.
+    """
+    _session.passed(pieces)
+
+
+def waits(change: int) -> None:
+    """A collective begins (1) or ends (-1) in which the rank stands and that nobody brackets.
+
+    No time is recorded; the rank says so while it stands still (docs/stalls.md).
+    """
+    _session.waits(change)
 
 
 def is_active() -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ GATHER_TIMEOUT_S = 60.0
 
 _MESSAGE_BYTES = 4096
 _POLL_S = 0.001
+_EXCHANGE = "hvdprof.exchange"
 
 
 def rank_group(identity: Identity) -> RankGroup:
@@ -51,21 +53,54 @@ def stop_timeline() -> None:
 def _all_gather(hvd: Any, value: Any) -> list[Any]:
     # Not allgather_object: that waits for ever when one rank has no recorder, for instance
     # because its environment was not passed on to its host.
-    torch = sys.modules["torch"]
     text = json.dumps(value).encode("utf-8")
     if len(text) > _MESSAGE_BYTES:
         raise OSError(f"a message of {len(text)} bytes is too long for the exchange")
-    message = torch.tensor(list(text.ljust(_MESSAGE_BYTES)), dtype=torch.uint8)
-    handle = hvd.allgather_async(message.unsqueeze(0), name="hvdprof.exchange")
+    gather = _gather_tensorflow if hasattr(hvd, "DistributedGradientTape") else _gather_torch
+    return [json.loads(row) for row in gather(hvd, text.ljust(_MESSAGE_BYTES))]
+
+
+def _gather_torch(hvd: Any, text: bytes) -> list[bytes]:
+    torch = sys.modules["torch"]
+    message = torch.tensor(list(text), dtype=torch.uint8)
+    handle = hvd.allgather_async(message.unsqueeze(0), name=_EXCHANGE)
     deadline_s = time.monotonic() + GATHER_TIMEOUT_S
     while not hvd.poll(handle):
         if time.monotonic() > deadline_s:
-            raise OSError(
-                f"not all ranks took part within {GATHER_TIMEOUT_S:.0f} s; "
-                "is HVDPROF_RECORDER_DIR set on every host?"
-            )
+            raise _incomplete()
         time.sleep(_POLL_S)
-    return [json.loads(bytes(row.tolist())) for row in hvd.synchronize(handle)]
+    return [bytes(row.tolist()) for row in hvd.synchronize(handle)]
+
+
+def _gather_tensorflow(hvd: Any, text: bytes) -> list[bytes]:
+    # There is no handle to poll, and a function may be traced here, within which nothing runs.
+    tf = sys.modules["tensorflow"]
+    gathered: list[bytes | BaseException] = []
+
+    def gather() -> None:
+        try:
+            message = tf.constant([list(text)], dtype=tf.uint8)
+            rows = hvd.mpi_ops.allgather(message, name=_EXCHANGE).numpy()
+            gathered.extend(row.tobytes() for row in rows)
+        except Exception as error:
+            gathered.append(error)
+
+    thread = threading.Thread(target=gather, name="hvdprof exchange", daemon=True)
+    thread.start()
+    thread.join(GATHER_TIMEOUT_S)
+    if thread.is_alive():
+        raise _incomplete()
+    failures = [one for one in gathered if isinstance(one, BaseException)]
+    if failures:
+        raise OSError(str(failures[0])) from failures[0]
+    return [one for one in gathered if isinstance(one, bytes)]
+
+
+def _incomplete() -> OSError:
+    return OSError(
+        f"not all ranks took part within {GATHER_TIMEOUT_S:.0f} s; "
+        "is HVDPROF_RECORDER_DIR set on every host?"
+    )
 
 
 def _required() -> Any:

@@ -31,9 +31,13 @@ class Identity:
 
 
 def loaded_horovod() -> Any | None:
-    """The module ``horovod.torch`` where the script has imported and initialised it, else None."""
-    horovod = sys.modules.get("horovod.torch")
-    return horovod if horovod is not None and horovod.is_initialized() else None
+    """The module ``horovod.torch``, else ``horovod.tensorflow``, that the script initialised.
+
+    None where it has imported and initialised neither.
+    """
+    loaded = (sys.modules.get(name) for name in ("horovod.torch", "horovod.tensorflow"))
+    # A module that is being imported has no functions yet.
+    return next((hvd for hvd in loaded if getattr(hvd, "is_initialized", bool)()), None)
 
 
 def identity_from_horovod() -> Identity | None:

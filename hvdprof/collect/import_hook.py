@@ -1,4 +1,4 @@
-"""Waits for a script to import `horovod.torch`, and for nothing else."""
+"""Waits for a script to import `horovod.torch` or `horovod.tensorflow`, and for nothing else."""
 
 import importlib.util
 import sys
@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-
-HOROVOD = "horovod.torch"
 
 
 class AfterImport(MetaPathFinder):
@@ -54,14 +52,25 @@ class AfterImport(MetaPathFinder):
 
 
 def install() -> None:
-    """Record the training of this process as soon as it imports ``horovod.torch``, or has."""
-    if HOROVOD in sys.modules:
-        _record(sys.modules[HOROVOD])
-    elif not any(isinstance(finder, AfterImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, AfterImport(HOROVOD, _record))
+    """Record the training of this process as soon as it imports a Horovod, or has."""
+    is_waiting = any(isinstance(finder, AfterImport) for finder in sys.meta_path)
+    for name, record in (
+        ("horovod.torch", _record_torch),
+        ("horovod.tensorflow", _record_tensorflow),
+    ):
+        if name in sys.modules:
+            record(sys.modules[name])
+        elif not is_waiting:
+            sys.meta_path.insert(0, AfterImport(name, record))
 
 
-def _record(module: ModuleType) -> None:
+def _record_torch(module: ModuleType) -> None:
     from hvdprof.collect.autorecord import record_training
+
+    record_training(module)
+
+
+def _record_tensorflow(module: ModuleType) -> None:
+    from hvdprof.collect.tensorflow_watch import record_training
 
     record_training(module)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hvdprof.collect.faults import Fault
 from hvdprof.collect.identity import Identity
-from hvdprof.collect.session import Session
+from hvdprof.collect.session import Piece, Session
 
 NUM_CLEAN_STEPS = 5
 
@@ -122,6 +122,14 @@ class InjectingSession(Session):
     def blocked(self) -> AbstractContextManager[None]:
         """The inner context."""
         return self.inner.blocked()
+
+    def passed(self, pieces: Sequence[Piece]) -> None:
+        """Passed on."""
+        self.inner.passed(pieces)
+
+    def waits(self, change: int) -> None:
+        """Passed on."""
+        self.inner.waits(change)
 
     def bucket_hook(self, hook: Any) -> Any:
         """Passed on."""

@@ -9,7 +9,7 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ from hvdprof.collect.clock_exchange import ClockTurns
 from hvdprof.collect.ddp_handover import recorded_hook
 from hvdprof.collect.gradient_watch import GradientWatch
 from hvdprof.collect.recorder_file import RecorderFile
-from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.session import Piece, Session, SilentSession
 from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks
 from hvdprof.collect.step_writer import Bucket, FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
@@ -177,6 +177,21 @@ class Recorder(Session):
     def blocked(self) -> AbstractContextManager[None]:
         """A context in which the rank stands still for other ranks."""
         return Bracket(self._begin_wait, lambda _: self._end_wait())
+
+    @_guarded
+    def passed(self, pieces: Sequence[Piece]) -> None:
+        """Add phases of the open step that are over, where marks come from the host's clock."""
+        # Given by the system's clock, from which that of the recording may differ on purpose.
+        shift_ns = (
+            self._clock() - time.monotonic_ns() if self._clock is not time.monotonic_ns else 0
+        )
+        for name, begin_ns, end_ns in pieces:
+            self._marks.add_passed(name, begin_ns + shift_ns, end_ns + shift_ns)
+
+    @_guarded
+    def waits(self, change: int) -> None:
+        """Count collectives in which the rank stands, which nobody brackets."""
+        self._marks.num_waits += change
 
     def bucket_hook(self, hook: Any) -> Any:
         """The hook, with marks around the reduction of each bucket in a step."""

@@ -1,6 +1,7 @@
 """What the calls of a script do while nothing is recorded: nothing."""
 
 import contextlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from hvdprof.collect.clock_exchange import ClockTurns
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
+
+Piece = tuple[str, int, int]
+"""A phase that is over: its name, its begin and its end, ns."""
 
 
 class Session:
@@ -50,6 +54,12 @@ class Session:
     def blocked(self) -> AbstractContextManager[None]:
         """A context that does nothing."""
         return _NOTHING
+
+    def passed(self, pieces: Sequence[Piece]) -> None:
+        """Nothing."""
+
+    def waits(self, change: int) -> None:
+        """Nothing."""
 
     def bucket_hook(self, hook: Any) -> Any:
         """The hook itself."""

@@ -102,6 +102,16 @@ class StepMarks:
         if begin is not None and end is not None:
             self.blocked.append((begin, end))
 
+    def add_passed(self, name: str, begin: Any, end: Any) -> None:
+        """A phase is over that nobody entered; within an open one only its blocked time counts."""
+        begin = max(begin, self.begin) if self.is_open else end
+        if end <= begin:
+            return
+        if not self._open:
+            self.phases.append((name, begin, end))
+        if name == COLLECTIVE_PHASE:
+            self.add_blocked(begin, end)
+
     def _leave_innermost(self, mark: Any) -> str:
         name, since = self._open.pop()
         outer = self._open[-1][0] if self._open else None

@@ -94,6 +94,15 @@ class StepTracker:
         self._num_samples = self._num_samples or num_samples
         return collect.phase("forward")
 
+    def computes(self, num_samples: int) -> None:
+        """A call that trains begins, in which phases cannot be told as they come.
+
+        Args:
+            num_samples: Samples that it trains on, on top of those of the step so far.
+        """
+        self._begin()
+        self._num_samples += num_samples
+
     def evaluates(self) -> None:
         """A forward pass of the trained model that is not for training."""
         # Between backward and update it would be a part of the step.

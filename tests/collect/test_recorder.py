@@ -1,5 +1,6 @@
 import math
 import os
+import time
 
 import pytest
 
@@ -175,6 +176,30 @@ def test_a_collective_of_the_scripts_own_is_blocked_time_and_a_phase(recording):
     (step,) = steps_of(recording.lines, "main")
     assert step["phases"] == [["forward", 0, 10], ["collective", 10, 25], ["forward", 35, 10]]
     assert step["blocked"] == [[10, 25]]
+
+
+def test_phases_that_are_over_by_the_systems_clock_are_added(tmp_path):
+    recording = Recording(tmp_path, HostClock(time.monotonic_ns))
+    with recording.recorder.step(1, False):
+        time.sleep(0.001)
+        now_ns = time.monotonic_ns()
+        pieces = [("forward", now_ns - 60, now_ns - 40), ("collective", now_ns - 40, now_ns - 10)]
+        recording.recorder.passed(pieces)
+    recording.recorder.stop()
+    (step,) = steps_of(recording.lines, "main")
+    assert [(name, length) for name, _, length in step["phases"]] == [
+        ("forward", 20),
+        ("collective", 30),
+    ]
+    assert [length for _, length in step["blocked"]] == [30]
+
+
+def test_a_wait_that_nobody_brackets_is_told_while_it_lasts(recording):
+    with recording.recorder.step(1, False):
+        recording.recorder.waits(1)
+        assert recording.recorder.standing().waits
+        recording.recorder.waits(-1)
+        assert not recording.recorder.standing().waits
 
 
 def test_a_collective_between_steps_is_left_out(recording):

@@ -72,3 +72,18 @@ def test_the_module_is_bracketed_once_it_is_imported(tmp_path):
 
     assert ended.stdout.startswith("<function DistributedOptimizer")
     assert ended.stderr == ""
+
+
+def test_a_horovod_for_tensorflow_is_bracketed_too(tmp_path):
+    package = tmp_path / "horovod" / "tensorflow"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("import tensorflow\n")
+    (package / "keras.py").write_text("from horovod.tensorflow import *\n")
+    (tmp_path / "tensorflow.py").write_text("def function(python): return python\n")
+
+    ended = python("import horovod.tensorflow.keras; print('imported')", tmp_path)
+
+    # This one has nothing that could be bracketed, which is told once.
+    assert ended.stdout.split() == ["imported"]
+    assert ended.stderr.count("nothing is recorded: AttributeError") == 1

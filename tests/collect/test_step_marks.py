@@ -75,3 +75,29 @@ def test_next_step_begins_empty():
     marks.close(time())
     assert marks.phases == []
     assert marks.loss is None
+
+
+def test_a_phase_that_is_over_is_added_as_far_as_it_lies_in_the_step():
+    time = FakeTime(100)
+    marks = marks_at(time)
+    marks.add_passed("forward", 90, 120)
+    marks.add_passed("collective", 120, 150)
+    marks.add_passed("early", 50, 100)
+    marks.close(150)
+    marks.add_passed("late", 150, 160)
+
+    assert marks.phases == [("forward", 100, 120), ("collective", 120, 150)]
+    assert marks.blocked == [(120, 150)]
+
+
+def test_within_a_phase_of_the_script_only_blocked_time_is_added():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("train")
+    time.advance(50)
+    marks.add_passed("forward", 0, 20)
+    marks.add_passed("collective", 20, 40)
+    marks.leave("train")
+
+    assert marks.phases == [("train", 0, 50)]
+    assert marks.blocked == [(20, 40)]

@@ -217,3 +217,12 @@ def test_where_the_peers_are_gone_the_timeline_is_not_asked_to_end(calls):
 
     assert "timeline ends" not in calls.log
     assert calls.log[-1] == "dropped"
+
+
+def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
+    tracked = tracker()
+    tracked.computes(8)
+    tracked.computes(8)
+    tracked.step_ended()
+
+    assert calls.log == ["begin", "samples 16", "end", "begin"]

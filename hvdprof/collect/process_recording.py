@@ -1,0 +1,86 @@
+"""What every automatic recording of a process has in common, whatever trains in it."""
+
+import atexit
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hvdprof import collect
+from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.step_tracker import StepTracker
+
+
+class ProcessRecording:
+    """The recording of one process and of the thread of it that trains.
+
+    Args:
+        tracker: Its steps.
+    """
+
+    def __init__(self, tracker: StepTracker) -> None:
+        self.tracker = tracker
+        self.has_begun = False
+        self._pid = os.getpid()
+        self._thread = threading.get_ident()
+        self._has_failed = self._is_over = False
+
+    def begin(self) -> bool:
+        """Begin on this thread; false where it has begun, is over, or the script records itself."""
+        if self.has_begun or self._is_over or collect.is_active():
+            return False
+        self.has_begun = True
+        self._thread = threading.get_ident()
+        # After hvd.init(), which registers its own end: ours comes first.
+        atexit.register(self.end)
+        self._notice_failure()
+        return True
+
+    def is_own(self) -> bool:
+        """Whether this is the thread that trains, and not a forked worker or one that serves."""
+        is_own = os.getpid() == self._pid and threading.get_ident() == self._thread
+        return is_own and not self._is_over
+
+    def is_here(self) -> bool:
+        """Whether this thread is recorded right now."""
+        return self.has_begun and self.is_own()
+
+    def ending(self, shutdown: Callable[[], None]) -> Callable[[], None]:
+        """``hvd.shutdown`` with the end of the recording in front of it."""
+
+        @functools.wraps(shutdown)
+        def end_and_shut_down() -> None:
+            self.end()
+            shutdown()
+
+        return end_and_shut_down
+
+    def end(self) -> None:
+        """Complete the recording; a rank that failed does not wait for the others."""
+        if self._is_over or os.getpid() != self._pid:
+            return
+        self._is_over = True
+        if self.has_begun:
+            self.guarded(self.tracker.end)
+            self.guarded(collect.abandon if self._has_failed else collect.stop)
+
+    def guarded(self, act: Callable[[], Any]) -> None:
+        """Call what records; what it raises ends the recording and not the training."""
+        try:
+            act()
+        except Exception as error:
+            if collect.is_active():
+                collect.give_up(error)
+            else:
+                print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
+
+    def _notice_failure(self) -> None:
+        show = sys.excepthook
+
+        def note_and_show(*error: Any) -> None:
+            self._has_failed = True
+            show(*error)
+
+        sys.excepthook = note_and_show

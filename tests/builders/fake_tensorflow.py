@@ -1,0 +1,181 @@
+"""What the recorder touches of TensorFlow and its Horovod, without them.
+
+A compiled function is traced at its first call: Python runs, and operations that are made join its
+graph. At every call the operations of the graph run, in their order.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+
+class FakeTensor:
+    """A tensor of which only the length is known."""
+
+    def __init__(self, length: int) -> None:
+        self.shape = _Shape(length)
+
+
+class _Shape:
+    rank = 1
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __getitem__(self, place: int) -> int:
+        return self._length
+
+
+class FakeTensorFlow:
+    """The module ``tensorflow`` as far as it is bracketed; what it computes takes milliseconds."""
+
+    def __init__(self) -> None:
+        self.graph: list[Callable[[], None]] | None = None
+        self.gpus: list[str] = []
+        self.function = _bound(Function, self)
+        self.GradientTape = _bound(GradientTape, self)
+        self.iterator_ops = SimpleNamespace(OwnedIterator=_bound(OwnedIterator, self))
+        self.keras = SimpleNamespace(
+            Model=_bound(Model, self),
+            optimizers=SimpleNamespace(Optimizer=_bound(Optimizer, self)),
+        )
+        v1 = SimpleNamespace(train=SimpleNamespace(Optimizer=_bound(Optimizer, self)))
+        self.compat = SimpleNamespace(v1=v1)
+        self.nest = SimpleNamespace(flatten=_flatten)
+        self.config = SimpleNamespace(get_visible_devices=lambda kind: self.gpus)
+
+    def takes(self, ms: float) -> None:
+        """Something is computed: now, or whenever the graph that is traced runs."""
+        self.operation(lambda: time.sleep(ms / 1000))
+
+    def operation(self, run: Callable[[], None]) -> None:
+        if self.graph is None:
+            run()
+        else:
+            self.graph.append(run)
+
+    def executing_eagerly(self) -> bool:
+        return self.graph is None
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, FakeTensor)
+
+    def shape(self, tensor: FakeTensor) -> list[int]:
+        return [tensor.shape[0]]
+
+    def numpy_function(self, call: Callable[..., None], inputs: list[Any], _: Any) -> None:
+        self.operation(lambda: call(*inputs))
+
+    @contextlib.contextmanager
+    def device(self, name: str) -> Iterator[None]:
+        yield
+
+    @contextlib.contextmanager
+    def control_dependencies(self, tensors: list[Any]) -> Iterator[None]:
+        assert all(tensor is not None for tensor in tensors)
+        yield
+
+
+def _bound(kind: type, tf: FakeTensorFlow) -> Any:
+    # A class of its own for every fake: brackets are put on classes.
+    return type(kind.__name__, (kind,), {"tf": tf})
+
+
+class Function:
+    """As ``tf.function`` makes one."""
+
+    tf: FakeTensorFlow
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        self.python = python
+        self.graph: list[Callable[[], None]] | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self.tf.graph is not None:
+            return self.python(*args)
+        if self.graph is None:
+            self.graph = self.tf.graph = []
+            try:
+                self.result = self.python(*args)
+            finally:
+                self.tf.graph = None
+        for operation in self.graph:
+            operation()
+        return self.result
+
+
+class GradientTape:
+    """As ``tf.GradientTape``."""
+
+    tf: FakeTensorFlow
+
+    def gradient(self, target: Any, sources: Any) -> list[Any]:
+        self.tf.takes(2)
+        return list(sources)
+
+
+class Optimizer:
+    """As those of Keras."""
+
+    tf: FakeTensorFlow
+
+    def apply_gradients(self, pairs: Any) -> None:
+        self.tf.takes(1)
+
+
+class OwnedIterator:
+    """As ``iter()`` of a ``tf.data.Dataset``."""
+
+    tf: FakeTensorFlow
+
+    def __init__(self, batches: Any) -> None:
+        self.batches = iter(batches)
+
+    def __iter__(self) -> "OwnedIterator":
+        return self
+
+    def __next__(self) -> Any:
+        self.tf.takes(1)
+        return next(self.batches)
+
+    get_next = __next__
+
+
+class Model:
+    """As those of Keras."""
+
+    tf: FakeTensorFlow
+
+    def evaluate(self) -> None:
+        self.tf.takes(20)
+
+    predict = evaluate
+
+
+def fake_horovod(tf: FakeTensorFlow) -> SimpleNamespace:
+    """The module ``horovod.tensorflow``; a reduction takes 3 ms, any other collective 1."""
+
+    def make(*_: Any) -> Callable[..., Any]:
+        def reduce(gradients: list[Any], variables: Any = None) -> list[Any]:
+            tf.takes(3)
+            return gradients
+
+        return reduce
+
+    def allreduce(tensor: Any) -> Any:
+        tf.takes(1)
+        return tensor
+
+    return SimpleNamespace(
+        _make_allreduce_grads_fn=make, allreduce=allreduce, shutdown=lambda: None
+    )
+
+
+def _flatten(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [leaf for one in value for leaf in _flatten(one)]
+    return [value]
