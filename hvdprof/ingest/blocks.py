@@ -17,7 +17,7 @@ def stacked(table: Table, blocks: Sequence[Block]) -> pd.DataFrame:
     """The pieces below each other as a frame of the declared columns and dtypes."""
     if not blocks:
         return table.empty()
-    lengths = [_length(block) for block in blocks]
+    lengths = [length_of(block) for block in blocks]
     columns = {}
     for column in table.columns:
         values = [block[column.name] for block in blocks]
@@ -28,12 +28,18 @@ def stacked(table: Table, blocks: Sequence[Block]) -> pd.DataFrame:
     return table.frame(pd.DataFrame(columns))
 
 
+def block_of(frame: pd.DataFrame) -> Block:
+    """The columns of a frame as a piece."""
+    return {str(name): frame[name].array for name in frame.columns}
+
+
 def names(values: Sequence[str]) -> Any:
     """Names as a categorical column of a block."""
     return pd.Categorical(pd.Index(list(values), dtype=str))
 
 
-def _length(block: Block) -> int:
+def length_of(block: Block) -> int:
+    """The number of rows of a piece; 1 where all of its values are single."""
     return max((len(value) for value in block.values() if not _single(value)), default=1)
 
 

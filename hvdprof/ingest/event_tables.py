@@ -12,7 +12,9 @@ from hvdprof.ingest.blocks import Block, names
 from hvdprof.ingest.clock import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.horovod_timeline import TimelineFile
 from hvdprof.ingest.recorder_file import RecorderFile
-from hvdprof.ingest.timeline.facts import SINCE_RECORDING
+from hvdprof.ingest.timeline.facts import SINCE_BOOT, SINCE_RECORDING
+from hvdprof.ingest.timeline.inferred_steps import InferredSteps
+from hvdprof.ingest.timeline.rows import EventRows
 from hvdprof.ingest.timeline.vocabulary import PARTS
 from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
@@ -40,18 +42,23 @@ def timeline_clock(file: TimelineFile, rank_0: RecorderFile | None) -> TimelineC
     to 0.20.0) or nowhere (before 0.16). Without any pair, or nowhere, the file keeps its own time
     with an unknown error.
     """
-    if file.facts.time_zero == SINCE_RECORDING:
-        return TimelineClock(0, UNKNOWN_ERROR_NS)
-    if file.epoch_us is None:
-        return TimelineClock(0, _RESOLUTION_NS)
     pairs = _clock_pairs(rank_0)
-    if not pairs:
-        return TimelineClock(0, UNKNOWN_ERROR_NS)
+    if file.epoch_us is None or not pairs or file.facts.time_zero == SINCE_RECORDING:
+        return own_clock(file.facts.time_zero)
     epoch_ns = file.epoch_us * 1000
     differences = [wall_ns - monotonic_ns for wall_ns, monotonic_ns in pairs]
     nearest = min(range(len(pairs)), key=lambda i: abs(pairs[i][0] - epoch_ns))
     spread = max(abs(one - differences[nearest]) for one in differences)
     return TimelineClock(epoch_ns - differences[nearest], spread + _RESOLUTION_NS)
+
+
+def own_clock(time_zero: str) -> TimelineClock:
+    """The clock of a file that keeps its own time.
+
+    Args:
+        time_zero: What time 0 of the file is, as ``TimelineFacts.time_zero``.
+    """
+    return TimelineClock(0, _RESOLUTION_NS if time_zero == SINCE_BOOT else UNKNOWN_ERROR_NS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +70,19 @@ class StepTimes:
     ends_ns: Int64s
 
 
-def timeline_block(
-    pass_id: str,
-    segment: str,
-    file: TimelineFile,
-    clock: TimelineClock,
-    steps_of_rank_0: tuple[Int64s, Int64s, Int64s] | None,
+def event_block(
+    pass_id: str, segment: str, rows: EventRows, clock: TimelineClock, steps: StepTimes
 ) -> Block:
-    """The events of one timeline file.
+    """The events of one timeline file, or of a part of one.
 
     Args:
         pass_id: The pass.
         segment: The segment whose timeline it is.
-        file: What the file holds.
+        rows: What the file holds.
         clock: Its place on rank 0's clock.
-        steps_of_rank_0: Numbers, starts and ends of rank 0's steps in this segment, by start, on
-            rank 0's monotonic clock; ``None`` where nobody recorded steps, so that those that the
-            file itself shows stand in (``INFERRED_STEPS``).
+        steps: The steps on that clock.
     """
-    rows = file.rows
     start_ns = rows.start_us * 1000 + clock.zero_ns
-    steps = _steps(file, clock, steps_of_rank_0)
     return {
         "pass_id": pass_id,
         "segment": segment,
@@ -112,16 +111,22 @@ def timeline_blocks(
 ) -> dict[str, Block]:
     """All tables of one timeline file by name: EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS.
 
-    The arguments are those of ``timeline_block``. A table without rows is left out; steps are
-    inferred only where nobody recorded them.
+    A table without rows is left out; steps are inferred only where nobody recorded them.
+
+    Args:
+        pass_id: The pass.
+        segment: The segment whose timeline it is.
+        file: What the file holds.
+        clock: Its place on rank 0's clock.
+        steps_of_rank_0: Numbers, starts and ends of rank 0's steps in this segment, by start, on
+            rank 0's monotonic clock; ``None`` where nobody recorded steps, so that those that the
+            file itself shows stand in (``INFERRED_STEPS``).
     """
-    steps = _steps(file, clock, steps_of_rank_0)
+    recorded = steps_of_rank_0
+    steps = inferred_times(file.steps, clock) if recorded is None else StepTimes(*recorded)
     common = {"pass_id": pass_id, "segment": segment}
     blocks = {
-        EVENTS.name: (
-            len(file.rows),
-            timeline_block(pass_id, segment, file, clock, steps_of_rank_0),
-        ),
+        EVENTS.name: (len(file.rows), event_block(pass_id, segment, file.rows, clock, steps)),
         TENSOR_USES.name: (len(file.uses), common | _use_columns(file, clock, steps)),
         EXECUTIONS.name: (len(file.executions), common | _execution_columns(file, clock, steps)),
     }
@@ -131,13 +136,10 @@ def timeline_blocks(
     return {name: block for name, (length, block) in blocks.items() if length}
 
 
-def _steps(
-    file: TimelineFile, clock: TimelineClock, recorded: tuple[Int64s, Int64s, Int64s] | None
-) -> StepTimes:
-    if recorded is not None:
-        return StepTimes(*recorded)
-    starts = file.steps.start_us * 1000 + clock.zero_ns
-    last_end = file.steps.end_us[-1:] * 1000 + clock.zero_ns + _RESOLUTION_NS
+def inferred_times(steps: InferredSteps, clock: TimelineClock) -> StepTimes:
+    """Inferred steps on the clock; each reaches to the next, the last to its own end."""
+    starts = steps.start_us * 1000 + clock.zero_ns
+    last_end = steps.end_us[-1:] * 1000 + clock.zero_ns + _RESOLUTION_NS
     return StepTimes(np.arange(len(starts)), starts, np.append(starts[1:], last_end))
 
 
@@ -173,7 +175,7 @@ def _execution_columns(
     parts = {f"{part}_ns": executions.part_us[:, i] * 1000 for i, part in enumerate(PARTS)}
     return parts | {
         "step": steps_at(start_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
-        "fusion_id": np.arange(len(executions)),
+        "fusion_id": executions.fusion_id,
         "collective": executions.collective,
         "num_tensors": executions.num_tensors,
         "size_bytes": executions.size_bytes,

@@ -86,7 +86,7 @@ class Gathered:
             segment: The segment whose timeline it is.
             file: What the file holds.
             rank_0: The recording of rank 0 that tells its clock.
-            steps_of_rank_0: As for ``event_tables.timeline_block``.
+            steps_of_rank_0: As for ``event_tables.timeline_blocks``.
         """
         clock = timeline_clock(file, rank_0)
         blocks = timeline_blocks(pass_id, segment, file, clock, steps_of_rank_0)

@@ -13,7 +13,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Progress
 from hvdprof.ingest.timeline.fact_counts import FactCounts
 from hvdprof.ingest.timeline.facts import TimelineFacts, facts_of
-from hvdprof.ingest.timeline.inferred_steps import InferredSteps, Reductions, infer_steps
+from hvdprof.ingest.timeline.inferred_steps import InferredSteps, infer_steps
 from hvdprof.ingest.timeline.notes import notes_of
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.plausible import plausible_epochs
@@ -87,26 +87,23 @@ def understood(raw: RawTimeline) -> TimelineFile:
     known = semantics_of(raw)
     counts = FactCounts()
     counts.add(known)
-    return file_of(part_rows(known), summary_of(raw, counts, known.reductions))
+    steps = infer_steps(lambda: [known.reductions])
+    return file_of(part_rows(known), summary_of(raw, counts, steps))
 
 
 @dataclass(frozen=True, slots=True)
 class PartRows:
-    """The rows of a file, or of a part of one, ties of ranks among them.
+    """The rows of a file, or of a part of one, ties of ranks among them."""
 
-    ``first_execution`` is the number of executions in the parts before.
-    """
-
-    rows: EventRows
+    events: EventRows
     uses: UseRows
     executions: ExecutionRows
-    first_execution: int
 
 
 def part_rows(known: Semantics, first_execution: int = 0) -> PartRows:
     """The rows of what is understood, before which there were so many executions."""
-    part = PartRows(event_rows(known), use_rows(known), execution_rows(known), first_execution)
-    for fusion_id in (part.rows.fusion_id, part.uses.fusion_id):
+    part = PartRows(event_rows(known), use_rows(known), execution_rows(known))
+    for fusion_id in (part.events.fusion_id, part.uses.fusion_id, part.executions.fusion_id):
         fusion_id[fusion_id != NONE] += first_execution
     return part
 
@@ -121,20 +118,20 @@ class Summary:
     problems: tuple[str, ...]
 
 
-def summary_of(raw: RawTimeline, counts: FactCounts, reductions: Reductions) -> Summary:
+def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Summary:
     """The summary of a file.
 
     Args:
         raw: The file; its slices, ticks and marks are not looked at.
         counts: What was counted in all of its parts.
-        reductions: The reductions of all of its parts.
+        steps: What steps the reductions of all of its parts show.
     """
     epochs = plausible_epochs(raw.epochs)
     starts = np.concatenate([np.empty(0, np.int64), *counts.cycle_starts])
     facts = facts_of(counts, raw, cycle_of(starts, has_epoch=bool(epochs)))
     return Summary(
         epoch_us=epochs[0][1] if epochs else None,
-        steps=infer_steps(reductions),
+        steps=steps,
         facts=facts,
         problems=tuple(notes_of(raw, counts, facts)),
     )
@@ -144,7 +141,7 @@ def file_of(part: PartRows, summary: Summary) -> TimelineFile:
     """A file, or a part of one, with what is known of the whole."""
     return TimelineFile(
         epoch_us=summary.epoch_us,
-        rows=part.rows,
+        rows=part.events,
         uses=part.uses.with_ties(summary.facts.cycle),
         executions=part.executions,
         steps=summary.steps,

@@ -1,5 +1,6 @@
 """A timeline file that stands alone to tables; a large one is read once, in parts, and kept."""
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -8,28 +9,11 @@ import pandas as pd
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block, stacked
-from hvdprof.ingest.event_tables import timeline_blocks, timeline_clock
 from hvdprof.ingest.gathered import Gathered
-from hvdprof.ingest.horovod_timeline import (
-    PartRows,
-    file_of,
-    part_rows,
-    read_timeline_file,
-    summary_of,
-)
-from hvdprof.ingest.parquet_cache import (
-    KeptTable,
-    TableWriter,
-    cached_tables,
-    keep_in_parts,
-    kept_files,
-)
-from hvdprof.ingest.timeline.part_spool import PartSpool
+from hvdprof.ingest.horovod_timeline import read_timeline_file
+from hvdprof.ingest.parquet_cache import KeptTable, cached_tables, keep_in_parts, kept_files
 from hvdprof.ingest.timeline.read import has_numba
-from hvdprof.ingest.timeline.semantics import Semantics
-from hvdprof.ingest.timeline_file_row import timeline_file_row
 from hvdprof.model.log_tables import NOTES
-from hvdprof.model.run import declared_table
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_file_tables import TIMELINES
@@ -92,13 +76,16 @@ def kept_tables(path: Path, progress: Progress) -> dict[str, KeptTable] | None:
     files = kept_files(_TABLES, path)
     if files is not None:
         return _tables_in(files, path)
-    # Importing this takes numba.
+    # Importing these takes numba.
     from hvdprof.ingest.timeline.stream import NotInPartsError
+    from hvdprof.ingest.timeline_parts import NotAsPresumedError, write_timeline
 
+    write = functools.partial(write_timeline, path, progress=progress)
     try:
-        keep_in_parts(
-            _TABLES, path, lambda writers, folder: _write_in_parts(path, progress, writers, folder)
-        )
+        try:
+            keep_in_parts(_TABLES, path, write)
+        except NotAsPresumedError as found:
+            keep_in_parts(_TABLES, path, functools.partial(write, known=found.known))
     except (NotInPartsError, UnreadableInputError):
         return None
     files = kept_files(_TABLES, path)
@@ -107,40 +94,6 @@ def kept_tables(path: Path, progress: Progress) -> dict[str, KeptTable] | None:
 
 def _tables_in(files: Mapping[str, Path], path: Path) -> dict[str, KeptTable]:
     return {table.name: KeptTable(table, files[table.name], str(path)) for table in _TABLES}
-
-
-def _write_in_parts(
-    path: Path, progress: Progress, writers: Mapping[str, TableWriter], folder: Path
-) -> None:
-    from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
-
-    num_executions = 0
-    with PartSpool[PartRows](folder) as spool:
-
-        def take(known: Semantics) -> None:
-            nonlocal num_executions
-            spool.append(part_rows(known, num_executions))
-            num_executions += len(known.batches)
-
-        known = read_in_parts(path, take, progress=progress)
-        if not known.raw.num_timed:
-            raise NotInPartsError
-        summary = summary_of(known.raw, known.counts, known.reductions)
-        # All reductions of a large file are larger than the rest.
-        del known
-        for part in spool.parts():
-            file = file_of(part, summary)
-            blocks = timeline_blocks(str(path), "", file, timeline_clock(file, None), None)
-            inferred = blocks.pop(INFERRED_STEPS.name, None)
-            if EXECUTIONS.name in blocks:
-                fusion_id = blocks[EXECUTIONS.name]["fusion_id"] + part.first_execution
-                blocks[EXECUTIONS.name] = {**blocks[EXECUTIONS.name], "fusion_id": fusion_id}
-            for name, block in blocks.items():
-                writers[name].append(stacked(declared_table(name), [block]))
-    if inferred is not None:
-        writers[INFERRED_STEPS.name].append(stacked(INFERRED_STEPS, [inferred]))
-    writers[TIMELINES.name].append(timeline_file_row(str(path), "", file))
-    writers[NOTES.name].append(NOTES.frame({"note": summary.problems}))
 
 
 def _add_parsed(path: Path, gathered: Gathered, progress: Progress) -> tuple[tuple[str, ...], int]:

@@ -9,6 +9,7 @@ made anew, one that cannot be written is done without: neither changes what the 
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +21,8 @@ import pyarrow.parquet as pq
 
 from hvdprof import __version__
 from hvdprof.errors import StorageError
+from hvdprof.ingest.arrow_block import arrow_rows, schema_of
+from hvdprof.ingest.blocks import Block
 from hvdprof.machine.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.whole_file import open_whole
@@ -31,6 +34,7 @@ FOLDER = ".hvdprof-cache"
 """Name of the folder beside the file."""
 
 _KEY_LETTERS = 16
+_CODEC = "lz4"
 
 
 def cached(table: Table, source: Path, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -83,20 +87,44 @@ def cached_tables(
 
 
 class TableWriter:
-    """A Parquet file of a declared table that grows piece by piece."""
+    """A Parquet file of a declared table that grows piece by piece, in a thread."""
 
-    def __init__(self, table: Table, file: IO[Any]) -> None:
-        self._table, self._schema = table, _schema_of(table)
-        self._writer = pq.ParquetWriter(file, self._schema, compression="zstd", compression_level=1)
+    def __init__(self, table: Table, file: IO[Any], thread: Executor) -> None:
+        self._schema, self._thread = schema_of(table), thread
+        self._writer = pq.ParquetWriter(
+            file,
+            self._schema,
+            compression=_CODEC,
+            use_dictionary=_names_of(table),
+            column_encoding=_encodings(table),
+        )
+        self._pending: Future[None] | None = None
 
-    def append(self, frame: pd.DataFrame) -> None:
-        """Write rows of the table below those that were written before."""
-        columns = [_column(frame[field.name], field) for field in self._schema]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+    def append(self, make: Callable[[], Block]) -> None:
+        """Write rows of the table below those that were written before.
+
+        Args:
+            make: Gives them, in the thread; what it takes must not change any more.
+
+        Raises:
+            OSError: The piece before could not be written.
+        """
+        self._finish()
+        self._pending = self._thread.submit(self._write, make)
 
     def close(self) -> None:
-        """Write the end of the file."""
+        """Write the end of the file, when all pieces are written."""
+        self._finish()
         self._writer.close()
+
+    def _write(self, make: Callable[[], Block]) -> None:
+        self._writer.write_table(arrow_rows(self._schema, make()))
+
+    def _finish(self) -> None:
+        # One piece at a time: pieces that wait to be written take memory.
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +149,7 @@ class KeptTable:
     @property
     def schema(self) -> pa.Schema:
         """The columns as they stand in the file."""
-        return _schema_of(self.table)
+        return schema_of(self.table)
 
     def pieces(self) -> Iterator[pa.Table]:
         """The rows, so many at a time that they fit into memory, with ``schema``."""
@@ -177,11 +205,12 @@ def keep_in_parts(
         names = {table.name: _name(table, source, key) for table in tables}
         try:
             with contextlib.ExitStack() as opened:
+                thread = opened.enter_context(ThreadPoolExecutor(1))
                 writers = {}
                 for table in tables:
                     path = folder / names[table.name]
                     file = opened.enter_context(open_whole(path, binary=True))
-                    writers[table.name] = TableWriter(table, file)
+                    writers[table.name] = TableWriter(table, file, thread)
                     opened.callback(writers[table.name].close)
                 write(writers, folder)
         except (StorageError, pa.ArrowException):
@@ -203,21 +232,13 @@ def _names_of(table: Table) -> list[str]:
     return [column.name for column in table.columns if column.dtype == "category"]
 
 
-def _schema_of(table: Table) -> pa.Schema:
-    schema = pa.Schema.from_pandas(table.empty(), preserve_index=False)
-    for number, column in enumerate(table.columns):
-        if column.dtype == "category":
-            field = pa.field(column.name, pa.dictionary(pa.int32(), pa.string()))
-            schema = schema.set(number, field)
-    return schema
-
-
-def _column(values: pd.Series, field: pa.Field) -> pa.Array:
-    if not pa.types.is_dictionary(field.type):
-        return pa.array(values, field.type, from_pandas=True)
-    codes = values.cat.codes.to_numpy().astype("int32")
-    names = pa.array(values.cat.categories.tolist(), pa.string())
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), names)
+def _encodings(table: Table) -> dict[str, str]:
+    whole_numbers = ("int64", "Int64")
+    return {
+        column.name: "DELTA_BINARY_PACKED"
+        for column in table.columns
+        if column.dtype in whole_numbers
+    }
 
 
 def _key(sources: Sequence[Path]) -> str:

@@ -105,7 +105,7 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
         raw: The file; its slices, ticks and marks are not looked at.
         cycle: The cycle of Horovod's loop.
     """
-    time_zero = _time_zero(raw, counts)
+    time_zero = time_zero_of(raw.epochs, counts.earliest_us or 0)
     size, reason = _size(counts)
     autotuned = counts.num_again > _FEW_INITS
     return TimelineFacts(
@@ -135,10 +135,16 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
     )
 
 
-def _time_zero(raw: RawTimeline, counts: FactCounts) -> str:
-    if plausible_epochs(raw.epochs):
+def time_zero_of(epochs: tuple[tuple[int, int], ...], earliest_us: int) -> str:
+    """What time 0 of a file is, one of the ``SINCE_...``.
+
+    Args:
+        epochs: Its headers.
+        earliest_us: The earliest time in it; 0 where it holds none.
+    """
+    if plausible_epochs(epochs):
         return SINCE_INIT
-    return SINCE_BOOT if (counts.earliest_us or 0) >= _LONGEST_START_US else SINCE_RECORDING
+    return SINCE_BOOT if earliest_us >= _LONGEST_START_US else SINCE_RECORDING
 
 
 def _writer(counts: FactCounts, time_zero: str) -> str:

@@ -1,7 +1,7 @@
 """What is understood of a file as columns in µs of the file, ready for the declared tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class EventRows:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.start_us)
+
+    def cut(self, rows: slice) -> "EventRows":
+        """Some of the rows."""
+        return EventRows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class UseRows:
 class ExecutionRows:
     """The executions in the order of their begin; ``part_us`` has a column for each of PARTS."""
 
+    fusion_id: Int64s
     collective: Any
     num_tensors: Int64s
     size_bytes: Any
@@ -177,6 +182,7 @@ def execution_rows(known: Semantics) -> ExecutionRows:
     if not len(batches):
         nothing = np.empty(0, dtype=np.int64)
         return ExecutionRows(
+            nothing,
             _Labels(known.collectives).column(nothing),
             *(nothing, _present(nothing), nothing, _present(nothing)),
             part_us=nothing.reshape(0, len(PARTS)),
@@ -189,6 +195,7 @@ def execution_rows(known: Semantics) -> ExecutionRows:
     unknown = np.minimum.reduceat(size, first) == UNKNOWN
     warm_uses = warmup_of_uses(known)[known.roles.use[members]]
     return ExecutionRows(
+        fusion_id=np.arange(len(batches)),
         collective=_Labels(known.collectives).column(slices.name[members[first]]),
         num_tensors=np.diff(np.append(first, len(members))),
         size_bytes=_masked(np.add.reduceat(size, first), unknown),

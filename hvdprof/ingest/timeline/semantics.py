@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.fusion import Batches, batch_of_rows, batches_of
-from hvdprof.ingest.timeline.inferred_steps import Reductions
 from hvdprof.ingest.timeline.plausible import with_plausible_times
 from hvdprof.ingest.timeline.raw import OPEN, RawTimeline
+from hvdprof.ingest.timeline.reductions import Reductions
 from hvdprof.ingest.timeline.sessions import on_first_axis
 from hvdprof.ingest.timeline.sizes import UNKNOWN, Payloads, payloads_of
 from hvdprof.ingest.timeline.ticks import Readiness, TickPlaces, places_of, readiness_of

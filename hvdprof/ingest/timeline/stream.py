@@ -8,16 +8,13 @@ number of uses of each tensor and the sums in ``FactCounts``. This needs numba.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import CHUNK_BYTES, Chunks, Progress
 from hvdprof.ingest.timeline.fact_counts import FactCounts
 from hvdprof.ingest.timeline.fast_road import FastPairing
-from hvdprof.ingest.timeline.inferred_steps import Reductions
 from hvdprof.ingest.timeline.quiet import quiet_record
 from hvdprof.ingest.timeline.raw import (
     DamageReport,
@@ -49,12 +46,10 @@ class Parts:
     Attributes:
         raw: The file, of its rows those of the last part only.
         counts: What was counted in all parts.
-        reductions: The reductions of all parts.
     """
 
     raw: RawTimeline
     counts: FactCounts
-    reductions: Reductions
 
 
 def read_in_parts(
@@ -69,7 +64,8 @@ def read_in_parts(
 
     Args:
         path: The file; gzip and zstd are told by their content.
-        take: Called with each part in their order. What it holds is valid during the call only.
+        take: Called with each part in their order. What it takes from the file is valid
+            during the call only, its ``reductions`` beyond.
         progress: Called with the bytes of the file read so far and its size.
         chunk_bytes: So many bytes are read at once.
         rows_at_once: Room for so many rows before a place of rest is looked for;
@@ -91,7 +87,7 @@ def read_in_parts(
         raw = reader.read()
     refuse_unusable(path, raw)
     cutter.understand(raw)
-    return Parts(raw, cutter.counts, _joined(cutter.reductions))
+    return Parts(raw, cutter.counts)
 
 
 class _Cutter:
@@ -99,7 +95,6 @@ class _Cutter:
 
     def __init__(self, take: Callable[[Semantics], None]) -> None:
         self.counts = FactCounts()
-        self.reductions: list[Reductions] = []
         self.reader: Reader | None = None
         self._take = take
         self._used: Int64s = np.empty(0, dtype=np.int64)
@@ -145,7 +140,6 @@ class _Cutter:
         known = semantics_of(raw, used)
         self._used = used + np.bincount(known.uses.tensor, minlength=len(names))
         self.counts.add(known)
-        self.reductions.append(known.reductions)
         self._take(known)
 
 
@@ -179,15 +173,3 @@ def _before(raw: RawTimeline, record: int) -> RawTimeline:
 
 def _goes_on(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
     return now[: len(before)] == before
-
-
-def _joined(parts: list[Reductions]) -> Reductions:
-    """All parts one behind the other; they are let go of column by column."""
-    columns: list[list[NDArray[Any]]] = [
-        [part.tensor for part in parts],
-        [part.ready_us for part in parts],
-        [part.end_us for part in parts],
-        [part.size_bytes for part in parts],
-    ]
-    parts.clear()
-    return Reductions(*(np.concatenate(columns.pop(0)) for _ in range(4)))

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -5,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.horovod_timeline import TimelineFile, parse_timeline
-from hvdprof.ingest.timeline.inferred_steps import LONE_TENSOR
+from hvdprof.ingest.timeline.inferred_steps import infer_steps
+from hvdprof.ingest.timeline.reductions import Reductions
+from hvdprof.ingest.timeline.rounds import LONE_TENSOR
 from tests.builders.timeline_writer import TimelineWriter
 
 GRADIENTS = tuple(f"allreduce.layer{number}" for number in range(5))
@@ -123,3 +126,38 @@ def test_a_file_without_reductions_shows_no_steps() -> None:
     assert len(steps) == 0
     assert steps.refusal
     assert not np.any(steps.complete)
+
+
+@st.composite
+def trainings(draw: st.DrawFn) -> Reductions:
+    """Rounds of a few tensors, of which some are missing, in any order."""
+    width = draw(st.integers(1, 5))
+    rows, now = [], 0
+    for pause in draw(st.lists(st.sampled_from([5, 50, 900]), max_size=70)):
+        now += pause
+        for tensor in draw(st.permutations(range(width))):
+            if draw(st.integers(0, 20)):
+                now += 3
+                rows.append((tensor, now, now + draw(st.integers(0, 30)), tensor * 8))
+    table = np.asarray(rows, dtype=np.int64).reshape(-1, 4)
+    return Reductions(table[:, 0].astype(np.int32), *(table[:, number] for number in (1, 2, 3)))
+
+
+@given(trainings(), st.lists(st.integers(0, 350), max_size=6))
+def test_steps_do_not_hang_on_the_parts_in_which_reductions_come(
+    whole: Reductions, cuts: list[int]
+) -> None:
+    borders = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    parts = [
+        Reductions(
+            whole.tensor[first:last],
+            whole.ready_us[first:last],
+            whole.end_us[first:last],
+            whole.size_bytes[first:last],
+        )
+        for first, last in itertools.pairwise(borders)
+    ]
+    expected, found = infer_steps(lambda: [whole]), infer_steps(lambda: parts)
+    for field in dataclasses.fields(expected):
+        left, right = getattr(expected, field.name), getattr(found, field.name)
+        np.testing.assert_array_equal(left, right)

@@ -22,8 +22,10 @@ from hvdprof.ingest.horovod_timeline import (
     summary_of,
     understood,
 )
+from hvdprof.ingest.timeline.inferred_steps import infer_steps
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.read import read_raw
+from hvdprof.ingest.timeline.reductions import Reductions
 from hvdprof.ingest.timeline.semantics import Semantics
 from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
 from tests.builders.timeline_writer import TimelineWriter
@@ -47,15 +49,18 @@ class Read:
 
     def __init__(self, path: Path, **options: int) -> None:
         self.parts: list[PartRows] = []
+        self.reductions: list[Reductions] = []
         self.num_batches = 0
         known = read_in_parts(path, self.take, **options)  # type: ignore[arg-type]
-        self.summary = summary_of(known.raw, known.counts, known.reductions)
+        steps = infer_steps(lambda: self.reductions)
+        self.summary = summary_of(known.raw, known.counts, steps)
         self.files = [file_of(part, self.summary) for part in self.parts]
 
     def take(self, known: Semantics) -> None:
         rows = part_rows(known, self.num_batches)
         self.num_batches += len(rows.executions)
         self.parts.append(rows)
+        self.reductions.append(known.reductions)
 
     def column(self, table: str, name: str) -> list[Any]:
         pieces = [getattr(getattr(file, table), name) for file in self.files]
