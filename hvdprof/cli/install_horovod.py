@@ -68,7 +68,7 @@ def summary(result: InstallResult) -> list[str]:
     controllers = [name for name, has in (("MPI", build.mpi), ("Gloo", build.gloo)) if has]
     operations = [*controllers, *(["NCCL"] if build.nccl else [])]
     lines = [
-        f"Horovod {build.version} for torch {build.torch_version} {done} "
+        f"Horovod {build.version} for {build.framework} {done} "
         f"({', '.join(operations)}; {units.seconds(result.seconds)})."
     ]
     lines += [f"  works: {trial.what}" for trial in result.trials]

@@ -127,7 +127,7 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
     if missing:
         reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
     if len(missing) == record.size and is_script:
-        reason += "; a script is recorded from hvd.DistributedOptimizer of horovod.torch on"
+        reason += "; a script is recorded from hvd.DistributedOptimizer on"
     return Failure(reason=reason, lines=problems)
 
 

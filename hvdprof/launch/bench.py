@@ -62,6 +62,12 @@ def prepare(
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
     """
+    if not tools.horovod.torch:
+        raise EnvironmentNotReadyError(
+            f"Horovod {tools.horovod.version} was built for {tools.horovod.framework} alone, and "
+            "the reference models are PyTorch's.",
+            hint="hvdprof run takes TensorFlow scripts; for the bench: hvdprof install-horovod",
+        )
     machine = machine_of(tools, controller=controller, device=device)
     return planned_manifest(complete(choices, known_models, machine), machine, tools)
 

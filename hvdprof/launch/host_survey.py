@@ -22,6 +22,7 @@ COMPARED = {
     "hvdprof": "hvdprof",
     "horovod": "Horovod",
     "torch": "torch",
+    "tensorflow": "TensorFlow",
     "nccl": "NCCL",
     "mpi": "MPI",
     "python": "Python",

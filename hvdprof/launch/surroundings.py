@@ -18,9 +18,11 @@ def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
         "hvdprof": __version__,
         "python": platform.python_version(),
         "torch": horovod.torch_version,
+        "tensorflow": horovod.tensorflow_version,
         "horovod": horovod.version,
         "system": platform.platform(),
     }
+    known = {name: version for name, version in known.items() if version}
     if mpi is not None:
         known["mpi"] = f"{mpi.flavour} {mpi.version}"
     if horovod.nccl_version:

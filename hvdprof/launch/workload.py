@@ -47,7 +47,10 @@ def workload_environment(
     if not script.is_function:
         folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
         variables["PYTHONPATH"] = os.pathsep.join(folders)
-    return variables | (of_threads if script.sets_threads else {})
+    if script.sets_threads:
+        # The last one is TensorFlow's, which does not look at the others.
+        variables |= of_threads | {"TF_NUM_INTRAOP_THREADS": threads}
+    return variables
 
 
 def least_partial_steps(settings: BenchSettings) -> int | None:

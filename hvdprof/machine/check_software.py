@@ -50,8 +50,15 @@ def check_horovod(survey: Survey) -> Finding:
         )
     if build is None:
         return line.missing("not installed", INSTALL_HINT, stops_bench=True)
-    frameworks = "PyTorch, TensorFlow" if build.tensorflow else "PyTorch"
-    return line.found(f"{build.version} for torch {build.torch_version} ({frameworks})")
+    built = (("PyTorch", build.torch), ("TensorFlow", build.tensorflow))
+    frameworks = ", ".join(name for name, has in built if has)
+    if not build.torch:
+        return line.trap(
+            f"{build.version} for {build.framework} alone: hvdprof run takes its scripts, "
+            "hvdprof bench needs PyTorch",
+            f"pip install 'hvdprof[bench]' in an environment of its own, then: {INSTALL_HINT}",
+        )
+    return line.found(f"{build.version} for {build.framework} ({frameworks})")
 
 
 def check_controllers(survey: Survey) -> Finding:

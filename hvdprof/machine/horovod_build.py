@@ -19,22 +19,30 @@ import importlib.util, json, pathlib, sys
 if importlib.util.find_spec("horovod") is None:
     print({_MARK!r} + json.dumps({{"installed": False}}))
     sys.exit(0)
-import torch
 import horovod
-import horovod.torch as hvd
 folder = pathlib.Path(horovod.__file__).parent
-nccl = torch.cuda.nccl.version() if torch.version.cuda else None
+has = {{name: any((folder / name).glob("mpi_lib*.so")) for name in ("torch", "tensorflow")}}
+if has["tensorflow"] and not has["torch"]:
+    import tensorflow
+    import horovod.tensorflow as hvd
+    versions = {{"torch_version": "", "tensorflow_version": tensorflow.__version__}}
+    gpus, nccl = len(tensorflow.config.list_physical_devices("GPU")), None
+else:
+    import torch
+    import horovod.torch as hvd
+    versions = {{"torch_version": torch.__version__}}
+    nccl = torch.cuda.nccl.version() if torch.version.cuda else None
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print({_MARK!r} + json.dumps({{
     "installed": True,
     "version": horovod.__version__,
-    "torch_version": torch.__version__,
-    "torch": True,
-    "tensorflow": any((folder / "tensorflow").glob("mpi_lib*.so")),
+    **versions,
+    **has,
     "mpi": bool(hvd.mpi_built()),
     "gloo": bool(hvd.gloo_built()),
     "nccl": bool(hvd.nccl_built()),
-    "cuda_available": bool(torch.cuda.is_available()),
-    "cuda_device_count": int(torch.cuda.device_count()),
+    "cuda_available": gpus > 0,
+    "cuda_device_count": gpus,
     "nccl_version": None if nccl is None else ".".join(map(str, nccl)),
 }}))
 """
@@ -44,9 +52,10 @@ print({_MARK!r} + json.dumps({{
 class HorovodBuild:
     """The Horovod of an interpreter: its version and what it was built with.
 
-    ``mpi``, ``gloo`` and ``nccl`` say what was compiled in; ``cuda_available`` and
-    ``cuda_device_count`` are torch's view of this machine; ``nccl_version`` is that of torch's
-    NCCL, ``None`` where torch has none.
+    ``torch``, ``tensorflow``, ``mpi``, ``gloo`` and ``nccl`` say what was compiled in; where torch
+    was, it is the one that is asked: ``cuda_available`` and ``cuda_device_count`` are its view of
+    this machine, ``nccl_version`` is that of its NCCL, ``None`` where it has none. Else TensorFlow
+    is asked, and ``torch_version`` is empty.
     """
 
     version: str
@@ -59,6 +68,14 @@ class HorovodBuild:
     cuda_available: bool
     cuda_device_count: int
     nccl_version: str | None
+    tensorflow_version: str = ""
+
+    @property
+    def framework(self) -> str:
+        """What it was asked through, with its version, ``'torch 2.13.0'``."""
+        if self.torch_version:
+            return f"torch {self.torch_version}"
+        return f"TensorFlow {self.tensorflow_version}"
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,9 @@ def test_a_script_keeps_its_threads_and_gets_the_hook():
 def test_threads_that_were_asked_for_are_set():
     settings = of_script(sets_threads=True, num_threads=2)
 
-    assert workload_environment(settings, record(), PATHS, "")["OMP_NUM_THREADS"] == "2"
+    variables = workload_environment(settings, record(), PATHS, "")
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
+        assert variables[name] == "2"
 
 
 def test_only_a_trace_pass_names_a_timeline():

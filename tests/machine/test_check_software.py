@@ -31,6 +31,14 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
             "install-horovod --force",
             True,
         ),
+        (
+            checks.check_horovod,
+            {"horovod": make_build(torch=False, torch_version="", tensorflow_version="2.15.1")},
+            State.TRAP,
+            "for TensorFlow 2.15.1 alone",
+            "[bench]",
+            False,
+        ),
         (checks.check_controllers, {}, State.FOUND, "MPI, Gloo", "", False),
         (
             checks.check_controllers,

@@ -49,6 +49,15 @@ def test_answer_of_a_gpu_build_among_other_output() -> None:
     assert (build.nccl, build.cuda_device_count, build.nccl_version) == (True, 8, "2.27.3")
 
 
+def test_a_build_for_tensorflow_alone_names_it() -> None:
+    of_torch = {"torch_version": "", "torch": False, "cuda_available": False, "nccl": False}
+    record = RECORD | of_torch | {"tensorflow": True, "tensorflow_version": "2.15.1"}
+    build = parse_answer(0, f"{MARK}{json.dumps(record)}\n", "")
+    assert isinstance(build, HorovodBuild)
+    assert build.framework == "TensorFlow 2.15.1"
+    assert isinstance(parse_answer(0, f"{MARK}{json.dumps(RECORD)}\n", ""), HorovodBuild)
+
+
 def test_not_installed_is_none() -> None:
     assert parse_answer(0, f'{MARK}{{"installed": false}}\n', "") is None
 
