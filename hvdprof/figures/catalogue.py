@@ -94,8 +94,9 @@ FIGURES: tuple[FigureKind, ...] = (
     FigureKind(
         "waterfall",
         "Why a step takes longer",
-        "From the step of the baseline to that of the cell in the verdict, by cause; the bars sum "
-        "to the difference. Lines are 95 % intervals over launches.",
+        "From the step of the baseline above to that of the measured cell below, by cause; the "
+        "bars sum to the difference, points are shares of the step. Lines are 95 % intervals over "
+        "launches.",
         waterfall_figure,
     ),
     FigureKind(

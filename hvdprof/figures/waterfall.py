@@ -1,4 +1,4 @@
-"""Why a cell takes longer than its baseline, by cause, as a waterfall."""
+"""Why a cell takes longer than its baseline, by cause, as a waterfall that falls to the right."""
 
 import math
 import textwrap
@@ -9,13 +9,14 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.plain_text import plain
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waterfall_tables import WATERFALL
 
 _CELL = ("model", "np", "compression", "reduction")
-_HEIGHT = 460
-_LABEL_CHARACTERS = 13
+_HEIGHT = 520
+_LABEL_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,12 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         row = terms[term]
         figure.add_trace(
             go.Bar(
-                x=[_label(name, row["share"])],
-                y=[row["time_ns"] / 1e6],
+                y=[_label(name, row["share"])],
+                x=[row["time_ns"] / 1e6],
                 base=[reached / 1e6],
+                orientation="h",
                 marker={"color": CAUSE_COLOURS[term]},
-                error_y=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
+                error_x=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
                 hovertext=[
                     f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} a step<br>"
                     + units.interval_of_unit(
@@ -86,28 +88,30 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
             )
         )
         reached += row["time_ns"]
-    figure.add_trace(_whole(_ranks(cell), step_ns))
+    figure.add_trace(_whole(_name(cell), step_ns))
     figure.update_layout(bargap=0.25)
-    figure.update_yaxes(title_text="step time, ms", rangemode="tozero")
-    figure.update_xaxes(
-        ticks="",
-        tickangle=0,
-        title_text=f"{cell.model} on {_ranks(cell)} ({cell.toggles}); numbers: points of the step",
-    )
+    figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
+    figure.update_yaxes(ticks="", autorange="reversed")
     return figure
 
 
-def _ranks(cell: WaterfallCell) -> str:
-    return "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
+def _name(cell: WaterfallCell) -> str:
+    ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
+    return f"{plain(cell.model, _LABEL_CHARACTERS)}<br>{ranks}<br>{cell.toggles}"
 
 
 def _whole(name: str, time_ns: float) -> go.Bar:
     return go.Bar(
-        x=[name],
-        y=[time_ns / 1e6],
+        y=[name],
+        x=[time_ns / 1e6],
+        orientation="h",
         marker={"color": NEUTRAL_COLOUR},
-        text=[units.milliseconds(time_ns)],
-        textposition="outside",
+        text=[f"<b>{units.milliseconds(time_ns)}</b>"],
+        textposition="inside",
+        insidetextanchor="end",
+        textangle=0,
+        insidetextfont={"color": "#222222", "size": 13},
+        constraintext="none",
         hoverinfo="skip",
         showlegend=False,
     )
@@ -129,4 +133,4 @@ def _bars(value: float, low: float, high: float) -> dict[str, object]:
 
 def _label(name: str, share: float) -> str:
     lines = textwrap.wrap(name, _LABEL_CHARACTERS)
-    return "<br>".join([*lines, f"<b>{units.points(share).removesuffix(' points')}</b>"])
+    return "<br>".join([*lines, f"<b>{units.points(share)}</b>"])

@@ -45,9 +45,9 @@ def test_a_finding_leads_to_the_longest_step_of_its_cell_on_the_time_axis(tmp_pa
 
 def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     run = measured_run(tmp_path / "run")
-    assert "mnist on 2 ranks (none average)" in page_text(overview, run)
-    assert "mnist on 1 rank (none average)" in page_text(overview, run, np=1)
-    assert "mnist on 2 ranks (fp16 average)" in page_text(overview, run, toggles="fp16 average")
+    assert "mnist<br>2 ranks<br>none average" in page_text(overview, run)
+    assert "mnist<br>1 rank<br>none average" in page_text(overview, run, np=1)
+    assert "mnist<br>2 ranks<br>fp16 average" in page_text(overview, run, toggles="fp16 average")
 
 
 @pytest.mark.parametrize("heading", ["Failed", "Skipped", "Warnings"])

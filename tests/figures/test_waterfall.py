@@ -13,12 +13,12 @@ def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
     bars = waterfall_figure(analysis).data
 
     assert len(bars) == len(CAUSES) + 2
-    ends = [bar.base[0] + bar.y[0] for bar in bars[1:-1]]
+    ends = [bar.base[0] + bar.x[0] for bar in bars[1:-1]]
     begins = [bar.base[0] for bar in bars[1:-1]]
-    assert begins == pytest.approx([bars[0].y[0], *ends[:-1]])
-    assert ends[-1] == pytest.approx(bars[-1].y[0])
-    assert bars[0].y[0] == pytest.approx(10.0, rel=0.01)
-    assert bars[-1].y[0] == pytest.approx(12.5, rel=0.01)
+    assert begins == pytest.approx([bars[0].x[0], *ends[:-1]])
+    assert ends[-1] == pytest.approx(bars[-1].x[0])
+    assert bars[0].x[0] == pytest.approx(10.0, rel=0.01)
+    assert bars[-1].x[0] == pytest.approx(12.5, rel=0.01)
 
 
 def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
@@ -27,8 +27,8 @@ def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
 
     assert {cell.np for cell in waterfall_cells(analysis)} >= {2, 4}
     figure = waterfall_figure(analysis, WaterfallCell("mnist", 2))
-    assert figure.data[-1].y[0] == pytest.approx(12.5, rel=0.01)
-    assert "2 ranks (none average)" in figure.layout.xaxis.title.text
+    assert figure.data[-1].x[0] == pytest.approx(12.5, rel=0.01)
+    assert figure.data[-1].y == ("mnist<br>2 ranks<br>none average",)
     nothing = waterfall_figure(analysis, WaterfallCell("mnist", 2, "fp16", "adasum"))
     assert "No cell" in nothing.layout.annotations[0].text
 
