@@ -17,6 +17,7 @@ from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
 from hvdprof.analyze.scaling import scaling
+from hvdprof.analyze.sessions import session_tables
 from hvdprof.analyze.step_work import step_work
 from hvdprof.analyze.toggles import toggles
 from hvdprof.analyze.trust import warnings_of
@@ -40,7 +41,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     5.  Where the lost time went: by part of the step, and by cause.
     6.  Who waited for whom, and what would help at most.
     7.  What collectives cost, and how far they are covered.
-    8.  What to trust, and the verdict.
+    8.  What resets of an elastic job cost; what to trust, and the verdict.
     9.  What is wrong or unusual, what it costs, and what to do.
     """
     of_job = mark_steady(job_steps(run.steps))
@@ -68,6 +69,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         BLAME.name: waits.blame,
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
+        **session_tables(run, of_job),
     }
     tables = derived | {
         SCALING.name: by_cell,

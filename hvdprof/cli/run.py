@@ -14,7 +14,6 @@ from hvdprof.cli.measuring_options import (
     OUTPUT,
     DryRun,
     Format,
-    Net,
     Quiet,
     Resume,
     RunFolder,
@@ -167,7 +166,6 @@ def run(
     ] = 1800.0,
     stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
     stall_kill: StallKill = None,
-    net: Net = True,
     output: RunFolder = None,
     name: Annotated[
         str | None,
@@ -229,7 +227,7 @@ def run(
         return
     if not quiet:
         announce(manifest, folder, sys.stderr)
-    measure_and_report(sweep, reporter, net=net)
+    measure_and_report(sweep, reporter)
 
 
 def _elastic(

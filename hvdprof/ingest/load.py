@@ -16,9 +16,11 @@ from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.parquet_cache import cached_tables
 from hvdprof.ingest.pass_logs import with_logs
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording, read_recorder_file
+from hvdprof.ingest.session_rows import session_ranks
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
+from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
@@ -35,6 +37,7 @@ _TABLES = (
     EXECUTIONS,
     INFERRED_STEPS,
     TIMELINES,
+    SESSION_RANKS,
     NOTES,
 )
 _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
@@ -121,13 +124,16 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
 
 
 def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered, reading: _Reading) -> None:
-    files = _recorder_files(record, paths, tables.notes, reading)
+    # What an elastic launch recorded lies with its sessions.
+    files = {} if record.session == 0 else _recorder_files(record, paths, tables.notes, reading)
+    if record.session:
+        tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
     for segment in record.segments:
         tables.segments.append(_segment_block(record, segment, files))
-        if segment.segment.timeline and segment.status in _STARTED:
+        if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
             path = paths.timeline(segment.segment.id)
             with reading.file(path) as within:
                 _add_timeline(record, segment, path, files, tables, within)

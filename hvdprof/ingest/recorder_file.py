@@ -119,13 +119,18 @@ class Mark:
 
 @dataclass(slots=True)
 class RecorderFile:
-    """Everything a rank recorded; ``problems`` are clauses that say what could not be used."""
+    """Everything a rank recorded; ``problems`` are clauses that say what could not be used.
+
+    ``session`` and ``session_end`` are the lines of that kind of an elastic job, None elsewhere.
+    """
 
     header: Line = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     segments: dict[str, SegmentRecording] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     timeline: list[TimelineSwitch] = field(default_factory=list)
+    session: Line | None = None
+    session_end: Line | None = None
     ended: bool = False
     problems: list[str] = field(default_factory=list)
 
@@ -173,6 +178,8 @@ class _Reader:
             "mark": self.mark,
             "timeline": self.timeline,
             "segment_end": self.segment_end,
+            "session": self.session,
+            "session_end": self.session_end,
             "problem": self.problem,
             "end": self.end,
         }
@@ -272,6 +279,17 @@ class _Reader:
 
     def problem(self, line: Line) -> None:
         self.file.problems.append(f"the recorder reported: {line['message']}")
+
+    def session(self, line: Line) -> None:
+        for name in ("number", "slot", "launch_rank", "started_ns", "entered_ns"):
+            whole(line[name])
+        for name in ("left_ns", "shut_down_ns", "initialised_ns"):
+            whole(0 if line[name] is None else line[name])
+        self.file.session = line
+
+    def session_end(self, line: Line) -> None:
+        whole(line["num_steps"]), whole(line["num_committed"])
+        self.file.session_end = line
 
     def end(self, line: Line) -> None:
         self.file.ended = True

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hvdprof import units
 from hvdprof.launch.process import Outcome
 from hvdprof.launch.rank_progress import PassProgress, RankState
-from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.manifest import Failure, WorkerEnd
 
 MAX_LINES = 12
 
@@ -19,6 +19,9 @@ _TAG = re.compile(  # The second form is that of `srun --label`.
     r"^(?:\[(?:\d+,)?(?P<rank>\d+)\]\s?(?:<(?:stdout|stderr)>:)?| {0,4}(?P<task>\d+): )"
 )
 _INNER_TAG = re.compile(r"\[\d+,\d+\]<(?:stdout|stderr)>:")
+_WORKER_END = re.compile(
+    r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)", re.MULTILINE
+)
 _LAUNCHER_ENDS = (
     # Open MPI: the first form for signals, the second for exit codes.
     re.compile(r"process rank (?P<rank>\d+) with PID .* exited on signal (?P<signal>\d+)"),
@@ -131,6 +134,19 @@ def explain(
     )
 
 
+def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:
+    """The processes of an elastic launch that failed, in the order in which that was told."""
+    printed = _Printed.of(stderr)
+    return [
+        WorkerEnd(
+            rank=int(found["rank"]),
+            exit_code=int(found["code"]),
+            lines=_last_lines_of(printed, int(found["rank"])),
+        )
+        for found in _WORKER_END.finditer(stdout + "\n" + stderr)
+    ]
+
+
 def _first_cause(printed: _Printed) -> tuple[int | None, str] | None:
     """The first rank whose error is not the mere loss of a peer, and its error line."""
     for rank, lines in printed.by_rank.items():
@@ -214,5 +230,8 @@ def _named(rank: int | None) -> str:
 
 
 def _last_lines(printed: _Printed, rank: int | None) -> list[str]:
-    lines = printed.by_rank.get(rank) or printed.by_rank.get(None) or []
-    return [line for line in lines if line.strip("- ")][-MAX_LINES:]
+    return _last_lines_of(printed, rank) or _last_lines_of(printed, None)
+
+
+def _last_lines_of(printed: _Printed, rank: int | None) -> list[str]:
+    return [line for line in printed.by_rank.get(rank, []) if line.strip("- ")][-MAX_LINES:]

@@ -6,6 +6,7 @@ from hvdprof.model.log_tables import LOG_TABLES
 from hvdprof.model.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.nccl_tables import NCCL_TABLES
 from hvdprof.model.schema import Table
+from hvdprof.model.session_tables import SESSION_TABLES
 from hvdprof.model.tables import (
     ARRIVALS,
     EVENTS,
@@ -38,6 +39,7 @@ TABLES: tuple[Table, ...] = (
     *WATERFALL_TABLES,
     *WAITING_TABLES,
     *COLLECTIVE_TABLES,
+    *SESSION_TABLES,
     TIMELINES,
     *LOG_TABLES,
     *NCCL_TABLES,

@@ -11,6 +11,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.report.blame_section import print_blame, shape_blame
 from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
+from hvdprof.report.sessions_section import print_sessions, shape_sessions
 from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
 from hvdprof.report.waterfall_section import print_waterfall, shape_waterfall
 
@@ -44,6 +45,7 @@ class TerminalReporter:
         for table in page.tables:
             console.print()
             _print_table(console, table)
+        print_sessions(console, shape_sessions(analysis))
         _print_failed(console, page)
         _print_skipped(console, page)
         print_findings(console, analysis.findings)

@@ -64,6 +64,18 @@ class SegmentRecord:
     failure: Failure | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerEnd:
+    """A process of an elastic launch that ended otherwise than well, as the launcher told it.
+
+    ``rank`` is the one that it was started with; ``lines`` are the last that it printed as errors.
+    """
+
+    rank: int
+    exit_code: int
+    lines: list[str] = field(default_factory=list)
+
+
 @dataclass(slots=True, kw_only=True)
 class PassRecord:
     """One launch: what was started, in which surroundings, and how it ended.
@@ -72,7 +84,8 @@ class PassRecord:
     environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
     busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
-    which are passes of their own, and None for every other launch.
+    which are passes of their own, and None for every other launch; ``worker_ends`` are the
+    processes of an elastic launch that failed, in the order in which they did.
     """
 
     id: str
@@ -93,6 +106,7 @@ class PassRecord:
     other_cpu_cores: float | None = None
     steal_share: float | None = None
     session: int | None = None
+    worker_ends: list[WorkerEnd] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
