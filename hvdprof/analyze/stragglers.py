@@ -15,6 +15,7 @@ import pandas as pd
 import scipy.special
 from numpy.typing import NDArray
 
+from hvdprof.analyze.beyond_chance import above_zero
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.step_work import StepWork, Times
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN, mean_of
@@ -78,12 +79,13 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     ranks (Bonferroni).
 
     1.  What it costs is at least 5 % of the step, and it is in front of all others by more than
-        chance: in its mean lead ``max(0, own - longest of the others)`` (one-sided t test with the
-        standard error of correlated steps), or in how often it has a lead of 5 % of the step or
-        more (binomial test, steps in a row count once). Rare long stalls pass the second alone.
+        chance: in its mean lead ``max(0, own - longest of the others)`` (one-sided tests that
+        allow for correlated steps, ``beyond_chance``), or in how often it has a lead of 5 % of the
+        step or more (binomial test, steps in a row count once). Rare long stalls pass the second
+        alone.
     2.  It is late in most steps, by 5 % of the step in the mean, and late at all beyond chance (the
-        same t test). That is also a rank that is late together with others, such as all ranks of
-        a slow host: without it alone nothing would be saved.
+        same tests). That is also a rank that is late together with others, such as all ranks of a
+        slow host: without it alone nothing would be saved.
 
     Where no rank is named but waiting for whoever is last costs as much, and no rank has 80 % of
     it, ranks are late by turns: rotating.
@@ -181,16 +183,9 @@ def _stands_out(lead: Times) -> NDArray[np.bool_]:
 
 
 def _above_chance(times: Times) -> NDArray[np.bool_]:
-    """[ranks] Whose mean is above 0 by more than chance (one-sided t test)."""
-    level = 1 - FALSE_ALARMS / times.shape[1]
-    flags = np.zeros(times.shape[1], dtype=bool)
-    for place in np.flatnonzero(times.mean(axis=0) > 0):
-        mean = mean_of(times[:, place])
-        degrees = mean.num_effective - 1
-        if degrees >= 1 and not math.isnan(mean.error):
-            quantile = float(scipy.special.stdtrit(degrees, level))
-            flags[place] = mean.value > quantile * mean.error
-    return flags
+    """[ranks] Whose mean is above 0 by more than chance."""
+    level = FALSE_ALARMS / times.shape[1]
+    return np.array([above_zero(of_rank, level) for of_rank in times.T], dtype=bool)
 
 
 def _leads_often(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
