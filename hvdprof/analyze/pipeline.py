@@ -16,6 +16,7 @@ from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
+from hvdprof.analyze.net_links import net_links
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.sessions import session_tables
 from hvdprof.analyze.step_work import step_work
@@ -24,6 +25,7 @@ from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
+from hvdprof.model.net_tables import NET_LINKS, NET_TRANSFERS
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -69,6 +71,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         BLAME.name: waits.blame,
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
+        NET_LINKS.name: net_links(run.table(NET_TRANSFERS.name)),
         **session_tables(run, of_job),
     }
     tables = derived | {

@@ -16,6 +16,7 @@ from hvdprof.cli.measuring_options import (
     OUTPUT,
     DryRun,
     Format,
+    Net,
     Quiet,
     Resume,
     RunFolder,
@@ -196,6 +197,7 @@ def bench(
     cache_capacity: Annotated[
         int | None, typer.Option(help="HOROVOD_CACHE_CAPACITY.", rich_help_panel=HOROVOD)
     ] = None,
+    net: Net = True,
     output: RunFolder = None,
     name: Annotated[
         str, typer.Option(help="A name for the run.", rich_help_panel=OUTPUT)
@@ -258,7 +260,7 @@ def bench(
         return
     if not quiet:
         announce(manifest, folder, sys.stderr)
-    measure_and_report(sweep, reporter)
+    measure_and_report(sweep, reporter, net=net)
 
 
 def _check_digits(folder: Path) -> None:

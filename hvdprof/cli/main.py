@@ -17,6 +17,7 @@ from hvdprof.cli.doctor import doctor
 from hvdprof.cli.export import export
 from hvdprof.cli.inject import inject
 from hvdprof.cli.install_horovod import install_horovod
+from hvdprof.cli.net import net
 from hvdprof.cli.report import report
 from hvdprof.cli.run import run
 from hvdprof.cli.scaling import scaling
@@ -29,6 +30,7 @@ COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("install-horovod", install_horovod),
     ("bench", bench),
     ("run", run),
+    ("net", net),
     ("attach", attach),
     ("analyze", analyze),
     ("scaling", scaling),

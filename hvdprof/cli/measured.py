@@ -6,19 +6,28 @@ import typer
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.errors import (
+    EnvironmentNotReadyError,
     HvdprofError,
     InterruptedRunError,
     StorageError,
     SweepIncompleteError,
     UsageError,
 )
-from hvdprof.launch.host_readiness import survey_of_sweep
+from hvdprof.launch.host_net import BRIEF, NetProbe
+from hvdprof.launch.host_readiness import ask_hosts
+from hvdprof.launch.host_shell import hosts_with_ranks
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.reporter import Reporter
+from hvdprof.rundir.net_recording import net_path
 
 
-def measure_and_report(sweep: Sweep, reporter: Reporter) -> None:
+def measure_and_report(sweep: Sweep, reporter: Reporter, *, net: bool) -> None:
     """Run a sweep and print its result, also of one that did not come to its end.
+
+    Args:
+        sweep: The sweep.
+        reporter: Prints the result.
+        net: Measure the network first where ranks run on several hosts.
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; nothing has been started.
@@ -26,7 +35,10 @@ def measure_and_report(sweep: Sweep, reporter: Reporter) -> None:
         StorageError: The disk is full; what was measured has been printed.
         SweepIncompleteError: A segment has no result; the others have been printed.
     """
-    survey_of_sweep(sweep)
+    manifest, folder = sweep.manifest, sweep.paths.folder
+    manifest.hosts = ask_hosts(sweep.settings, manifest.hosts, folder, sweep.environment)
+    if net:
+        _measure_network(sweep)
     failure = _run(sweep)
     if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
         raise failure
@@ -41,7 +53,7 @@ def refuse_other_settings(context: typer.Context) -> None:
     Raises:
         UsageError: An option was given that cannot change them.
     """
-    free = {"resume", "quiet", "format_", "dry_run"}
+    free = {"resume", "quiet", "format_", "dry_run", "net"}
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = [
         f"--{name.replace('_', '-')}"
@@ -54,6 +66,24 @@ def refuse_other_settings(context: typer.Context) -> None:
             "them.",
             hint="Leave them away, or start a new run without --resume.",
         )
+
+
+def _measure_network(sweep: Sweep) -> None:
+    """Measure the network of a sweep once; what fails about it is a warning of the run."""
+    folder = sweep.paths.folder
+    if len(hosts_with_ranks(sweep.settings)) < 2 or net_path(folder).exists():
+        return
+    probe = NetProbe(
+        settings=sweep.settings,
+        launcher=sweep.launcher,
+        mpi=sweep.mpi,
+        effort=BRIEF,
+        environment=sweep.environment,
+    )
+    try:
+        probe.measure().write(folder)
+    except EnvironmentNotReadyError as error:
+        sweep.manifest.warnings.append(" ".join(error.message.split()))
 
 
 def _run(sweep: Sweep) -> HvdprofError | None:

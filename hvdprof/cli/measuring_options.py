@@ -24,6 +24,14 @@ StallKill = Annotated[
         rich_help_panel=MEASURING,
     ),
 ]
+Net = Annotated[
+    bool,
+    typer.Option(
+        "--net/--no-net",
+        help="Measure the network first, for some seconds, where ranks run on several hosts.",
+        rich_help_panel=MEASURING,
+    ),
+]
 RunFolder = Annotated[
     Path | None,
     typer.Option(

@@ -7,8 +7,6 @@ whatever the network did. The round with the shortest trip has the smallest boun
 """
 
 import contextlib
-import hmac
-import secrets
 import socket
 import struct
 import threading
@@ -16,24 +14,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hvdprof.collect.handshake import Offer, accept_asker, connect, listen, prepare, receive
+
+__all__ = ["Clock", "Offer", "PingResult", "PingServer", "ping"]
+
 MAX_ROUNDS = 100
 MAX_ROUNDS_S = 0.2
-_CONNECT_S = 2.0
-_NONCE_BYTES = 16
-_PROOF_BYTES = 32
 _QUESTION = b"hvdprof?"
 _ANSWER = struct.Struct("!q")
 
 Clock = Callable[[], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """Where the answering process listens, and the secret (hex) that both sides must know."""
-
-    addresses: Sequence[str]
-    port: int
-    token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +43,7 @@ class PingServer:
     Serving them in turn keeps every round trip free of the others' traffic.
 
     Args:
-        addresses: Names and addresses to offer; a lone loopback address is bound alone, else all
-            interfaces are, since which of them the others can reach is not known.
+        addresses: Names and addresses to offer, as ``handshake.listen`` takes them.
         num_askers: After so many have been served the server ends.
         deadline_s: On ``time.monotonic``; the server ends then at the latest.
         clock: The clock to answer with, ns.
@@ -70,10 +59,7 @@ class PingServer:
         deadline_s: float,
         clock: Clock = time.monotonic_ns,
     ) -> None:
-        loopback_only = all(address.startswith("127.") for address in addresses)
-        self._listener = _listener(addresses[0] if loopback_only else "", num_askers)
-        token = secrets.token_hex(32)
-        self.offer = Offer(tuple(addresses), self._listener.getsockname()[1], token)
+        self._listener, self.offer = listen(addresses, num_askers)
         self._num_askers = num_askers
         self._deadline_s = deadline_s
         self._clock = clock
@@ -102,14 +88,9 @@ class PingServer:
                     num_served += self._serve_one(connection)
 
     def _serve_one(self, connection: socket.socket) -> bool:
-        _prepare(connection, self._deadline_s, at_most_s=1.0)
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        connection.sendall(nonce)
-        hello = _receive(connection, _NONCE_BYTES + _PROOF_BYTES)
-        asker_nonce, proof = hello[:_NONCE_BYTES], hello[_NONCE_BYTES:]
-        if not hmac.compare_digest(proof, _proof(self.offer.token, b"asker", nonce)):
+        prepare(connection, self._deadline_s, at_most_s=1.0)
+        if not accept_asker(connection, self.offer.token):
             return False
-        connection.sendall(_proof(self.offer.token, b"server", asker_nonce))
         for _ in range(MAX_ROUNDS):
             if not _receive_question(connection):
                 break
@@ -130,70 +111,32 @@ def ping(offer: Offer, deadline_s: float, clock: Clock = time.monotonic_ns) -> P
     """
     failures = []
     for address in offer.addresses:
-        remaining_s = deadline_s - time.monotonic()
-        if remaining_s <= 0:
+        if time.monotonic() >= deadline_s:
             break
         try:
-            where = address, offer.port
-            with socket.create_connection(where, min(_CONNECT_S, remaining_s)) as connection:
-                return _ask(connection, offer, deadline_s, clock)
+            with connect(address, offer, deadline_s) as connection:
+                return _ask(connection, deadline_s, clock)
         except OSError as error:
             failures.append(f"{address}: {error}")
     raise OSError(f"no clock answered on port {offer.port} ({'; '.join(failures) or 'too late'})")
 
 
-def _ask(connection: socket.socket, offer: Offer, deadline_s: float, clock: Clock) -> PingResult:
-    _prepare(connection, deadline_s)
-    server_nonce = _receive(connection, _NONCE_BYTES)
-    nonce = secrets.token_bytes(_NONCE_BYTES)
-    connection.sendall(nonce + _proof(offer.token, b"asker", server_nonce))
-    answer = _receive(connection, _PROOF_BYTES)
-    if not hmac.compare_digest(answer, _proof(offer.token, b"server", nonce)):
-        raise ConnectionError("another program answered")
+def _ask(connection: socket.socket, deadline_s: float, clock: Clock) -> PingResult:
     rounds: list[tuple[int, int, int]] = []
     end_s = min(deadline_s, time.monotonic() + MAX_ROUNDS_S)
     while len(rounds) < MAX_ROUNDS and (not rounds or time.monotonic() < end_s):
         before_ns = clock()
         connection.sendall(_QUESTION)
-        (other_ns,) = _ANSWER.unpack(_receive(connection, _ANSWER.size))
+        (other_ns,) = _ANSWER.unpack(receive(connection, _ANSWER.size))
         rounds.append((clock() - before_ns, before_ns, other_ns))
     rtt_ns, before_ns, other_ns = min(rounds)
     middle_ns = before_ns + rtt_ns // 2
     return PingResult(middle_ns, other_ns - middle_ns, (rtt_ns + 1) // 2, rtt_ns, len(rounds))
 
 
-def _listener(address: str, num_askers: int) -> socket.socket:
-    if address:
-        return socket.create_server((address, 0), backlog=num_askers)
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(
-            ("", 0), family=socket.AF_INET6, backlog=num_askers, dualstack_ipv6=True
-        )
-    return socket.create_server(("", 0), backlog=num_askers)
-
-
-def _prepare(connection: socket.socket, deadline_s: float, at_most_s: float = 3600.0) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.settimeout(min(at_most_s, max(0.01, deadline_s - time.monotonic())))
-
-
-def _proof(token: str, side: bytes, nonce: bytes) -> bytes:
-    return hmac.digest(token.encode(), side + nonce, "sha256")
-
-
 def _receive_question(connection: socket.socket) -> bool:
     try:
-        return _receive(connection, len(_QUESTION)) == _QUESTION
+        return receive(connection, len(_QUESTION)) == _QUESTION
     except ConnectionError:
         # The asker has had enough rounds and closed.
         return False
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    received = b""
-    while len(received) < size:
-        part = connection.recv(size - len(received))
-        if not part:
-            raise ConnectionError("the connection was closed")
-        received += part
-    return received

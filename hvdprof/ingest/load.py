@@ -13,6 +13,7 @@ from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
 from hvdprof.ingest.load_files import Progress
+from hvdprof.ingest.net_file import with_network
 from hvdprof.ingest.parquet_cache import cached_tables
 from hvdprof.ingest.pass_logs import with_logs
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording, read_recorder_file
@@ -82,11 +83,11 @@ def load_run(folder: Path, *, progress: Progress | None = None) -> Run:
     sources = _sources(folder)
     reading = _Reading(sources, progress)
     if reading.total < parquet_cache.KEEP_FROM_BYTES:
-        return with_logs(_parsed(folder, manifest, reading))
+        return with_network(with_logs(_parsed(folder, manifest, reading)))
     tables = cached_tables(
         _TABLES, sources, lambda: _tables_of(_parsed(folder, manifest, reading), _TABLES)
     )
-    return with_logs(_run_of(folder, manifest, tables))
+    return with_network(with_logs(_run_of(folder, manifest, tables)))
 
 
 def _sources(folder: Path) -> list[Path]:

@@ -99,6 +99,13 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
             "Nothing of this design can run.",
             hint="; ".join(sorted({cell.reason for cell in design.skipped})),
         )
+    manifest = manifest_without_passes(settings, tools)
+    manifest.passes, manifest.skipped = design.passes, design.skipped
+    return manifest
+
+
+def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
+    """The manifest of settings with what surrounds them, and nothing that is to run."""
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
         hvdprof_version=__version__,
@@ -110,8 +117,8 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
         versions=versions(tools.horovod, tools.mpi),
         hosts=[host_facts()],
         git=git_state(Path.cwd()),
-        passes=design.passes,
-        skipped=design.skipped,
+        passes=[],
+        skipped=[],
     )
 
 

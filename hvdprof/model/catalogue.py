@@ -5,6 +5,7 @@ from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.log_tables import LOG_TABLES
 from hvdprof.model.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.nccl_tables import NCCL_TABLES
+from hvdprof.model.net_tables import NET_TABLES
 from hvdprof.model.schema import Table
 from hvdprof.model.session_tables import SESSION_TABLES
 from hvdprof.model.tables import (
@@ -39,6 +40,7 @@ TABLES: tuple[Table, ...] = (
     *WATERFALL_TABLES,
     *WAITING_TABLES,
     *COLLECTIVE_TABLES,
+    *NET_TABLES,
     *SESSION_TABLES,
     TIMELINES,
     *LOG_TABLES,

@@ -1,0 +1,118 @@
+"""``hvdprof net``: latency and bandwidth between the hosts of a job."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.cli.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
+from hvdprof.errors import UsageError
+from hvdprof.launch.bench import find_tools, machine_of, make_run_folder
+from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
+from hvdprof.launch.host_net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
+from hvdprof.launch.host_readiness import ask_hosts
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.model.net_tables import NET_LINKS
+from hvdprof.report.net_report import render_net, render_net_json
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Status
+
+
+class NetFormat(StrEnum):
+    """How to show it."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+
+
+def net(
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run directory: show what was measured there; nothing is started.",
+            show_default=False,
+        ),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--hosts", "-H", help="Two hosts or more, such as h1,h2; slots do not matter here."
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Sizes of the messages, such as 1k,64k,1M; 1k to 16M in steps of 4 when not "
+            "given.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            help="For each pair of hosts and size, and for TCP, Horovod and allreduce each.",
+            rich_help_panel=MEASURING,
+        ),
+    ] = THOROUGH.seconds,
+    controller: Annotated[
+        str, typer.Option(help="auto, gloo or mpi; auto takes MPI where it works.")
+    ] = "auto",
+    launcher: Annotated[
+        str, typer.Option(help=f"{', '.join(LAUNCHER_NAMES)}; srun inside a Slurm allocation.")
+    ] = AUTO,
+    device: Annotated[
+        str,
+        typer.Option(help="auto, cpu or cuda: where tensors are.", rich_help_panel=MEASURING),
+    ] = "auto",
+    output: RunFolder = None,
+    quiet: Quiet = False,
+    format_: Annotated[
+        NetFormat,
+        typer.Option("--format", help="How to show it.", rich_help_panel=OUTPUT),
+    ] = NetFormat.TERMINAL,
+) -> None:
+    """Measure latency and bandwidth between hosts: plain TCP, Horovod, and allreduce.
+
+    One rank runs on every host. `hvdprof bench` and `run` do it in brief before they start on
+    several hosts.
+    """
+    if run is not None:
+        if hosts is not None:
+            raise UsageError("Give a run directory or --hosts, not both.", hint="hvdprof net RUN")
+        _show(run, format_)
+        return
+    if not 0.01 <= seconds <= 60:
+        raise UsageError(f"--seconds {seconds:g}: must be from 0.01 to 60.")
+    effort = NetEffort(sizes_of(sizes) if sizes else THOROUGH.sizes, seconds)
+    tools = find_tools()
+    machine = machine_of(tools, controller=controller, device=device)
+    manifest = net_manifest(hosts, machine, launcher, tools)
+    settings = BenchSettings.from_manifest(manifest.settings)
+    probe = NetProbe(
+        settings=settings,
+        launcher=find_launcher(settings.controller, tools.mpi, settings.launcher),
+        mpi=tools.mpi,
+        effort=effort,
+    )
+    names = ", ".join(probe.host_names())
+    folder = make_run_folder(manifest, output, "net")
+    manifest.hosts = ask_hosts(settings, manifest.hosts, folder)
+    if not quiet:
+        sys.stderr.write(f"hvdprof: measuring the network between {names} into {folder}\n")
+    probe.measure().write(folder)
+    manifest.status = Status.DONE
+    manifest.write(RunPaths(folder))
+    _show(folder, format_)
+
+
+def _show(folder: Path, format_: NetFormat) -> None:
+    analysis = analyze_run(load_run(folder))
+    links, notes = analysis.table(NET_LINKS.name), analysis.run.notes
+    if format_ is NetFormat.JSON:
+        render_net_json(links, notes, sys.stdout)
+    else:
+        render_net(links, notes, sys.stdout)

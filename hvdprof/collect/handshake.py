@@ -1,0 +1,126 @@
+"""Two processes of a job that talk over TCP: where one listens, and how both prove who they are.
+
+Each side proves that it knows the token by a keyed digest over the other side's random number, so
+that neither a stranger is served nor a stranger's answer believed.
+"""
+
+import hmac
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_CONNECT_S = 2.0
+_NONCE_BYTES = 16
+_PROOF_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Where the answering process listens, and the secret (hex) that both sides must know."""
+
+    addresses: Sequence[str]
+    port: int
+    token: str
+
+
+def listen(addresses: Sequence[str], backlog: int) -> tuple[socket.socket, Offer]:
+    """A socket that listens, and the offer of it with a new token.
+
+    Args:
+        addresses: Names and addresses to offer; a lone loopback address is bound alone, else all
+            interfaces are, since which of them the others can reach is not known.
+        backlog: How many may wait to be served.
+
+    Raises:
+        OSError: No port could be opened.
+    """
+    loopback_only = all(address.startswith("127.") for address in addresses)
+    listener = _listener(addresses[0] if loopback_only else "", backlog)
+    token = secrets.token_hex(32)
+    return listener, Offer(tuple(addresses), listener.getsockname()[1], token)
+
+
+def accept_asker(connection: socket.socket, token: str) -> bool:
+    """Whether who has connected knows the token; the answering side's part of the greeting.
+
+    Raises:
+        OSError: The connection broke.
+    """
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    connection.sendall(nonce)
+    hello = receive(connection, _NONCE_BYTES + _PROOF_BYTES)
+    asker_nonce, proof = hello[:_NONCE_BYTES], hello[_NONCE_BYTES:]
+    if not hmac.compare_digest(proof, _proof(token, b"asker", nonce)):
+        return False
+    connection.sendall(_proof(token, b"server", asker_nonce))
+    return True
+
+
+def connect(address: str, offer: Offer, deadline_s: float) -> socket.socket:
+    """A connection to the process that made an offer; the asking side's part of the greeting.
+
+    Args:
+        address: One of the offer's addresses.
+        offer: The offer.
+        deadline_s: On ``time.monotonic``; no wait goes beyond it.
+
+    Raises:
+        OSError: Nobody answers there, or another program does.
+    """
+    timeout_s = min(_CONNECT_S, max(0.01, deadline_s - time.monotonic()))
+    connection = socket.create_connection((address, offer.port), timeout_s)
+    try:
+        prepare(connection, deadline_s)
+        server_nonce = receive(connection, _NONCE_BYTES)
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        connection.sendall(nonce + _proof(offer.token, b"asker", server_nonce))
+        answer = receive(connection, _PROOF_BYTES)
+        if not hmac.compare_digest(answer, _proof(offer.token, b"server", nonce)):
+            raise ConnectionError("another program answered")
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: socket.socket, deadline_s: float, at_most_s: float = 3600.0) -> None:
+    """Send small messages at once, and let no wait go beyond a deadline."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.settimeout(min(at_most_s, max(0.01, deadline_s - time.monotonic())))
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Exactly as many bytes.
+
+    Raises:
+        ConnectionError: The other side closed before.
+        OSError: The connection broke, or took too long.
+    """
+    buffer = bytearray(size)
+    receive_into(connection, memoryview(buffer))
+    return bytes(buffer)
+
+
+def receive_into(connection: socket.socket, buffer: memoryview) -> None:
+    """Fill a buffer; see ``receive``."""
+    while len(buffer):
+        number = connection.recv_into(buffer)
+        if not number:
+            raise ConnectionError("the connection was closed")
+        buffer = buffer[number:]
+
+
+def _listener(address: str, backlog: int) -> socket.socket:
+    if address:
+        return socket.create_server((address, 0), backlog=backlog)
+    if socket.has_dualstack_ipv6():
+        return socket.create_server(
+            ("", 0), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True
+        )
+    return socket.create_server(("", 0), backlog=backlog)
+
+
+def _proof(token: str, side: bytes, nonce: bytes) -> bytes:
+    return hmac.digest(token.encode(), side + nonce, "sha256")

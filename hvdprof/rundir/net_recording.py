@@ -1,0 +1,88 @@
+"""What was measured of the network between the hosts of a run, as it lies in the run directory.
+
+The file has one JSON object a line: a header, then one record for every pair of hosts and size.
+
+History of the schema:
+    1   first version
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.whole_file import write_whole
+
+NET_SCHEMA_VERSION = 1
+NET_NAME = "net.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetRecording:
+    """Times of messages between hosts.
+
+    ``created_at`` is ISO 8601, UTC; ``hosts`` are the names that the ranks told, by rank;
+    ``controller`` is ``mpi`` or ``gloo``. A record has ``what`` (``tcp``, ``broadcast``,
+    ``allreduce``), ``from`` and ``to`` (ranks; absent for ``allreduce``), ``size_bytes`` and
+    ``times_ns``, or ``problem`` where the pair could not be measured.
+    """
+
+    created_at: str
+    controller: str
+    device: str
+    hosts: list[str]
+    records: list[dict[str, Any]]
+
+    def write(self, folder: Path) -> None:
+        """Write the file into a run directory, whole or not at all.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        header = {
+            "schema_version": NET_SCHEMA_VERSION,
+            "created_at": self.created_at,
+            "controller": self.controller,
+            "device": self.device,
+            "hosts": self.hosts,
+        }
+        write_whole(net_path(folder), _lines([header, *self.records]))
+
+    @classmethod
+    def read(cls, folder: Path) -> "NetRecording | None":
+        """The recording in a run directory; None where there is none.
+
+        Raises:
+            UnreadableInputError: It is damaged, or a newer hvdprof wrote it.
+        """
+        path = net_path(folder)
+        try:
+            header, *records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            version = header.pop("schema_version")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreadableInputError(
+                f"{path} is damaged: {error}.", hint="Measure again: hvdprof net --hosts ..."
+            ) from error
+        if version > NET_SCHEMA_VERSION:
+            raise UnreadableInputError(
+                f"{path} has schema version {version}; this hvdprof reads up to "
+                f"{NET_SCHEMA_VERSION}.",
+                hint="pip install --upgrade hvdprof",
+            )
+        try:
+            return cls(records=records, **header)
+        except TypeError as error:
+            raise UnreadableInputError(f"{path} is damaged: {error}.") from error
+
+
+def net_path(folder: Path) -> Path:
+    """Where the file lies in a run directory."""
+    return folder / NET_NAME
+
+
+def _lines(records: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)

@@ -1,0 +1,42 @@
+"""Measurements of a network whose latency and bandwidth are known."""
+
+from typing import Any
+
+from hvdprof.rundir.net_recording import NetRecording
+
+SIZES = (1024, 16_384, 262_144, 1_048_576, 4_194_304)
+
+
+def net_recording(**changes: Any) -> NetRecording:
+    """Two hosts: TCP at 0.05 ms and 25 MB/s, Horovod at 1 ms and 20 MB/s, allreduce slower."""
+    values: dict[str, Any] = {
+        "created_at": "2026-11-21T09:00:00+00:00",
+        "controller": "gloo",
+        "device": "cpu",
+        "hosts": ["h1", "h2"],
+        "records": [
+            *link("tcp", alpha_ns=50_000, bytes_per_s=25e6, ends=(1, 0)),
+            *link("broadcast", alpha_ns=1_000_000, bytes_per_s=20e6, ends=(0, 1)),
+            *link("allreduce", alpha_ns=2_000_000, bytes_per_s=10e6, ends=None),
+        ],
+    }
+    return NetRecording(**values | changes)
+
+
+def link(
+    what: str, *, alpha_ns: int, bytes_per_s: float, ends: tuple[int, int] | None, rounds: int = 9
+) -> list[dict[str, Any]]:
+    """Records of one link, every round a little slower than the last."""
+    way = {"from": ends[0], "to": ends[1]} if ends else {}
+    return [
+        {
+            "what": what,
+            **way,
+            "size_bytes": size,
+            "times_ns": [
+                round(alpha_ns + size * 1e9 / bytes_per_s) + 1000 * (number - rounds // 2)
+                for number in range(rounds)
+            ],
+        }
+        for size in SIZES
+    ]
