@@ -17,11 +17,12 @@ the recording and never the training (docs/recorder.md).
 """
 
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from hvdprof.collect.auto_settings import AUTORECORD
 from hvdprof.collect.faults import FAULTS
 from hvdprof.collect.identity import Identity
 from hvdprof.collect.opening import (
@@ -34,11 +35,15 @@ from hvdprof.collect.opening import (
 from hvdprof.collect.session import Session
 from hvdprof.rundir.layout import PassPaths
 
+MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
+
 __all__ = [
     "abandon",
     "blocked",
     "break_off",
+    "found_step",
     "give_up",
+    "govern_steps",
     "is_active",
     "loss",
     "mark",
@@ -57,6 +62,7 @@ __all__ = [
 ]
 
 _session = Session()
+_marked_step: MarkedStep | None = None
 
 
 def start(
@@ -69,6 +75,8 @@ def start(
     session: int | None = None,
 ) -> None:
     """Begin to record; to be called on every rank after ``hvd.init()``.
+
+    Where `hvdprof run` has begun to record the script already, this does nothing.
 
     Under ``DistributedDataParallel`` it is called after ``init_process_group()``.
 
@@ -85,6 +93,13 @@ def start(
     folder = os.environ.get(RECORDER_DIR)
     if not folder and not os.environ.get(FAULTS):
         return
+    if session is None and _marked_step is not None and is_active():
+        return
+    if _marked_step is None and os.environ.get(AUTORECORD):
+        # Not needed but below `hvdprof run`, and made of the calls of this module.
+        from hvdprof.collect.process_recording import govern_script
+
+        govern_script()
     known = own_identity()
     identity = Identity(
         known.rank if rank is None else rank,
@@ -130,21 +145,37 @@ def unwatch() -> None:
 def segment(segment_id: str) -> AbstractContextManager[None]:
     """A part of the training with a model and settings of its own; parts do not nest.
 
-    Steps outside any segment belong to one named ``main``.
+    Steps outside any segment belong to one named ``main``; below `hvdprof run` all steps do.
     """
+    if _marked_step is not None:
+        return nullcontext()
     return _session.segment(segment_id)
 
 
 def step(*, samples: int = 0, warmup: bool = False) -> AbstractContextManager[None]:
     """One step: from the fetching of data to the end of ``optimizer.step()``.
 
-    A step that an exception leaves is not recorded.
+    A step that an exception leaves is not recorded. `hvdprof run` marks the first steps as warm-up
+    and may end the script behind the last one that it was asked for.
 
     Args:
         samples: Samples that this rank trains on in the step.
         warmup: The step is not to be counted in results.
     """
+    if _marked_step is not None:
+        return _marked_step(samples, warmup)
     return _session.step(samples, warmup)
+
+
+def found_step(samples: int, warmup: bool) -> AbstractContextManager[None]:
+    """A step as it is to be recorded, for what governs the steps of the script."""
+    return _session.step(samples, warmup)
+
+
+def govern_steps(marked_step: MarkedStep) -> None:
+    """Let every ``step()`` of the script be made by a function of its samples and warm-up."""
+    global _marked_step
+    _marked_step = marked_step
 
 
 def phase(name: str) -> AbstractContextManager[None]:

@@ -168,6 +168,7 @@ class AutoRecorder:
         self._thread = threading.get_ident()
         # First: a rank whose recording fails still has to end its steps with the others.
         self._tracker.follow(optimizer)
+        collect.govern_steps(self._tracker.marked_step)
         self._bracket_process()
         if self._sessions is None or self._session_number is not None:
             self._begin()

@@ -71,6 +71,10 @@ class GradientWatch:
         self._removers += self._handover.bracket(self._marks)
         self.begin_step()
 
+    def is_of(self, optimizer: Any) -> bool:
+        """Whether this is the watch of that optimizer."""
+        return self._optimizer is optimizer
+
     def begin_step(self) -> None:
         """Forget the marks of the step before."""
         self.ready[:] = self._none_ready

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hvdprof import collect
+from hvdprof.collect.auto_settings import AutoSettings
 from hvdprof.collect.recorder import print_problem
 from hvdprof.collect.step_tracker import StepTracker
 
@@ -32,6 +33,7 @@ class ProcessRecording:
         if self.has_begun or self._is_over or collect.is_active():
             return False
         self.has_begun = True
+        collect.govern_steps(self.tracker.marked_step)
         self._thread = threading.get_ident()
         # After hvd.init(), which registers its own end: ours comes first.
         atexit.register(self.end)
@@ -84,3 +86,11 @@ class ProcessRecording:
             show(*error)
 
         sys.excepthook = note_and_show
+
+
+def govern_script() -> None:
+    """Let what `hvdprof run` asked for hold for a script that begins the recording itself."""
+    try:
+        ProcessRecording(StepTracker(AutoSettings.from_environment())).begin()
+    except Exception as error:
+        print_problem(f"the settings of hvdprof run do not hold: {type(error).__name__}: {error}")

@@ -117,6 +117,9 @@ class Recorder(Session):
     @_guarded
     def watch(self, model: Any, optimizer: Any) -> None:
         """Attach to an optimizer, for the segment or, outside one, until the end."""
+        if any(watch.is_of(optimizer) for watch in self._watches()):
+            # By `hvdprof run` already, before the script's own call.
+            return
         if self._is_declared:
             raise RuntimeError("watch() was called after the first step of a segment")
         watch = GradientWatch(model, optimizer, self._source, self._marks)

@@ -38,6 +38,7 @@ class StepTracker:
         self._has_gradients = False
         self.has_begun = False
         self._follows_evaluation = False
+        self._is_marked = False
 
     @property
     def num_total(self) -> int:
@@ -105,8 +106,8 @@ class StepTracker:
 
     def evaluates(self) -> None:
         """A forward pass of the trained model that is not for training."""
-        # Between backward and update it would be a part of the step.
-        if self._step is not None and not self._has_gradients:
+        # Between backward and update it would be a part of the step, as where a script marks it.
+        if self._step is not None and not self._has_gradients and not self._is_marked:
             self._drop()
             self._follows_evaluation = True
 
@@ -115,18 +116,45 @@ class StepTracker:
         self._has_gradients = self._step is not None
         return collect.phase("backward")
 
+    @contextlib.contextmanager
+    def marked_step(self, samples: int, warmup: bool) -> Iterator[None]:
+        """A step that the script marks itself; from the first one on no others are looked for.
+
+        Args:
+            samples: Samples of this rank, as the script says.
+            warmup: Whether the script does not want it to be counted.
+
+        Raises:
+            SystemExit: As many steps as asked for have been measured.
+        """
+        self._drop()
+        self._is_marked = True
+        self._open(self._settings.batch_size or samples, warmup)
+        try:
+            yield
+        except BaseException:
+            self._drop()
+            raise
+        self._close()
+        self._count()
+
     def step_ended(self) -> None:
         """The update is done.
 
         Raises:
             SystemExit: As many steps as asked for have been measured.
         """
+        if self._is_marked:
+            return
         if self._step is not None:
-            step, self._step = self._step, None
             # A step whose batch nobody saw counts as one sample: rates are steps a second then.
             collect.samples(self._settings.batch_size or self._num_samples or 1)
-            step.__exit__(None, None, None)
+            self._close()
             self._follows_evaluation = False
+        self._count()
+        self._begin()
+
+    def _count(self) -> None:
         # Also where nothing was seen of the step: all ranks have to end at the same one.
         self.num_ended += 1
         num_warmup = self._settings.num_warmup_steps
@@ -135,7 +163,6 @@ class StepTracker:
         wanted = self._settings.num_steps
         if wanted is not None and self.num_total - num_warmup >= wanted:
             raise SystemExit(0)
-        self._begin()
 
     def end(self) -> None:
         """The script is over; what is open is dropped."""
@@ -143,15 +170,22 @@ class StepTracker:
         self._end_timeline()
 
     def _begin(self) -> None:
-        if self._step is None:
-            self.has_begun = True
-            self._num_samples, self._has_gradients = 0, False
-            is_early = self.num_ended < self._settings.num_warmup_steps
-            if not is_early:
-                self._begin_timeline()
-            warmup = is_early or self._follows_evaluation
-            self._step = collect.step(samples=0, warmup=warmup)
-            self._step.__enter__()
+        if self._step is None and not self._is_marked:
+            self._open(0, self._follows_evaluation)
+
+    def _open(self, samples: int, warmup: bool) -> None:
+        self.has_begun = True
+        self._num_samples, self._has_gradients = 0, False
+        is_early = self.num_ended < self._settings.num_warmup_steps
+        if not is_early:
+            self._begin_timeline()
+        self._step = collect.found_step(samples, warmup or is_early)
+        self._step.__enter__()
+
+    def _close(self) -> None:
+        if self._step is not None:
+            step, self._step = self._step, None
+            step.__exit__(None, None, None)
 
     def _drop(self) -> None:
         if self._step is not None:

@@ -149,7 +149,7 @@ class Model:
     tf: FakeTensorFlow
 
     def evaluate(self) -> None:
-        self.tf.takes(20)
+        self.tf.takes(400)
 
     predict = evaluate
 

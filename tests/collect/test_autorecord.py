@@ -27,6 +27,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(collect, "_session", Session())
+    monkeypatch.setattr(collect, "_marked_step", None)
     yield path
     collect.stop()
 
@@ -156,6 +157,25 @@ def test_a_script_that_records_itself_is_left_to_do_so(folder):
     (step,) = steps_of(script.lines(folder), "main")
     assert step["samples"] == 1
     assert {name for name, _, _ in step["phases"]} == {"collective"}
+
+
+def test_steps_that_the_script_marks_win_over_those_that_are_found(script, folder):
+    collect.start()
+    collect.watch(script.model, script.optimizer)
+    for _ in range(3):
+        with collect.step(samples=7), collect.segment("mine"), collect.phase("own"):
+            script.train()
+    script.hvd.shutdown()
+
+    lines = script.lines(folder)
+    steps = steps_of(lines, "main")
+    assert [step["warmup"] for step in steps] == [True, False, False]
+    assert {step["samples"] for step in steps} == {7}
+    for part in ("own", "data", "forward", "backward", "optimizer"):
+        assert all(phase_ns(step, part) > 0 for step in steps), part
+    (segment,) = of_kind(lines, "segment")
+    assert len(segment["tensors"]) == 4
+    assert of_kind(lines, "problem") == []
 
 
 def test_gradients_of_a_second_optimizer_count_too(script, folder):

@@ -16,7 +16,7 @@ class Calls:
         self.log = []
 
     @contextmanager
-    def step(self, *, samples, warmup):
+    def found_step(self, samples, warmup):
         self.log.append("begin warmup" if warmup else "begin")
         try:
             yield

