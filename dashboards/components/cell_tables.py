@@ -39,7 +39,7 @@ def cell_table(table: ModelTable) -> dmc.Stack:
 def _cells(row: CellRow) -> tuple[str, ...]:
     return (
         row.np,
-        f"{row.compression} {row.reduction}",
+        row.toggles,
         row.samples_per_s,
         row.step_median,
         row.step_p95,

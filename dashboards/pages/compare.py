@@ -25,6 +25,7 @@ from hvdprof.figures.waterfall_difference import (
     waterfall_difference,
 )
 from hvdprof.model.causes import CAUSES
+from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waterfall_tables import TOGGLES
 
@@ -32,13 +33,13 @@ PATH = "/compare"
 TITLE = "Compare"
 KEYS: tuple[str, ...] = ("np", "one", "with", "other")
 
-_CELL = ("model", "np", "compression", "reduction")
 _BETWEEN = "|"
 _THREE = 340
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 %)", "beyond chance")
 _TOGGLE_COLUMNS = (
     "model",
     "np",
+    "engine",
     "toggle",
     "verdict",
     "speedup",
@@ -107,9 +108,9 @@ def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Any]:
 
 
 def _cells(analysis: RunAnalysis) -> dict[str, pd.Series]:
-    """The measured cells of Horovod by what stands for each in the address."""
-    rows = analysis.scaling[(analysis.scaling["engine"] == "horovod").to_numpy(dtype=bool)]
-    return {_BETWEEN.join(str(row[key]) for key in _CELL): row for _, row in rows.iterrows()}
+    """The measured cells of Horovod and DDP by what stands for each in the address."""
+    rows = analysis.scaling[with_engine(analysis.scaling)]
+    return {_BETWEEN.join(str(row[key]) for key in CELL_KEY): row for _, row in rows.iterrows()}
 
 
 def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str:
@@ -120,11 +121,12 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     """What to compare where the address does not say it.
 
     With another run the cell of the verdict in both. Within one run that cell and one with a
-    toggle beside it; without toggles the fewest ranks of that model and that cell.
+    toggle or under DDP beside it; without these the fewest ranks of that model and that cell.
     """
     cells = list(_cells(analysis))
     verdict = analysis.verdict
-    wanted = _BETWEEN.join((verdict.model, str(view.np or verdict.np), "none", "average"))
+    size = str(view.np or verdict.np)
+    wanted = _BETWEEN.join((verdict.model, size, verdict.engine, "none", "average"))
     main = wanted if wanted in cells else cells[0]
     if other is not analysis:
         there = list(_cells(other))
@@ -138,15 +140,15 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
 
 
 def _label(cell: str) -> str:
-    model, num_ranks, compression, reduction = cell.split(_BETWEEN)
-    return f"{model} np={num_ranks}, {compression} {reduction}"
+    model, num_ranks, *setting = cell.split(_BETWEEN)
+    return f"{model} np={num_ranks}, {setting_name(*setting)}"
 
 
 def _side(analysis: RunAnalysis, run_id: str, cell: str) -> Side:
     row = _cells(analysis)[cell]
     waterfall = analysis.table("waterfall")
     is_own = pd.Series(True, index=waterfall.index)
-    for key in _CELL:
+    for key in CELL_KEY:
         is_own &= waterfall[key] == row[key]
     return Side(run_id, _label(cell), row, waterfall[is_own.to_numpy(dtype=bool)])
 
@@ -247,16 +249,17 @@ def _toggles(analysis: RunAnalysis) -> list[Any]:
         return [
             empty_state(
                 "No toggle was measured beside the same configuration without it.",
-                "hvdprof bench --np 1,2 --fp16-allreduce --use-adasum",
-                about="With both, this shows whether fp16 compression and Adasum pay.",
+                "hvdprof bench --np 1,2 --fp16-allreduce --use-adasum --engine horovod,ddp",
+                about="With both, this shows whether fp16 compression, Adasum and DDP pay.",
             )
         ]
     return [
         figure_card(
             "toggles",
-            "Do fp16 and Adasum pay?",
+            "Do fp16, Adasum and DDP pay?",
             toggle_speedups(toggles),
-            about="Throughput by that of the same cell without the toggle, paired by repeat; "
+            about="Throughput by that of the same cell without the toggle (DDP: by that of "
+            "Horovod), paired by repeat; "
             "intervals are widened by the number of comparisons. The dashed line changes nothing.",
         ),
         table_card("Toggles", TOGGLES, toggles, columns=_TOGGLE_COLUMNS),

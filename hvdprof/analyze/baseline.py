@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from hvdprof.analyze.cells import CellTime
+from hvdprof.model.cell_key import ENGINE_TITLES
 
 
 def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
@@ -12,7 +13,8 @@ def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
     2.  Horovod on one rank;
     3.  Horovod on the smallest number of ranks measured.
 
-    Oversubscribed cells only serve where there is nothing else.
+    Where Horovod was not measured DDP takes its place; where both were, both refer to the same
+    baseline. Oversubscribed cells only serve where there is nothing else.
     """
     chosen: dict[str, CellTime] = {}
     for model in dict.fromkeys(time.cell.model for time in cells):
@@ -28,5 +30,5 @@ def baseline_name(baseline: CellTime) -> str:
     return f"{baseline.cell.engine} np={baseline.cell.np}"
 
 
-def _rank_of(time: CellTime) -> tuple[int, bool, int]:
-    return time.cell.np, not time.cell.is_plain_torch, time.cell.batch_size
+def _rank_of(time: CellTime) -> tuple[int, int, int]:
+    return time.cell.np, list(ENGINE_TITLES).index(time.cell.engine), time.cell.batch_size

@@ -25,6 +25,7 @@ def best_remedy(verdict: Verdict, findings: pd.DataFrame) -> str:
     own = findings[
         (findings["model"] == verdict.model)
         & (findings["np"] == verdict.np).fillna(False)
+        & (findings["engine"] == verdict.engine)
         & findings["id"].astype(str).isin(_IF_MENDED)
         & (findings["ceiling_share"] > 0)
         & (findings["ceiling_share"] < 1)

@@ -108,10 +108,7 @@ def _row(
     saved = spread(shares).interval()
     better = efficiency / (1.0 - saved.value) if saved.value < 1.0 else NAN
     return {
-        "model": time.cell.model,
-        "np": time.cell.np,
-        "compression": time.cell.compression,
-        "reduction": time.cell.reduction,
+        **time.cell.key,
         "remedy": remedy,
         "rank": rank,
         "step_time_ns": step_ns * (1.0 - saved.value),

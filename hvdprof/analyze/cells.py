@@ -1,15 +1,17 @@
 """What the launches of a cell say together: its step time with an honest error.
 
-A cell is a model at a number of ranks with its toggles, in one way of measuring.
+A cell is a model at a number of ranks under an engine with its toggles, in one way of measuring.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from hvdprof.analyze.uncertainty import NAN, LogEstimate
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.rundir.manifest import Mode
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -37,6 +39,11 @@ class Cell:
     def is_base(self) -> bool:
         """Whether no toggle is on."""
         return self.compression == "none" and self.reduction == "average"
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What names it in tables: ``model.cell_key.CELL_KEY``."""
+        return {name: getattr(self, name) for name in CELL_KEY}
 
     def in_mode(self, mode: str) -> "Cell":
         """The same cell measured the other way."""

@@ -1,5 +1,7 @@
 """The tables on communication of a run or of lone timelines, in the order they need each other."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from hvdprof.analyze.breakdown import breakdown
@@ -12,6 +14,7 @@ from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OV
 from hvdprof.model.run import Run
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 _SIZES = [*LAUNCH, "np"]
 
@@ -35,8 +38,15 @@ def communication_tables(
         BREAKDOWN.name: breakdown(run.steps, job_steps),
         OVERLAP.name: overlap(run.steps, run.events, executions),
         COLLECTIVES.name: carried_out,
-        LINK_FIT.name: link_fit(carried_out, ranks_of),
+        LINK_FIT.name: link_fit(carried_out, _without_ddp(ranks_of, run.segments)),
     }
+
+
+def _without_ddp(ranks_of: Mapping[LaunchKey, int], segments: pd.DataFrame) -> dict[LaunchKey, int]:
+    """Launches whose transfers are alone on the network: DDP has several buckets under way."""
+    engines = segments[[*LAUNCH, "engine"]].astype(str).itertuples(index=False, name=None)
+    under_ddp = {(pass_id, segment) for pass_id, segment, engine in engines if engine == DDP_ENGINE}
+    return {key: size for key, size in ranks_of.items() if key not in under_ddp}
 
 
 def _ranks_of(run: Run) -> dict[LaunchKey, int]:
@@ -54,6 +64,7 @@ def _threshold_of(run: Run) -> dict[LaunchKey, int]:
     by_pass = {
         record.id: fusion_threshold({**inherited, **record.environment})
         for record in run.manifest.passes
+        if record.engine == HOROVOD_ENGINE
     }
     names = run.segments[LAUNCH].astype(str).itertuples(index=False, name=None)
     found = {(pass_id, segment): by_pass.get(pass_id) for pass_id, segment in names}

@@ -6,7 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from hvdprof.analyze.job_steps import LAUNCH
+from hvdprof.analyze.launches import LaunchKey
+from hvdprof.model.cell_key import with_engine
 from hvdprof.model.run import Run
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +26,22 @@ class Evidence:
         return self.run.table(name) if frame is None else frame
 
     def cells(self) -> list[dict[str, Any]]:
-        """The rows of SCALING with Horovod that are not oversubscribed, as dictionaries."""
+        """The rows of SCALING under Horovod or DDP that are not oversubscribed, as dictionaries."""
         scaling = self.table("scaling")
-        kept = scaling[(scaling["engine"] == "horovod") & ~scaling["oversubscribed"]]
+        kept = scaling[with_engine(scaling) & ~scaling["oversubscribed"]]
         return [
             {str(name): value for name, value in row.items()} for row in kept.to_dict("records")
         ]
+
+    def cells_of_horovod(self) -> list[dict[str, Any]]:
+        """Those of ``cells`` that Horovod's own settings may explain."""
+        return [cell for cell in self.cells() if cell["engine"] == HOROVOD_ENGINE]
+
+    def launches_of(self, engine: str) -> set[LaunchKey]:
+        """The launches of an engine."""
+        segments = self.run.segments
+        own = segments.loc[(segments["engine"] == engine).to_numpy(), LAUNCH].astype(str)
+        return set(own.itertuples(index=False, name=None))
 
     def setting(self, name: str) -> str | None:
         """An environment variable as the ranks had it; None where it was not set."""
@@ -39,8 +53,9 @@ class Evidence:
 
     @property
     def controllers(self) -> set[str]:
-        """The controllers of the passes: gloo, mpi."""
-        return {record.controller for record in self.run.manifest.passes}
+        """The controllers of the passes of Horovod: gloo, mpi."""
+        passes = self.run.manifest.passes
+        return {record.controller for record in passes if record.engine == HOROVOD_ENGINE}
 
 
 def is_base(row: Mapping[str, Any]) -> bool:

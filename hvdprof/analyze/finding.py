@@ -27,6 +27,7 @@ class Finding:
     evidence: str = ""
     model: str = ""
     np: int | None = None
+    engine: str = ""
     cost_ns: float = NAN
     cost_share: float = NAN
     ceiling_share: float = NAN

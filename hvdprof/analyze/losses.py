@@ -50,10 +50,7 @@ def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, An
     step_time_ns = sum(own.values())
     return [
         {
-            "model": cell.model,
-            "np": cell.np,
-            "compression": cell.compression,
-            "reduction": cell.reduction,
+            **cell.key,
             "part": part,
             "lost_ns": own[part] - work * reference[part],
             "lost_share": (own[part] - work * reference[part]) / step_time_ns,

@@ -19,6 +19,8 @@ from hvdprof.model.causes import (
     ON_TIME,
     TRANSIENT_IMBALANCE,
 )
+from hvdprof.model.cell_key import CELL_KEY, place_name, short_name, without_toggles
+from hvdprof.rundir.plan import DDP_ENGINE
 
 CYCLES_OF_A_SHORT_STEP = 8
 DEFAULT_CYCLE_MS = 1.0
@@ -114,42 +116,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
 def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
     """Transfers that no computation covers."""
     for cell, share, cost_ns in _terms(evidence, EXPOSED_TRANSFER):
-        short = cost_ns <= CYCLES_OF_A_SHORT_STEP * _cycle_ms(evidence) * 1e6
-        is_tiny = (
-            short and _step_ns(cell) <= 10 * CYCLES_OF_A_SHORT_STEP * _cycle_ms(evidence) * 1e6
-        )
-        gloo = evidence.controllers == {"gloo"}
-        if is_tiny:
-            identity, remedy = (
-                "cycle-bound",
-                (
-                    "HOROVOD_CYCLE_TIME=0.1 (milliseconds), or more work a step: a larger batch, "
-                    "backward_passes_per_step="
-                ),
-            )
-            why = (
-                f"a step of {units.milliseconds(_step_ns(cell))} is short against Horovod's cycle "
-                f"of {units.milliseconds(_cycle_ms(evidence) * 1e6)}"
-            )
-        elif gloo:
-            identity, remedy = (
-                "gloo-transfer",
-                (
-                    "try MPI, which overlaps better on CPUs: hvdprof bench --controller mpi; then "
-                    "--fp16-allreduce, and a faster network"
-                ),
-            )
-            why = "Gloo reduces on the ranks' own cores"
-        else:
-            identity, remedy = (
-                "exposed-transfer",
-                (
-                    "send less (--fp16-allreduce where the network is slow), send less often "
-                    "(backward_passes_per_step=, larger batch), or mend the network: hvdprof "
-                    "analyze the NCCL log, nccl-tests"
-                ),
-            )
-            why = "backward does not cover it"
+        identity, why, remedy = _why_exposed(evidence, cell, cost_ns)
         yield Finding(
             identity,
             severity_of_cost(share),
@@ -160,6 +127,42 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             "likely",
             **_cost(cell, share, cost_ns, _ceiling(evidence, cell, IDEAL_NETWORK)),
         )
+
+
+def _why_exposed(evidence: Evidence, cell: dict[str, Any], cost_ns: float) -> tuple[str, str, str]:
+    """The rule's name, the likely reason, and the remedy for transfers that are not covered."""
+    if cell["engine"] == DDP_ENGINE:
+        return (
+            "exposed-transfer",
+            "backward does not cover the last buckets",
+            "send less (register_comm_hook(None, default_hooks.fp16_compress_hook) where the "
+            "network is slow), send less often (no_sync(), larger batch), or other buckets "
+            "(bucket_cap_mb=); compare by hvdprof bench --engine ddp --fusion-threshold-mb",
+        )
+    cycle_ns = _cycle_ms(evidence) * 1e6
+    short_ns = CYCLES_OF_A_SHORT_STEP * cycle_ns
+    if cost_ns <= short_ns and _step_ns(cell) <= 10 * short_ns:
+        return (
+            "cycle-bound",
+            f"a step of {units.milliseconds(_step_ns(cell))} is short against Horovod's cycle of "
+            f"{units.milliseconds(cycle_ns)}",
+            "HOROVOD_CYCLE_TIME=0.1 (milliseconds), or more work a step: a larger batch, "
+            "backward_passes_per_step=",
+        )
+    if evidence.controllers == {"gloo"}:
+        return (
+            "gloo-transfer",
+            "Gloo reduces on the ranks' own cores",
+            "try MPI, which overlaps better on CPUs: hvdprof bench --controller mpi; then "
+            "--fp16-allreduce, and a faster network",
+        )
+    return (
+        "exposed-transfer",
+        "backward does not cover it",
+        "send less (--fp16-allreduce where the network is slow), send less often "
+        "(backward_passes_per_step=, larger batch), or mend the network: hvdprof analyze the NCCL "
+        "log, nccl-tests",
+    )
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
@@ -183,7 +186,7 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
     scaling = pd.DataFrame([cell for cell in evidence.cells() if is_base(cell)])
     if scaling.empty:
         return
-    for model, cells in scaling.sort_values("np").groupby("model", sort=False):
+    for _, cells in scaling.sort_values("np").groupby(["model", "engine"], sort=False):
         rows = cells[cells["np"] > 0].to_dict("records")
         for before, after in itertools.pairwise(rows):
             lost = before["efficiency"] - after["efficiency"]
@@ -196,8 +199,8 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 "size-cliff",
                 severity_of_cost(lost),
                 _name(cell),
-                f"{model}: efficiency falls from {units.percent(before['efficiency'])} on "
-                f"{before['np']} ranks to {units.percent(after['efficiency'])} on {after['np']}.",
+                f"{_place(cell)}: efficiency falls to {units.percent(after['efficiency'])}, from "
+                f"{units.percent(before['efficiency'])} on {before['np']} ranks.",
                 "see what changes at that size: a second host, another socket or switch; compare "
                 "hvdprof bench --hosts on one and on two hosts",
                 "possible",
@@ -212,10 +215,7 @@ def _terms(evidence: Evidence, term: str) -> Iterator[tuple[dict[str, Any], floa
     for cell in evidence.cells():
         if not is_base(cell) or cell["np"] < 2:
             continue
-        of_cell = of_term
-        for name in ("model", "np", "compression", "reduction"):
-            of_cell = of_cell[of_cell[name] == cell[name]]
-        for row in of_cell.to_dict("records"):
+        for row in _own(of_term, cell).to_dict("records"):
             # Without an interval, from one launch, the term is told all the same; trust warns.
             if row["share"] >= SMALLEST_COST and not row["share_low"] <= 0:
                 yield cell, float(row["share"]), float(row["time_ns"])
@@ -226,18 +226,15 @@ def _by_cell(
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """The rows of the throughput launches of each cell without toggles."""
     segments = evidence.run.segments
-    base = segments[
-        (segments["mode"] == "throughput").to_numpy()
-        & (segments["compression"] == "none").to_numpy()
-        & (segments["reduction"] == "average").to_numpy()
-    ]
-    names = base[["pass_id", "segment", "model", "size"]].astype(
-        {"pass_id": str, "segment": str, "model": str, "size": int}
+    base = segments[(segments["mode"] == "throughput").to_numpy() & without_toggles(segments)]
+    names = base[["pass_id", "segment", "model", "size", "engine"]].astype(
+        {"pass_id": str, "segment": str, "model": str, "size": int, "engine": str}
     )
     joined = table.astype({"pass_id": str, "segment": str}).merge(names, on=["pass_id", "segment"])
     for cell in evidence.cells():
         if is_base(cell):
-            yield cell, joined[(joined["model"] == cell["model"]) & (joined["size"] == cell["np"])]
+            own = (joined["model"] == cell["model"]) & (joined["size"] == cell["np"])
+            yield cell, joined[own & (joined["engine"] == cell["engine"])]
 
 
 def _part_share(evidence: Evidence, cell: dict[str, Any], part: str) -> float:
@@ -254,9 +251,7 @@ def _part_share(evidence: Evidence, cell: dict[str, Any], part: str) -> float:
 def _ceiling(
     evidence: Evidence, cell: dict[str, Any], remedy: str, rank: object | None = None
 ) -> float:
-    rows = evidence.table("ceilings")
-    for name in ("model", "np", "compression", "reduction"):
-        rows = rows[rows[name] == cell[name]]
+    rows = _own(evidence.table("ceilings"), cell)
     rows = rows[rows["remedy"] == remedy]
     if rank is not None:
         rows = rows[(rows["rank"] == rank).fillna(False)]
@@ -267,6 +262,7 @@ def _cost(cell: dict[str, Any], share: float, cost_ns: float, ceiling: float) ->
     return {
         "model": str(cell["model"]),
         "np": int(cell["np"]),
+        "engine": str(cell["engine"]),
         "cost_ns": cost_ns,
         "cost_share": share,
         "ceiling_share": ceiling,
@@ -292,9 +288,16 @@ def _host(evidence: Evidence, rows: pd.DataFrame, rank: int) -> str:
     return f" ({hosts.iloc[0]})" if len(hosts) == 1 and hosts.iloc[0] else ""
 
 
+def _own(rows: pd.DataFrame, cell: dict[str, Any]) -> pd.DataFrame:
+    """The rows of a table of cells that are of this cell."""
+    for name in CELL_KEY:
+        rows = rows[rows[name] == cell[name]]
+    return rows
+
+
 def _name(cell: dict[str, Any]) -> str:
-    return f"{cell['model']} np={cell['np']}"
+    return short_name(cell["model"], cell["np"], cell["engine"])
 
 
 def _place(cell: dict[str, Any]) -> str:
-    return f"{cell['model']} on {cell['np']} ranks"
+    return place_name(cell["model"], cell["np"], cell["engine"])

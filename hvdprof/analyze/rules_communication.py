@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.model.collective_tables import COLLECTIVES, OVERLAP
+from hvdprof.rundir.plan import DDP_ENGINE
 
 SMALL_MESSAGE_BYTES = 64 * 1024
 MANY_MESSAGES = 20
@@ -71,7 +73,11 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
 
 def _steady(evidence: Evidence) -> pd.DataFrame:
     table = evidence.table(COLLECTIVES.name)
-    return table[~table["warmup"] & (table["step"] >= 0)]
+    names = table[_LAUNCH].astype(str).itertuples(index=False, name=None)
+    # What DDP puts into a bucket is none of Horovod's settings.
+    under_ddp = evidence.launches_of(DDP_ENGINE)
+    of_horovod = np.array([name not in under_ddp for name in names], dtype=bool)
+    return table[of_horovod & ~table["warmup"] & (table["step"] >= 0)]
 
 
 def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: Any) -> dict[str, float]:

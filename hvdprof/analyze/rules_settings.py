@@ -1,10 +1,12 @@
 """Rules on how Horovod was set up: what is known to cost, from settings and from its own logs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from hvdprof import units
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import Finding, severity_of_cost
+from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.timeline_file_tables import TIMELINES
 
 SMALL_FUSION_BYTES = 2**20
@@ -81,7 +83,7 @@ def autotune_active(evidence: Evidence) -> Iterator[Finding]:
 
 def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
     """A timeline that costs a lot, as on a slow or shared file system."""
-    for cell in evidence.cells():
+    for cell in evidence.cells_of_horovod():
         low = cell["observer_cost_low"]
         if is_base(cell) and cell["observer_cost"] >= SLOW_TIMELINE and low > 0:
             share = cell["observer_cost"] / (1 + cell["observer_cost"])
@@ -96,6 +98,7 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                 "certain",
                 model=str(cell["model"]),
                 np=int(cell["np"]),
+                engine=str(cell["engine"]),
                 cost_share=share,
             )
 
@@ -229,10 +232,10 @@ def _toggle(
     evidence: Evidence, column: str, value: str, identity: str, remedy: str
 ) -> Iterator[Finding]:
     cells = evidence.cells()
-    base = {(cell["model"], cell["np"]): cell for cell in cells if is_base(cell)}
+    base = {_group(cell): cell for cell in cells if is_base(cell)}
     other = "reduction" if column == "compression" else "compression"
     for cell in cells:
-        against = base.get((cell["model"], cell["np"]))
+        against = base.get(_group(cell))
         plain = "average" if other == "reduction" else "none"
         if against is None or cell[column] != value or cell[other] != plain:
             continue
@@ -241,17 +244,22 @@ def _toggle(
             yield Finding(
                 identity,
                 severity_of_cost(lost),
-                f"{cell['model']} np={cell['np']}",
-                f"{cell['model']} on {cell['np']} ranks: {value} makes it {units.percent(lost)} "
+                short_name(*_group(cell)),
+                f"{place_name(*_group(cell))}: {value} makes it {units.percent(lost)} "
                 f"slower ({units.rate(cell['samples_per_s'])} against "
                 f"{units.rate(against['samples_per_s'])} samples/s).",
                 remedy,
                 "certain",
                 model=str(cell["model"]),
                 np=int(cell["np"]),
+                engine=str(cell["engine"]),
                 cost_share=lost,
                 cost_ns=lost * float(cell["step_time_median_ns"]),
             )
+
+
+def _group(cell: dict[str, Any]) -> tuple[str, int, str]:
+    return str(cell["model"]), int(cell["np"]), str(cell["engine"])
 
 
 def _times(number: int) -> str:

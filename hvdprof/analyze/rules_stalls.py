@@ -11,6 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.job_steps import LAUNCH
+from hvdprof.model.cell_key import place_name, short_name, without_toggles
 from hvdprof.model.tables import JOB_STEPS
 
 LONG_STEP = 2.0
@@ -36,16 +37,14 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     Told where half of the launches of a cell or more have them.
     """
     segments, names = evidence.run.segments, dict.fromkeys(LAUNCH, str)
-    measured = segments[
-        (segments["mode"] == "throughput").to_numpy()
-        & (segments["compression"] == "none").to_numpy()
-        & (segments["reduction"] == "average").to_numpy()
-    ]
+    measured = segments[(segments["mode"] == "throughput").to_numpy() & without_toggles(segments)]
     steps = evidence.table(JOB_STEPS.name).astype(names)
     joined = steps[steps["steady"]].merge(
         measured[[*LAUNCH, "model", "size", "engine"]].astype(names), on=LAUNCH
     )
-    for (model, size, _), of_cell in joined.groupby(["model", "size", "engine"], observed=True):
+    for (model, size, engine), of_cell in joined.groupby(
+        ["model", "size", "engine"], observed=True
+    ):
         launches = [own for _, own in of_cell.groupby(LAUNCH)]
         found = [stall for own in launches if (stall := _stalls(own)) is not None]
         if len(found) < max(1.0, SHARE_OF_LAUNCHES * len(launches)):
@@ -57,8 +56,8 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             "stalled-steps",
             severity_of_cost(share),
-            f"{model} np={size}",
-            f"{model} on {size} ranks: steps{_every(regular)} take "
+            short_name(model, int(str(size)), str(engine)),
+            f"{place_name(model, int(str(size)), str(engine))}: steps{_every(regular)} take "
             f"{units.milliseconds(each_ns)} longer than the others, which is "
             f"{units.percent(share)} of all time.",
             _IRREGULAR if regular is None else _REGULAR_REMEDY,
@@ -67,6 +66,7 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
             f"{len(launches)} launches",
             model=str(model),
             np=int(str(size)),
+            engine=str(engine),
             cost_ns=share * float(of_cell["dur_ns"].mean()),
             cost_share=share,
             ceiling_share=share,

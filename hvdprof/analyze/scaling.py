@@ -13,6 +13,7 @@ from hvdprof.analyze.launch_facts import LaunchFacts
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.observer import observer_cost
 from hvdprof.analyze.uncertainty import NAN, Interval, difference
+from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.tables import SCALING
 
 Facts = Mapping[LaunchKey, LaunchFacts]
@@ -46,14 +47,15 @@ def scaling(
 
 
 def in_order(cells: Sequence[CellTime]) -> list[CellTime]:
-    """Cells by model as measured, then np, torch before Horovod, no toggle before a toggle."""
+    """Cells by model as measured, np, engine (torch, Horovod, DDP), no toggle before a toggle."""
     models = list(dict.fromkeys(time.cell.model for time in cells))
+    engines = list(ENGINE_TITLES)
     return sorted(
         cells,
         key=lambda time: (
             models.index(time.cell.model),
             time.cell.np,
-            not time.cell.is_plain_torch,
+            engines.index(time.cell.engine),
             time.cell.reduction != "average",
             time.cell.compression != "none",
             time.cell,
@@ -98,11 +100,7 @@ def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, A
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
     blocked_share = part_share(time, facts, "blocked")
     return {
-        "model": cell.model,
-        "np": cell.np,
-        "engine": cell.engine,
-        "compression": cell.compression,
-        "reduction": cell.reduction,
+        **cell.key,
         "batch_size": cell.batch_size,
         "samples_per_s": samples / step_time.value,
         "samples_per_s_low": samples / step_time.high,

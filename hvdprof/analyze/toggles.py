@@ -1,7 +1,8 @@
-"""fp16 compression and Adasum against the same cell without them: does it pay?"""
+"""fp16, Adasum and DDP against the same cell without them, or of Horovod: does it pay?"""
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from hvdprof.analyze.learning import samples_to_loss_ratio
 from hvdprof.analyze.scaling import in_order
 from hvdprof.analyze.step_work import StepWork
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 SMALLEST_EFFECT = 0.02
 """A speed-up whose whole interval lies within 2 % of 1 is called no effect."""
@@ -28,6 +31,8 @@ def toggles(
     steps: pd.DataFrame,
 ) -> pd.DataFrame:
     """TOGGLES: every cell with one toggle against the cell without, paired by repeat.
+
+    A cell of DDP without toggles is compared with that of Horovod, as if the engine were a toggle.
 
     The two of a pair ran in one launch or next to each other, so a slow drift of the machine falls
     on both. The interval of the mean log ratio of their step times (Student t over pairs) is at a
@@ -52,14 +57,25 @@ def toggles(
     return TOGGLES.frame(rows)
 
 
+def _toggles_on(cell: Cell) -> dict[str, str]:
+    """What a cell has on, by the field of the cell, with the name that TOGGLES has for it."""
+    on = {
+        "engine": DDP_ENGINE if cell.engine == DDP_ENGINE else "",
+        "compression": cell.compression if cell.compression != "none" else "",
+        "reduction": cell.reduction if cell.reduction != "average" else "",
+    }
+    if not cell.is_base:
+        # With a toggle on, the engine is what both have in common.
+        on["engine"] = ""
+    return {field: name for field, name in on.items() if name}
+
+
 def _base_of(cell: Cell, cells: Mapping[Cell, CellTime]) -> CellTime | None:
-    if cell.is_base or (cell.compression != "none" and cell.reduction != "average"):
+    on = _toggles_on(cell)
+    if len(on) != 1:
         return None
-    for other, time in cells.items():
-        same = (other.model, other.np, other.engine) == (cell.model, cell.np, cell.engine)
-        if same and other.is_base and other.batch_size == cell.batch_size:
-            return time
-    return None
+    off: dict[str, Any] = {"engine": HOROVOD_ENGINE, "compression": "none", "reduction": "average"}
+    return cells.get(replace(cell, **{field: off[field] for field in on}))
 
 
 def _log_ratios(
@@ -94,7 +110,8 @@ def _row(
     return {
         "model": time.cell.model,
         "np": time.cell.np,
-        "toggle": "fp16" if time.cell.compression != "none" else "adasum",
+        "engine": time.cell.engine,
+        "toggle": next(iter(_toggles_on(time.cell).values())),
         "num_pairs": len(logs),
         "speedup": math.exp(mean),
         "speedup_low": low,
@@ -109,7 +126,7 @@ def _verdict(time: CellTime, low: float, high: float, num_pairs: int) -> tuple[s
     if time.oversubscribed:
         return "not comparable", "more ranks than cores or GPUs"
     if time.cell.np == 1:
-        return "not comparable", "Horovod hands nothing over on one rank"
+        return "not comparable", "nothing is handed over on one rank"
     if num_pairs < 2:
         return "not comparable", "measured in fewer than two repeats, so its interval is unknown"
     if low > 1:
@@ -132,7 +149,7 @@ def _learned(scaling: pd.DataFrame, time: CellTime, base: CellTime) -> dict[str,
 
 def _cell_row(scaling: pd.DataFrame, cell: Cell) -> dict[str, float]:
     rows = scaling
-    for name in ("model", "np", "engine", "compression", "reduction", "batch_size"):
+    for name in (*CELL_KEY, "batch_size"):
         rows = rows[rows[name] == getattr(cell, name)]
     row = rows.to_dict("records")[0]
     return {"sent_bytes": float(row["sent_bytes"]), "final_loss": float(row["final_loss"])}

@@ -7,8 +7,10 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.surroundings import surroundings_warnings
+from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.rundir.manifest import Mode, Status
+from hvdprof.rundir.plan import DDP_ENGINE
 
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
@@ -174,8 +176,7 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
         worst = _last_by(wide, half[wide.index])
         yield (
             f"{_number(len(wide), 'efficiency', 'efficiencies')} known to no better than a tenth, "
-            f"worst {worst['model']} at np={worst['np']} ({worst['compression']}, "
-            f"{worst['reduction']}): "
+            f"worst {worst['model']} at np={worst['np']} ({_setting(worst)}): "
             + units.percent_interval(
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )
@@ -188,8 +189,12 @@ def _last_by(frame: pd.DataFrame, order: pd.Series) -> pd.Series:
 
 
 def _cell(launch: pd.Series) -> str:
-    toggles = f"{launch['compression']}, {launch['reduction']}"
-    return f"{launch['model']} at np={launch['size']} ({toggles}, {launch['pass_id']})"
+    return f"{launch['model']} at np={launch['size']} ({_setting(launch)}, {launch['pass_id']})"
+
+
+def _setting(row: pd.Series) -> str:
+    under = f", {ENGINE_TITLES[DDP_ENGINE]}" if row["engine"] == DDP_ENGINE else ""
+    return f"{row['compression']}, {row['reduction']}{under}"
 
 
 def _number(count: int, one: str, many: str = "") -> str:

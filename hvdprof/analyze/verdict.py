@@ -7,10 +7,11 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.uncertainty import NAN
+from hvdprof.model.cell_key import of_base_cell, place_name, with_engine, without_toggles
 from hvdprof.model.parts import PART_NAMES
 from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.rundir.manifest import Manifest, Status
-from hvdprof.rundir.plan import TORCH_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
 SMALLEST_NAMED_SHARE = 0.05
 """A part that costs fewer points of efficiency is not named."""
@@ -27,18 +28,18 @@ def verdict(
 ) -> Verdict:
     """The verdict of a run.
 
-    1.  Only cells without toggles count. Of each model the largest number of ranks is taken that
-        is not oversubscribed and not the baseline; of these the one with the lowest efficiency.
+    1.  Only cells without toggles count, and those of DDP only where Horovod has none. Of each
+        model the largest number of ranks is taken that is not oversubscribed and not the baseline;
+        of these the one with the lowest efficiency.
     2.  The part that costs most is named where the interval of the efficiency lies below 1 and the
         part costs at least 5 points.
     3.  Where nothing can be said, the sentence says why.
     """
-    base = scaling[
-        (scaling["compression"] == "none")
-        & (scaling["reduction"] == "average")
-        & (scaling["engine"] != TORCH_ENGINE)
-    ]
-    scaled = base[base["baseline"] != "horovod np=" + base["np"].astype(str)]
+    base = scaling[without_toggles(scaling) & with_engine(scaling)]
+    # DDP is what Horovod is compared with; alone it is what the run is about.
+    if (base["engine"] == HOROVOD_ENGINE).any():
+        base = base[base["engine"] == HOROVOD_ENGINE]
+    scaled = base[base["baseline"] != base["engine"] + " np=" + base["np"].astype(str)]
     many = scaled[scaled["np"] > 1]
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
@@ -56,13 +57,8 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
 
 
 def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame) -> Verdict:
-    parts = losses[
-        (losses["model"] == cell["model"])
-        & (losses["np"] == cell["np"])
-        & (losses["compression"] == "none")
-        & (losses["reduction"] == "average")
-    ]
-    biggest = parts.loc[parts["lost_share"].idxmax()] if len(parts) else None
+    parts = of_base_cell(losses, cell["model"], cell["np"], cell["engine"])
+    biggest = parts.iloc[int(parts["lost_share"].argmax())] if len(parts) else None
     clause, part, share = "", "", NAN
     if cell["efficiency_high"] >= 1:
         clause = "; that is within its uncertainty of no loss at all"
@@ -129,7 +125,7 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
 
 
 def _place(cell: pd.Series) -> str:
-    return f"{cell['model']} on {cell['np']} rank{'s' if cell['np'] > 1 else ''}"
+    return place_name(cell["model"], cell["np"], cell["engine"])
 
 
 def _efficiency(cell: pd.Series) -> str:
@@ -149,4 +145,5 @@ def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict
         efficiency_high=float(cell["efficiency_high"]),
         biggest_loss=part,
         biggest_loss_share=share,
+        engine=str(cell["engine"]),
     )

@@ -129,7 +129,7 @@ def pop(
         }
         rows.append(
             {
-                **_names(time.cell),
+                **time.cell.key,
                 **factors,
                 "pe": own,
                 "baseline_pe": base_own,
@@ -194,7 +194,7 @@ def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Sprea
 def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, Any]:
     share = term.interval()
     return {
-        **_names(cell),
+        **cell.key,
         "term": name,
         "time_ns": share.value * step_ns,
         "time_low_ns": share.low * step_ns,
@@ -202,15 +202,6 @@ def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, Any]:
         "share": share.value,
         "share_low": share.low,
         "share_high": share.high,
-    }
-
-
-def _names(cell: Cell) -> dict[str, Any]:
-    return {
-        "model": cell.model,
-        "np": cell.np,
-        "compression": cell.compression,
-        "reduction": cell.reduction,
     }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO
 
 from hvdprof.launch.sweep import Sweep
+from hvdprof.model.cell_key import setting_name
 from hvdprof.rundir.manifest import Manifest
 
 
@@ -20,7 +21,8 @@ def announce(manifest: Manifest, folder: Path, stream: IO[str]) -> None:
 def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:
     by_reason: dict[str, list[str]] = {}
     for cell in manifest.skipped:
-        what = f"{cell.model} np={cell.size} {cell.compression}/{cell.reduction}"
+        setting = setting_name(cell.engine, cell.compression, cell.reduction)
+        what = f"{cell.model} np={cell.size} {setting}"
         by_reason.setdefault(cell.reason, []).append(what)
     return by_reason
 

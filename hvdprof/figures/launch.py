@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.launches import LaunchKey
+from hvdprof.model.cell_key import setting_of_row
+from hvdprof.rundir.plan import DDP_ENGINE
 
 _LAUNCH = ["pass_id", "segment"]
 _CELL = ["mode", "engine", "model", "size", "compression", "reduction"]
@@ -66,7 +68,8 @@ def opening_launch(
         if row is None:
             return (True, True, 0, len(order))
         is_cell = (row["model"], row["size"]) == (model, num_ranks)
-        is_plain = (row["compression"], row["reduction"]) == ("none", "average")
+        toggles = (row["compression"], row["reduction"])
+        is_plain = toggles == ("none", "average") and row["engine"] != DDP_ENGINE
         mode = order.get(str(row["mode"]), len(order))
         return (not is_cell, not is_plain, -int(row["size"]), mode)
 
@@ -79,6 +82,4 @@ def launch_label(segments: pd.DataFrame, launch: LaunchKey) -> str:
     if own.empty:
         return " ".join(part for part in launch if part)
     row = own.iloc[0]
-    toggles = f"{row['compression']} {row['reduction']}"
-    what = "torch" if row["engine"] == "torch" else toggles
-    return f"{row['model']} np={row['size']}, {what} ({launch[0]})"
+    return f"{row['model']} np={row['size']}, {setting_of_row(row)} ({launch[0]})"

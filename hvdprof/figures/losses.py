@@ -9,13 +9,14 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.palette import PART_COLOURS, empty_figure, say
+from hvdprof.model.cell_key import CELL_KEY, setting_of_row
 from hvdprof.model.parts import PART_NAMES
 
 _ROW_HEIGHT = 46
 _ROOM_FOR_AXIS_AND_LEGEND = 200
 _PALE = 0.4
 _LEGEND_CHARACTERS = 32
-_CELL = ["model", "np", "compression", "reduction"]
+_CELL = list(CELL_KEY)
 
 
 def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
@@ -47,7 +48,7 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
 
 def _label(row: Mapping[Hashable, Any]) -> str:
     crowded = "<br><i>oversubscribed</i>" if row["oversubscribed"] else ""
-    return f"{row['model']} np={row['np']}<br>{row['compression']} {row['reduction']}{crowded}"
+    return f"{row['model']} np={row['np']}<br>{setting_of_row(row)}{crowded}"
 
 
 def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:

@@ -7,10 +7,10 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say, translucent
-from hvdprof.rundir.plan import TORCH_ENGINE
+from hvdprof.model.cell_key import setting_name, setting_of_row, with_engine
 
 _BAND_OPACITY = 0.12
-_CONFIGURATION = ["model", "compression", "reduction"]
+_CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
 
 def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
@@ -23,14 +23,15 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
         scaling: The table SCALING of ``hvdprof.model.tables``.
     """
     figure = empty_figure()
-    cells = scaling[(scaling["engine"] != TORCH_ENGINE) & scaling["efficiency"].notna()]
+    cells = scaling[with_engine(scaling) & scaling["efficiency"].notna()]
     if cells.empty:
         return say(figure, "No efficiency was measured.")
     sizes = sorted(int(size) for size in cells["np"].unique())
     figure.add_trace(_ideal(sizes))
     for index, (names, rows) in enumerate(cells.groupby(_CONFIGURATION, sort=False)):
         colour = LINE_COLOURS[index % len(LINE_COLOURS)]
-        label = " ".join(str(name) for name in names)
+        model, *setting = (str(name) for name in names)
+        label = f"{model} {setting_name(*setting)}"
         rows = rows.sort_values("np")
         figure.add_trace(_band(rows[~rows["oversubscribed"]], label, colour))
         figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour))
@@ -128,7 +129,7 @@ def _bars(rows: pd.DataFrame, colour: str) -> dict[str, object]:
 
 def _hover_texts(rows: pd.DataFrame) -> list[str]:
     return [
-        f"<b>{row['model']}, np={row['np']}</b> {row['compression']} {row['reduction']}<br>"
+        f"<b>{row['model']}, np={row['np']}</b> {setting_of_row(row)}<br>"
         f"efficiency {_interval(row)} against {row['baseline']}<br>"
         f"{units.rate(row['samples_per_s'])} samples/s<br>"
         f"exposed communication {units.percent(row['blocked_share'])} of the step"

@@ -1,4 +1,7 @@
-"""What fp16 compression and Adasum bring: throughput, and what they do to learning."""
+"""What fp16, Adasum and DDP bring: throughput, and what they do to learning."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,16 +11,20 @@ from hvdprof import units
 from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.plain_text import plain
 from hvdprof.figures.step_bins import bin_means, bin_starts
+from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, with_engine
+from hvdprof.rundir.plan import DDP_ENGINE
 
 _ROW_HEIGHT = 44
 _ROOM = 120
 _MOST_POINTS = 200
 _LAUNCH = ["pass_id", "segment"]
-_TOGGLES = ["compression", "reduction"]
+_TOGGLES = ["engine", "compression", "reduction"]
 
 
 def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     """Throughput with each toggle by that without it, with its interval; 1 changes nothing.
+
+    DDP stands there as a toggle: its throughput by that of Horovod.
 
     Toggles that could not be compared are left out; a page lists them with their reason.
 
@@ -31,7 +38,7 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(shown), 3))
     shown = shown.assign(
         label=[
-            f"{plain(row['model'])} np={row['np']}, {row['toggle']}"
+            f"{plain(row['model'])} np={row['np']}, {_name(row)}"
             for row in shown.to_dict("records")
         ]
     )
@@ -51,11 +58,11 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
                 "width": 5,
             },
             hovertext=[
-                f"<b>{row['toggle']}: {row['verdict']}</b><br>"
+                f"<b>{_name(row)}: {row['verdict']}</b><br>"
                 + units.interval_of_unit(
                     row["speedup"], row["speedup_low"], row["speedup_high"], "ratio"
                 )
-                + " of the throughput without it"
+                + f" of the throughput {_against(row)}"
                 for row in shown.to_dict("records")
             ],
             hoverinfo="text",
@@ -66,6 +73,17 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(title_text="throughput by that without the toggle", tickformat=".0%")
     figure.update_yaxes(autorange="reversed", ticks="")
     return figure
+
+
+def _name(row: Mapping[Hashable, Any]) -> str:
+    if row["toggle"] == DDP_ENGINE:
+        return f"{ENGINE_TITLES[DDP_ENGINE]} for Horovod"
+    under = f"{ENGINE_TITLES[DDP_ENGINE]} " if row["engine"] == DDP_ENGINE else ""
+    return f"{under}{row['toggle']}"
+
+
+def _against(row: Mapping[Hashable, Any]) -> str:
+    return "of Horovod" if row["toggle"] == DDP_ENGINE else "without it"
 
 
 def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_: int) -> go.Figure:
@@ -84,7 +102,7 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
     cells = segments[
         (segments["model"] == model).to_numpy(dtype=bool)
         & (segments["size"] == np_).to_numpy(dtype=bool)
-        & (segments["engine"] == "horovod").to_numpy(dtype=bool)
+        & with_engine(segments)
         & (segments["mode"] == "throughput").to_numpy(dtype=bool)
     ]
     names = dict.fromkeys(_LAUNCH, str)
@@ -94,7 +112,7 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
         return say(figure, "This run recorded no training loss for this cell.")
     shown: dict[str, str] = {}
     for key, rows in of_cells.groupby([*_TOGGLES, *_LAUNCH], sort=False):
-        name = plain(" ".join(str(part) for part in key[:2]))
+        name = setting_name(*(str(part) for part in key[:3]))
         is_first = name not in shown
         colour = shown.setdefault(name, LINE_COLOURS[len(shown) % len(LINE_COLOURS)])
         figure.add_trace(_curve(rows, name, colour, in_legend=is_first))

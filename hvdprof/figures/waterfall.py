@@ -11,10 +11,11 @@ from hvdprof import units
 from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.plain_text import plain
 from hvdprof.model.causes import CAUSES
+from hvdprof.model.cell_key import CELL_KEY, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waterfall_tables import WATERFALL
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
-_CELL = ("model", "np", "compression", "reduction")
 _HEIGHT = 520
 _LABEL_CHARACTERS = 20
 
@@ -25,21 +26,22 @@ class WaterfallCell:
 
     model: str
     np: int
+    engine: str = HOROVOD_ENGINE
     compression: str = "none"
     reduction: str = "average"
 
     @property
     def toggles(self) -> str:
-        """Compression and reduction in one text, ``none average``."""
-        return f"{self.compression} {self.reduction}"
+        """Engine, compression and reduction in one text, ``none average``."""
+        return setting_name(self.engine, self.compression, self.reduction)
 
 
 def waterfall_cells(analysis: RunAnalysis) -> list[WaterfallCell]:
     """The cells that have a waterfall, in the order of the table."""
-    rows = analysis.table(WATERFALL.name)[list(_CELL)].drop_duplicates()
+    rows = analysis.table(WATERFALL.name)[list(CELL_KEY)].drop_duplicates()
     return [
-        WaterfallCell(str(model), int(np), str(compression), str(reduction))
-        for model, np, compression, reduction in rows.itertuples(index=False)
+        WaterfallCell(str(model), int(np), *(str(name) for name in setting))
+        for model, np, *setting in rows.itertuples(index=False)
     ]
 
 
@@ -51,12 +53,12 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         cell: Which cell; that of the verdict, without toggles, where not given.
     """
     figure = empty_figure(_HEIGHT)
-    cell = WaterfallCell(analysis.verdict.model, analysis.verdict.np) if cell is None else cell
+    verdict = analysis.verdict
+    cell = WaterfallCell(verdict.model, verdict.np, verdict.engine) if cell is None else cell
     rows = analysis.table(WATERFALL.name)
-    wanted = (cell.model, cell.np, cell.compression, cell.reduction)
     is_own = pd.Series(True, index=rows.index)
-    for name, value in zip(_CELL, wanted, strict=True):
-        is_own &= rows[name] == value
+    for name in CELL_KEY:
+        is_own &= rows[name] == getattr(cell, name)
     of_cell = rows[is_own.to_numpy(dtype=bool)]
     if of_cell.empty:
         return say(figure, "No cell of several ranks has a baseline to be compared with.")

@@ -23,6 +23,7 @@ FINDINGS = Table(
         Column("confidence", "category", "", "certain, likely or possible."),
         Column("model", "str", "", "Model of the cell it is about; empty where of the whole run."),
         Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),
+        Column("engine", "str", "", "Engine of that cell; empty where of the whole run."),
         Column("cost_ns", "float64", "ns", "What it costs a step; NaN where not known."),
         Column("cost_share", "float64", "ratio", "The same by the step time of the cell."),
         Column(

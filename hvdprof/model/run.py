@@ -23,6 +23,7 @@ from hvdprof.model.tables import (
     STEPS,
 )
 from hvdprof.rundir.manifest import Manifest, Skipped
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ class RunEntry:
 class Verdict:
     """The answer in one sentence, and the numbers in it.
 
-    ``model``, ``np`` and the efficiencies are those of the largest valid size of the model that
-    scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the part of
-    ``model.tables.LOSSES`` that costs most there, empty where no part stands out.
+    ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
+    model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
+    part of ``model.tables.LOSSES`` that costs most there, empty where no part stands out.
     """
 
     sentence: str
@@ -98,6 +99,7 @@ class Verdict:
     efficiency_high: float
     biggest_loss: str
     biggest_loss_share: float
+    engine: str = HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True)

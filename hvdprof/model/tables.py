@@ -1,5 +1,6 @@
 """The tables of a run and of its analysis; ``catalogue`` lists those of all modules."""
 
+from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
 
 _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
@@ -24,7 +25,7 @@ SEGMENTS = Table(
         _SEGMENT,
         Column("mode", "category", "", "Way of measuring: throughput, trace or attribution."),
         Column("repeat", "int32", "", "Number of the repeat, from 1."),
-        Column("engine", "category", "", "horovod, or torch for plain PyTorch without Horovod."),
+        Column("engine", "category", "", "horovod, ddp, or torch for plain PyTorch alone."),
         Column("model", "category", "", "Name of the reference model."),
         Column("size", "int32", "", "Number of ranks, as `hvd.size()` returns it."),
         Column("compression", "category", "", "Gradient compression: none or fp16."),
@@ -62,7 +63,8 @@ STEPS = Table(
             "int64",
             "ns",
             "Time the rank stood in `synchronize()` for reduced gradients (blocking exposed "
-            "communication); includes waiting for a late rank and decompression.",
+            "communication), or under DDP at the end of `backward()`; includes waiting for a late "
+            "rank and decompression.",
         ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
         Column("other_ns", "int64", "ns", "Rest of the step, outside every phase."),
@@ -226,11 +228,7 @@ SCALING = Table(
     "One cell of the design: a model at a number of ranks with its toggles, over all its launches "
     "in throughput mode.",
     (
-        Column("model", "str", "", "Name of the reference model."),
-        Column("np", "int64", "", "Number of ranks."),
-        Column("engine", "str", "", "horovod, or torch for plain PyTorch without Horovod."),
-        Column("compression", "str", "", "Gradient compression: none or fp16."),
-        Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+        *CELL_COLUMNS,
         Column("batch_size", "int64", "samples", "Samples per rank and step."),
         Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
         Column("samples_per_s_low", "float64", "samples/s", "Lower end of the 95 % interval."),
@@ -262,7 +260,7 @@ SCALING = Table(
             "blocked_ns",
             "float64",
             "ns",
-            "Exposed communication: mean time blocked in synchronize() a step, over ranks.",
+            "Exposed communication: mean time a rank stands still for the others a step.",
         ),
         Column("blocked_share", "float64", "ratio", "The same by the mean step time."),
         Column(
@@ -284,7 +282,7 @@ SCALING = Table(
             "sent_bytes",
             "int64",
             "bytes",
-            "Gradient bytes a rank hands to Horovod a step, after compression.",
+            "Gradient bytes a rank hands over a step, after compression.",
         ),
         Column("num_launches", "int64", "", "Launches that count."),
         Column("num_steps", "int64", "", "Steady steps over all launches."),
@@ -303,10 +301,7 @@ LOSSES = Table(
     "One part of the step time that a cell has more of than its baseline; the parts of a cell sum "
     "to the whole difference.",
     (
-        Column("model", "str", "", "Name of the reference model."),
-        Column("np", "int64", "", "Number of ranks."),
-        Column("compression", "str", "", "Gradient compression: none or fp16."),
-        Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+        *CELL_COLUMNS,
         Column(
             "part",
             "str",

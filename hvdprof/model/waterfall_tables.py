@@ -1,20 +1,14 @@
 """Tables that tell why a cell takes longer than its baseline, by cause, and what would help."""
 
+from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
-
-_CELL = (
-    Column("model", "str", "", "Name of the reference model."),
-    Column("np", "int64", "", "Number of ranks."),
-    Column("compression", "str", "", "Gradient compression: none or fp16."),
-    Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
-)
 
 WATERFALL = Table(
     "waterfall",
     "One cause for which a cell takes longer than its baseline; the terms of a cell sum to the "
     "whole difference. Negative terms are gains.",
     (
-        *_CELL,
+        *CELL_COLUMNS,
         Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`, or residual."),
         Column("time_ns", "float64", "ns", "Time of a step that the term adds."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
@@ -29,7 +23,7 @@ POP = Table(
     "pop",
     "The efficiencies of the POP methodology of one cell; their product is its scaling efficiency.",
     (
-        *_CELL,
+        *CELL_COLUMNS,
         Column("compscal", "float64", "ratio", "Own work of the baseline by that of the cell."),
         Column(
             "lb", "float64", "ratio", "Load balance: mean own work by that of the fullest rank."
@@ -53,7 +47,7 @@ CEILINGS = Table(
     "What one remedy could give back at most: the steps of a cell replayed with that one thing "
     "made perfect, everything else as measured.",
     (
-        *_CELL,
+        *CELL_COLUMNS,
         Column("remedy", "str", "", "One of `hvdprof.model.causes.REMEDIES`."),
         Column("rank", "Int64", "", "The rank it is about; missing where it is about all."),
         Column("step_time_ns", "float64", "ns", "Step time with the remedy."),
@@ -93,11 +87,12 @@ REPLAYS = Table(
 
 TOGGLES = Table(
     "toggles",
-    "One toggle against the same cell without it, paired by repeat.",
+    "One toggle against the same cell without it, paired by repeat; or DDP against Horovod.",
     (
-        Column("model", "str", "", "Name of the reference model."),
-        Column("np", "int64", "", "Number of ranks."),
-        Column("toggle", "str", "", "fp16 or adasum."),
+        *CELL_COLUMNS[:3],
+        Column(
+            "toggle", "str", "", "fp16, adasum, or ddp: the cell against that of Horovod's engine."
+        ),
         Column("num_pairs", "int64", "", "Repeats in which both were measured."),
         Column("speedup", "float64", "ratio", "Throughput with the toggle by that without it."),
         Column(
@@ -113,7 +108,7 @@ TOGGLES = Table(
             "Upper end of the 95 % interval over pairs, widened by the number of comparisons.",
         ),
         Column(
-            "sent_bytes_ratio", "float64", "ratio", "Bytes handed to Horovod by those without it."
+            "sent_bytes_ratio", "float64", "ratio", "Bytes handed over by those without it."
         ),
         Column(
             "blocked_saved_ns",

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, STRAGGLERS
 from hvdprof.report.hanging_text import print_hanging
@@ -72,7 +73,7 @@ def shape_blame(analysis: RunAnalysis) -> BlamePage | None:
     )
     more = f"{left_out} more ranks: --section blame. " if left_out > 0 else ""
     return BlamePage(
-        f"{verdict.model} on {verdict.np} ranks, times a step, {over}",
+        f"{place_name(verdict.model, verdict.np, verdict.engine)}, times a step, {over}",
         rows,
         meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
     )
@@ -112,13 +113,8 @@ def print_blame(console: Console, page: BlamePage | None) -> None:
 def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
     """The rows of a table of launches that are of the verdict's cell and measure throughput."""
     verdict, segments = analysis.verdict, analysis.run.segments
-    of_cell = segments[
-        (segments["model"] == verdict.model).to_numpy()
-        & (segments["size"] == verdict.np).to_numpy()
-        & (segments["mode"] == "throughput").to_numpy()
-        & (segments["compression"] == "none").to_numpy()
-        & (segments["reduction"] == "average").to_numpy()
-    ]
+    measured = segments[(segments["mode"] == "throughput").to_numpy()]
+    of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
     names = dict.fromkeys(_LAUNCH, str)
     return analysis.table(name).astype(names).merge(of_cell[_LAUNCH].astype(names), on=_LAUNCH)
 

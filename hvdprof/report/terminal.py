@@ -93,7 +93,7 @@ def _wide_table(table: ModelTable) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            f"{row.compression} {row.reduction}",
+            row.toggles,
             row.samples_per_s,
             row.step_median,
             row.step_p95,
@@ -122,7 +122,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
     for row in table.rows:
         frame.add_row(
             row.np,
-            f"{row.compression}\n{row.reduction}",
+            row.toggles.replace(" ", "\n", 1),
             _rate_below(row.samples_per_s, tight=tight),
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),

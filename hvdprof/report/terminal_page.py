@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
 from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -35,8 +36,7 @@ class CellRow:
     """One cell of the design as texts; empty where a column says nothing about it."""
 
     np: str
-    compression: str
-    reduction: str
+    toggles: str
     samples_per_s: str
     step_median: str
     step_p95: str
@@ -104,8 +104,8 @@ def shape_page(analysis: RunAnalysis) -> Page:
 
 
 def _model_table(cells: pd.DataFrame) -> ModelTable:
-    order = cells.assign(plain=cells["engine"] != TORCH_ENGINE).sort_values(
-        ["np", "plain"], kind="stable"
+    order = cells.assign(place=cells["engine"].map(list(ENGINE_TITLES).index)).sort_values(
+        ["np", "place"], kind="stable"
     )
     rows = order.to_dict(orient="records")
     sizes = [row["np"] for row in rows]
@@ -131,8 +131,7 @@ def _cell_row(row: dict[Any, Any], *, last_of_size: bool) -> CellRow:
     plain_torch = row["engine"] == TORCH_ENGINE
     return CellRow(
         np=units.count(row["np"]),
-        compression="plain" if plain_torch else row["compression"],
-        reduction="torch" if plain_torch else row["reduction"],
+        toggles=setting_of_row(row),
         samples_per_s=units.rate_interval(
             row["samples_per_s"], row["samples_per_s_low"], row["samples_per_s_high"]
         ),
@@ -165,10 +164,7 @@ def _has_no_toggle(row: dict[Any, Any]) -> bool:
 def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for cell in cells:
-        setting = (
-            "plain torch" if cell.engine == TORCH_ENGINE else f"{cell.compression} {cell.reduction}"
-        )
-        what = f"{cell.model} np={cell.np} {setting}"
+        what = f"{cell.model} np={cell.np} {_setting(cell)}"
         alike.setdefault((cell.pass_id, cell.reason, cell.lines), []).append(what)
     return tuple(
         FailedCell(f"{', '.join(names)} ({pass_id})", reason, lines[-_MOST_LINES:])
@@ -179,7 +175,7 @@ def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
 def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
     models: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
-        setting = f"np={cell.size} {cell.compression} {cell.reduction}"
+        setting = f"np={cell.size} {_setting(cell)}"
         models.setdefault(cell.reason, {}).setdefault(setting, []).append(cell.model)
     return tuple(
         SkippedCells(
@@ -188,6 +184,10 @@ def _by_reason(cells: Iterable[Skipped]) -> tuple[SkippedCells, ...]:
         )
         for reason, settings in models.items()
     )
+
+
+def _setting(cell: FailedSegment | Skipped) -> str:
+    return setting_name(cell.engine, cell.compression, cell.reduction)
 
 
 def _where(manifest: Manifest) -> str:

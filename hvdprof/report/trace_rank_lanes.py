@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from hvdprof.model.cell_key import setting_name
 from hvdprof.report.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
 from hvdprof.report.trace_selection import TracedPass
 
@@ -54,7 +55,7 @@ def _segments(steps: pd.DataFrame, segments: pd.DataFrame, lane: Lane) -> Iterat
         row = known[str(span.Index)]
         yield TraceEvent(
             lane,
-            f"{row.model} {row.compression} {row.reduction}",
+            f"{row.model} {setting_name(row.engine, row.compression, row.reduction)}",
             int(span.start_ns),
             int(span.end_ns - span.start_ns),
             {

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.causes import CAUSES, RESIDUAL_TERM
+from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.hanging_text import print_hanging
 
@@ -37,12 +38,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
     """The waterfall of the cell that the verdict is about; None where it has none."""
     verdict = analysis.verdict
     rows = analysis.table("waterfall")
-    of_cell = rows[
-        (rows["model"] == verdict.model)
-        & (rows["np"] == verdict.np)
-        & (rows["compression"] == "none")
-        & (rows["reduction"] == "average")
-    ]
+    of_cell = of_base_cell(rows, verdict.model, verdict.np, verdict.engine)
     if of_cell.empty:
         return None
     longest = float(of_cell["time_ns"].abs().max()) or 1.0
@@ -94,11 +90,12 @@ def drawn(bar: Bar, longest: int) -> str:
 def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
     more = units.milliseconds(abs(lost_ns))
     compared = "more" if lost_ns >= 0 else "less"
-    return f"{verdict.model} on {verdict.np} ranks, {more} a step {compared} than {baseline}"
+    place = place_name(verdict.model, verdict.np, verdict.engine)
+    return f"{place}, {more} a step {compared} than {baseline}"
 
 
 def _baseline(analysis: RunAnalysis) -> str:
     scaling, verdict = analysis.scaling, analysis.verdict
     cells = scaling[(scaling["model"] == verdict.model) & (scaling["np"] == verdict.np)]
-    names = cells.loc[cells["engine"] == "horovod", "baseline"]
+    names = cells.loc[cells["engine"] == verdict.engine, "baseline"]
     return str(names.iloc[0]) if len(names) else "its baseline"

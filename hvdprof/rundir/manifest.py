@@ -12,7 +12,7 @@ from typing import Any
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
-from hvdprof.rundir.plan import Segment
+from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.whole_file import write_whole
 
 MANIFEST_SCHEMA_VERSION = 1
@@ -108,6 +108,11 @@ class PassRecord:
     session: int | None = None
     worker_ends: list[WorkerEnd] = field(default_factory=list)
 
+    @property
+    def engine(self) -> str:
+        """The engine of its segments, which share one; ``horovod`` where it has none left."""
+        return self.segments[0].segment.engine if self.segments else HOROVOD_ENGINE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
@@ -118,6 +123,7 @@ class Skipped:
     compression: str
     reduction: str
     reason: str
+    engine: str = HOROVOD_ENGINE
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,6 +16,7 @@ PLAN_SCHEMA_VERSION = 1
 
 TORCH_ENGINE = "torch"
 HOROVOD_ENGINE = "horovod"
+DDP_ENGINE = "ddp"
 
 EMULATED = "emulate:"
 MAX_EMULATED_S = 600.0

@@ -6,7 +6,7 @@ from tests.builders.finished_analysis import finding, verdict
 
 
 def of_cell(id_, ceiling, **values):
-    cell = {"model": "resnet18", "np": 2, "ceiling_share": ceiling}
+    cell = {"model": "resnet18", "np": 2, "engine": "horovod", "ceiling_share": ceiling}
     return finding(**{"id": id_, "subject": "rank 3", **cell, **values})
 
 
@@ -23,6 +23,7 @@ def of_cell(id_, ceiling, **values):
             " With rank 3 on time it would reach at most 93.6 %.",
         ),
         ([of_cell("exposed-transfer", 0.1, np=4)], ""),
+        ([of_cell("exposed-transfer", 0.1, engine="ddp")], ""),
         ([of_cell("exposed-transfer", float("nan"))], ""),
         ([of_cell("size-cliff", 0.3)], ""),
         ([of_cell("exposed-transfer", 0.3)], ""),

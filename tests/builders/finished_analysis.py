@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
 from hvdprof.model.tables import ARRIVALS, EVENTS, LAUNCHES, LOSSES, SCALING, SEGMENTS, STEPS
@@ -149,9 +150,8 @@ def two_toggles() -> list[dict[str, Any]]:
 def loss_rows(cell_: dict[str, Any], **parts_ms: float) -> list[dict[str, Any]]:
     """Rows of LOSSES for one cell, milliseconds by part."""
     step_ns = cell_["step_time_median_ns"]
-    keys = ("model", "np", "compression", "reduction")
     return [
-        {key: cell_[key] for key in keys}
+        {key: cell_[key] for key in CELL_KEY}
         | {"part": part, "lost_ns": lost * 1e6, "lost_share": lost * 1e6 / step_ns}
         for part, lost in parts_ms.items()
     ]
@@ -224,6 +224,7 @@ def finding(**values: Any) -> dict[str, Any]:
         "confidence": "certain",
         "model": "",
         "np": None,
+        "engine": "",
         "cost_ns": NAN,
         "cost_share": NAN,
         "ceiling_share": NAN,

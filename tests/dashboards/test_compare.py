@@ -28,7 +28,7 @@ def compared(text, row="configuration"):
 def test_a_cell_is_compared_with_its_toggle(tmp_path):
     text = page_text(compare, measured_run(tmp_path / "run"))
     assert compared(text) == ("mnist np=2, none average", "mnist np=2, fp16 average")
-    for heading in ("Side by side", "The same in numbers", "Do fp16 and Adasum pay?"):
+    for heading in ("Side by side", "The same in numbers", "Do fp16, Adasum and DDP pay?"):
         assert f'"{heading}"' in text
     assert "training loss, mean over ranks" in text
     assert '"No toggle was measured' not in text
@@ -36,7 +36,9 @@ def test_a_cell_is_compared_with_its_toggle(tmp_path):
 
 def test_cells_are_taken_from_the_address(tmp_path):
     run = measured_run(tmp_path / "run")
-    text = page_text(compare, run, one="mnist|1|none|average", other="mnist|2|none|average")
+    text = page_text(
+        compare, run, one="mnist|1|horovod|none|average", other="mnist|2|horovod|none|average"
+    )
     assert compared(text) == ("mnist np=1, none average", "mnist np=2, none average")
 
 

@@ -21,6 +21,7 @@ def rows(time_ms, low_ms, high_ms):
             {
                 "model": "m",
                 "np": 2,
+                "engine": "horovod",
                 "compression": "none",
                 "reduction": "average",
                 "term": term,

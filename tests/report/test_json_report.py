@@ -101,6 +101,7 @@ def test_skipped_failed_and_the_run():
             "compression": "fp16",
             "reduction": "average",
             "reason": "no",
+            "engine": "horovod",
         }
     ]
     assert result["failed"][0]["lines"][0] == "[1]<stderr>: out of memory"

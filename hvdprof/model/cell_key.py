@@ -1,0 +1,87 @@
+"""What names a cell in every table, model to toggles, and what a reader calls it."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.model.schema import Column
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE
+
+CELL_COLUMNS: tuple[Column, ...] = (
+    Column("model", "str", "", "Name of the reference model."),
+    Column("np", "int64", "", "Number of ranks."),
+    Column(
+        "engine",
+        "str",
+        "",
+        "What reduces the gradients: horovod, ddp for PyTorch's DistributedDataParallel, or torch "
+        "for plain PyTorch on one rank.",
+    ),
+    Column("compression", "str", "", "Gradient compression: none or fp16."),
+    Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
+)
+"""The columns that name a cell, the same in every table of cells."""
+
+CELL_KEY: tuple[str, ...] = tuple(column.name for column in CELL_COLUMNS)
+
+ENGINE_TITLES: dict[str, str] = {
+    TORCH_ENGINE: "plain torch",
+    HOROVOD_ENGINE: "Horovod",
+    DDP_ENGINE: "DDP",
+}
+"""What a reader calls an engine; the order is that of tables."""
+
+
+def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows of a table of cells, or of SEGMENTS, have neither compression nor Adasum."""
+    plain = (rows["compression"] == "none") & (rows["reduction"] == "average")
+    return plain.to_numpy(dtype=bool)
+
+
+def with_engine(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows of a table of cells, or of SEGMENTS, are not of plain torch."""
+    return (rows["engine"] != TORCH_ENGINE).to_numpy(dtype=bool)
+
+
+def of_base_cell(rows: pd.DataFrame, model: str, np_: int, engine: str) -> pd.DataFrame:
+    """The rows of one cell without toggles.
+
+    Args:
+        rows: A table of cells, or SEGMENTS, in which the number of ranks is ``size``.
+        model: Its model.
+        np_: Its number of ranks.
+        engine: Its engine.
+    """
+    size = rows["np" if "np" in rows.columns else "size"]
+    named = (rows["model"] == model) & (size == np_) & (rows["engine"] == engine)
+    return rows[named.to_numpy(dtype=bool) & without_toggles(rows)]
+
+
+def setting_name(engine: str, compression: str, reduction: str) -> str:
+    """Engine and toggles of a cell in words, such as ``none average`` or ``DDP fp16 average``.
+
+    Horovod goes without saying; plain torch has no toggles.
+    """
+    title = ENGINE_TITLES[engine]
+    if engine == TORCH_ENGINE:
+        return title
+    toggles = f"{compression} {reduction}"
+    return toggles if engine == HOROVOD_ENGINE else f"{title} {toggles}"
+
+
+def setting_of_row(row: Any) -> str:
+    """``setting_name`` of a row of a table of cells: a series or a mapping."""
+    return setting_name(str(row["engine"]), str(row["compression"]), str(row["reduction"]))
+
+
+def place_name(model: object, np_: int, engine: str) -> str:
+    """A cell within a sentence: ``resnet18 on 2 ranks``, ``resnet18 on 2 ranks under DDP``."""
+    under = f" under {ENGINE_TITLES[DDP_ENGINE]}" if engine == DDP_ENGINE else ""
+    return f"{model} on {np_} rank{'s' if np_ > 1 else ''}{under}"
+
+
+def short_name(model: object, np_: int, engine: str) -> str:
+    """A cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
+    return f"{model} np={np_}" + (f" {ENGINE_TITLES[DDP_ENGINE]}" if engine == DDP_ENGINE else "")
