@@ -14,6 +14,7 @@ from hvdprof.cli.measuring_options import (
     OUTPUT,
     DryRun,
     Format,
+    Net,
     Quiet,
     Resume,
     RunFolder,
@@ -166,6 +167,7 @@ def run(
     ] = 1800.0,
     stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
     stall_kill: StallKill = None,
+    net: Net = True,
     output: RunFolder = None,
     name: Annotated[
         str | None,
@@ -227,7 +229,7 @@ def run(
         return
     if not quiet:
         announce(manifest, folder, sys.stderr)
-    measure_and_report(sweep, reporter)
+    measure_and_report(sweep, reporter, net=net)
 
 
 def _elastic(
