@@ -10,22 +10,34 @@
     log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
     print(log.tables["nccl_tests"])
 
+    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/python.md
+    print(measured.analyze().verdict.sentence)
+
 All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
 and listed in docs/tables.md.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from hvdprof.analyze import found, pipeline
 from hvdprof.analyze.scaling_verdict import scaling_sentences
 from hvdprof.analyze.throughput_scaling import throughput_scaling
-from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.errors import HvdprofError, UnreadableInputError, UsageError
 from hvdprof.ingest import load, load_files
 from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.scaling_text import SAMPLES_PER_S, read_scaling_text
+from hvdprof.launch.function_run import (
+    HOROVOD_RUN,
+    SPARK,
+    FunctionChoices,
+    main_launch,
+    measure_function,
+)
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.found import FoundAnalysis, ScalingOfText
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
@@ -156,6 +168,92 @@ def write_report(
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRun:
+    """A function that has been run under the recorder.
+
+    ``folder`` is its run directory; ``returned`` what it returned by rank, in the first launch at
+    the largest number of ranks; ``returned_by_launch`` the same for every launch, under the names
+    of their passes. None stands for a rank that was ended after the steps that were asked for.
+    """
+
+    folder: Path
+    returned: list[Any]
+    returned_by_launch: dict[str, list[Any]]
+
+    def load(self) -> Run:
+        """The recording, as ``load_run`` gives it."""
+        return load_run(self.folder)
+
+    def analyze(self) -> RunAnalysis:
+        """The finished analysis, as ``analyze_run`` gives it."""
+        return analyze_run(self.load())
+
+
+class FunctionRunner(FunctionChoices):
+    """Runs Horovod functions from Python, a notebook included, and records them.
+
+    The function is what ``horovod.run`` would be given: it imports ``horovod.torch`` and trains. It
+    goes to the ranks by value, so that a notebook needs no module, and a script no ``__main__``.
+    """
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionRun:
+        """Run a function in every rank and record it, in launches as `hvdprof run` makes them.
+
+        Args:
+            function: The training of one rank.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            UsageError: A choice cannot be used, or the function cannot be handed over.
+            MissingExtraError: pyspark or ray is not installed.
+            EnvironmentNotReadyError: This machine cannot run it.
+            SweepIncompleteError: A launch failed; the message says why, and the run directory keeps
+                what was measured.
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+            StorageError: The run directory cannot be written.
+        """
+        measured = measure_function(function, args, kwargs, self)
+        largest = main_launch(Manifest.read(measured.folder))
+        return FunctionRun(measured.folder, measured.returned[largest], measured.returned)
+
+
+class HorovodRunner:
+    """In place of Databricks' class of that name: the same call, recorded.
+
+    The function runs once, without Horovod's timeline; ``FunctionRunner`` has all choices. The
+    recording of the last call is ``last``.
+
+    Args:
+        np: Number of ranks, on the open Spark session; if negative, as many processes on this host.
+        driver_log_verbosity: Of no effect: what ranks print stands in the run directory.
+
+    Raises:
+        UsageError: ``np`` is 0.
+    """
+
+    def __init__(self, *, np: int, driver_log_verbosity: str = "all") -> None:
+        if np == 0:
+            raise UsageError("np=0: must not be 0.", hint="HorovodRunner(np=2)")
+        launcher = SPARK if np > 0 else HOROVOD_RUN
+        self._runner = FunctionRunner(np=abs(np), launcher=launcher, trace=False)
+        self.last: FunctionRun | None = None
+
+    def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
+        """Run a function in every rank and record it; what it returned on rank 0.
+
+        Args:
+            main: The training of one rank.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            HvdprofError: As ``FunctionRunner.run``.
+        """
+        self.last = self._runner.run(main, **kwargs)
+        return self.last.returned[0]
 
 
 def list_runs(folder: Path) -> tuple[RunEntry, ...]:

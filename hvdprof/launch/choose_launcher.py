@@ -77,13 +77,11 @@ def _horovodrun_mpi(mpi: Mpi | None) -> Launcher:
         raise EnvironmentNotReadyError(
             f"horovodrun --mpi does not recognise {mpi.title}.", hint="Use --launcher mpirun."
         )
-    path = os.environ.get("PATH", "")
-    is_found = shutil.which("mpirun") == mpi.mpirun
     return HorovodrunMpi(
         _find_horovodrun(),
         binding_args=mpi.binding_args,
         yields=mpi.flavour == OPENMPI,
-        path=None if is_found else os.pathsep.join([str(Path(mpi.mpirun).parent), path]),
+        path=mpi.search_path(os.environ.get("PATH", "")),
     )
 
 

@@ -45,6 +45,12 @@ class Mpi:
         """Name and version for a reader, ``'Open MPI 4.1.8'``."""
         return f"{_FLAVOUR_NAMES[self.flavour]} {self.version}".rstrip()
 
+    def search_path(self, inherited: str) -> str | None:
+        """A PATH in which others find this ``mpirun`` first; None where they do anyway."""
+        if shutil.which("mpirun", path=inherited) == self.mpirun:
+            return None
+        return os.pathsep.join([str(Path(self.mpirun).parent), inherited])
+
     def environment(self, inherited: dict[str, str]) -> dict[str, str]:
         """Variables to set so that every process loads this MPI and no other.
 

@@ -1,0 +1,83 @@
+"""Functions started by ``horovod.run``, in a process of its own.
+
+``python -m hvdprof.launch.in_python FOLDER SIZE CONTROLLER HOSTS MPI_ARGS`` reads the function from
+the folder, lets ``horovod.run`` call it in that many ranks, and writes their ends there. A process
+of its own has the environment of the pass, and is ended as every other launcher is.
+"""
+
+import pickle
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.launch.function_job import FunctionJob
+from hvdprof.launch.job import Job
+from hvdprof.launch.preflight import GLOO, MPI
+from hvdprof.launch.process import Launch, Outcome, run_launcher
+from hvdprof.launch.surroundings import python_program
+
+_FUNCTION = "function.pickle"
+_ENDS = "ends.pickle"
+# Waiting ranks of Open MPI would take the cores of those that compute.
+_YIELDING = "--mca mpi_yield_when_idle 1 --oversubscribe"
+
+
+@dataclass(frozen=True, slots=True)
+class InPython:
+    """Starts the ranks of a function by ``horovod.run``.
+
+    ``folder`` is an empty one that other users cannot read: arguments may be secrets. ``path`` is
+    the PATH in which Horovod finds the right ``mpirun``, None where it does anyway.
+    """
+
+    function: FunctionJob
+    folder: Path
+    controller: str
+    yields: bool
+    path: str | None = None
+
+    def require(self, size: int) -> None:
+        """Nothing: ranks may be more than processors."""
+
+    def command(self, job: Job) -> list[str]:
+        """``python -m hvdprof.launch.in_python FOLDER SIZE CONTROLLER HOSTS MPI_ARGS``."""
+        yields = self.yields and self.controller == MPI and job.device != "cuda"
+        path = ["env", f"PATH={self.path}"] if self.path and self.controller == MPI else []
+        return [
+            *path,
+            *python_program("hvdprof.launch.in_python", str(self.folder), str(job.size)),
+            *(self.controller, job.hosts or "", _YIELDING if yields else ""),
+        ]
+
+    def run(self, launch: Launch) -> Outcome:
+        """Run a launch to its end; what the ranks returned is in the function's ``values``."""
+        ends = self.folder / _ENDS
+        ends.unlink(missing_ok=True)
+        with self.function.handed_over(launch) as recorded:
+            (self.folder / _FUNCTION).write_bytes(pickle.dumps(recorded))
+            outcome = run_launcher(launch)
+        came_back: list[RankEnd] = pickle.loads(ends.read_bytes()) if ends.exists() else []
+        return self.function.take_back(came_back, launch, outcome)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Let ``horovod.run`` call the function, and write the ends of its ranks."""
+    import horovod
+
+    given = sys.argv[1:] if arguments is None else arguments
+    folder, size, controller, hosts, mpi_args = given
+    ends = horovod.run(
+        pickle.loads((Path(folder) / _FUNCTION).read_bytes()),
+        num_proc=int(size),
+        hosts=hosts or None,
+        use_gloo=controller == GLOO,
+        use_mpi=controller == MPI,
+        mpi_args=mpi_args or None,
+    )
+    (Path(folder) / _ENDS).write_bytes(pickle.dumps(ends))
+
+
+if __name__ == "__main__":
+    main()

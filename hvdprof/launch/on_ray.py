@@ -1,0 +1,83 @@
+"""Functions started by ``horovod.ray.RayExecutor``, in the Ray session that is open here."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.launch.function_job import FunctionJob
+from hvdprof.launch.in_session import call_session
+from hvdprof.launch.job import Job
+from hvdprof.launch.process import Launch, Outcome
+
+_START_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class OnRay:
+    """Starts the ranks of a function as actors of the Ray session of this process."""
+
+    function: FunctionJob
+
+    def require(self, size: int) -> None:
+        """Check that Ray is there, and has a processor for each rank.
+
+        Raises:
+            MissingExtraError: ray is not installed.
+            EnvironmentNotReadyError: There is no session, or it is too small.
+        """
+        cores = int(active_ray().cluster_resources().get("CPU", 0))
+        if cores < size:
+            raise EnvironmentNotReadyError(
+                f"The Ray session has {cores} CPUs, {size} ranks need as many.",
+                hint=f"ray.init(num_cpus={size}), or a larger cluster",
+            )
+
+    def command(self, job: Job) -> list[str]:
+        """``horovod.ray.RayExecutor NAME num_workers=N``."""
+        return ["horovod.ray.RayExecutor", *job.program[1:], f"num_workers={job.size}"]
+
+    def run(self, launch: Launch) -> Outcome:
+        """Run a launch to its end; what the ranks returned is in the function's ``values``."""
+        from horovod.ray import RayExecutor
+
+        executor = RayExecutor(
+            RayExecutor.create_settings(timeout_s=_START_TIMEOUT_S),
+            num_workers=launch.job.size,
+            use_gpu=launch.job.device == "cuda",
+        )
+
+        def end() -> None:
+            # A second time there is nothing left to end.
+            with contextlib.suppress(AttributeError):
+                executor.shutdown()
+
+        with self.function.handed_over(launch) as recorded:
+
+            def call() -> Any:
+                executor.start(extra_env_vars=launch.job.environment)
+                return executor.run(recorded)
+
+            try:
+                ended = call_session(call, launch, end)
+            finally:
+                end()
+        return self.function.take_back(ended.ends, launch, ended.outcome)
+
+
+def active_ray() -> Any:
+    """The module ``ray``, connected to a cluster.
+
+    Raises:
+        MissingExtraError: ray is not installed.
+        EnvironmentNotReadyError: It is not connected.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("Running a function on Ray", extra="ray") from error
+    if not ray.is_initialized():
+        raise EnvironmentNotReadyError(
+            "There is no Ray session in this process.", hint="ray.init(), or that of your cluster"
+        )
+    return ray

@@ -1,0 +1,146 @@
+"""Functions started by ``horovod.spark.run``, in the Spark session that is open here.
+
+It is the public twin of Databricks' HorovodRunner: every rank is a process below a Spark task.
+"""
+
+import contextlib
+import re
+import threading
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.launch.environment import PASS_MARK
+from hvdprof.launch.function_job import FunctionJob
+from hvdprof.launch.in_session import call_session
+from hvdprof.launch.job import Job
+from hvdprof.launch.process import Launch, Outcome, end_marked
+
+_GROUP = "horovod.spark.run.{number}"
+# Horovod tags lines with the number of the task, which need not be that of the rank.
+_TASK = re.compile(r"^\[(\d+)\]<(?:stdout|stderr)>:")
+_TASK_TITLE = r"task \1: "
+
+
+@dataclass(frozen=True, slots=True)
+class OnSpark:
+    """Starts the ranks of a function as tasks of the active Spark session."""
+
+    function: FunctionJob
+
+    def require(self, size: int) -> None:
+        """Check that Spark is there, and that a session of this host has a task for each rank.
+
+        Raises:
+            MissingExtraError: pyspark is not installed.
+            EnvironmentNotReadyError: There is no session, or a local one is too small.
+        """
+        context = active_context()
+        slots = context.defaultParallelism
+        if context.master.startswith("local") and slots < size:
+            raise EnvironmentNotReadyError(
+                f"The Spark session {context.master} runs {slots} tasks at a time, {size} ranks "
+                "need as many.",
+                hint=f"SparkSession.builder.master('local[{size}]').getOrCreate()",
+            )
+
+    def command(self, job: Job) -> list[str]:
+        """``horovod.spark.run NAME num_proc=N``."""
+        return ["horovod.spark.run", *job.program[1:], f"num_proc={job.size}"]
+
+    def run(self, launch: Launch) -> Outcome:
+        """Run a launch to its end; what the ranks returned is in the function's ``values``."""
+        import horovod.spark
+        from horovod.spark.driver import job_id
+
+        context = active_context()
+        mark = uuid.uuid4().hex
+
+        def end() -> None:
+            # Ranks on this host are ended by their mark, those of others with their tasks.
+            context.cancelJobGroup(_GROUP.format(number=job_id.JOB_ID))
+            end_marked(mark, None)
+
+        with (
+            self.function.handed_over(launch) as recorded,
+            TaskLines.into(launch.paths.stdout) as stdout,
+            TaskLines.into(launch.paths.stderr) as stderr,
+        ):
+            ended = call_session(
+                lambda: horovod.spark.run(
+                    recorded,
+                    num_proc=launch.job.size,
+                    use_gloo=True,
+                    env={**launch.job.environment, PASS_MARK: mark},
+                    stdout=stdout,
+                    stderr=stderr,
+                    verbose=0,
+                ),
+                launch,
+                end,
+            )
+        end_marked(mark, None)
+        return self.function.take_back(ended.ends, launch, ended.outcome)
+
+
+class TaskLines:
+    """What Horovod streams back of its tasks, as whole lines; a line says which task it is of.
+
+    Without that, explanations of failures would take the number of the task for that of the rank.
+    What still comes after the end is dropped.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._rest = ""
+        self._is_over = False
+        self._lock = threading.Lock()
+
+    @classmethod
+    @contextlib.contextmanager
+    def into(cls, path: Path) -> Iterator["TaskLines"]:
+        """Append to a file as long as the context lasts."""
+        with path.open("a", encoding="utf-8") as file:
+            lines = cls(file)
+            try:
+                yield lines
+            finally:
+                lines.write("\n" if lines._rest else "")
+                with lines._lock:
+                    lines._is_over = True
+
+    def write(self, text: str) -> int:
+        """Write the lines that are complete with this text."""
+        with self._lock:
+            if self._is_over:
+                return len(text)
+            *lines, self._rest = (self._rest + text).split("\n")
+            self._file.writelines(f"{_TASK.sub(_TASK_TITLE, line)}\n" for line in lines)
+            self._file.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: whole lines are flushed when they come."""
+
+
+def active_context() -> Any:
+    """The Spark context of this process.
+
+    Raises:
+        MissingExtraError: pyspark is not installed.
+        EnvironmentNotReadyError: There is none.
+    """
+    try:
+        import pyspark
+    except ImportError as error:
+        raise MissingExtraError("Running a function on Spark", extra="spark") from error
+    context = pyspark.SparkContext._active_spark_context
+    if context is None:
+        raise EnvironmentNotReadyError(
+            "There is no Spark session in this process.",
+            hint="SparkSession.builder.master('local[2]').getOrCreate(), or that of your cluster",
+        )
+    return context

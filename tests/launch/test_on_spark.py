@@ -1,0 +1,73 @@
+import io
+import sys
+import threading
+
+import pytest
+
+from hvdprof.errors import MissingExtraError
+from hvdprof.launch.function_job import FunctionJob
+from hvdprof.launch.on_ray import OnRay
+from hvdprof.launch.on_spark import OnSpark, TaskLines
+from tests.builders.launches import launch_into
+
+JOB = FunctionJob(b"")
+
+
+def lines_of(*texts):
+    file = io.StringIO()
+    lines = TaskLines(file)
+    for text in texts:
+        lines.write(text)
+    return file.getvalue()
+
+
+def test_lines_come_whole_and_name_the_task_instead_of_a_rank():
+    assert lines_of("[1]<std", "err>:Value", "Error\n[0]<stdout>:x\n") == (
+        "task 1: ValueError\ntask 0: x\n"
+    )
+
+
+def test_lines_of_nobody_stay_as_they_are():
+    assert lines_of("a [1]<stderr>:b\n\n") == "a [1]<stderr>:b\n\n"
+
+
+def test_the_last_line_is_kept_and_what_comes_too_late_is_not(tmp_path):
+    path = tmp_path / "stdout.txt"
+    path.write_text("before\n")
+    with TaskLines.into(path) as lines:
+        lines.write("[0]<stdout>:half a line")
+    lines.write("late\n")
+
+    assert path.read_text() == "before\ntask 0: half a line\n"
+
+
+def test_lines_of_several_tasks_do_not_mix():
+    file = io.StringIO()
+    lines = TaskLines(file)
+    writers = [
+        threading.Thread(target=lambda n=n: [lines.write(f"[{n}]<stdout>:x\n") for _ in range(200)])
+        for n in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert sorted(set(file.getvalue().splitlines())) == [f"task {n}: x" for n in range(4)]
+    assert len(file.getvalue().splitlines()) == 800
+
+
+def test_what_the_manifest_says_was_called(tmp_path):
+    job = launch_into(tmp_path).job
+
+    assert OnSpark(JOB).command(job) == ["horovod.spark.run", "train", "num_proc=2"]
+    assert OnRay(JOB).command(job) == ["horovod.ray.RayExecutor", "train", "num_workers=2"]
+
+
+@pytest.mark.parametrize(("launcher", "module"), [(OnSpark(JOB), "pyspark"), (OnRay(JOB), "ray")])
+def test_a_missing_package_is_named_with_its_extra(monkeypatch, launcher, module):
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(MissingExtraError) as raised:
+        launcher.require(2)
+    assert f"hvdprof[{module.removeprefix('py')}]" in raised.value.hint

@@ -1,0 +1,137 @@
+"""Functions under the recorder, started by `horovod.run` with real Horovod."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import FunctionRunner, analyze_run, load_run
+from hvdprof.errors import SweepIncompleteError, UsageError
+from hvdprof.launch import function_job
+from hvdprof.launch.bench import read_for_resuming
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders.user_function import BATCH, train
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+
+STEPS = 512 // 2 // BATCH
+
+# What a notebook does: no file, no guard, a function that stands nowhere but here.
+NOTEBOOK = """
+from hvdprof.api import FunctionRunner
+factor = 3
+
+def cell(epochs):
+    import horovod.torch as hvd
+    import torch
+    hvd.init()
+    model = torch.nn.Linear(8, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.01))
+    for _ in range(40 * epochs):
+        optimizer.zero_grad()
+        model(torch.randn(16, 8)).sum().backward()
+        optimizer.step()
+    return factor * hvd.rank()
+
+run = FunctionRunner(np=2, controller="gloo", trace=False, output=FOLDER).run(cell, epochs=1)
+print(run.returned, run.analyze().verdict.sentence)
+"""
+
+
+def own_steps(run, launch="throughput"):
+    steps = run.load().steps
+    of_launch = steps["pass_id"].astype(str).str.contains(launch)
+    return steps[of_launch & ~steps["warmup"]]
+
+
+def test_a_function_is_measured_as_a_script_is(tmp_path):
+    run = FunctionRunner(np=[1, 2], controller="gloo", output=tmp_path / "r").run(train, 3)
+
+    assert run.returned == [{"rank": rank, "size": 2, "steps": 3 * STEPS} for rank in (0, 1)]
+    assert list(run.returned_by_launch) == [
+        "01-np1-throughput-r1",
+        "02-np2-throughput-r1",
+        "03-np2-trace-r1",
+    ]
+    assert Manifest.read(run.folder).status == Status.DONE
+    assert run.analyze().verdict.sentence.startswith("train on 2 ranks:")
+    of_two = own_steps(run, "np2-throughput")
+    assert of_two.groupby("rank").size().tolist() == [3 * STEPS - 5] * 2
+    assert set(of_two["samples"]) == {BATCH}
+    for part in ("data", "forward", "backward", "optimizer"):
+        assert (of_two[f"{part}_ns"] > 0).mean() > 0.95, part
+    assert len(run.analyze().table("collectives"))
+    printed = (run.folder / "passes" / "02-np2-throughput-r1" / "stdout.txt").read_text()
+    assert f"{3 * STEPS} steps" in printed
+    assert not list(run.folder.glob("passes/*/seen-mark"))
+
+
+def test_a_notebook_cell_needs_no_module_and_no_guard(tmp_path):
+    code = NOTEBOOK.replace("FOLDER", repr(str(tmp_path / "r")))
+    ended = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=200
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("[0, 3] cell on 2 ranks:")
+
+
+def test_mpi_starts_functions_too(tmp_path):
+    runner = FunctionRunner(np=2, controller="mpi", trace=False, output=tmp_path / "r")
+    run = runner.run(train, epochs=2)
+
+    assert [one["rank"] for one in run.returned] == [0, 1]
+    assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
+
+
+def test_a_function_is_ended_after_the_steps_asked_for(tmp_path):
+    runner = FunctionRunner(
+        np=2, num_steps=12, num_warmup_batches=3, trace=False, output=tmp_path / "r"
+    )
+    run = runner.run(train, epochs=1000)
+
+    assert run.returned == [None, None]
+    assert own_steps(run).groupby("rank").size().tolist() == [12, 12]
+
+
+def test_ranks_that_do_not_see_the_run_directory_carry_their_files_back(tmp_path, monkeypatch):
+    # As on another host: nothing there says that this is the folder of the run.
+    monkeypatch.setattr(function_job, "_write_mark", lambda path, mark: None)
+    runner = FunctionRunner(np=2, controller="gloo", output=tmp_path / "r")
+    run = runner.run(train, epochs=2)
+
+    assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
+    assert (run.folder / "passes" / "02-np2-trace-r1" / "timeline" / "main.json").is_file()
+    assert len(run.analyze().table("collectives"))
+
+
+def test_what_a_rank_raises_is_told_and_what_it_recorded_is_kept(tmp_path):
+    runner = FunctionRunner(np=2, controller="gloo", trace=False, output=tmp_path / "r")
+
+    with pytest.raises(
+        SweepIncompleteError, match="rank 1 raised RuntimeError: on purpose"
+    ) as seen:
+        runner.run(train, epochs=9, fail_at=60)
+    assert seen.value.hint.endswith(f"hvdprof analyze {tmp_path / 'r'}")
+    analysis = analyze_run(load_run(tmp_path / "r"))
+    assert "samples/s" in analysis.verdict.sentence
+    with pytest.raises(UsageError, match="is of a function"):
+        read_for_resuming(tmp_path / "r")
+
+
+def test_a_rank_that_is_killed_is_named(tmp_path):
+    runner = FunctionRunner(np=2, controller="gloo", trace=False, output=tmp_path / "r")
+
+    with pytest.raises(SweepIncompleteError, match="rank 1 was ended by SIGKILL"):
+        runner.run(train, epochs=9, die_at=8)
+
+
+def test_nothing_of_the_function_stays_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    FunctionRunner(np=1, trace=False, output=tmp_path / "r").run(train, epochs=1)
+
+    left = list(Path(tmp_path / "tmp").rglob("*pickle*"))
+    assert left == []
