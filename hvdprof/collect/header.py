@@ -36,14 +36,19 @@ def header(
             "python": platform.python_version(),
             "torch": _version("torch"),
             "horovod": _version("horovod"),
+            # Asked where it trains alone: many environments have it for its boards.
+            **({"tensorflow": _version("tensorflow")} if "tensorflow" in sys.modules else {}),
         },
         "host": host_facts(),
     }
 
 
 def _num_threads() -> int | None:
-    torch = sys.modules.get("torch")
-    return None if torch is None else torch.get_num_threads()
+    torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    told = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    return int(told) if tensorflow is not None and told.isdecimal() and int(told) else None
 
 
 def _num_gpus(device: str) -> int | None:
