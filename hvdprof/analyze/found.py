@@ -1,5 +1,6 @@
 """The analysis of lone files: a page for each file, and tables made of all of them."""
 
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,47 +13,90 @@ from hvdprof.analyze.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.analyze.timeline_facts import timeline_facts, timeline_unanswered
-from hvdprof.analyze.timeline_verdict import timeline_verdict
+from hvdprof.analyze.timeline_sums import (
+    EVENT_COLUMNS,
+    EXECUTION_COLUMNS,
+    USE_COLUMNS,
+    TimelineSums,
+    sums_of,
+)
+from hvdprof.analyze.timeline_verdict import verdict_of_sums
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
+from hvdprof.model.kept_run import KeptRun
 from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.run import Run
-from hvdprof.model.tables import JOB_STEPS
+from hvdprof.model.tables import EVENTS, JOB_STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
+_ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
 
 
 def analyze_files(run: Run) -> FoundAnalysis:
-    """The finished analysis of a run that was put together from lone files."""
+    """The finished analysis of a run that was put together from lone files.
+
+    Of a ``KeptRun`` the tables on communication are left out: they are as large as its timelines.
+    """
     files = run.table(FILES.name).to_dict("records")
     joins = _joined_calls(run)
-    pages = [
-        FilePage(
-            file=str(row["file"]),
-            kind=str(row["kind"]),
-            size_bytes=int(row["size_bytes"]),
-            facts=tuple(_facts(run, str(row["file"]), joins)),
-            unanswered=_unanswered(run, str(row["file"])),
-            verdict=_verdict(run, str(row["file"])),
-        )
-        for row in files
-        if row["kind"] != _RECORDER
-    ]
+    pages = [_page(run, row, joins) for row in files if row["kind"] != _RECORDER]
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
     derived = {
         THROUGHPUT_SCALING.name: scaling,
         FINDINGS.name: findings_of_jobs(run.nccl),
         NCCL_JOINED_CALLS.name: joins.pairs,
-        **communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty()),
     }
+    if not (isinstance(run, KeptRun) and run.kept):
+        derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
+
+
+def _page(run: Run, row: Mapping[Hashable, Any], joins: JobJoins) -> FilePage:
+    file = str(row["file"])
+    facts, unanswered, verdict = _of_timeline(run, file)
+    return FilePage(
+        file=file,
+        kind=str(row["kind"]),
+        size_bytes=int(row["size_bytes"]),
+        facts=(*facts, *_facts_of_logs(run, file, joins)),
+        unanswered=unanswered,
+        verdict=verdict,
+    )
+
+
+def _of_timeline(run: Run, file: str) -> tuple[tuple[Fact, ...], tuple[Unanswered, ...], str]:
+    """Facts, open questions and verdict of a timeline; nothing of any other file."""
+    rows = _rows_of_file(run, TIMELINES.name, file).to_dict("records")
+    if not rows:
+        return (), (), ""
+    told = {str(name): value for name, value in rows[0].items()}
+    sums = _sums(run, file)
+    inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
+    verdict = verdict_of_sums(sums, inferred, told)
+    return timeline_facts(sums, told), timeline_unanswered(told), verdict
+
+
+def _sums(run: Run, file: str) -> TimelineSums:
+    kept = run.kept.get(file) if isinstance(run, KeptRun) else None
+    if kept is None:
+        return sums_of(
+            *(_rows_of_file(run, name, file) for name in (EVENTS.name, *_ROWS_OF_TIMELINES))
+        )
+    sums = TimelineSums()
+    for events in kept[EVENTS.name].frames(EVENT_COLUMNS):
+        sums.add_events(events)
+    for uses in kept[TENSOR_USES.name].frames(USE_COLUMNS):
+        sums.add_uses(uses)
+    for executions in kept[EXECUTIONS.name].frames(EXECUTION_COLUMNS):
+        sums.add_executions(executions)
+    return sums
 
 
 def _joined_calls(run: Run) -> JobJoins:
@@ -62,14 +106,8 @@ def _joined_calls(run: Run) -> JobJoins:
     return join_jobs(run.nccl, run.events, run.table(TENSOR_USES.name))
 
 
-def _facts(run: Run, file: str, joins: JobJoins) -> list[Fact]:
+def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
     facts: list[Fact] = []
-    events = _timeline(run, file)
-    if len(events):
-        uses, executions = (
-            _rows_of_file(run, name, file) for name in (TENSOR_USES.name, EXECUTIONS.name)
-        )
-        facts += timeline_facts(events, uses, executions, _told(run, file))
     for name, describe in BY_TABLE:
         frame = run.table(name)
         rows = frame[frame["file"] == file]
@@ -82,35 +120,10 @@ def _facts(run: Run, file: str, joins: JobJoins) -> list[Fact]:
     return facts
 
 
-def _unanswered(run: Run, file: str) -> tuple[Unanswered, ...]:
-    events = _timeline(run, file)
-    return timeline_unanswered(_told(run, file)) if len(events) else ()
-
-
-def _verdict(run: Run, file: str) -> str:
-    if _timeline(run, file).empty:
-        return ""
-    uses, executions, inferred = (
-        _rows_of_file(run, name, file)
-        for name in (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
-    )
-    return timeline_verdict(uses, executions, inferred, _told(run, file))
-
-
-def _timeline(run: Run, file: str) -> pd.DataFrame:
-    events = run.events
-    return events[(events["source"] == "timeline") & (events["pass_id"] == file)]
-
-
 def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:
     """Rows of a table of timelines, whose pass is the file."""
     frame = run.table(table)
     return frame[frame["pass_id"] == file]
-
-
-def _told(run: Run, file: str) -> dict[str, Any]:
-    rows = _rows_of_file(run, TIMELINES.name, file).to_dict("records")
-    return {str(name): value for name, value in rows[0].items()}
 
 
 def _recordings(run: Run, files: list[dict[object, object]]) -> list[FilePage]:

@@ -3,19 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.intervals import union
+from hvdprof.analyze.timeline_sums import TimelineSums
 from hvdprof.model.found import Fact, Unanswered
 
 
-def timeline_facts(
-    events: pd.DataFrame,
-    uses: pd.DataFrame,
-    executions: pd.DataFrame,
-    told: Mapping[str, Any],
-) -> tuple[Fact, ...]:
+def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, ...]:
     """Facts of one timeline; times in ns.
 
     Negotiation is told by its median and 95th percentile over uses, never as a sum: tensors wait
@@ -23,33 +17,27 @@ def timeline_facts(
     out warm-up, which says nothing of a steady step; they are missing where there is nothing else.
 
     Args:
-        events: Rows of EVENTS of one file.
-        uses: Rows of TENSOR_USES of the same file.
-        executions: Rows of EXECUTIONS of the same file.
+        sums: Sums over the rows of one file.
         told: The row of TIMELINES of the same file.
     """
     size = None if pd.isna(told["np"]) else int(told["np"])
-    ends = events["start_ns"] + events["dur_ns"].clip(lower=0)
-    span_ns = int(ends.max() - events["start_ns"].min())
-    waits = uses.loc[~uses["warmup"], "negotiation_ns"].dropna()
-    lengths = executions.loc[~executions["warmup"], "dur_ns"].dropna()
     return (
-        Fact("span_ns", "span", span_ns, "ns"),
+        Fact("span_ns", "span", sums.span.length_ns, "ns"),
         Fact("time_zero", "time 0 is", _time_zero(told)),
         Fact("writer", "written by", str(told["writer"]) or None),
         Fact("num_ranks", "ranks", size),
         Fact("num_ranks_reason", "because", str(told["np_reason"])),
         Fact("backends", "backend", str(told["backends"]) or None),
         Fact("num_tensors", "tensors", int(told["num_tensors"])),
-        Fact("num_uses", "uses of a tensor", len(uses)),
-        Fact("num_warmup_uses", "of them warm-up", int(uses["warmup"].sum())),
-        Fact("collectives", "executions", _by_collective(executions)),
-        Fact("payload_bytes", "payload known", _total(uses["size_bytes"]), "bytes"),
-        Fact("negotiation_median_ns", "negotiation, median", _quantile(waits, 0.5), "ns"),
-        Fact("negotiation_p95_ns", "negotiation, p95", _quantile(waits, 0.95), "ns"),
-        Fact("execution_median_ns", "execution, median", _quantile(lengths, 0.5), "ns"),
-        Fact("execution_p95_ns", "execution, p95", _quantile(lengths, 0.95), "ns"),
-        Fact("executing_share", "share of the span", _covered(executions, span_ns), "ratio"),
+        Fact("num_uses", "uses of a tensor", sums.num_uses),
+        Fact("num_warmup_uses", "of them warm-up", sums.num_warmup_uses),
+        Fact("collectives", "executions", _by_collective(sums)),
+        Fact("payload_bytes", "payload known", sums.payload_bytes, "bytes"),
+        Fact("negotiation_median_ns", "negotiation, median", sums.waits.quantile(0.5), "ns"),
+        Fact("negotiation_p95_ns", "negotiation, p95", sums.waits.quantile(0.95), "ns"),
+        Fact("execution_median_ns", "execution, median", sums.lengths.quantile(0.5), "ns"),
+        Fact("execution_p95_ns", "execution, p95", sums.lengths.quantile(0.95), "ns"),
+        Fact("executing_share", "share of the span", _executing_share(sums), "ratio"),
     )
 
 
@@ -87,25 +75,13 @@ def _time_zero(told: Mapping[str, Any]) -> str:
     return f"{what}, {pd.Timestamp(int(told['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
-def _by_collective(executions: pd.DataFrame) -> str | None:
-    numbers = executions["collective"].astype(str).value_counts(sort=True)
-    return ", ".join(f"{name} {number}" for name, number in numbers.items()) or None
+def _by_collective(sums: TimelineSums) -> str | None:
+    numbers = sums.by_collective.most_common()
+    return ", ".join(f"{name} {number}" for name, number in numbers) or None
 
 
-def _total(sizes: pd.Series) -> int | None:
-    known = sizes.dropna()
-    return int(known.sum()) if len(known) else None
-
-
-def _quantile(values: pd.Series, share: float) -> float | None:
-    return float(values.quantile(share)) if len(values) else None
-
-
-def _covered(executions: pd.DataFrame, span_ns: int) -> float | None:
+def _executing_share(sums: TimelineSums) -> float | None:
     """Share of the span in which an execution ran; overlapping ones count once."""
-    ended = executions.dropna(subset="dur_ns")
-    if ended.empty or span_ns <= 0:
+    if not len(sums.executing) or sums.span.length_ns <= 0:
         return None
-    starts = ended["start_ns"].to_numpy(dtype=np.int64)
-    busy = union(starts, starts + ended["dur_ns"].to_numpy(dtype=np.int64))
-    return busy.length / span_ns
+    return sums.executing.length / sums.span.length_ns

@@ -3,25 +3,46 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from hvdprof import api
+from hvdprof.analyze.communication import communication_tables
+from hvdprof.cli.kept_communication import kept_communication
 from hvdprof.cli.load_progress import Told
-from hvdprof.ingest.load_files import kept_events, load_files
+from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.model.catalogue import TABLES
-from hvdprof.model.tables import EVENTS
+from hvdprof.model.kept_run import KeptRun
+from hvdprof.model.tables import JOB_STEPS
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.table_files import Rows
 
 
 def loaded_tables(paths: Sequence[Path], told: Told) -> dict[str, Rows]:
     """All tables that have rows, by name, in the order of the docs.
 
-    The events of a large timeline that is given alone stay in the file that keeps them.
+    The tables of a large timeline that is given alone stay in the files that keep them.
 
     Raises:
         UnreadableInputError: Nothing usable is there.
     """
-    events = kept_events(paths[0], progress=told) if len(paths) == 1 else None
-    if events is None:
-        return dict(api.all_tables(api.load_run(paths, progress=told)))
-    run = load_files(paths, progress=told, with_events=False)
-    tables: dict[str, Rows] = {**api.all_tables(run), EVENTS.name: events}
-    return {table.name: tables[table.name] for table in TABLES if table.name in tables}
+    run = api.load_run(paths, progress=told)
+    if not isinstance(run, KeptRun):
+        return dict(api.all_tables(run))
+    tables = _of_several(run) if len(run.table(TIMELINES.name)) > 1 else _of_one(run)
+    tables |= api.analyze_files(run).derived
+    return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
+
+
+def _of_several(run: KeptRun) -> dict[str, Rows]:
+    steps, arrivals = JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty()
+    return {**run.tables, **communication_tables(run, steps, arrivals)}
+
+
+def _of_one(run: KeptRun) -> dict[str, Rows]:
+    ((file, kept),) = run.kept.items()
+    size = run.table(TIMELINES.name)["np"].iloc[0]
+    own = {name: rows for name, rows in kept.items() if isinstance(rows, KeptTable)}
+    others = {table.name: run.table(table.name) for table in TABLES if table.name not in kept}
+    num_ranks = None if pd.isna(size) else int(size)
+    return {**others, **own, **kept_communication(file, kept, num_ranks)}

@@ -1,6 +1,7 @@
 """The pieces of a run's tables while its files are read, and the run they become."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,13 +19,15 @@ from hvdprof.ingest.event_tables import (
 )
 from hvdprof.ingest.horovod_timeline import TimelineFile
 from hvdprof.ingest.nccl_jobs import nccl_tables
+from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile
 from hvdprof.ingest.timeline_file_row import timeline_file_row
 from hvdprof.model.catalogue import TABLES
+from hvdprof.model.kept_run import KeptRun
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.model.run import Run
+from hvdprof.model.run import Run, declared_table
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
@@ -35,7 +38,10 @@ StepsOfRank0 = tuple[Int64s, Int64s, Int64s] | None
 
 @dataclass(slots=True)
 class Gathered:
-    """Blocks of the five tables of a run, frames of all others, and notes."""
+    """Blocks of the five tables of a run, frames of all others, and notes.
+
+    ``kept`` holds, by file, the tables of large timelines, which stay in files of their own.
+    """
 
     segments: list[Block] = field(default_factory=list)
     ranks: list[Block] = field(default_factory=list)
@@ -45,6 +51,7 @@ class Gathered:
     of_timelines: dict[str, list[Block]] = field(default_factory=dict)
     others: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     nccl: list[NcclRecording] = field(default_factory=list)
+    kept: dict[str, dict[str, KeptTable]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add_recording(
@@ -116,7 +123,7 @@ class Gathered:
             if table.name in self.of_timelines:
                 blocks = self.of_timelines[table.name]
                 self.add_tables([(table.name, stacked(table, blocks))])
-        return Run(
+        run = Run(
             folder=folder,
             manifest=manifest,
             segments=stacked(SEGMENTS, self.segments),
@@ -133,6 +140,23 @@ class Gathered:
             recorded=recorded,
             nccl=tuple(self.nccl),
         )
+        return KeptRun.of(run, self.kept, _made(run, self.kept)) if self.kept else run
+
+
+def _made(
+    run: Run, kept: Mapping[str, Mapping[str, KeptTable]]
+) -> dict[str, Callable[[], pd.DataFrame]]:
+    """By name, what makes a table of its rows in a run and of those that are kept."""
+
+    def make(table: Table) -> pd.DataFrame:
+        frames = [run.table(table.name), *(tables[table.name].frame() for tables in kept.values())]
+        filled = [frame for frame in frames if len(frame)]
+        return _below_each_other(table, filled) if filled else table.empty()
+
+    names = {name for tables in kept.values() for name, rows in tables.items() if len(rows)} | {
+        EVENTS.name
+    }
+    return {name: functools.partial(make, declared_table(name)) for name in sorted(names)}
 
 
 def _below_each_other(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:

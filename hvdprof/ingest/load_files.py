@@ -9,21 +9,18 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, MissingExtraError, UnreadableInputError
-from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.clock import alignment_of
 from hvdprof.ingest.gathered import Gathered
-from hvdprof.ingest.lone_timeline import add_lone_timeline, kept_tables
+from hvdprof.ingest.lone_timeline import add_lone_timeline
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.nccl_jobs import Process, jobs_of
-from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
-from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
+from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
 from hvdprof.ingest.rows import Rows
 from hvdprof.ingest.timeline.sessions import sessions_of
 from hvdprof.model.log_tables import FILES
 from hvdprof.model.run import Run
-from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 
@@ -51,40 +48,14 @@ class _Entry:
     nccl_processes: set[Process] = field(default_factory=set)
 
 
-def kept_events(path: Path, *, progress: Progress | None = None) -> KeptTable | None:
-    """The EVENTS of a large timeline that was given alone, which stay in their file.
-
-    What else it holds is said by ``load_files`` with ``with_events=False``.
-
-    Returns:
-        ``None`` for anything else: a small timeline, a folder, a log, a file that cannot be read
-        in parts.
-
-    Raises:
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
-    """
-    told = progress or (lambda file, done, total: None)
-    try:
-        if not path.is_file() or path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
-            return None
-        if recognise(path).kind != Kind.TIMELINE:
-            return None
-        tables = kept_tables(path, functools.partial(told, str(path)))
-    except OSError:
-        # What is wrong with the file is said where it is loaded.
-        return None
-    return None if tables is None else tables[EVENTS.name]
-
-
-def load_files(
-    paths: Sequence[Path], *, progress: Progress | None = None, with_events: bool = True
-) -> Run:
+def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
+
+    Where a large timeline is among them it is a ``KeptRun``: its rows are read when asked for.
 
     Args:
         paths: Files, folders of files, or patterns.
         progress: Told what is being read.
-        with_events: Without, the rows of EVENTS of large timelines are left out.
 
     Raises:
         UnreadableInputError: Nothing usable is in them, or a run directory is among them.
@@ -103,7 +74,7 @@ def load_files(
             recorders.append(one)
         else:
             within = functools.partial(_tell_within, told, one, done, total)
-            entries.append(_add_file(one, gathered, within, with_events=with_events))
+            entries.append(_add_file(one, gathered, within))
         done += one.size_bytes
     entries += _add_recordings(recorders, gathered)
     _add_nccl(entries, gathered, told)
@@ -146,19 +117,11 @@ def _tell_within(
     told(str(found.path), before + min(done, size), total)
 
 
-def _add_file(
-    found: Recognised,
-    gathered: Gathered,
-    within: Callable[[int, int], None],
-    *,
-    with_events: bool,
-) -> _Entry:
+def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int], None]) -> _Entry:
     entry = _Entry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
-            entry.num_rows = add_lone_timeline(
-                found.path, gathered, within, with_events=with_events
-            )
+            entry.num_rows = add_lone_timeline(found.path, gathered, within)
         elif found.kind == Kind.TEXT:
             _add_printed(found.path, entry, gathered, within)
     except MissingExtraError as error:

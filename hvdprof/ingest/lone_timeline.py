@@ -24,19 +24,15 @@ Progress = Callable[[int, int], None]
 
 _STACKED = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _TABLES = (*_STACKED, TIMELINES, NOTES)
-_WITHOUT_EVENTS = tuple(table for table in _TABLES if table is not EVENTS)
 
 
-def add_lone_timeline(
-    path: Path, gathered: Gathered, progress: Progress, *, with_events: bool = True
-) -> int:
+def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int:
     """Add all that a timeline file holds, its notes too, with its name as the pass.
 
     Args:
         path: The file.
-        gathered: What it is added to.
+        gathered: What it is added to; tables of a large file stay in the files that keep them.
         progress: Told the bytes read so far.
-        with_events: Without, rows of EVENTS that stand in ``kept_tables`` are left there.
 
     Returns:
         The number of rows of EVENTS.
@@ -45,14 +41,18 @@ def add_lone_timeline(
         MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
-    if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
+    kept = kept_tables(path, progress)
+    if kept is not None:
+        clauses: tuple[str, ...] = tuple(kept[NOTES.name].frame()["note"])
+        gathered.kept[str(path)] = {table.name: kept[table.name] for table in _STACKED}
+        gathered.add_tables([(TIMELINES.name, kept[TIMELINES.name].frame())])
+        num_rows = len(kept[EVENTS.name])
+    elif path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
         clauses, num_rows = _add_parsed(path, gathered, progress)
     else:
-        kept = kept_tables(path, progress)
-        wanted = _TABLES if with_events or kept is None else _WITHOUT_EVENTS
-        tables = cached_tables(wanted, (path,), lambda: _parsed(path, progress))
-        num_rows = len(tables[EVENTS.name] if kept is None else kept[EVENTS.name])
+        tables = cached_tables(_TABLES, (path,), lambda: _parsed(path, progress))
         clauses = tuple(tables[NOTES.name]["note"])
+        num_rows = len(tables[EVENTS.name])
         _add_kept(path, gathered, tables)
     gathered.notes.extend(f"{path}: {clause}." for clause in clauses)
     return num_rows

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -131,6 +131,9 @@ class TableWriter:
 class KeptTable:
     """A table that stays in its Parquet file; ``len`` is the number of its rows.
 
+    The file is open as long as this is there: its rows stay readable where a later reading of what
+    they came from takes its place.
+
     Attributes:
         table: The declared table.
         path: The Parquet file.
@@ -141,32 +144,50 @@ class KeptTable:
     table: Table
     path: Path
     pass_id: str
+    _open: pa.NativeFile = field(init=False, repr=False, compare=False)
+    _num_rows: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Open the file."""
+        object.__setattr__(self, "_open", pa.OSFile(str(self.path)))
+        object.__setattr__(self, "_num_rows", pq.read_metadata(self._open).num_rows)
 
     def __len__(self) -> int:
         """The number of rows."""
-        return int(pq.read_metadata(self.path).num_rows)
+        return self._num_rows
 
     @property
     def schema(self) -> pa.Schema:
         """The columns as they stand in the file."""
         return schema_of(self.table)
 
-    def pieces(self) -> Iterator[pa.Table]:
-        """The rows, so many at a time that they fit into memory, with ``schema``."""
-        with pq.ParquetFile(self.path, read_dictionary=_names_of(self.table)) as file:
-            for number in range(file.num_row_groups):
-                rows = file.read_row_group(number)
-                codes = pa.array(np.zeros(len(rows), np.int32))
-                named = pa.DictionaryArray.from_arrays(codes, pa.array([self.pass_id]))
-                rows = rows.set_column(rows.column_names.index("pass_id"), "pass_id", named)
-                yield rows.cast(self.schema)
+    def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The rows, so many at a time that they fit into memory, of all columns or of some."""
+        names = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        file = pq.ParquetFile(self._open, read_dictionary=_names_of(self.table))
+        for number in range(file.num_row_groups):
+            yield self._named_now(file.read_row_group(number, columns=names)).cast(schema)
 
-    def frames(self) -> Iterator[pd.DataFrame]:
-        """The rows as frames of the declared columns and dtypes."""
-        for piece in self.pieces():
-            yield self.table.frame(_frame_of(piece))
+    def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
+        """The rows as frames of the declared dtypes, of all columns or of some; at least one."""
+        table = self.table if columns is None else _only(self.table, columns)
+        for piece in self.pieces(columns):
+            yield table.frame(_frame_of(piece))
         if not len(self):
-            yield self.table.empty()
+            yield table.empty()
+
+    def frame(self) -> pd.DataFrame:
+        """All rows at once."""
+        content = pq.ParquetFile(self._open, read_dictionary=_names_of(self.table)).read()
+        return self.table.frame(_frame_of(self._named_now(content)))
+
+    def _named_now(self, rows: pa.Table) -> pa.Table:
+        if "pass_id" not in rows.column_names:
+            return rows
+        codes = pa.array(np.zeros(len(rows), np.int32))
+        named = pa.DictionaryArray.from_arrays(codes, pa.array([self.pass_id]))
+        return rows.set_column(rows.column_names.index("pass_id"), "pass_id", named)
 
 
 def kept_files(tables: Sequence[Table], source: Path) -> dict[str, Path] | None:
@@ -226,6 +247,11 @@ def _is_whole(path: Path) -> bool:
     except (OSError, pa.ArrowException):
         return False
     return True
+
+
+def _only(table: Table, columns: Sequence[str]) -> Table:
+    declared = {column.name: column for column in table.columns}
+    return Table(table.name, table.doc, tuple(declared[name] for name in columns))
 
 
 def _names_of(table: Table) -> list[str]:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.api import load_run
+from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import lone_timeline, parquet_cache
-from hvdprof.ingest.parquet_cache import FOLDER
+from hvdprof.ingest.parquet_cache import FOLDER, KeptTable
 from hvdprof.model.run import Run
 
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -66,6 +66,43 @@ def test_a_kept_file_says_what_it_said_when_it_was_parsed(
     assert (kept / FOLDER).is_dir()
 
 
+def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_table_into_memory(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
+    path = kept / "04.json"
+    shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
+    with monkeypatch.context() as unkept:
+        unkept.setattr(parquet_cache, "KEEP_FROM_BYTES", 10**9)
+        small = analyze_files(load_run(path))
+    run = load_run(path)
+
+    read, frame = [], KeptTable.frame
+
+    def told(self: KeptTable) -> pd.DataFrame:
+        read.append(self.table.name)
+        return frame(self)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(KeptTable, "frame", told)
+        large = analyze_files(run)
+    assert read == ["inferred_steps"]
+    assert large.files == small.files
+    assert "Rank 1 is late" in large.files[0].verdict
+    assert len(run.events) == len(small.run.events)
+    assert run.events is run.events
+
+
+def test_rows_stay_readable_where_a_later_reading_takes_their_place(kept: Path) -> None:
+    path = kept / "growing.json"
+    whole = (RECORDINGS / "14_gloo_unescaped_names.json").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    half = load_run(path)
+    path.write_bytes(whole)
+    assert len(load_run(path).events) > len(half.events) > 0
+
+
 def test_the_name_is_the_one_that_was_given_now(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,15 +114,6 @@ def test_the_name_is_the_one_that_was_given_now(
     assert all(set(run.table(name)["pass_id"]) == {"a.json"} for name in ("events", "timelines"))
     assert any(note.startswith("a.json: ") for note in run.notes)
     assert not any(str(kept) in note for note in run.notes)
-
-
-def test_a_file_that_grew_is_parsed_again(kept: Path) -> None:
-    path = kept / "growing.json"
-    whole = (RECORDINGS / "14_gloo_unescaped_names.json").read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    half = load_run(path)
-    path.write_bytes(whole)
-    assert len(load_run(path).events) > len(half.events)
 
 
 def test_several_files_are_kept_each_for_itself(

@@ -1,0 +1,71 @@
+"""The tables on communication of a large timeline, made piece by piece and kept beside its own."""
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.analyze.collectives import collectives
+from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.link_fit import link_fit
+from hvdprof.ingest.blocks import Block, block_of
+from hvdprof.ingest.parquet_cache import KeptTable, TableWriter, keep_in_parts, kept_files
+from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
+from hvdprof.model.kept_run import KeptRows
+from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.report.table_files import Rows
+
+_FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "warmup")
+
+
+def kept_communication(
+    file: str, kept: Mapping[str, KeptRows], num_ranks: int | None
+) -> dict[str, Rows]:
+    """COLLECTIVES and LINK_FIT by name, as ``analyze.communication`` has them of a small timeline.
+
+    Args:
+        file: The timeline as it was given, which is the pass of its rows.
+        kept: Its tables by name.
+        num_ranks: Ranks as far as it tells.
+    """
+    ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
+    pieces = functools.partial(_pieces, kept, ranks_of)
+    carried_out = _kept_collectives(Path(file), pieces)
+    if carried_out is None:
+        whole = COLLECTIVES.frame(pd.concat(list(pieces())))
+        return {COLLECTIVES.name: whole, LINK_FIT.name: link_fit(whole, ranks_of)}
+    measured = [piece[~piece["warmup"]] for piece in carried_out.frames(_FOR_FIT)]
+    fit = link_fit(pd.concat(measured), ranks_of)
+    return {COLLECTIVES.name: carried_out, LINK_FIT.name: fit}
+
+
+def _kept_collectives(path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]) -> KeptTable | None:
+    def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
+        for piece in pieces():
+            writers[COLLECTIVES.name].append(functools.partial(_block, piece))
+
+    if kept_files((COLLECTIVES,), path) is None:
+        keep_in_parts((COLLECTIVES,), path, write)
+    files = kept_files((COLLECTIVES,), path)
+    return None if files is None else KeptTable(COLLECTIVES, files[COLLECTIVES.name], str(path))
+
+
+def _block(piece: pd.DataFrame) -> Block:
+    return block_of(piece)
+
+
+def _pieces(
+    kept: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int]
+) -> Iterator[pd.DataFrame]:
+    """COLLECTIVES piece by piece; the uses of an execution stand in the same order as these."""
+    uses = kept[TENSOR_USES.name].frames()
+    held = [next(uses)]
+    for executions in kept[EXECUTIONS.name].frames():
+        last = executions["fusion_id"].max() if len(executions) else -1
+        while held[-1]["fusion_id"].max() < last and (more := next(uses, None)) is not None:
+            held.append(more)
+        arrivals = COLLECTIVE_ARRIVALS.empty()
+        yield collectives(executions, pd.concat(held), arrivals, ranks_of, {})
+        held = held[-1:]
