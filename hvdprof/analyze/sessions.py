@@ -12,7 +12,7 @@ import pandas as pd
 from hvdprof.analyze.uncertainty import NAN
 from hvdprof.model.run import Run
 from hvdprof.model.session_tables import RESETS, SESSION_RANKS, SESSIONS
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, WorkerEnd
 
 MOST_NAMED = 8
 
@@ -32,7 +32,7 @@ _ENDED = {
 
 Rank = Mapping[str, Any]
 Worker = tuple[str, str, int]
-Ends = Mapping[Worker, int]
+Ends = Mapping[Worker, WorkerEnd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,23 +147,23 @@ def _gone(one: _Session, after: _Session | None) -> Collection[Worker]:
     return [worker for worker, rank in one.ranks.items() if rank["why"] != "finished"]
 
 
-def _ends(manifest: Manifest, launch: str, sessions: Sequence[_Session]) -> dict[Worker, int]:
-    """The exit codes of the workers that failed.
+def _ends(manifest: Manifest, launch: str, sessions: Sequence[_Session]) -> dict[Worker, WorkerEnd]:
+    """How the workers ended that failed.
 
     The launcher names a process by the rank that it was started with, which may be that of several
     one after the other: they are taken in the order in which they were gone.
     """
-    told: dict[int, list[int]] = {}
+    told: dict[int, list[WorkerEnd]] = {}
     for record in manifest.passes:
         for end in record.worker_ends if record.id == launch else ():
-            told.setdefault(end.rank, []).append(end.exit_code)
+            told.setdefault(end.rank, []).append(end)
     found = {}
     for one, after in zip(sessions, [*sessions[1:], None], strict=True):
         for worker in _gone(one, after):
             rank = one.ranks[worker]
-            codes = told.get(int(rank["launch_rank"]))
-            if codes:
-                found[worker] = codes.pop(0)
+            its_turn = told.get(int(rank["launch_rank"]))
+            if its_turn:
+                found[worker] = its_turn.pop(0)
     return found
 
 
@@ -172,17 +172,20 @@ def _place(rank: Rank) -> str:
     return f"{name} slot {rank['slot']}, process {rank['pid']}"
 
 
-def _how(rank: Rank, exit_code: int | None) -> str:
-    if exit_code is not None:
-        number = exit_code - 128
-        known = number in {int(sign) for sign in signal.Signals}
-        return f", ended by {signal.Signals(number).name}" if known else f", exit code {exit_code}"
-    return {
-        "": ", ended without a word",
-        "raised": ", raised",
-        "hosts-updated": ", not needed any more",
-        "lost-peer": ", did not come back",
-    }.get(rank["why"], "")
+def _how(rank: Rank, end: WorkerEnd | None) -> str:
+    # Horovod ends a worker whose host was removed by SIGABRT, which is no failure.
+    if end is None or rank["why"] == "hosts-updated":
+        return {
+            "": ", ended without a word",
+            "raised": ", raised",
+            "hosts-updated": ", not needed any more",
+            "lost-peer": ", did not come back",
+        }.get(rank["why"], "")
+    number = end.exit_code - 128
+    if number in {int(sign) for sign in signal.Signals}:
+        return f", ended by {signal.Signals(number).name}"
+    said = f": {end.lines[-1].strip()}" if end.lines else ""
+    return f", exit code {end.exit_code}{said}"
 
 
 def _reset(one: _Session, after: _Session, new: Collection[Worker]) -> dict[str, Any]:

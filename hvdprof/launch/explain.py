@@ -6,6 +6,7 @@ whichever process ended first, which often is such a victim.
 
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hvdprof import units
@@ -40,6 +41,7 @@ _LAUNCHER_ENDS = (
     # Hydra.
     re.compile(r"BAD TERMINATION .*?PID .*?EXIT CODE: (?P<code>\d+)", re.DOTALL),
 )
+_OF_LAUNCHER_AND_HOROVOD = ("SIGTERM", "SIGABRT")
 _DESCRIBED = {signal.strsignal(one): int(one) for one in signal.valid_signals()}
 _CONSEQUENCES = (
     "HorovodInternalError",
@@ -132,6 +134,31 @@ def explain(
         exit_code=exit_code,
         lines=lines,
     )
+
+
+def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
+    """Why an elastic launch failed: the last worker with an error of its own.
+
+    The ones before it were survived. None where no worker did more than lose a peer.
+    """
+    for end in reversed(ends):
+        number = _signal_of(end.exit_code)
+        name = signal.Signals(number).name if number else None
+        raised = _first_cause(_Printed({end.rank: end.lines}))
+        if name is not None and name not in _OF_LAUNCHER_AND_HOROVOD:
+            what = f"was ended by {name}{_advice(name)}"
+        elif name is None and raised is not None:
+            what = f"raised {raised[1]}"
+        else:
+            continue
+        return Failure(
+            reason=f"{_named(end.rank)} {what}",
+            rank=end.rank,
+            exit_code=end.exit_code,
+            signal=name,
+            lines=end.lines,
+        )
+    return None
 
 
 def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:

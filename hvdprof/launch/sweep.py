@@ -11,7 +11,7 @@ from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteErr
 from hvdprof.launch.attempts import GivenUp, settle, split_unfinished
 from hvdprof.launch.design import hosts_argument
 from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
-from hvdprof.launch.explain import explain, worker_ends
+from hvdprof.launch.explain import explain, explain_last, worker_ends
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.placement_check import refine_from_ranks
@@ -255,6 +255,10 @@ class Sweep:
         failure: Failure | None,
     ) -> None:
         progress.update()
+        if isinstance(progress, ElasticProgress):
+            record.worker_ends = worker_ends(_tail(paths.stdout), _tail(paths.stderr))
+            if failure is None and outcome.exit_code != 0 and len(progress.sessions) > 1:
+                failure = explain_last(record.worker_ends)
         if failure is None and (outcome.hung or outcome.exit_code != 0):
             failure = explain(
                 outcome,
@@ -264,7 +268,6 @@ class Sweep:
                 timeout_s=self.settings.timeout_s,
             )
         if isinstance(progress, ElasticProgress):
-            record.worker_ends = worker_ends(_tail(paths.stdout), _tail(paths.stderr))
             settle_sessions(self.manifest, record, progress, self.settings, failure)
         else:
             settle(record, progress, failure, least_steps=least_partial_steps(self.settings))

@@ -101,6 +101,7 @@ def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(t
         ("raised", None, ", raised"),
         ("", None, ", ended without a word"),
         ("hosts-updated", None, ", not needed any more"),
+        ("hosts-updated", 134, ", not needed any more"),
     ],
 )
 def test_how_a_worker_went(tmp_path, why, code, told):
@@ -114,6 +115,20 @@ def test_how_a_worker_went(tmp_path, why, code, told):
     )
 
     assert analysis.table("sessions")["gone"].iloc[0].endswith(f"process 300{told})")
+
+
+def test_what_a_worker_said_last_is_told(tmp_path):
+    analysis = analysed(
+        tmp_path,
+        [
+            SessionSpec(workers=[A, C], why="lost-peer", whys={C.pid: "raised"}),
+            SessionSpec(workers=[A]),
+        ],
+        [WorkerEnd(rank=1, exit_code=1, lines=["Traceback", "RuntimeError: on purpose"])],
+    )
+
+    told = analysis.table("sessions")["gone"].iloc[0]
+    assert told.endswith("exit code 1: RuntimeError: on purpose)")
 
 
 def test_workers_with_the_same_first_rank_take_their_exit_codes_in_turn(tmp_path):

@@ -24,7 +24,6 @@ def main() -> None:
     parser.add_argument("--grow-at", type=int, default=-1)
     parser.add_argument("--grow-to", default="localhost:2")
     parser.add_argument("--hosts", default="")
-    parser.add_argument("--make-inside", action="store_true")
     options = parser.parse_args()
     hvd.init()
     torch.manual_seed(0)
@@ -32,23 +31,18 @@ def main() -> None:
     data = TensorDataset(torch.randn(SAMPLES, 32), torch.randint(0, 4, (SAMPLES,)))
     model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
 
-    def wrapped() -> torch.optim.Optimizer:
-        return hvd.DistributedOptimizer(
-            torch.optim.SGD(model.parameters(), lr=0.01),
-            named_parameters=model.named_parameters(),
-        )
-
-    optimizer = None if options.make_inside else wrapped()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.01), named_parameters=model.named_parameters()
+    )
     sampler = hvd.elastic.ElasticSampler(data)
 
     @hvd.elastic.run
     def train(state: hvd.elastic.TorchState) -> None:
-        own = optimizer or wrapped()
         while state.batch < options.batches:
             for number, (inputs, labels) in enumerate(DataLoader(data, BATCH, sampler=sampler)):
-                own.zero_grad()
+                optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(model(inputs), labels).backward()
-                own.step()
+                optimizer.step()
                 state.batch += 1
                 state.sampler.record_batch(number, BATCH)
                 time.sleep(options.pause)
@@ -59,8 +53,7 @@ def main() -> None:
                     break
             state.sampler.set_epoch(state.sampler.epoch + 1)
 
-    objects = {"model": model} if options.make_inside else {"model": model, "optimizer": optimizer}
-    train(hvd.elastic.TorchState(**objects, sampler=sampler, batch=0))
+    train(hvd.elastic.TorchState(model=model, optimizer=optimizer, sampler=sampler, batch=0))
     print(f"rank {hvd.rank()} of {hvd.size()} is done")
 
 

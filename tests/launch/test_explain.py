@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.explain import MAX_LINES, explain
+from hvdprof.launch.explain import MAX_LINES, explain, explain_last, worker_ends
 from hvdprof.launch.process import Outcome
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.manifest import Failure, WorkerEnd
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -132,3 +132,46 @@ def test_what_srun_says(tmp_path: Path, stderr: str, reason: str) -> None:
     assert failure.reason.startswith(reason)
     assert failure.rank == 1
     assert failure.exit_code in (7, None)
+
+
+def test_the_processes_that_an_elastic_launch_lost_are_kept_with_their_last_lines() -> None:
+    stdout = "[0]<stdout>:done\nProcess 1 exit with status code 137.\n"
+    stdout += "Process 0 exit with status code 1.\n"
+    stderr = "[0]<stderr>:Traceback\n[0]<stderr>:ValueError: no\n[1]<stderr>:Killed\n"
+
+    assert worker_ends(stdout, stderr) == [
+        WorkerEnd(rank=1, exit_code=137, lines=["Killed"]),
+        WorkerEnd(rank=0, exit_code=1, lines=["Traceback", "ValueError: no"]),
+    ]
+
+
+RAISED = WorkerEnd(rank=1, exit_code=1, lines=["RuntimeError: on purpose"])
+KILLED = WorkerEnd(rank=2, exit_code=137, lines=["Killed"])
+TERMINATED = WorkerEnd(rank=0, exit_code=143, lines=["Terminated"])
+REMOVED = WorkerEnd(rank=3, exit_code=134, lines=["Aborted"])
+VICTIM = WorkerEnd(
+    rank=0,
+    exit_code=1,
+    lines=["RuntimeError: Horovod has been shut down", "HorovodInternalError: lost"],
+)
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ([KILLED, RAISED], "rank 1 raised RuntimeError: on purpose"),
+        ([RAISED, KILLED, TERMINATED], "rank 2 was ended by SIGKILL"),
+        ([RAISED, REMOVED, VICTIM], "rank 1 raised RuntimeError: on purpose"),
+    ],
+)
+def test_an_elastic_launch_fails_by_the_last_worker_with_an_error_of_its_own(
+    ends: list[WorkerEnd], reason: str
+) -> None:
+    failure = explain_last(ends)
+    assert failure is not None
+    assert failure.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("ends", [[], [TERMINATED, REMOVED], [VICTIM]])
+def test_workers_that_only_lost_a_peer_explain_nothing(ends: list[WorkerEnd]) -> None:
+    assert explain_last(ends) is None

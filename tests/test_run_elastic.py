@@ -1,0 +1,94 @@
+"""`hvdprof run` on an elastic script under real Horovod: ranks come, and ranks die."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import elastic_script
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+
+SCRIPT = elastic_script.__file__
+
+
+def run(folder: Path, hosts: str, own: tuple[str, ...], *of_script: str):
+    """The ended command and the run directory of an elastic job on those hosts."""
+    listed, discover = folder / "hosts", folder / "discover.sh"
+    listed.write_text(hosts)
+    discover.write_text(f"#!/bin/sh\ncat '{listed}'\n")
+    discover.chmod(0o755)
+    elastic = ("--min-np", "1", "--max-np", "2", "--host-discovery-script", str(discover))
+    command = [sys.executable, "-m", "hvdprof", "run", "-q", "-o", str(folder / "run")]
+    script = ("--", "python", SCRIPT, "--hosts", str(listed), *of_script)
+    ended = subprocess.run(
+        [*command, *elastic, *own, *script], capture_output=True, text=True, timeout=240
+    )
+    return ended, folder / "run"
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_rank_that_comes_in_starts_a_session_of_its_own(tmp_path):
+    ended, folder = run(
+        tmp_path,
+        "localhost:1\n",
+        ("--no-trace",),
+        *("--batches", "160", "--pause", "0.02", "--grow-at", "20", "--grow-to", "localhost:2"),
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("elastic_script on 2 ranks:")
+    assert "Reset 1, 1 to 2 ranks:" in words(ended.stdout)
+    manifest = Manifest.read(folder)
+    assert manifest.status == Status.DONE
+    assert [(one.session, one.size) for one in manifest.passes] == [(0, 1), (1, 1), (2, 2)]
+    analysis = analyze_run(load_run(folder))
+    assert analysis.scaling["np"].tolist() == [1, 2]
+    sessions = analysis.table("sessions")
+    assert sessions["ended"].tolist() == ["hosts-updated", "finished"]
+    assert sessions["came"].iloc[1].startswith("rank 1 (localhost slot 1, process")
+    # No batch is trained twice, and none is left out.
+    assert sessions["num_steps"].sum() == 160
+    (reset,) = analysis.table("resets").to_dict("records")
+    assert reset["lost_steps"] == 0
+    pieces = ("notice", "shutdown", "rendezvous", "sync", "begin")
+    assert sum(reset[f"{piece}_ns"] for piece in pieces) == pytest.approx(reset["stopped_ns"])
+    # The new process imports torch while the other waits for it.
+    assert 0 < reset["worker_start_ns"] < reset["stopped_ns"] < reset["until_steady_ns"]
+    commits = analysis.run.events[analysis.run.events["activity"] == "commit"]
+    assert {"mark", "part"} == set(commits["phase"].astype(str))
+
+
+def test_a_rank_that_dies_is_named_and_both_timelines_are_kept(tmp_path):
+    ended, folder = run(
+        tmp_path,
+        "localhost:1\n127.0.0.1:1\n",
+        ("--np", "2", "--timeline-steps", "50"),
+        *("--batches", "75", "--kill-at", "38", "--commit-every", "5"),
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "ended by SIGKILL" in words(ended.stdout)
+    assert "3 steps since the last commit were lost" in words(ended.stdout)
+    analysis = analyze_run(load_run(folder))
+    sessions, resets = analysis.table("sessions"), analysis.table("resets")
+    assert sessions["mode"].tolist() == ["throughput"] * 2 + ["trace"] * 2
+    assert sessions["num_steps"].tolist() == [38, 40] * 2
+    assert sessions["np"].tolist() == [2, 1] * 2
+    assert resets["cause"].tolist() == ["worker-lost"] * 2
+    assert resets["lost_steps"].tolist() == [3, 3]
+    assert (resets["stopped_ns"] > 0).all()
+    files = sorted(folder.glob("passes/*/timeline/*.json"))
+    assert [path.parent.parent.name[-8:] for path in files] == ["session1", "session2"]
+    for path in files:
+        assert len(json.loads(path.read_text())) > 20
+    assert set(analysis.run.table("timelines")["pass_id"].astype(str)) == {
+        path.parent.parent.name for path in files
+    }
