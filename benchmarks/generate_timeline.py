@@ -5,6 +5,7 @@
 Real are the bytes of a record, the order of records of a tensor, names and fused batches; durations
 and the order of the tensors are invented, so nothing about training can be learned from the file.
 The output depends on the arguments alone. ``--spacing`` writes the same records as other tools do.
+A file of more than 200 MB repeats its steps after 100 MB, at later times.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9}
 _ACTIVITIES = ("MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE", "MEMCPY_OUT_FUSION_BUFFER")
@@ -20,9 +21,16 @@ _WAITS = ("WAIT_FOR_DATA", "WAIT_FOR_OTHER_TENSOR_DATA", "QUEUE")
 _EDGES = (64, 128, 256, 512, 1024, 2048)
 _EPOCH_US = 1_795_209_342_196_101
 _LARGEST_BATCH = 16
+_LARGEST_WHOLE = 200_000_000
+_BLOCK_BYTES = 100_000_000
+_FIRST_US = 1000
+# All times of a block have as many digits, of which the first ones alone tell it from the others.
+_FIRST_OF_BLOCK_US = 1_000_000_000_000
 
 
-def records(num_tensors: int, num_ranks: int, numbers: random.Random) -> Iterator[dict[str, Any]]:
+def records(
+    num_tensors: int, num_ranks: int, numbers: random.Random, first_us: int = _FIRST_US
+) -> Iterator[dict[str, Any]]:
     """Records without end, as their fields in the order in which Horovod writes them."""
     yield _metadata("process_name", 0, start_time_since_epoch_in_micros=_EPOCH_US)
     yield _metadata("process_sort_index", 0, sort_index=0)
@@ -31,7 +39,7 @@ def records(num_tensors: int, num_ranks: int, numbers: random.Random) -> Iterato
         yield _metadata("process_name", pid, name=f"allreduce.layer{pid // 3}.{pid % 3}.weight")
         yield _metadata("process_sort_index", pid, sort_index=pid)
         shapes.append(f"[{numbers.choice(_EDGES)}, {numbers.choice(_EDGES)}]")
-    now, step = 1000, 0
+    now, step = first_us, 0
     while True:
         left = list(range(num_tensors, 0, -1))
         while left:
@@ -82,17 +90,53 @@ def write(path: Path, num_bytes: int, spacing: str, numbers: random.Random) -> i
         "compact": {"separators": (",", ":")},
         "indented": {"indent": 1},
     }[spacing]
-    written, num_records = 2, 0
-    with path.open("w", encoding="ascii", buffering=1 << 22) as file:
-        file.write("[\n")
-        for record in records(161, 4, numbers):
-            separator = "" if num_records == 0 else ",\n" if record["ph"] == "M" else ","
-            written += file.write(separator + json.dumps(record, **options))
-            num_records += 1
-            if written >= num_bytes:
-                break
-        file.write("]")
+    with path.open("wb", buffering=1 << 22) as file:
+        file.write(b"[\n")
+        if num_bytes <= _LARGEST_WHOLE:
+            num_records = _write_records(file, records(161, 4, numbers), num_bytes, options)
+        else:
+            num_records = _write_blocks(file, num_bytes, options, numbers)
+        file.write(b"]")
     return num_records
+
+
+def _write_records(
+    file: BinaryIO, some: Iterator[dict[str, Any]], num_bytes: int, options: dict[str, Any]
+) -> int:
+    written, num_records = 2, 0
+    for record in some:
+        separator = "" if num_records == 0 else ",\n" if record["ph"] == "M" else ","
+        written += file.write((separator + json.dumps(record, **options)).encode())
+        num_records += 1
+        if written >= num_bytes:
+            break
+    return num_records
+
+
+def _write_blocks(
+    file: BinaryIO, num_bytes: int, options: dict[str, Any], numbers: random.Random
+) -> int:
+    pieces: list[str] = []
+    length, num_named = 0, 0
+    for record in records(161, 4, numbers, _FIRST_OF_BLOCK_US):
+        text = json.dumps(record, **options)
+        if record["ph"] == "M":
+            file.write((text + ",\n").encode())
+            num_named += 1
+            continue
+        # A batch begins with the mark of a cycle.
+        if record["ph"] == "i" and length >= _BLOCK_BYTES:
+            break
+        pieces.append(text)
+        length += len(text) + 1
+    block = ",".join(pieces).encode()
+    separator = (options.get("separators") or (", ", ": "))[1]
+    first = f'"ts"{separator}1000'
+    num_blocks = max(round(num_bytes / len(block)), 1)
+    for number in range(num_blocks):
+        times = f'"ts"{separator}1{number:03d}'
+        file.write((b"," if number else b"") + block.replace(first.encode(), times.encode()))
+    return num_named + num_blocks * len(pieces)
 
 
 def main() -> None:
