@@ -1,12 +1,14 @@
 """What the launcher starts in every rank: ``python -m bench_models.train --plan plan.json``.
 
-Exit codes: 0 when all segments have run, 1 with a traceback when something failed, 3 when Horovod
-did not join as many ranks as the plan says.
+Exit codes: 0 when all segments have run, 1 with a traceback when something failed, 3 when the
+engine did not join as many ranks as the plan says.
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +17,21 @@ from hvdprof import collect
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
 from hvdprof.units import milliseconds
 
 if TYPE_CHECKING:
+    from bench_models.engine import Engine
     from bench_models.training import Job
 
 WRONG_SIZE_EXIT_CODE = 3
+
+# Imported only when a segment needs them: Horovod takes its time, and need not be there for DDP.
+_ENGINES = {
+    TORCH_ENGINE: "bench_models.engine:PlainTorch",
+    HOROVOD_ENGINE: "bench_models.horovod_engine:HorovodEngine",
+    DDP_ENGINE: "bench_models.ddp_engine:DdpEngine",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,29 +57,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(plan: Plan, paths: PassPaths) -> int:
     from bench_models.training import Job
 
-    without_horovod = [one for one in plan.segments if one.engine == TORCH_ENGINE]
-    with_horovod = [one for one in plan.segments if one.engine == HOROVOD_ENGINE]
-    if without_horovod:
-        if plan.size != 1:
-            raise UsageError("Plain torch segments need a plan of size 1: they know no other rank.")
-        device = _device_of(plan, local_rank=0)
-        collect.start(rank=0, size=1, local_rank=0, local_size=1, device=device)
-        for segment in without_horovod:
-            _run_one(Job(plan, 0, 1, device, hvd=None), segment, paths)
-    if with_horovod:
-        import horovod.torch as hvd
-
-        hvd.init()
-        if hvd.size() != plan.size:
-            return _wrong_size(hvd.size(), plan.size, "Horovod joined")
-        device = _device_of(plan, hvd.local_rank())
-        if not without_horovod:
-            collect.start(device=device)
-        job = Job(plan, hvd.rank(), hvd.size(), device, hvd)
-        for segment in with_horovod:
-            _run_one(job, segment, paths)
+    engines: list[Engine] = []
+    for name in dict.fromkeys(segment.engine for segment in plan.segments):
+        engine = _engine(name, plan)
+        place = engine.identity
+        if place.size != plan.size:
+            return _wrong_size(place.size, plan.size, f"{name} joined")
+        device = _device_of(plan, place.local_rank)
+        if not engines:
+            collect.start(**asdict(place), device=device)
+        engines.append(engine)
+        for segment in plan.segments:
+            if segment.engine == name:
+                _run_one(Job(plan, device, engine), segment, paths)
+    # Ranks compare their clocks once more, through the engine.
     collect.stop()
+    for engine in engines:
+        engine.close()
     return 0
+
+
+def _engine(name: str, plan: Plan) -> "Engine":
+    if name not in _ENGINES:
+        raise UsageError(f"The plan asks for the engine {name!r}, which is not known.")
+    module, made = _ENGINES[name].split(":")
+    engine: Engine = getattr(importlib.import_module(module), made)(plan)
+    return engine
 
 
 def _device_of(plan: Plan, local_rank: int) -> str:
@@ -87,9 +100,9 @@ def _run_one(job: "Job", segment: Segment, paths: PassPaths) -> None:
     from bench_models.training import run_segment
 
     outcome = run_segment(job, segment, paths.timeline(segment.id))
-    if job.rank == 0:
+    if job.engine.identity.rank == 0:
         sys.stdout.write(
-            f"{segment.id}: {segment.model}, np {job.size}, {outcome.num_steps} steps, "
+            f"{segment.id}: {segment.model}, np {job.plan.size}, {outcome.num_steps} steps, "
             f"{milliseconds(outcome.mean_step_ns)} per step\n"
         )
         sys.stdout.flush()

@@ -1,11 +1,10 @@
-"""The one training loop: a segment of the plan, with Horovod or with plain torch."""
+"""The one training loop: a segment of the plan, whatever exchanges the gradients."""
 
 import gc
 import math
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from torch import nn
 
 from bench_models.batches import Batches
 from bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
+from bench_models.engine import Engine
 from bench_models.registry import BenchModel, model_named
 from bench_models.synthetic_data import SyntheticBatches
 from hvdprof import collect
@@ -27,13 +27,11 @@ MIN_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The ranks that train together; ``hvd`` is ``horovod.torch``, None for plain torch."""
+    """The ranks that train together, connected by ``engine``, and the device of this one."""
 
     plan: Plan
-    rank: int
-    size: int
     device: str
-    hvd: Any | None
+    engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +61,14 @@ def run_segment(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
 def _train(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
     entry = model_named(segment.model)
     torch.manual_seed(job.plan.seed)
-    model = entry.build().to(job.device)
-    optimizer = make_optimizer(job, segment, entry, model)
+    model, optimizer = make_model(job, segment, entry)
     collect.watch(model, optimizer)
     loop = _Loop(job, segment, entry, model, optimizer)
 
     warmup_s = loop.warm_up()
     num_steps = agreed_steps(job, segment, warmup_s)
-    _wait_for_all(job)
-    timeline: AbstractContextManager[None] = nullcontext()
-    if segment.timeline and job.hvd is not None:
-        timeline = collect.timeline(timeline_path)
-    with timeline:
+    job.engine.wait_for_all()
+    with job.engine.timeline(segment, timeline_path):
         begin_ns = time.monotonic_ns()
         for _ in loop.steps(num_steps, warmup=False):
             pass
@@ -83,44 +77,19 @@ def _train(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
     return Outcome(num_steps, (end_ns - begin_ns) / num_steps)
 
 
-def make_optimizer(job: Job, segment: Segment, entry: BenchModel, model: nn.Module) -> Any:
-    """SGD with the model's momentum and the scaled learning rate, wrapped by Horovod if used.
+def make_model(job: Job, segment: Segment, entry: BenchModel) -> tuple[nn.Module, Any]:
+    """Model and optimizer: SGD with the model's momentum and the scaled learning rate.
 
-    Parameters and optimizer state are those of rank 0 on all ranks afterwards.
+    Either of them is wrapped by the engine. Parameters and optimizer state are those of rank 0 on
+    all ranks afterwards.
     """
+    model = entry.build().to(job.device)
     optimizer = torch.optim.SGD(
         model.parameters(),
-        lr=entry.learning_rate * learning_rate_scale(job, segment),
+        lr=entry.learning_rate * job.engine.learning_rate_scale(segment),
         momentum=entry.momentum,
     )
-    hvd = job.hvd
-    if hvd is None:
-        return optimizer
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
-    compressions = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
-    reductions = {"average": hvd.Average, "adasum": hvd.Adasum}
-    return hvd.DistributedOptimizer(
-        optimizer,
-        named_parameters=model.named_parameters(),
-        compression=_chosen(compressions, segment.compression),
-        op=_chosen(reductions, segment.reduction),
-    )
-
-
-def learning_rate_scale(job: Job, segment: Segment) -> int:
-    """How many times the model's learning rate, as Horovod's MNIST tutorial has it.
-
-    The number of ranks for averaging; for Adasum 1, or the ranks of a host where NCCL averages
-    within hosts.
-    """
-    if job.hvd is None:
-        return 1
-    if segment.reduction != "adasum":
-        return job.size
-    if job.device != "cpu" and job.hvd.nccl_built():
-        return int(job.hvd.local_size())
-    return 1
+    return job.engine.wrap(segment, model, optimizer)
 
 
 def agreed_steps(job: Job, segment: Segment, warmup_s: float) -> int:
@@ -136,12 +105,7 @@ def agreed_steps(job: Job, segment: Segment, warmup_s: float) -> int:
         if segment.num_steps is None:
             raise UsageError(f"Segment {segment.id} has neither num_steps nor max_seconds.")
         return segment.num_steps
-    slowest_s = warmup_s
-    if job.hvd is not None:
-        longest = job.hvd.allreduce(
-            torch.tensor([warmup_s], dtype=torch.float64), op=job.hvd.Max, name="bench.warmup"
-        )
-        slowest_s = float(longest)
+    slowest_s = job.engine.slowest(warmup_s)
     wanted = max(MIN_STEPS, math.ceil(segment.max_seconds / max(slowest_s, 1e-9)))
     return wanted if segment.num_steps is None else min(wanted, segment.num_steps)
 
@@ -152,10 +116,10 @@ def make_batches(job: Job, segment: Segment, entry: BenchModel) -> Batches:
     Raises:
         HvdprofError: The plan's data is unknown or cannot be read.
     """
-    plan = job.plan
+    plan, place = job.plan, job.engine.identity
     if plan.data == "synthetic":
         return SyntheticBatches(
-            entry, segment.batch_size, segment.image_size, seed=plan.seed, rank=job.rank
+            entry, segment.batch_size, segment.image_size, seed=plan.seed, rank=place.rank
         ).to(job.device)
     if plan.data == "digits":
         digits = bundled_digits()
@@ -164,7 +128,7 @@ def make_batches(job: Job, segment: Segment, entry: BenchModel) -> Batches:
     else:
         raise UsageError(f"The plan asks for unknown data {plan.data!r}.")
     batches = DigitBatches(digits, entry, segment.batch_size, segment.image_size, job.device)
-    return batches.for_rank(job.rank, job.size, plan.seed)
+    return batches.for_rank(place.rank, place.size, plan.seed)
 
 
 class _Loop:
@@ -216,17 +180,6 @@ class _Loop:
             yield
 
 
-def _wait_for_all(job: Job) -> None:
-    if job.hvd is not None:
-        job.hvd.allreduce(torch.zeros(1), name="bench.all_ready")
-
-
 def _wait_for_device(job: Job) -> None:
     if job.device != "cpu":
         torch.cuda.synchronize()
-
-
-def _chosen(choices: dict[str, Any], name: str) -> Any:
-    if name not in choices:
-        raise UsageError(f"The plan asks for {name!r}; known are {', '.join(choices)}.")
-    return choices[name]

@@ -25,9 +25,11 @@ from typing import Any
 
 import torch
 
+from bench_models.engine import PlainTorch
+from bench_models.horovod_engine import HorovodEngine
 from bench_models.registry import BenchModel, model_named
 from bench_models.synthetic_data import SyntheticBatches
-from bench_models.training import Job, make_optimizer
+from bench_models.training import Job, make_model
 from hvdprof import collect
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.collect.opening import RECORDER_DIR
@@ -51,11 +53,10 @@ class Training:
         self.entry: BenchModel = model_named(name)
         self.batch_size = batch_size
         torch.manual_seed(job.plan.seed)
-        self.model = self.entry.build()
         segment = _segment(name, image_size, batch_size)
-        self.optimizer: Any = make_optimizer(job, segment, self.entry, self.model)
+        self.model, self.optimizer = make_model(job, segment, self.entry)
         self._batches = SyntheticBatches(
-            self.entry, batch_size, image_size, seed=job.plan.seed, rank=job.rank
+            self.entry, batch_size, image_size, seed=job.plan.seed, rank=job.engine.identity.rank
         )
         functional = torch.nn.functional
         self._loss = (
@@ -159,9 +160,9 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     job = _job()
-    if job.rank == 0:
+    if job.engine.identity.rank == 0:
         print(
-            f"np {job.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
+            f"np {job.engine.identity.size}, torch {torch.__version__}, {os.cpu_count()} cores, "
             f"{platform.machine()}, load average {os.getloadavg()[0]:.1f}"
         )
         print("| model | step off | wall on / off | CPU on / off | direct cost | of a step |")
@@ -174,7 +175,7 @@ def main() -> int:
         step_s = statistics.median(off.wall_s for _, off in blocks)
         wall = _interval_text([on.wall_s / off.wall_s for on, off in blocks])
         cpu = _interval_text([on.cpu_s / off.cpu_s for on, off in blocks])
-        if job.rank == 0:
+        if job.engine.identity.rank == 0:
             print(
                 f"| {name} {image_size}x{image_size}, batch {batch_size} | {step_s * 1e3:.1f} ms "
                 f"| {wall} | {cpu} | {direct_s * 1e6:.0f} µs | {100 * direct_s / step_s:.2f} % |",
@@ -213,11 +214,8 @@ def _job() -> Job:
         segments=[],
     )
     if identity is None:
-        return Job(plan, 0, 1, "cpu", None)
-    import horovod.torch as hvd
-
-    hvd.init()
-    return Job(plan, hvd.rank(), hvd.size(), "cpu", hvd)
+        return Job(plan, "cpu", PlainTorch(plan))
+    return Job(plan, "cpu", HorovodEngine(plan))
 
 
 def _segment(name: str, image_size: int, batch_size: int) -> Segment:

@@ -85,6 +85,7 @@ class Plan:
 
     ``data`` is ``synthetic``, ``digits`` or ``idx`` (MNIST's own files in ``data_dir``); ``device``
     is ``cpu`` or ``cuda``; ``pin_cores`` gives each rank ``num_threads`` cores of its own.
+    ``bucket_cap_mb`` bounds the buckets of DDP in MiB, None for its own default.
     """
 
     schema_version: int
@@ -98,6 +99,7 @@ class Plan:
     data_dir: str | None
     seed: int
     segments: list[Segment]
+    bucket_cap_mb: float | None = None
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""

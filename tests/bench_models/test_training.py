@@ -3,24 +3,34 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from bench_models.engine import PlainTorch
+from bench_models.horovod_engine import HorovodEngine
 from bench_models.registry import model_named
-from bench_models.training import Job, agreed_steps, learning_rate_scale, make_batches
+from bench_models.training import Job, agreed_steps, make_batches
 from hvdprof.errors import UsageError
 from tests.builders.training_job import plan, segment
 
 
-def job(hvd=None, *, size: int = 1, device: str = "cpu", **values) -> Job:
-    return Job(plan(size, **values), 0, size, device, hvd)
+def job(**values) -> Job:
+    the_plan = plan(1, **values)
+    return Job(the_plan, "cpu", PlainTorch(the_plan))
 
 
-def slowest_of(*others_s: float):
-    """Horovod whose other ranks report these warm-up times."""
+def horovod(size: int = 2, *, device: str = "cpu", **functions) -> HorovodEngine:
+    """Horovod's engine over a stand-in: rank 0 of that many ranks, four a host."""
+    place = {"rank": 0, "size": size, "local_rank": 0, "local_size": 4}
+    known = {name: lambda value=value: value for name, value in place.items()}
+    return HorovodEngine(plan(size, device=device), SimpleNamespace(**known, **functions))
+
+
+def with_slowest_of(*others_s: float) -> Job:
+    """Ranks of which the others report these warm-up times."""
 
     def allreduce(tensor, op, name):
         assert op == "max"
         return max(tensor, *(torch.tensor([one], dtype=tensor.dtype) for one in others_s))
 
-    return SimpleNamespace(allreduce=allreduce, Max="max")
+    return Job(plan(2), "cpu", horovod(allreduce=allreduce, Max="max"))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +51,8 @@ def test_number_of_steps(num_steps, max_seconds, steps):
 
 def test_slowest_rank_decides():
     one = segment("s", num_steps=None, max_seconds=2.0)
-    assert agreed_steps(job(slowest_of(0.05), size=2), one, 0.1) == 20
-    assert agreed_steps(job(slowest_of(0.2), size=2), one, 0.1) == 10
+    assert agreed_steps(with_slowest_of(0.05), one, 0.1) == 20
+    assert agreed_steps(with_slowest_of(0.2), one, 0.1) == 10
 
 
 def test_segment_without_bounds_is_refused():
@@ -54,20 +64,19 @@ def test_segment_without_bounds_is_refused():
     ("reduction", "device", "nccl", "scale"),
     [
         ("average", "cpu", False, 8),
-        ("average", "cuda:0", True, 8),
+        ("average", "cuda", True, 8),
         ("adasum", "cpu", True, 1),
-        ("adasum", "cuda:0", False, 1),
-        ("adasum", "cuda:0", True, 4),
+        ("adasum", "cuda", False, 1),
+        ("adasum", "cuda", True, 4),
     ],
 )
 def test_learning_rate_is_scaled_as_in_the_tutorial(reduction, device, nccl, scale):
-    hvd = SimpleNamespace(nccl_built=lambda: nccl, local_size=lambda: 4)
-    one = segment("s", reduction=reduction)
-    assert learning_rate_scale(job(hvd, size=8, device=device), one) == scale
+    engine = horovod(8, device=device, nccl_built=lambda: nccl)
+    assert engine.learning_rate_scale(segment("s", reduction=reduction)) == scale
 
 
 def test_plain_torch_keeps_the_learning_rate():
-    assert learning_rate_scale(job(), segment("s", engine="torch")) == 1
+    assert job().engine.learning_rate_scale(segment("s", engine="torch")) == 1
 
 
 @pytest.mark.parametrize(("data", "data_dir"), [("cifar", None), ("idx", None)])

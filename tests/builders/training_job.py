@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hvdprof.launch.job import Job
+from hvdprof.launch.torchrun import Torchrun
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
 
@@ -62,6 +64,12 @@ def mpirun(size: int) -> list[str]:
 def horovodrun(size: int) -> list[str]:
     """Horovod's launcher with the Gloo controller."""
     return [str(BIN / "horovodrun"), "--gloo", "-np", str(size)]
+
+
+def torchrun(size: int) -> list[str]:
+    """PyTorch's launcher, for ranks of DDP on this machine."""
+    job = Job(size=size, program=(), hosts=None, environment={}, passed_on=(), device="cpu")
+    return Torchrun().command(job)
 
 
 @dataclass(frozen=True)

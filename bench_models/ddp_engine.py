@@ -1,0 +1,84 @@
+"""Gradients exchanged by PyTorch: ``torch.nn.parallel.DistributedDataParallel``."""
+
+import inspect
+import os
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+from bench_models.engine import chosen
+from hvdprof import collect
+from hvdprof.collect.identity import Identity
+from hvdprof.rundir.plan import Plan, Segment
+
+THROUGHPUT = "throughput"
+ONE_BYTE_MB = 2.0**-20
+
+_PARAMETERS = inspect.signature(DistributedDataParallel.__init__).parameters
+# Horovod exchanges gradients alone; DDP would also send rank 0's buffers in every forward.
+_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _PARAMETERS else "broadcast_buffers"
+
+
+class DdpEngine:
+    """The process group that ``torchrun`` has told this process of.
+
+    Args:
+        plan: The plan of the pass. Small values of the bench itself always go through Gloo;
+            gradients on GPUs go through NCCL.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        backend = "cpu:gloo,cuda:nccl" if plan.device == "cuda" else "gloo"
+        distributed.init_process_group(backend)
+        self.identity = Identity(
+            distributed.get_rank(),
+            distributed.get_world_size(),
+            int(os.environ["LOCAL_RANK"]),
+            int(os.environ["LOCAL_WORLD_SIZE"]),
+        )
+
+    def learning_rate_scale(self, segment: Segment) -> int:
+        """The number of ranks: DDP averages, as Horovod does."""
+        return self.identity.size
+
+    def wrap(self, segment: Segment, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+        """The model wrapped, and the optimizer as it is."""
+        chosen({"average": None}, segment.reduction)
+        hooks = {"none": default_hooks.allreduce_hook, "fp16": default_hooks.fp16_compress_hook}
+        hook = chosen(hooks, segment.compression)
+        options: dict[str, Any] = {_BUFFERS: False}
+        if self._plan.bucket_cap_mb is not None:
+            # 0 is a bucket a tensor, as without fusion in Horovod.
+            options["bucket_cap_mb"] = max(self._plan.bucket_cap_mb, ONE_BYTE_MB)
+        wrapped = DistributedDataParallel(model, **options)
+        is_observed = self._plan.mode != THROUGHPUT
+        if is_observed or segment.compression != "none":
+            # Without a hook DDP reduces in C++ alone, which is what throughput is measured with.
+            wrapped.register_comm_hook(None, collect.bucket_hook(hook) if is_observed else hook)
+        return wrapped, optimizer
+
+    def slowest(self, seconds: float) -> float:
+        """By an allreduce."""
+        longest = torch.tensor([seconds], dtype=torch.float64)
+        distributed.all_reduce(longest, distributed.ReduceOp.MAX)
+        return float(longest)
+
+    def wait_for_all(self) -> None:
+        """By an allreduce."""
+        distributed.all_reduce(torch.zeros(1))
+
+    def timeline(self, segment: Segment, path: Path) -> AbstractContextManager[None]:
+        """A context that does nothing: DDP writes no timeline, the hook records instead."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """End the process group once no rank needs another one."""
+        # A rank that parts while another is at work takes the store, or its connection, away.
+        self.wait_for_all()
+        distributed.destroy_process_group()
