@@ -76,6 +76,14 @@ def bench(
         bool,
         typer.Option("--use-adasum", help="Add adasum to --reduction.", rich_help_panel=DESIGN),
     ] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What reduces the gradients: horovod,ddp; horovod when not given. ddp is "
+            "PyTorch's DistributedDataParallel, for comparison, on this host.",
+            rich_help_panel=DESIGN,
+        ),
+    ] = None,
     scaling: Annotated[
         str,
         typer.Option(
@@ -238,6 +246,7 @@ def bench(
         launcher=launcher,
         stall_warn_s=stall_warn,
         stall_kill_s=stall_kill,
+        engine=engine,
     )
     asked = check(choices, KNOWN_MODELS)
     if data_dir is not None:

@@ -11,8 +11,9 @@ from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.silent_observer import SilentObserver
 from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.sweep import SweepObserver
+from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
-from hvdprof.rundir.plan import TORCH_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE, TORCH_ENGINE
 
 
 def observer_for(stream: IO[str], *, quiet: bool) -> SweepObserver:
@@ -153,8 +154,12 @@ def _title(record: PassRecord) -> str:
         return f"elastic, {record.mode}, repeat {record.repeat}"
     ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
     plain = all(segment.segment.engine == TORCH_ENGINE for segment in record.segments)
-    what = "plain torch" if plain else record.mode
+    what = "plain torch" if plain else f"{_under(record)}{record.mode}"
     return f"{ranks}, {what}, repeat {record.repeat}"
+
+
+def _under(record: PassRecord) -> str:
+    return f"{ENGINE_TITLES[DDP_ENGINE]}, " if record.engine == DDP_ENGINE else ""
 
 
 def _failures(record: PassRecord) -> list[str]:

@@ -21,11 +21,13 @@ from hvdprof.launch.preflight import choose_controller, require_space
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import git_state, versions
 from hvdprof.launch.sweep import Sweep, SweepObserver
+from hvdprof.launch.torchrun import TorchrunForDdp
 from hvdprof.machine.horovod_build import HorovodBuild, require_horovod
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
+from hvdprof.rundir.plan import DDP_ENGINE
 
 DEVICES = ("auto", "cpu", "cuda")
 RUNS_FOLDER = Path("runs")
@@ -149,7 +151,8 @@ def sweep_of(
 def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
     if settings.script is not None and settings.script.elastic is not None:
         return find_elastic_launcher(settings.script.elastic)
-    return find_launcher(settings.controller, tools.mpi, settings.launcher)
+    launcher = find_launcher(settings.controller, tools.mpi, settings.launcher)
+    return TorchrunForDdp(launcher) if DDP_ENGINE in settings.engines else launcher
 
 
 def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.design import ADASUM, COMPRESSIONS, FP16, REDUCTIONS
+from hvdprof.launch.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, BenchSettings, ModelSettings
-from hvdprof.rundir.plan import EMULATED, ModelName
+from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
 
@@ -61,6 +61,7 @@ class Choices:
     launcher: str = "auto"
     stall_warn_s: float = DEFAULT_STALL_WARN_S
     stall_kill_s: float | None = None
+    engine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,7 @@ def complete(
             preset.reductions,
             add=ADASUM if choices.use_adasum else None,
         ),
+        engines=_names("--engine", choices.engine, ENGINES, (HOROVOD_ENGINE,)),
         scaling=_one_of("--scaling", choices.scaling, SCALINGS),
         num_warmup_batches=_given(choices.num_warmup_batches, preset.num_warmup_batches),
         num_steps=choices.num_steps,

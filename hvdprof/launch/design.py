@@ -11,10 +11,11 @@ from hvdprof.launch.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.settings import BenchSettings, ModelSettings
 from hvdprof.launch.workload import SCRIPT_SEGMENT
 from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE, Segment
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Segment
 
 NO_COMPRESSION, FP16 = "none", "fp16"
 AVERAGE, ADASUM = "average", "adasum"
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
 COMPRESSIONS = (NO_COMPRESSION, FP16)
 REDUCTIONS = (AVERAGE, ADASUM)
 
@@ -66,9 +67,10 @@ def _reference_groups(
     for size in settings.sizes:
         if size == 1:
             groups.append(_Group(1, TORCH_ENGINE, tuple(_baseline(settings))))
-        cells = tuple(_cells(settings, capacity, size, skipped))
-        if cells:
-            groups.append(_Group(size, HOROVOD_ENGINE, cells))
+        for engine in settings.engines:
+            cells = tuple(_cells(settings, capacity, size, engine, skipped))
+            if cells:
+                groups.append(_Group(size, engine, cells))
     return groups
 
 
@@ -118,7 +120,9 @@ def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
             for group in observed:
                 yield _Launch(Mode.TRACE, group, repeat)
             for group in observed if settings.attribution else ():
-                yield _Launch(Mode.ATTRIBUTION, group, repeat)
+                # Response cache and rank ticks are Horovod's.
+                if group.engine == HOROVOD_ENGINE:
+                    yield _Launch(Mode.ATTRIBUTION, group, repeat)
 
 
 def _pass(
@@ -127,21 +131,22 @@ def _pass(
     number: int,
     launch: _Launch,
 ) -> PassRecord:
-    size, segments = launch.group.size, launch.group.segments
-    observed = launch.mode is not Mode.THROUGHPUT
-    what = TORCH_ENGINE if launch.group.engine == TORCH_ENGINE else launch.mode
+    size, segments, engine = launch.group.size, launch.group.segments, launch.group.engine
+    # DDP writes no timeline: the communication hook records into the recorder files.
+    timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
+    what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
     ranks = "elastic" if _is_elastic(settings) else f"np{size}"
     return PassRecord(
-        id=f"{number:02d}-{ranks}-{what}-r{launch.repeat}",
+        id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
-        controller=settings.controller,
+        controller=_backend(settings) if engine == DDP_ENGINE else settings.controller,
         oversubscribed=is_oversubscribed(settings, capacity, size),
         # A script places itself; its ranks tell afterwards whether each had cores of its own.
-        pinned=settings.script is None and _can_pin(settings, capacity, size, timeline=observed),
+        pinned=settings.script is None and _can_pin(settings, capacity, size, timeline=timeline),
         segments=[
-            SegmentRecord(segment=replace(segment, timeline=observed))
+            SegmentRecord(segment=replace(segment, timeline=timeline))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
         ],
         session=0 if _is_elastic(settings) else None,
@@ -152,18 +157,24 @@ def _is_elastic(settings: BenchSettings) -> bool:
     return settings.script is not None and settings.script.elastic is not None
 
 
+def _backend(settings: BenchSettings) -> str:
+    """What DDP reduces with."""
+    return "nccl" if settings.device == "cuda" else "gloo"
+
+
 def _baseline(settings: BenchSettings) -> Iterator[Segment]:
     for model in settings.models:
         yield _segment(settings, model, 1, engine=TORCH_ENGINE)
 
 
 def _cells(
-    settings: BenchSettings, capacity: Capacity, size: int, skipped: list[Skipped]
+    settings: BenchSettings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
 ) -> Iterator[Segment]:
     for model in settings.models:
         for compression in settings.compressions:
             for reduction in settings.reductions:
-                reason = reason_to_skip(settings, capacity, size, model, (compression, reduction))
+                toggles = (compression, reduction)
+                reason = reason_to_skip(settings, capacity, size, model, (engine, *toggles))
                 if reason:
                     skipped.append(
                         Skipped(
@@ -172,12 +183,14 @@ def _cells(
                             compression=compression,
                             reduction=reduction,
                             reason=reason,
+                            engine=engine,
                         )
                     )
                     continue
+                names = (engine, *toggles) if engine == DDP_ENGINE else toggles
                 yield replace(
-                    _segment(settings, model, size, engine=HOROVOD_ENGINE),
-                    id=f"{model.name}-{compression}-{reduction}",
+                    _segment(settings, model, size, engine=engine),
+                    id="-".join((model.name, *names)),
                     compression=compression,
                     reduction=reduction,
                 )
@@ -205,10 +218,15 @@ def reason_to_skip(
     capacity: Capacity,
     size: int,
     model: ModelSettings,
-    toggles: tuple[str, str],
+    setting: tuple[str, str, str],
 ) -> str:
-    """Why a cell does not run, or would not be what its name says; empty where it runs."""
-    compression, reduction = toggles
+    """Why a cell does not run, or would not be what its name says; empty where it runs.
+
+    ``setting`` is its engine, compression and reduction.
+    """
+    engine, compression, reduction = setting
+    if engine == DDP_ENGINE and (reason := _reason_against_ddp(settings, reduction)):
+        return reason
     if reason := _reason_by_hosts(settings, size):
         return reason
     if settings.scaling == "strong" and model.batch_size % size:
@@ -217,6 +235,14 @@ def reason_to_skip(
         return "nothing is sent at np=1, so compression would do nothing"
     if reduction == ADASUM:
         return _reason_against_adasum(settings, capacity, size)
+    return ""
+
+
+def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
+    if settings.hosts or settings.launcher == "srun":
+        return "hvdprof starts torchrun on this host alone, so DDP is not measured across hosts"
+    if reduction == ADASUM:
+        return "DDP has no Adasum"
     return ""
 
 

@@ -9,6 +9,7 @@ from hvdprof.launch.workload import workload_environment
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
@@ -27,6 +28,8 @@ _DISTURBING = CHANGING_WHAT_IS_MEASURED | frozenset(
         "HOROVOD_CONTROLLER",
         "HOROVOD_CPU_OPERATIONS",
         "HOROVOD_HOSTNAME",
+        # Those of a surrounding torchrun.
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
         *(
             f"HOROVOD_{kind}{what}"
             for kind in ("", "LOCAL_", "CROSS_")
@@ -41,6 +44,7 @@ _OF_A_SURROUNDING_JOB = (
     "PMI_",
     "PRTE_",
     "HOROVOD_GLOO_RENDEZVOUS",
+    "TORCHELASTIC_",
 )
 _PASSED_ON = ("HOROVOD_", "HVDPROF_", "NCCL_", "OMP_", "MKL_", "TF_", "GLOO_", "CUDA_")
 _PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -84,6 +88,23 @@ def pass_environment(
     }
     if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
+    if record.engine != DDP_ENGINE:
+        variables |= _of_horovod(settings, record)
+    if settings.device == "cuda":
+        variables["NCCL_DEBUG"] = "INFO"
+        # Newer versions write a TUNING line for every collective: not where time is measured.
+        observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
+        variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
+        variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
+    variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
+    if mpi is not None:
+        variables |= mpi.environment(dict(os.environ))
+    return variables
+
+
+def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:
+    """Horovod's knobs, and its timeline where the pass is observed."""
+    variables = {}
     if settings.fusion_threshold_mb is not None:
         variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))
     if settings.cycle_time_ms is not None:
@@ -94,13 +115,4 @@ def pass_environment(
         variables["HOROVOD_TIMELINE"] = "DYNAMIC"
     if record.mode == Mode.ATTRIBUTION:
         variables["HOROVOD_CACHE_CAPACITY"] = "0"
-    if settings.device == "cuda":
-        variables["NCCL_DEBUG"] = "INFO"
-        # Newer versions write a TUNING line for every collective: not where time is measured.
-        observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
-        variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
-        variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
-    variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
-    if mpi is not None:
-        variables |= mpi.environment(dict(os.environ))
     return variables

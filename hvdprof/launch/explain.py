@@ -16,8 +16,9 @@ from hvdprof.rundir.manifest import Failure, WorkerEnd
 
 MAX_LINES = 12
 
-_TAG = re.compile(  # The second form is that of `srun --label`.
-    r"^(?:\[(?:\d+,)?(?P<rank>\d+)\]\s?(?:<(?:stdout|stderr)>:)?| {0,4}(?P<task>\d+): )"
+_TAG = re.compile(  # `[rank0]: ` is that of torch.distributed; the second form of `srun --label`.
+    r"^(?:\[(?:rank|\d+,)?(?P<rank>\d+)\](?!:$)(?:: ?|\s?(?:<(?:stdout|stderr)>:)?)"
+    r"| {0,4}(?P<task>\d+): )"
 )
 _INNER_TAG = re.compile(r"\[\d+,\d+\]<(?:stdout|stderr)>:")
 _WORKER_END = re.compile(
@@ -31,6 +32,12 @@ _LAUNCHER_ENDS = (
     re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
     # horovod.run and horovod.spark.run, whose name of a process is its rank.
     re.compile(r"Process name: (?P<rank>\d+)\s+Exit code: (?P<code>\d+)"),
+    # torchrun, which ends the other ranks after the first.
+    re.compile(
+        r"Root Cause \(first observed failure\):.*?rank\s+: (?P<rank>\d+).*?"
+        r"exitcode\s+: (?:-(?P<signal>\d+)|(?P<code>\d+))",
+        re.DOTALL,
+    ),
     # Slurm, which ends the other tasks after the first.
     re.compile(r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
     re.compile(

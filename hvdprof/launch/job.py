@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -10,7 +12,8 @@ class Job:
 
     ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host alone; ``environment`` is what is
     set on top of the inherited one and must reach every rank; ``passed_on`` are names of
-    inherited variables that must reach ranks on other hosts too.
+    inherited variables that must reach ranks on other hosts too. ``engine`` is what the ranks
+    exchange gradients by.
     """
 
     size: int
@@ -19,6 +22,7 @@ class Job:
     environment: dict[str, str]
     passed_on: tuple[str, ...]
     device: str
+    engine: str = HOROVOD_ENGINE
 
 
 class Launcher(Protocol):

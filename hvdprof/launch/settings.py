@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
 DEFAULT_STALL_WARN_S = 60.0
 
 
@@ -64,7 +66,7 @@ class BenchSettings:
     ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
     ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``. After ``stall_warn_s`` of waiting for
     a rank that does not get on a stall is told (0 for never), after ``stall_kill_s`` the launch is
-    ended.
+    ended. ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``.
     """
 
     sizes: tuple[int, ...]
@@ -92,14 +94,17 @@ class BenchSettings:
     launcher: str = "auto"
     stall_warn_s: float = DEFAULT_STALL_WARN_S
     stall_kill_s: float | None = None
+    engines: tuple[str, ...] = (HOROVOD_ENGINE,)
 
     @classmethod
     def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":
         """The settings that a manifest holds, for going on with its run."""
         values = dict(settings)
         values["models"] = tuple(ModelSettings(**model) for model in values["models"])
-        for name in ("sizes", "compressions", "reductions"):
-            values[name] = tuple(values[name])
+        for name in ("sizes", "compressions", "reductions", "engines"):
+            # A run of an earlier version names no engines.
+            if name in values:
+                values[name] = tuple(values[name])
         if values.get("script"):
             script = dict(values["script"])
             if script.get("elastic"):

@@ -78,6 +78,7 @@ class Sweep:
             environment=pass_environment(self.settings, record, paths, self.mpi),
             passed_on=names_to_pass_on(self.environment),
             device=self.settings.device,
+            engine=record.engine,
         )
 
     def run(self) -> None:
@@ -211,6 +212,7 @@ class Sweep:
             segments=[
                 segment.segment for segment in record.segments if segment.status == Status.PLANNED
             ],
+            bucket_cap_mb=settings.fusion_threshold_mb,
         )
 
     def _launch(

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from hvdprof.launch.job import Job
+from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.surroundings import python_program
+from hvdprof.rundir.plan import DDP_ENGINE
 
 LOOPBACK = "127.0.0.1"
 
@@ -27,3 +28,15 @@ class Torchrun:
             "--no-python",
             *job.program,
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class TorchrunForDdp:
+    """Starts ranks of DDP by ``torchrun`` and all others by the launcher of the sweep."""
+
+    others: Launcher
+
+    def command(self, job: Job) -> list[str]:
+        """The argument list of the launcher that the job's engine needs."""
+        launcher = Torchrun() if job.engine == DDP_ENGINE else self.others
+        return launcher.command(job)

@@ -52,6 +52,7 @@ def test_wrong_sizes_are_all_named(text: str, message: str) -> None:
         ({"compression": "bf16"}, "--compression bf16: 'bf16' is not known", "none, fp16"),
         ({"reduction": "sum,max"}, "'sum' and 'max' are not known", "average, adasum"),
         ({"preset": "slow"}, "--preset slow", "quick, standard, full"),
+        ({"engine": "ddp,deepspeed"}, "--engine ddp,deepspeed: 'deepspeed' is", "horovod, ddp"),
         ({"scaling": "linear"}, "--scaling linear", "weak, strong"),
         ({"data": "cifar"}, "--data cifar", "synthetic, digits"),
         ({"repeats": 0}, "--repeats 0: must be a number of at least 1", ""),
@@ -74,6 +75,11 @@ def test_a_mistake_is_one_message(choices: dict[str, object], message: str, hint
         _settings(**choices)
     assert message in raised.value.message
     assert hint in raised.value.hint
+
+
+def test_horovod_is_measured_alone_unless_engines_are_named() -> None:
+    assert _settings().engines == ("horovod",)
+    assert _settings(engine="horovod,ddp").engines == ("horovod", "ddp")
 
 
 def test_shorthands_add_a_toggle() -> None:

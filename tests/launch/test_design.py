@@ -101,7 +101,8 @@ def test_reasons(
     reason: str,
 ) -> None:
     known = Capacity({}, {}, nccl=capacity.get("nccl", False))
-    said = reason_to_skip(bench_settings(**settings), known, size, MNIST, toggles)
+    setting = ("horovod", *toggles)
+    said = reason_to_skip(bench_settings(**settings), known, size, MNIST, setting)
     assert (reason in said) if reason else said == ""
 
 
@@ -149,3 +150,54 @@ def test_a_design_in_which_nothing_can_run_is_empty() -> None:
     )
     assert design.passes == []
     assert len(design.skipped) == 1
+
+
+def test_ddp_runs_the_same_cells_in_launches_of_its_own() -> None:
+    settings = bench_settings(
+        engines=("horovod", "ddp"), compressions=("none", "fp16"), repeats=2, attribution=True
+    )
+    design = plan_design(settings, LOCAL_FOUR_CORES)
+    assert [record.id.partition("-")[2] for record in design.passes] == [
+        "np1-torch-r1",
+        "np1-throughput-r1",
+        "np1-ddp-throughput-r1",
+        "np2-throughput-r1",
+        "np2-ddp-throughput-r1",
+        "np2-trace-r1",
+        "np2-ddp-trace-r1",
+        "np2-attribution-r1",
+        "np2-ddp-throughput-r2",
+        "np2-throughput-r2",
+        "np1-ddp-throughput-r2",
+        "np1-throughput-r2",
+        "np1-torch-r2",
+    ]
+    of_ddp = [record for record in design.passes if record.engine == "ddp"]
+    assert {segment.segment.id for record in of_ddp for segment in record.segments} == {
+        "mnist-ddp-none-average",
+        "mnist-ddp-fp16-average",
+    }
+    assert {record.controller for record in of_ddp} == {"gloo"}
+    # The hook records what Horovod's timeline would; there is no writer that needs a core.
+    assert not any(segment.segment.timeline for record in of_ddp for segment in record.segments)
+    assert all(record.pinned for record in of_ddp)
+    assert [(one.engine, one.size, one.compression) for one in design.skipped] == [
+        ("horovod", 1, "fp16"),
+        ("ddp", 1, "fp16"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reduction", "reason"),
+    [
+        ({}, "average", ""),
+        ({}, "adasum", "DDP has no Adasum"),
+        ({"hosts": "a:1,b:1"}, "average", "torchrun on this host alone"),
+        ({"launcher": "srun"}, "average", "torchrun on this host alone"),
+    ],
+)
+def test_reasons_against_ddp(settings: dict[str, str], reduction: str, reason: str) -> None:
+    known = Capacity({}, {}, nccl=False)
+    setting = ("ddp", "none", reduction)
+    said = reason_to_skip(bench_settings(**settings), known, 2, MNIST, setting)
+    assert (reason in said) if reason else said == ""

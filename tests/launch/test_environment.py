@@ -9,8 +9,9 @@ from hvdprof.launch.environment import (
 )
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.manifest import PassRecord, SegmentRecord
 from tests.builders.bench_settings import bench_settings
+from tests.builders.training_job import segment
 
 PATHS = PassPaths(Path("/runs/r/passes/p"))
 
@@ -38,6 +39,8 @@ def test_what_would_change_the_measurement_is_not_inherited() -> None:
         "HOROVOD_FUSION_THRESHOLD": "1",
         "OMPI_COMM_WORLD_RANK": "3",
         "PMIX_RANK": "3",
+        "WORLD_SIZE": "4",
+        "TORCHELASTIC_RUN_ID": "x",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
     }
     assert inherited_environment(surrounding) == {"PATH": "/bin", "HOROVOD_FUSION_THRESHOLD": "1"}
@@ -88,3 +91,12 @@ def test_ranks_load_the_mpi_that_starts_them(monkeypatch: pytest.MonkeyPatch) ->
     mpi = Mpi("openmpi", "4.1.8", "/v/bin/mpirun", "/v/lib", True, "")
     variables = pass_environment(bench_settings(), _record(), PATHS, mpi)
     assert variables["LD_LIBRARY_PATH"] == "/v/lib:/cuda"
+
+
+def test_ranks_of_ddp_get_none_of_horovods_knobs() -> None:
+    settings = bench_settings(cache_capacity=7, fusion_threshold_mb=2.0, cycle_time_ms=3.0)
+    record = _record("trace")
+    record.segments = [SegmentRecord(segment=segment("s", engine="ddp"))]
+    variables = pass_environment(settings, record, PATHS, None)
+    assert not any(name.startswith("HOROVOD_") for name in variables)
+    assert variables["OMP_NUM_THREADS"] == "1"

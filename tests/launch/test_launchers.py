@@ -1,8 +1,10 @@
+import sys
 from dataclasses import replace
 
 from hvdprof.launch.horovodrun import HorovodrunGloo, HorovodrunMpi
 from hvdprof.launch.job import Job
 from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
+from hvdprof.launch.torchrun import TorchrunForDdp
 
 JOB = Job(
     size=2,
@@ -83,3 +85,20 @@ def test_horovodrun_in_front_of_mpirun() -> None:
     ]
     plain = HorovodrunMpi("horovodrun", "", yields=False, path=None).command(JOB)
     assert plain == ["horovodrun", "--mpi", "-np", "2", *PROGRAM]
+
+
+def test_torchrun_starts_ranks_of_ddp_on_this_host_and_nothing_else() -> None:
+    launcher = TorchrunForDdp(MpichExec("mpiexec"))
+    assert launcher.command(replace(JOB, engine="ddp")) == [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        "--nproc-per-node=2",
+        "--max-restarts=0",
+        "--no-python",
+        *PROGRAM,
+    ]
+    for engine in ("horovod", "torch"):
+        assert launcher.command(replace(JOB, engine=engine))[0] == "mpiexec"
