@@ -7,8 +7,6 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Progress
 from hvdprof.ingest.timeline.fact_counts import FactCounts
@@ -127,8 +125,8 @@ def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Su
         steps: What steps the reductions of all of its parts show.
     """
     epochs = plausible_epochs(raw.epochs)
-    starts = np.concatenate([np.empty(0, np.int64), *counts.cycle_starts])
-    facts = facts_of(counts, raw, cycle_of(starts, has_epoch=bool(epochs)))
+    cycle = cycle_of(counts.cycle_lengths, has_epoch=bool(epochs))
+    facts = facts_of(counts, raw, cycle)
     return Summary(
         epoch_us=epochs[0][1] if epochs else None,
         steps=steps,

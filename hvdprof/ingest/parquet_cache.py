@@ -35,6 +35,9 @@ FOLDER = ".hvdprof-cache"
 
 _KEY_LETTERS = 16
 _CODEC = "lz4"
+_PRUNED_BY = ("step", "start_ns")
+"""Columns by which a query can leave out pieces; bounds of every column cost a third of the time
+and, with a thousand pieces, many megabytes."""
 
 
 def cached(table: Table, source: Path, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
@@ -97,6 +100,7 @@ class TableWriter:
             compression=_CODEC,
             use_dictionary=_names_of(table),
             column_encoding=_encodings(table),
+            write_statistics=[name for name in _PRUNED_BY if name in self._schema.names],
         )
         self._pending: Future[None] | None = None
 

@@ -41,7 +41,7 @@ class FactCounts:
         rounds: The occurrence numbers of these later uses, and of those told.
         ranks: Ranks that are named in a negotiation.
         fewest_ticks: By tensor, the fewest ranks told in a complete use that tells any.
-        cycle_starts: Times at which cycles are marked, in pieces.
+        cycle_lengths: How often each distance between marks of cycles came, in µs.
         earliest_us: The earliest time; ``None`` before the first record.
         torus: A tensor's NCCL_ALLREDUCE begins before its NCCL_REDUCESCATTER.
     """
@@ -65,9 +65,10 @@ class FactCounts:
     rounds_told: set[int] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     fewest_ticks: dict[str, int] = field(default_factory=dict)
-    cycle_starts: list[Int64s] = field(default_factory=list)
+    cycle_lengths: Counter[int] = field(default_factory=Counter)
     earliest_us: int | None = None
     torus: bool = False
+    _last_cycle_us: int | None = None
 
     def add(self, known: Semantics) -> None:
         """Count what the next part of the file holds."""
@@ -87,7 +88,7 @@ class FactCounts:
         self.num_outside += int((known.places.use == NONE).sum())
         self.num_again += _num_made_again(known)
         self.ranks.update(np.unique(raw.ticks.rank[known.places.use != NONE]).tolist())
-        self.cycle_starts.append(cycle_starts(raw.marks, raw.names))
+        self._add_cycles(cycle_starts(raw.marks, raw.names))
         self.torus = self.torus or _is_torus(known)
         self._add_later(known)
         self._add_fewest(known)
@@ -95,6 +96,14 @@ class FactCounts:
             earliest = raw.range_us[0]
             before = self.earliest_us
             self.earliest_us = earliest if before is None else min(before, earliest)
+
+    def _add_cycles(self, starts_us: Int64s) -> None:
+        if not len(starts_us):
+            return
+        before = [] if self._last_cycle_us is None else [self._last_cycle_us]
+        lengths, numbers = np.unique(np.diff(starts_us, prepend=before), return_counts=True)
+        self.cycle_lengths.update(dict(zip(lengths.tolist(), numbers.tolist(), strict=True)))
+        self._last_cycle_us = int(starts_us[-1])
 
     def _add_later(self, known: Semantics) -> None:
         later = _later_cached_uses(known)

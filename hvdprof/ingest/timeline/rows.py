@@ -1,5 +1,6 @@
 """What is understood of a file as columns in µs of the file, ready for the declared tables."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -279,10 +280,16 @@ class _Labels:
     """Names by code, some perhaps twice, as the categories of a column."""
 
     def __init__(self, labels: Sequence[str]) -> None:
-        unique = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-        self.categories = pd.Index(list(unique), dtype=str)
-        self.code = np.asarray([unique[label] for label in labels], dtype=np.int32)
+        self.categories, self.code = _categories(tuple(labels))
 
     def column(self, codes: Any) -> Any:
         values = self.code[codes] if len(self.code) else np.asarray(codes, dtype=np.int32)
-        return pd.Categorical.from_codes(values, categories=self.categories)
+        return pd.Categorical.from_codes(values, dtype=self.categories)
+
+
+@functools.lru_cache(maxsize=16)
+def _categories(labels: tuple[str, ...]) -> tuple[Any, NDArray[np.int32]]:
+    """Different names as a dtype, and the code of each label; parts of a file have the same."""
+    unique = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    categories = pd.CategoricalDtype(pd.Index(list(unique), dtype=str))
+    return categories, np.asarray([unique[label] for label in labels], dtype=np.int32)

@@ -1,5 +1,6 @@
 """Bytes of a tensor, from the dtype and shape that Horovod writes where an operation ends."""
 
+import functools
 import json
 import math
 import re
@@ -54,6 +55,7 @@ def payloads_of(args: Sequence[str]) -> Payloads:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def _payload(text: str) -> tuple[str, int]:
     try:
         args: Any = json.loads(text)

@@ -5,6 +5,7 @@ cycle of its loop (controller.cc, ComputeResponseList). So ticks less than a cyc
 of who was first, and a tensor out of the response cache has none at all.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,20 +64,27 @@ def cycle_starts(marks: Marks, names: tuple[str, ...]) -> Int64s:
     return np.asarray(marks.ts_us[is_cycle])
 
 
-def cycle_of(starts: Int64s, *, has_epoch: bool) -> Cycle:
+def cycle_of(lengths: Mapping[int, int], *, has_epoch: bool) -> Cycle:
     """The cycle as marked in the file, else the default of the versions that write such files.
 
     Args:
-        starts: All of ``cycle_starts``.
+        lengths: How often each distance in µs lies between one of ``cycle_starts`` and the next.
         has_epoch: The file has a header, so Horovod is 0.20.1 or later. The default went from
             5 ms to 1 ms with 0.21.0, which the file does not tell from 0.20.1.
     """
-    if len(starts) > _ENOUGH_CYCLES:
-        median = int(np.median(np.diff(starts)))
-        return Cycle(max(median, 1), f"median of {len(starts) - 1} marked cycles")
+    number = sum(lengths.values())
+    if number >= _ENOUGH_CYCLES:
+        return Cycle(max(_median(lengths), 1), f"median of {number} marked cycles")
     if has_epoch:
         return Cycle(DEFAULT_CYCLE_US, "default since Horovod 0.21, not told by the file")
     return Cycle(OLD_DEFAULT_CYCLE_US, "default before Horovod 0.21, not told by the file")
+
+
+def _median(lengths: Mapping[int, int]) -> int:
+    values = np.asarray(sorted(lengths), dtype=np.int64)
+    last = np.cumsum([lengths[value] for value in values.tolist()])
+    middle = np.searchsorted(last, [(last[-1] - 1) // 2, last[-1] // 2], side="right")
+    return int(values[middle].mean())
 
 
 def places_of(raw: RawTimeline, tensors: Tensors, roles: Roles, uses: Uses) -> TickPlaces:

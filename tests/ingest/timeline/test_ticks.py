@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,7 +115,7 @@ def test_the_last_rank_is_named_where_it_came_a_cycle_after_the_others(
 def test_without_marks_the_cycle_is_the_default_of_the_version(
     has_epoch: bool, length_us: int
 ) -> None:
-    cycle = cycle_of(np.empty(0, dtype=np.int64), has_epoch=has_epoch)
+    cycle = cycle_of({}, has_epoch=has_epoch)
     assert cycle.length_us == length_us
     assert "not told by the file" in cycle.origin
 
@@ -126,3 +128,10 @@ def test_marks_tell_the_cycle() -> None:
     facts = parse_timeline(writer.text()).facts
     assert facts.cycle.length_us == 2500
     assert facts.cycle.origin == "median of 4 marked cycles"
+
+
+@given(st.lists(st.integers(-5, 9), min_size=3))
+def test_the_cycle_is_the_median_of_the_distances(lengths: list[int]) -> None:
+    cycle = cycle_of(Counter(lengths), has_epoch=True)
+    assert cycle.length_us == max(int(np.median(lengths)), 1)
+    assert cycle.origin == f"median of {len(lengths)} marked cycles"
