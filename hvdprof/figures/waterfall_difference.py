@@ -1,56 +1,24 @@
 """Two waterfalls side by side: the difference of every term, with its interval."""
 
-import math
 import textwrap
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
+from hvdprof.analyze.term_differences import is_beyond_chance, term_differences
 from hvdprof.figures.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
+
+__all__ = ["is_beyond_chance", "term_differences", "waterfall_difference"]
 
 _PALE = 0.4
 _LABEL_CHARACTERS = 17
 _LABELS = {
     term: "<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS)) for term, name in CAUSES.items()
 }
-
-
-def term_differences(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    """What each term of the other cell takes more than that of the one, a row a term.
-
-    Columns: term, one_ns, other_ns, difference_ns, low_ns and high_ns (95 % interval, NaN where
-    one of the two has none). The two are taken as independent; the interval of the difference is
-    made of theirs, which need not be symmetric: ``low = d - sqrt((other - other_low)^2 +
-    (one_high - one)^2)`` and so on (MOVER: Zou and Donner, Statistics in Medicine 27, 2008).
-
-    Args:
-        one: Rows of WATERFALL of one cell.
-        other: Rows of WATERFALL of another cell, of the same run or another.
-    """
-    both = one.merge(other, on="term", suffixes=("_of_one", "_of_other"))
-    both = both[both["term"].isin(CAUSES)]
-    a, b = (
-        {end: both[f"time{end}_ns_{whose}"].to_numpy(float) for end in ("", "_low", "_high")}
-        for whose in ("of_one", "of_other")
-    )
-    difference = b[""] - a[""]
-    below = np.hypot(b[""] - b["_low"], a["_high"] - a[""])
-    above = np.hypot(b["_high"] - b[""], a[""] - a["_low"])
-    return pd.DataFrame(
-        {
-            "term": both["term"].to_numpy(),
-            "one_ns": a[""],
-            "other_ns": b[""],
-            "difference_ns": difference,
-            "low_ns": difference - below,
-            "high_ns": difference + above,
-        }
-    )
 
 
 def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
@@ -99,11 +67,6 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
     figure.update_yaxes(autorange="reversed", ticks="")
     figure.update_layout(bargap=0.35)
     return figure
-
-
-def is_beyond_chance(low: float, high: float) -> bool:
-    """Whether an interval is known and does not hold 0."""
-    return not (math.isnan(low) or math.isnan(high)) and (low > 0 or high < 0)
 
 
 def _hover_text(row: Mapping[Hashable, Any]) -> str:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.blame_section import print_blame, shape_blame
+from hvdprof.report.engines_section import print_engines, shape_engines
 from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
 from hvdprof.report.sessions_section import print_sessions, shape_sessions
@@ -21,7 +22,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, waterfall, tables, what could not be measured, findings, warnings, what next.
+    """Verdict, waterfall, engines, tables, what could not be measured, findings, warnings, next.
 
     Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
     stream is a terminal.
@@ -42,6 +43,7 @@ class TerminalReporter:
         page = shape_page(analysis)
         print_hanging(console, "", page.verdict, style="bold")
         print_waterfall(console, shape_waterfall(analysis))
+        print_engines(console, shape_engines(analysis))
         for table in page.tables:
             console.print()
             _print_table(console, table)
