@@ -65,13 +65,20 @@ class GraphMarks:
         self.tells = True
         moments, passed, clock = self._moments, self._passed, self._clock
 
-        def note(number: Any) -> None:
+        def note(number: Any, *_: Any) -> None:
             moments.append(Moment(kind, clock(), int(number)))
             passed(kind)
 
-        with self._tf.device("/CPU:0"), self._tf.control_dependencies(awaited):
-            # Not a tf.Variable, which would get in the way of saving what was traced.
-            self._tf.numpy_function(note, [num_samples], [])
+        with self._tf.device("/CPU:0"):
+            # An element of each is handed over: a control dependency on a call that TensorFlow
+            # inlines does not wait for its results. And not a tf.Variable, which would get in the
+            # way of saving what was traced.
+            elements = [self._element(tensor) for tensor in awaited]
+            self._tf.numpy_function(note, [num_samples, *elements], [])
+
+    def _element(self, tensor: Any) -> Any:
+        # Of sparse gradients the values.
+        return self._tf.reshape(getattr(tensor, "values", tensor), [-1])[:1]
 
     def take(self) -> list[Moment]:
         """The moments since the last call of this, by time."""
