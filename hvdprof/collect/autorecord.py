@@ -5,11 +5,9 @@
 blocked. Whatever fails in here ends the recording and never the training.
 """
 
-import atexit
 import functools
 import os
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from hvdprof.collect.elastic_sessions import (
 )
 from hvdprof.collect.forward_watch import ForwardWatch, first_length
 from hvdprof.collect.opening import RECORDER_DIR
+from hvdprof.collect.process_recording import ProcessRecording
 from hvdprof.collect.recorder import IMPLICIT_SEGMENT, print_problem
 from hvdprof.collect.step_tracker import StepTracker
 from hvdprof.rundir.layout import PassPaths
@@ -53,7 +52,7 @@ _BLOCKING = (
 )
 
 
-class AutoRecorder:
+class AutoRecorder(ProcessRecording):
     """The recording of one process, from its first distributed optimizer on.
 
     That of an elastic job consists of sessions, each from the call of the script's function to the
@@ -61,17 +60,12 @@ class AutoRecorder:
     """
 
     def __init__(self, hvd: Any, settings: AutoSettings) -> None:
+        super().__init__(StepTracker(settings))
         self._hvd = hvd
-        self._pid = os.getpid()
-        self._thread = threading.get_ident()
         self._settings = settings
-        self._tracker = StepTracker(settings)
         self._optimizers: list[Any] = []
         self._forwards: ForwardWatch | None = None
         self._looked_after, self._is_settled = -1, False
-        self._is_bracketed = False
-        self._has_failed = False
-        self._is_over = False
         self._sessions: ElasticSessions | None = None
         self._session_number: int | None = None
         self._num_lasting = 0
@@ -80,7 +74,7 @@ class AutoRecorder:
         """Put brackets around what a script calls of Horovod."""
         hvd = self._hvd
         hvd.DistributedOptimizer = self._starting(hvd.DistributedOptimizer)
-        hvd.shutdown = self._ending(hvd.shutdown)
+        hvd.shutdown = self.ending(hvd.shutdown)
         for name in _BLOCKING:
             if hasattr(hvd, name):
                 setattr(hvd, name, self._blocked(getattr(hvd, name)))
@@ -91,27 +85,27 @@ class AutoRecorder:
     @property
     def num_total(self) -> int:
         """Updates of the job so far, as this rank counts them."""
-        return self._tracker.num_total
+        return self.tracker.num_total
 
     @property
     def num_ended(self) -> int:
         """Updates of the running session."""
-        return self._tracker.num_ended
+        return self.tracker.num_ended
 
     def begin_session(self, number: int, num_before: int) -> None:
         """A session of an elastic job begins, in which ranks and size are others than before."""
-        self._guarded(lambda: self._begin_session(number, num_before))
+        self.guarded(lambda: self._begin_session(number, num_before))
 
     def end_session(self, why: str) -> None:
         """The session is over; a reset follows, or the end of the script."""
-        self._guarded(lambda: self._end_session(why))
+        self.guarded(lambda: self._end_session(why))
 
     def _begin_session(self, number: int, num_before: int) -> None:
         paths = PassPaths(Path(os.environ[RECORDER_DIR]).parent).session(number)
         has_timeline = bool(self._settings.timeline)
         timeline = str(paths.timeline(IMPLICIT_SEGMENT)) if has_timeline else ""
         self._session_number = number
-        self._tracker.begin_session(num_before, timeline)
+        self.tracker.begin_session(num_before, timeline)
         self._num_lasting = len(self._optimizers)
         if self._optimizers:
             self._begin()
@@ -124,10 +118,10 @@ class AutoRecorder:
         collect.note(SESSION_END, **self._sessions.end_line(why))
         if why in (LOST_PEER, RAISED):
             # Nobody is there any more to compare clocks with, or will wait for this rank.
-            self._tracker.break_off()
+            self.tracker.break_off()
             (collect.break_off if why == LOST_PEER else collect.abandon)()
             return
-        self._tracker.end()
+        self.tracker.end()
         collect.stop()
 
     def _let_go(self) -> None:
@@ -141,35 +135,27 @@ class AutoRecorder:
         @functools.wraps(make)
         def make_and_watch(*args: Any, **kwargs: Any) -> Any:
             optimizer = make(*args, **kwargs)
-            self._guarded(lambda: self._attach(optimizer))
+            self.guarded(lambda: self._attach(optimizer))
             return optimizer
 
         return make_and_watch
-
-    def _ending(self, shutdown: Callable[[], None]) -> Callable[[], None]:
-        @functools.wraps(shutdown)
-        def end_and_shut_down() -> None:
-            self.end()
-            shutdown()
-
-        return end_and_shut_down
 
     def _attach(self, optimizer: Any) -> None:
         if self._optimizers:
             # A second model, as in adversarial training: its gradients count, the first one's
             # updates end the steps.
             self._optimizers.append(optimizer)
-            if self._forwards is not None and not self._tracker.has_begun:
+            if self._forwards is not None and not self.tracker.has_begun:
                 collect.watch(_Nameless(), optimizer)
             return
-        if self._is_over or collect.is_active():
+        is_first = not self.has_begun
+        if is_first and not self.begin():
             return
         self._optimizers.append(optimizer)
-        self._thread = threading.get_ident()
         # First: a rank whose recording fails still has to end its steps with the others.
-        self._tracker.follow(optimizer)
-        collect.govern_steps(self._tracker.marked_step)
-        self._bracket_process()
+        self.tracker.follow(optimizer)
+        if is_first:
+            self._bracket_torch(sys.modules["torch"])
         if self._sessions is None or self._session_number is not None:
             self._begin()
 
@@ -182,28 +168,19 @@ class AutoRecorder:
         for optimizer in self._optimizers:
             collect.watch(_Nameless(), optimizer)
         torch = sys.modules["torch"]
-        self._forwards = ForwardWatch(torch, parameters, self._forward, self._tracker.evaluates)
-
-    def _bracket_process(self) -> None:
-        if self._is_bracketed:
-            return
-        self._is_bracketed = True
-        # After hvd.init(), which registers its own end: ours comes first.
-        atexit.register(self.end)
-        self._notice_failure()
-        self._bracket_torch(sys.modules["torch"])
+        self._forwards = ForwardWatch(torch, parameters, self._forward, self.tracker.evaluates)
 
     def _bracket_torch(self, torch: Any) -> None:
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        fetch, tracker = iterator.__next__, self._tracker
+        fetch, tracker = iterator.__next__, self.tracker
 
         @functools.wraps(fetch)
         def timed_fetch(own: Any) -> Any:
-            if not self._is_here():
+            if not self.is_here():
                 return fetch(own)
             with tracker.fetching():
                 batch = fetch(own)
-            self._guarded(lambda: tracker.fetched(first_length(batch)))
+            self.guarded(lambda: tracker.fetched(first_length(batch)))
             return batch
 
         iterator.__next__ = timed_fetch
@@ -211,10 +188,10 @@ class AutoRecorder:
 
         @functools.wraps(backward)
         def timed_backward(*args: Any, **kwargs: Any) -> None:
-            if not self._is_here():
+            if not self.is_here():
                 backward(*args, **kwargs)
                 return
-            self._guarded(self._discover)
+            self.guarded(self._discover)
             with tracker.backward():
                 backward(*args, **kwargs)
 
@@ -222,7 +199,7 @@ class AutoRecorder:
 
     def _discover(self) -> None:
         # Modules are also wrapped after the optimizer has been made, by torch.compile for one.
-        num_ended = self._tracker.num_ended
+        num_ended = self.tracker.num_ended
         if self._forwards is None or num_ended == self._looked_after or self._is_settled:
             return
         self._looked_after = num_ended
@@ -233,54 +210,31 @@ class AutoRecorder:
             self._forwards.settle()
 
     def _forward(self, inputs: Any) -> Any:
-        if not self._is_here():
+        if not self.is_here():
             return None
-        return self._tracker.forward_begins(first_length(inputs))
+        return self.tracker.forward_begins(first_length(inputs))
 
     def _blocked(self, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
         def waiting(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_here():
+            if not self.is_here():
                 return call(*args, **kwargs)
             with collect.blocked():
                 return call(*args, **kwargs)
 
         return waiting
 
-    def _is_here(self) -> bool:
-        # A forked worker inherits the brackets but not the recording, and threads that fetch or
-        # serve are not the training.
-        is_own = os.getpid() == self._pid and threading.get_ident() == self._thread
-        is_recorded = self._sessions is None or self._session_number is not None
-        return is_own and is_recorded and not self._is_over
-
-    def _notice_failure(self) -> None:
-        show = sys.excepthook
-
-        def note_and_show(*error: Any) -> None:
-            self._has_failed = True
-            show(*error)
-
-        sys.excepthook = note_and_show
+    def is_here(self) -> bool:
+        """Whether this thread is recorded right now; between two sessions it is not."""
+        # Also where the script records itself: its own collectives are seen here alone.
+        is_in_session = self._sessions is None or self._session_number is not None
+        return is_in_session and self.is_own()
 
     def end(self) -> None:
         """Complete the recording; a rank that failed does not wait for the others."""
-        if self._is_over or os.getpid() != self._pid:
-            return
-        self._is_over = True
         if self._forwards is not None:
-            self._guarded(self._forwards.remove)
-        self._guarded(self._tracker.end)
-        self._guarded(collect.abandon if self._has_failed else collect.stop)
-
-    def _guarded(self, act: Callable[[], None]) -> None:
-        try:
-            act()
-        except Exception as error:
-            if collect.is_active():
-                collect.give_up(error)
-            else:
-                print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
+            self.guarded(self._forwards.remove)
+        super().end()
 
 
 class _Nameless:

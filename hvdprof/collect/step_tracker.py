@@ -52,6 +52,8 @@ class StepTracker:
             num_before: Updates of the job in earlier sessions, the same on every rank.
             timeline: The file of Horovod's timeline in this session, empty for none.
         """
+        # A script may have trained before, which nobody records.
+        self._drop()
         self._num_before, self._timeline_path = num_before, timeline
         self.num_ended = 0
         self.has_begun = self._had_timeline = self._follows_evaluation = False

@@ -86,6 +86,7 @@ def _records(launch: PassRecord, progress: ElasticProgress) -> Iterator[PassReco
                 command=[],
                 environment={},
                 load_average_before=None,
+                worker_ends=[],
             )
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch):
 class Script:
     """A script with a model, and what it may do with it."""
 
-    def __init__(self, **changes):
+    def __init__(self, elastic=None, **changes):
         settings = {
             "num_warmup_steps": 1,
             "num_steps": None,
@@ -47,6 +47,8 @@ class Script:
             DistributedOptimizer=lambda optimizer: optimizer,
             allreduce=lambda tensor, name=None: tensor,
             shutdown=lambda: None,
+            init=lambda: None,
+            elastic=elastic,
         )
         self.recorder = AutoRecorder(self.hvd, AutoSettings(**settings | changes))
         self.recorder.bracket_horovod()
@@ -200,3 +202,137 @@ def test_the_script_is_ended_after_its_steps_also_where_nothing_could_be_recorde
     with pytest.raises(SystemExit):
         script.train()
     assert "no device" in capsys.readouterr().err
+
+
+class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818
+    """Named as Horovod's."""
+
+
+class HorovodInternalError(RuntimeError):
+    """Named as Horovod's."""
+
+
+class State:
+    """As Horovod's: a commit asks whether hosts have changed, which it may tell by raising."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+
+    def commit(self):
+        self.check_host_updates()
+
+    def check_host_updates(self):
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+
+
+def run_elastic(func):
+    def wrapper(state):
+        while True:
+            try:
+                return func(state)
+            except (HostsUpdatedInterrupt, HorovodInternalError):
+                continue
+
+    return wrapper
+
+
+@pytest.fixture
+def elastic(folder, monkeypatch):
+    """The script of an elastic job; its sessions lie beside the folder of the launch."""
+    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(folder.parent / "launch" / "recorder"))
+    monkeypatch.setenv("HOROVOD_ELASTIC", "1")
+    for name in ("commit", "check_host_updates"):
+        monkeypatch.setattr(State, name, vars(State)[name])
+
+    def made(**changes):
+        part = SimpleNamespace(
+            run=run_elastic, init=lambda: None, shutdown=lambda: None, TorchState=State
+        )
+        return Script(elastic=part, **changes)
+
+    return made
+
+
+def session(folder, number):
+    return recorded(folder.parent / f"launch-session{number}" / "recorder" / "rank-0.jsonl")
+
+
+def test_every_session_of_an_elastic_job_is_a_recording_of_its_own(elastic, folder):
+    script = elastic()
+    script.wrap()
+
+    @script.hvd.elastic.run
+    def train(state):
+        script.train()
+        state.commit()
+
+    script.train()  # Before any session: not recorded, and the script does not feel it.
+    train(State(HostsUpdatedInterrupt(), HorovodInternalError()))
+    script.recorder.end()
+
+    for number, why in enumerate(("hosts-updated", "lost-peer", "finished"), start=1):
+        lines = session(folder, number)
+        (said,), (end,) = of_kind(lines, "session"), of_kind(lines, "session_end")
+        assert (said["number"], end["why"]) == (number, why)
+        assert (end["num_steps"], end["num_committed"]) == (5, 5)
+        steps = steps_of(lines, "main")
+        assert [step["step"] for step in steps] == [0, 1, 2, 3, 4]
+        assert [step["warmup"] for step in steps] == [True, False, False, False, False]
+        assert all(phase_ns(step, "forward") > 0 for step in steps)
+        # Clocks are compared again, unless there is nobody left to compare with.
+        assert len(of_kind(lines, "clock")) == (1 if why == "lost-peer" else 2)
+        assert of_kind(lines, "end")
+
+
+def test_a_model_that_is_made_within_the_function_is_watched_anew(elastic, folder):
+    script = elastic()
+
+    @script.hvd.elastic.run
+    def train(state):
+        script.model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+        script.wrap()
+        script.train()
+        state.commit()
+
+    train(State(HostsUpdatedInterrupt()))
+
+    for number in (1, 2):
+        lines = session(folder, number)
+        (segment,) = of_kind(lines, "segment")
+        assert len(segment["tensors"]) == 4
+        assert all(phase_ns(step, "forward") > 0 for step in steps_of(lines, "main"))
+        assert min(steps_of(lines, "main")[0]["ready"]) > 0
+
+
+def test_a_session_that_raises_is_left_as_it_is(elastic, folder):
+    script = elastic()
+    script.wrap()
+
+    @script.hvd.elastic.run
+    def train(state):
+        script.train()
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        train(State())
+
+    lines = session(folder, 1)
+    assert of_kind(lines, "session_end")[0]["why"] == "raised"
+    assert of_kind(lines, "end") == []
+
+
+def test_steps_of_all_sessions_count_for_the_end_of_the_script(elastic, folder):
+    script = elastic(num_steps=7)
+    script.wrap()
+
+    @script.hvd.elastic.run
+    def train(state):
+        script.train()
+        state.commit()
+
+    with pytest.raises(SystemExit):
+        train(State(HostsUpdatedInterrupt()))
+
+    assert [len(steps_of(session(folder, number), "main")) for number in (1, 2)] == [5, 3]
+    assert of_kind(session(folder, 2), "session_end")[0]["why"] == "finished"
