@@ -55,6 +55,22 @@ def test_the_rank_that_went_first_is_named(
     assert len(failure.lines) <= MAX_LINES
 
 
+@pytest.mark.parametrize(
+    ("how", "reason", "signal", "evidence"),
+    [
+        ("kill", "rank 1 was ended by SIGKILL", "SIGKILL", "Signal 9 (SIGKILL)"),
+        ("raise", "rank 1 raised InjectedError: injected at step 10", None, "injected at step 10"),
+    ],
+)
+def test_torchrun_names_the_rank_too(
+    tmp_path: Path, how: str, reason: str, signal: str | None, evidence: str
+) -> None:
+    failure = _explained(tmp_path, "", (SAMPLES / f"torchrun_{how}.err").read_text())
+    assert failure.reason.startswith(reason)
+    assert (failure.rank, failure.signal) == (1, signal)
+    assert evidence in "\n".join(failure.lines)
+
+
 def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
     text = (SAMPLES / "mpi_raise.err").read_text().replace("<stderr>:", "<stderr>: ")
     failure = _explained(tmp_path, "", text)
