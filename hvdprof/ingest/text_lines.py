@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvdprof.ingest.timeline.chunks import Chunks, Progress
-from hvdprof.ingest.zstd_frames import ends_early
 
 LONGEST = 1 << 16
 """Characters after which a line comes in pieces."""
@@ -45,11 +44,8 @@ def line_blocks(
     with path.open("rb") as source:
         chunks = Chunks(source, size, chunk_bytes=_CHUNK_BYTES, progress=progress)
         yield from _blocks(_pieces(chunks))
-        broken = chunks.broken
-        if not broken and chunks.compression == "zstd" and ends_early(source, size):
-            broken = "the zstd data ends early"
-    if broken:
-        raise BrokenEndError(broken)
+    if chunks.broken:
+        raise BrokenEndError(chunks.broken)
 
 
 def _pieces(chunks: Chunks) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from typing import IO
 import numpy as np
 
 from hvdprof.errors import MissingExtraError
+from hvdprof.ingest.zstd_frames import ends_early
 
 CHUNK_BYTES = 1 << 20
 SLACK = 64
@@ -161,6 +162,8 @@ class Chunks:
             while piece := reader.read(CHUNK_BYTES):
                 self._tell_progress()
                 yield piece
+            if ends_early(self._source, self._size):
+                self.broken = "the zstd data ends early"
         except zstandard.ZstdError as error:
             self.broken = f"the zstd data is damaged ({error})"
 

@@ -54,7 +54,7 @@ def refuse_unusable(path: Path, raw: RawTimeline) -> None:
     usable = sum(number for kind, number in raw.num_records.items() if kind != "other")
     if raw.damage.num_places and not usable:
         raise UnreadableInputError(
-            f"{path} holds no record of a Horovod timeline: {_what_is(path)}.",
+            f"{path} holds no record of a Horovod timeline: {_what_is(path, raw)}.",
             hint="Give the file that HOROVOD_TIMELINE named on rank 0.",
         )
 
@@ -83,7 +83,9 @@ def has_numba() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def _what_is(path: Path) -> str:
+def _what_is(path: Path, raw: RawTimeline) -> str:
+    if raw.layout.compression:
+        return raw.damage.places[-1].what
     with path.open("rb") as source:
         head = source.read(4096)
     if b"\0" in head:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.ingest.timeline.plain_road import parse_plain
+from hvdprof.ingest.timeline.read import read_raw
 from tests.builders.timeline_reference import rows
 
 RECORDING = Path(__file__).parent.parent / "recordings" / "12_dynamic_b_started_midop.json"
@@ -55,6 +57,20 @@ def test_zstd_files() -> None:
     assert rows(raw) == rows(parse_plain(CONTENT))
     assert raw.layout.compression == "zstd"
     assert "zstd data is damaged" in parse_plain(packed[:8] + b"\xff" * 40).damage.places[-1].what
+
+
+def test_a_cut_zstd_file_gives_what_there_is_and_says_so(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packer = zstandard.ZstdCompressor().compressobj()
+    first = packer.compress(CONTENT) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    packed = first + packer.compress(b"x" * 1000) + packer.flush()
+    raw = parse_plain(packed[:-3])
+    assert rows(raw) == rows(parse_plain(CONTENT))
+    assert raw.damage.places[-1].what == "the zstd data ends early"
+    path = tmp_path / "cut.json.zst"
+    path.write_bytes(packed[:20])
+    with pytest.raises(UnreadableInputError, match="the zstd data ends early"):
+        read_raw(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
