@@ -45,9 +45,10 @@ bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to 
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
 # What measures time or starts many processes would disturb, and be disturbed by, its neighbours.
-test: setup  ## Run every test: what can run side by side first, the rest alone.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by side first, the rest alone.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
@@ -82,6 +83,11 @@ $(VENV)/.hvdprof-all: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
 
 $(VENV)/.hvdprof-dev: $(VENV)/.hvdprof-all pyproject.toml constraints.txt
 	$(PIP) install --quiet --constraint constraints.txt --group dev
+	touch $@
+
+# Large, and needed by the tests of functions alone.
+$(VENV)/.hvdprof-sessions: $(VENV)/.hvdprof-all pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[spark,ray]'
 	touch $@
 
 $(VENV)/.hvdprof-horovod: $(VENV)/.hvdprof-all

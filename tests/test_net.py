@@ -31,19 +31,21 @@ def _net(hosts: NetworkHosts, folder: Path, *options: str) -> dict[str, dict[str
     return {row["method"]: row for row in json.loads(done.stdout)["net_links"]}
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_the_limit_of_a_link_is_found(hosts: NetworkHosts, controller: str, tmp_path: Path) -> None:
-    hosts.limit("100mbit")
+@pytest.mark.parametrize(("controller", "rate"), [("gloo", 40), ("mpi", 200)])
+def test_the_limit_of_a_link_is_found(
+    hosts: NetworkHosts, controller: str, rate: int, tmp_path: Path
+) -> None:
+    hosts.limit(f"{rate}mbit")
     links = _net(
-        hosts, tmp_path / "run", "--controller", controller, "--sizes", "1k,16k,128k,512k,1M,2M"
+        hosts, tmp_path / "run", "--controller", controller, "--sizes", "1k,32k,128k,512k,1M"
     )
     assert set(links) == {"tcp", "broadcast", "allreduce"}
     assert {links["tcp"]["from_host"], links["tcp"]["to_host"]} == set(hosts.names)
     # TCP's headers take 4 %, and what the limiter lets through at once makes it a little faster.
-    assert 0.80 * 100 * MBIT <= links["tcp"]["bandwidth_gb_per_s"] <= 1.15 * 100 * MBIT
-    assert 0.3 * 100 * MBIT <= links["broadcast"]["bandwidth_gb_per_s"] <= 1.15 * 100 * MBIT
+    assert 0.80 * rate * MBIT <= links["tcp"]["bandwidth_gb_per_s"] <= 1.15 * rate * MBIT
+    assert 0.3 * rate * MBIT <= links["broadcast"]["bandwidth_gb_per_s"] <= 1.15 * rate * MBIT
     # Two ranks send each other as much as the payload, at the same time, in the best case.
-    assert 0.2 * 100 * MBIT <= links["allreduce"]["bandwidth_gb_per_s"] <= 2.3 * 100 * MBIT
+    assert 0.2 * rate * MBIT <= links["allreduce"]["bandwidth_gb_per_s"] <= 2.3 * rate * MBIT
     for row in links.values():
         assert row["reason"] == ""
         assert row["bandwidth_low_gb_per_s"] <= row["bandwidth_gb_per_s"]
@@ -54,17 +56,6 @@ def test_the_limit_of_a_link_is_found(hosts: NetworkHosts, controller: str, tmp_
     manifest = load_run(tmp_path / "run").manifest
     assert {host["hostname"] for host in manifest.hosts} == set(hosts.names)
     assert manifest.hosts[0]["versions"]["horovod"] == manifest.versions["horovod"]
-
-
-def test_a_faster_link_is_told_from_a_slower_one(hosts: NetworkHosts, tmp_path: Path) -> None:
-    found = {}
-    for rate in (40, 200):
-        hosts.limit(f"{rate}mbit")
-        sizes = ("--sizes", "1k,64k,256k,512k,1M")
-        links = _net(hosts, tmp_path / str(rate), "--controller", "gloo", *sizes)
-        found[rate] = links["tcp"]["bandwidth_gb_per_s"]
-        assert 0.80 * rate * MBIT <= found[rate] <= 1.15 * rate * MBIT
-    assert found[200] > 3.5 * found[40]
 
 
 def test_a_host_that_cannot_be_reached_is_named(hosts: NetworkHosts, tmp_path: Path) -> None:

@@ -1,13 +1,21 @@
-"""Several hosts, asked before anything starts: network namespaces of this machine."""
+"""Several hosts: asked before the start, without common files, lost in the middle.
+
+Hosts are network namespaces of this machine.
+"""
 
 import json
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import hvdprof
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.api import analyze_run, load_run
+from hvdprof.errors import EnvironmentNotReadyError, SweepIncompleteError
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
 
@@ -70,3 +78,119 @@ def test_a_host_with_another_version_is_named_before_anything_starts(
     assert not (tmp_path / "run" / "passes").exists()
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["status"] == "planned"
+
+
+def _measured_apart(
+    hosts: NetworkHosts, tmp_path: Path, *arguments: str
+) -> "subprocess.CompletedProcess[str]":
+    """Measure with a second host that has another folder where the first has its runs."""
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    for folder in (runs, elsewhere):
+        folder.mkdir()
+    hosts.hide(hosts.names[1], runs, behind=elsewhere)
+    options = ("--hosts", hosts.argument, "--np", "2", "--no-net", "--quiet")
+    return hosts.hvdprof(arguments[0], *options, "--output", str(runs / "run"), *arguments[1:])
+
+
+def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path: Path) -> None:
+    done = _measured_apart(
+        *(hosts, tmp_path, "bench", "--models", "mnist", "--num-steps", "12"),
+        *("--repeats", "1", "--controller", "gloo"),
+    )
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / "run"
+    run = load_run(folder)
+    counted = run.steps[~run.steps["warmup"]].groupby(["pass_id", "rank"], observed=True).size()
+    assert counted.tolist() == [12] * len(run.manifest.passes) * 2
+    assert not analyze_run(run).failed
+    shares = {host["hostname"]: host["shares_folder"] for host in run.manifest.hosts}
+    assert shares == {hosts.names[0]: True, hosts.names[1]: False}
+    first = RunPaths(folder).of_pass(run.manifest.passes[0].id)
+    away = tmp_path / "elsewhere" / first.recorder_file(1).relative_to(tmp_path / "runs")
+    assert away.read_bytes() == first.recorder_file(1).read_bytes()
+    assert not away.with_name(first.recorder_file(0).name).exists()
+
+    # As if the second host had not been reached at the end: going on fetches, and measures nothing.
+    manifest = Manifest.read(folder)
+    manifest.status = Status.FAILED
+    manifest.passes[0].left_behind = [hosts.names[1]]
+    manifest.passes[0].status = Status.FAILED
+    for segment in manifest.passes[0].segments:
+        segment.status = Status.FAILED
+    manifest.write(RunPaths(folder))
+    first.recorder_file(1).unlink()
+    resumed = hosts.hvdprof("bench", "--resume", str(folder), "--quiet", "--no-net")
+    assert resumed.returncode == 0, resumed.stderr
+    assert first.recorder_file(1).read_bytes() == away.read_bytes()
+    again = Manifest.read(folder)
+    assert (again.status, again.passes[0].left_behind) == (Status.DONE, [])
+    assert [record.id for record in again.passes] == [one.id for one in manifest.passes]
+
+
+def test_a_script_on_hosts_that_share_no_files(hosts: NetworkHosts, tmp_path: Path) -> None:
+    script = ("--", "python", user_script.__file__, "--epochs", "1")
+    done = _measured_apart(hosts, tmp_path, "run", "--controller", "mpi", *script)
+    assert done.returncode == 0, done.stderr
+    steps = load_run(tmp_path / "runs" / "run").steps
+    counted = steps[~steps["warmup"]].groupby(["pass_id", "rank"], observed=True).size()
+    assert counted.tolist() == [11] * 4
+
+
+def test_no_host_sees_the_folder(hosts: NetworkHosts, tmp_path: Path) -> None:
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    for folder in (runs, elsewhere):
+        folder.mkdir()
+    hosts.hide(hosts.names[1], runs, behind=elsewhere)
+    done = hosts.hvdprof(
+        *("run", "--hosts", f"{hosts.names[1]}:2", "--np", "2", "--quiet"),
+        *("--output", str(runs / "run"), "--", "python", user_script.__file__),
+    )
+    assert done.returncode == EnvironmentNotReadyError.exit_code
+    assert f"None of {hosts.names[1]} sees " in done.stderr
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_host_that_vanishes_is_named_and_leaves_nothing_behind(
+    hosts: NetworkHosts, controller: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    command = hosts.hvdprof_command(
+        *("run", "--hosts", hosts.argument, "--np", "2", "--controller", controller),
+        *("--quiet", "--no-trace", "--no-net", "--output", str(folder)),
+        *("--", "python", user_script.__file__, "--epochs", "100000"),
+    )
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        recording = RunPaths(folder).of_pass("01-np2-throughput-r1").recorder_file(1)
+        _wait_for_steps(recording, 60, running)
+        hosts.cut(hosts.names[1])
+        stdout, stderr = running.communicate(timeout=120)
+    finally:
+        running.kill()
+        running.communicate()
+    assert running.returncode == SweepIncompleteError.exit_code, stderr
+    run = load_run(folder)
+    (segment,) = run.manifest.passes[0].segments
+    assert segment.failure is not None
+    assert segment.failure.rank == 1
+    assert segment.failure.reason.startswith(
+        f"host {hosts.names[1]}, which ran rank 1, has vanished (no answer for "
+    )
+    assert f"host {hosts.names[1]}, which ran rank 1" in " ".join(stdout.split())
+    # What was recorded before counts.
+    assert segment.status == Status.PARTIAL
+    assert run.steps.groupby("rank").size().min() >= 60
+    assert analyze_run(run).scaling["np"].tolist() == [2]
+    assert hosts.processes() == []
+
+
+def _wait_for_steps(recording: Path, steps: int, running: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 120
+    while running.poll() is None and time.monotonic() < deadline:
+        if recording.exists() and recording.read_bytes().count(b'"kind":"step"') >= steps:
+            return
+        time.sleep(0.1)
+    stdout, stderr = running.communicate(timeout=1)
+    raise AssertionError(f"no {steps} steps: {stdout}{stderr}")

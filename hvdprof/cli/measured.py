@@ -13,8 +13,8 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
+from hvdprof.launch.host_launch import ready_hosts
 from hvdprof.launch.host_net import BRIEF, NetProbe
-from hvdprof.launch.host_readiness import ask_hosts
 from hvdprof.launch.host_shell import hosts_with_ranks
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.reporter import Reporter
@@ -35,8 +35,7 @@ def measure_and_report(sweep: Sweep, reporter: Reporter, *, net: bool) -> None:
         StorageError: The disk is full; what was measured has been printed.
         SweepIncompleteError: A segment has no result; the others have been printed.
     """
-    manifest, folder = sweep.manifest, sweep.paths.folder
-    manifest.hosts = ask_hosts(sweep.settings, manifest.hosts, folder, sweep.environment)
+    ready_hosts(sweep)
     if net:
         _measure_network(sweep)
     failure = _run(sweep)

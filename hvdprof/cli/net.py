@@ -13,7 +13,8 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.bench import find_tools, machine_of, make_run_folder
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
 from hvdprof.launch.host_net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
-from hvdprof.launch.host_readiness import ask_hosts
+from hvdprof.launch.host_shell import host_shell
+from hvdprof.launch.host_survey import host_records, survey_hosts
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.report.net_report import render_net, render_net_json
@@ -100,7 +101,9 @@ def net(
     )
     names = ", ".join(probe.host_names())
     folder = make_run_folder(manifest, output, "net")
-    manifest.hosts = ask_hosts(settings, manifest.hosts, folder)
+    shell = host_shell(settings)
+    briefs = survey_hosts(probe.host_names(), shell, folder=folder, controller=settings.controller)
+    manifest.hosts = host_records(briefs)
     if not quiet:
         sys.stderr.write(f"hvdprof: measuring the network between {names} into {folder}\n")
     probe.measure().write(folder)

@@ -23,6 +23,8 @@ from hvdprof.collect.handshake import (
 )
 
 MIN_ROUNDS = 3
+MIN_SHORT_ROUNDS, SHORT_ROUND_S = 6, 0.25
+"""As many give their median an interval, where that does not take long."""
 MAX_ROUNDS = 30
 SLOWEST_ROUND_S = 2.0
 """Larger messages are left out once a round took as long."""
@@ -40,7 +42,8 @@ class Effort:
 
     def rounds(self, round_s: float) -> int:
         """How often a round is repeated that took so long; at least three times."""
-        return max(MIN_ROUNDS, min(MAX_ROUNDS, int(self.seconds / max(round_s, 1e-6))))
+        least = MIN_SHORT_ROUNDS if round_s < SHORT_ROUND_S else MIN_ROUNDS
+        return max(least, min(MAX_ROUNDS, int(self.seconds / max(round_s, 1e-6))))
 
 
 class EchoServer:

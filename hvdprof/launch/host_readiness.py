@@ -1,12 +1,13 @@
 """What is done with the hosts of a job before its first pass."""
 
-import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hvdprof.launch.host_shell import host_shell, hosts_with_ranks, is_this_host
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.host_shell import HostShell, hosts_with_ranks, is_this_host
 from hvdprof.launch.host_survey import host_records, survey_hosts
 from hvdprof.launch.settings import BenchSettings
 
@@ -16,37 +17,49 @@ def has_other_hosts(settings: BenchSettings) -> bool:
     return not all(is_this_host(name) for name in hosts_with_ranks(settings))
 
 
+@dataclass(frozen=True, slots=True)
+class AskedHosts:
+    """What hosts answered: ``records`` for the manifest, the host that asked first.
+
+    ``apart`` are the hosts that do not see the run directory.
+    """
+
+    records: list[dict[str, Any]]
+    apart: tuple[str, ...]
+
+
 def ask_hosts(
     settings: BenchSettings,
     known: Sequence[dict[str, Any]],
     folder: Path,
-    environment: Mapping[str, str] = os.environ,
-) -> list[dict[str, Any]]:
-    """The hosts for the manifest, after every one was asked what it has.
-
-    Where all ranks run on this host nobody is asked, and the known hosts come back.
+    shell: HostShell,
+) -> AskedHosts:
+    """Ask every host of a job what it has.
 
     Args:
         settings: Name the hosts.
         known: The hosts of the manifest.
         folder: The run directory.
-        environment: The variables that ranks inherit.
+        shell: How they are reached.
 
     Raises:
-        EnvironmentNotReadyError: A host cannot run its part; all such hosts are named.
+        EnvironmentNotReadyError: A host cannot run its part; all such hosts are named. Or none of
+            them sees the run directory, so that nobody could tell how far the ranks are.
         StorageError: The run directory cannot be written to.
     """
     names = list(hosts_with_ranks(settings))
-    if not has_other_hosts(settings):
-        return list(known)
-    if not any(is_this_host(name) for name in names):
-        # It starts the ranks: its launcher must be of the same version too.
-        names.append(socket.gethostname())
-    shell = host_shell(settings, environment)
-    briefs = survey_hosts(names, shell, folder=folder, controller=settings.controller)
+    # Who starts the ranks needs the same versions too.
+    asker = [] if any(is_this_host(name) for name in names) else [socket.gethostname()]
+    briefs = survey_hosts([*names, *asker], shell, folder=folder, controller=settings.controller)
+    apart = tuple(name for name in names if not briefs[name].shares_folder)
+    if len(apart) == len(names):
+        raise EnvironmentNotReadyError(
+            f"None of {', '.join(names[:8])} sees {folder}, so their progress cannot be followed.",
+            hint="Start hvdprof on one of them, or name a folder with --output that one shares.",
+        )
     found = host_records(briefs)
     surveyed = {host["hostname"] for host in found}
     others = [host for host in known if host["hostname"] not in surveyed]
     # The first host of a manifest is the one that started the run.
     found.sort(key=lambda host: host["hostname"] != socket.gethostname())
-    return [*found, *others]
+    return AskedHosts([*found, *others], apart)

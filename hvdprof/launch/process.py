@@ -18,6 +18,7 @@ from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.environment import PASS_MARK
 from hvdprof.launch.job import Job
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure
 
 POLL_INTERVAL_S = 0.5
 GRACE_S = 10.0
@@ -25,11 +26,15 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung."""
+    """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
+
+    ``failure`` is given where the reason is known to whoever ran it.
+    """
 
     exit_code: int
     hung: bool
     duration_s: float
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,26 +119,34 @@ def run_to_end(
     return Outcome(child.returncode, hung, time.monotonic() - started)
 
 
-def end_marked(mark: str, child: "subprocess.Popen[bytes] | None") -> None:
-    """End a launcher and every process that carries its mark: asked first, then killed."""
+def end_marked(
+    mark: str, child: "subprocess.Popen[bytes] | None", *, variable: str = PASS_MARK
+) -> None:
+    """End a launcher and every process that carries its mark: asked first, then killed.
+
+    Args:
+        mark: The value of the variable.
+        child: The launcher, where it is a child of this process.
+        variable: The variable in the environment that marks the processes.
+    """
     if child is not None and child.poll() is None:
         # The launcher knows its remote ranks and ends them when it is asked to.
         child.terminate()
         _wait_quietly(child, GRACE_S)
     for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = marked_processes(mark)
+        left = marked_processes(mark, variable)
         if not left:
             break
         for pid in left:
             _send(pid, sign)
-        _until_gone(mark, GRACE_S)
+        _until_gone(mark, variable, GRACE_S)
     if child is not None:
         child.wait()
 
 
-def marked_processes(mark: str) -> list[int]:
+def marked_processes(mark: str, variable: str = PASS_MARK) -> list[int]:
     """The ids of the processes on this host whose environment carries a mark."""
-    wanted = f"{PASS_MARK}={mark}".encode()
+    wanted = f"{variable}={mark}".encode()
     return [
         int(folder.name)
         for folder in Path("/proc").glob("[0-9]*")
@@ -178,9 +191,9 @@ def _wait_quietly(child: "subprocess.Popen[bytes]", seconds: float) -> None:
         child.kill()
 
 
-def _until_gone(mark: str, seconds: float) -> None:
+def _until_gone(mark: str, variable: str, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while marked_processes(mark) and time.monotonic() < deadline:
+    while marked_processes(mark, variable) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 

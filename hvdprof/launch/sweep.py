@@ -165,7 +165,7 @@ class Sweep:
         record.duration_s = round(outcome.duration_s, 3)
         # A launch that ended by itself in the meantime was not ended for a stall.
         killed = stalls.failure() if outcome.hung else None
-        self._settle(record, paths, progress, outcome, killed)
+        self._settle(record, paths, progress, outcome, outcome.failure or killed)
 
     def _eyes_on(
         self, record: PassRecord, paths: PassPaths

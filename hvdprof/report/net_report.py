@@ -49,11 +49,17 @@ def render_net_json(links: pd.DataFrame, notes: Sequence[str], stream: IO[str]) 
 
 
 def _table(links: pd.DataFrame) -> Table:
-    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
+    frame = Table(
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+        border_style="dim",
+    )
     frame.add_column("over")
     frame.add_column("between", overflow="fold")
     for name in ("latency", "bandwidth"):
-        frame.add_column(name, justify="right")
+        frame.add_column(name, justify="right", no_wrap=True)
     for row in links.to_dict("records"):
         ends = (row["latency_ns"], row["latency_low_ns"], row["latency_high_ns"])
         frame.add_row(

@@ -85,7 +85,8 @@ class PassRecord:
     busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
     which are passes of their own, and None for every other launch; ``worker_ends`` are the
-    processes of an elastic launch that failed, in the order in which they did.
+    processes of an elastic launch that failed, in the order in which they did. ``left_behind`` are
+    hosts that still have files of their ranks, which ``--resume`` fetches.
     """
 
     id: str
@@ -107,6 +108,7 @@ class PassRecord:
     steal_share: float | None = None
     session: int | None = None
     worker_ends: list[WorkerEnd] = field(default_factory=list)
+    left_behind: list[str] = field(default_factory=list)
 
     @property
     def engine(self) -> str:

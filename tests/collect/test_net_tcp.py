@@ -81,4 +81,5 @@ def test_the_number_of_rounds_is_bounded() -> None:
     effort = Effort((4,), 0.5)
     assert effort.rounds(0.0) == net_tcp.MAX_ROUNDS
     assert effort.rounds(0.05) == 10
+    assert effort.rounds(0.2) == net_tcp.MIN_SHORT_ROUNDS
     assert effort.rounds(9.0) == net_tcp.MIN_ROUNDS

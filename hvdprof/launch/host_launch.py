@@ -1,0 +1,180 @@
+"""Launches on several hosts: the plan goes there, the hosts are watched, the files come back."""
+
+import itertools
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hvdprof import units
+from hvdprof.errors import InterruptedRunError
+from hvdprof.launch.host_fetch import FILES, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.host_files import pack
+from hvdprof.launch.host_readiness import ask_hosts, has_other_hosts
+from hvdprof.launch.host_shell import HostShell, host_shell, hosts_with_ranks, is_this_host
+from hvdprof.launch.host_watch import HostWatch
+from hvdprof.launch.placement_check import refine_from_ranks
+from hvdprof.launch.process import Launch, Outcome, run_launcher
+from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.sweep import Sweep
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
+
+_MOST_LINES = 8
+_KEEPS = "keeps the files of its ranks; --resume fetches them"
+
+
+def ready_hosts(sweep: Sweep) -> None:
+    """Ask every host of a sweep what it has, and let its launches be looked after on all of them.
+
+    A sweep on this host alone is left as it is. Files that an earlier run left on other hosts are
+    fetched.
+
+    Raises:
+        EnvironmentNotReadyError: A host cannot run its part; all such hosts are named.
+        StorageError: The run directory cannot be written to.
+    """
+    if not has_other_hosts(sweep.settings):
+        return
+    shell = host_shell(sweep.settings, sweep.environment)
+    folder = sweep.paths.folder
+    asked = ask_hosts(sweep.settings, sweep.manifest.hosts, folder, shell)
+    sweep.manifest.hosts = asked.records
+    sweep.run_launch = LaunchOnHosts(sweep.settings, sweep.manifest, shell, asked.apart)
+    for record in sweep.manifest.passes:
+        if record.left_behind:
+            _fetch_again(sweep, record, shell)
+    sweep.manifest.write(sweep.paths)
+
+
+@dataclass(slots=True)
+class LaunchOnHosts:
+    """Runs launches whose ranks are on several hosts; stands in for ``run_launcher``.
+
+    ``apart`` are the hosts that do not see the run directory: they are given the plan before, and
+    what their ranks wrote is fetched afterwards.
+    """
+
+    settings: BenchSettings
+    manifest: Manifest
+    shell: HostShell
+    apart: tuple[str, ...]
+
+    def __call__(self, launch: Launch) -> Outcome:
+        """Run the launch; the outcome says why it failed where a host is to blame."""
+        ranks = ranks_of_hosts(hosts_with_ranks(self.settings, launch.job.size))
+        others = {name: own for name, own in ranks.items() if not is_this_host(name)}
+        apart = [name for name in self.apart if name in ranks]
+        record = next(one for one in self.manifest.passes if one.id == launch.paths.folder.name)
+        not_reached = self._deliver(launch.paths, apart)
+        if not_reached:
+            return Outcome(1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks))
+        watch = HostWatch(others)
+        try:
+            standing = StandingFetch(launch.paths, apart, self.shell)
+            outcome = run_launcher(_watched(launch, watch, standing))
+        except InterruptedRunError:
+            record.left_behind = list(apart)
+            self._end(launch.paths, list(others))
+            raise
+        if outcome.hung or outcome.exit_code:
+            watch.ask_to_the_end()
+            self._end(launch.paths, [name for name in others if name not in watch.lost])
+        lost = {
+            name: f"no answer for {units.seconds(silent_s)}"
+            for name, silent_s in watch.lost.items()
+        }
+        failed = fetch(launch.paths, [name for name in apart if name not in lost], self.shell)
+        record.left_behind = [name for name in apart if name in lost or name in failed]
+        if lost:
+            lines = _last_lines(launch.paths.stderr)
+            return replace(outcome, failure=_failure("has vanished", lost, ranks, lines))
+        if failed and not outcome.exit_code:
+            return replace(outcome, failure=_failure(_KEEPS, failed, ranks))
+        return outcome
+
+    def _deliver(self, paths: PassPaths, names: Sequence[str]) -> dict[str, str]:
+        """Give the plan to hosts; those that did not take it, with the reason."""
+        if not names:
+            return {}
+        with tempfile.TemporaryFile() as stream:
+            pack(paths.folder, [paths.plan], stream)
+            stream.seek(0)
+            content = stream.read()
+
+        def put(name: str) -> str:
+            return told_by(self.shell, name, (FILES, "put", str(paths.folder)), content)
+
+        return on_each(names, put)
+
+    def _end(self, paths: PassPaths, names: Sequence[str]) -> None:
+        """End what a launch that failed has left on hosts; one that is not reached has nothing."""
+
+        def end(name: str) -> str:
+            return told_by(self.shell, name, ("hvdprof.launch.host_end", str(paths.folder)))
+
+        on_each(names, end)
+
+
+def ranks_of_hosts(placed: Mapping[str, int]) -> dict[str, list[int]]:
+    """The ranks of each host, from their numbers in the order in which hosts are filled."""
+    numbers = itertools.count()
+    return {name: list(itertools.islice(numbers, many)) for name, many in placed.items()}
+
+
+def _fetch_again(sweep: Sweep, record: PassRecord, shell: HostShell) -> None:
+    """Fetch what is left on other hosts of an earlier pass; it counts where that completes it."""
+    paths = PassPaths(sweep.paths.of_pass(record.id).folder.absolute())
+    record.left_behind = list(fetch(paths, record.left_behind, shell))
+    if record.left_behind or record.exit_code:
+        return
+    progress = PassProgress(paths)
+    progress.update()
+    ended = progress.ended_segments(record.size)
+    for segment in record.segments:
+        if segment.segment.id in ended:
+            segment.status, segment.failure = Status.DONE, None
+    refine_from_ranks(record, sweep.manifest, progress, sweep.settings)
+    if all(segment.status == Status.DONE for segment in record.segments):
+        record.status = Status.DONE
+
+
+def _watched(launch: Launch, watch: HostWatch, standing: StandingFetch) -> Launch:
+    eyes = launch.watch
+
+    def look() -> int:
+        progress = eyes.progress()
+        watch.look(progress)
+        standing.look(progress)
+        return progress
+
+    def must_end() -> bool:
+        return eyes.must_end() or bool(watch.lost)
+
+    return replace(launch, watch=replace(eyes, progress=look, must_end=must_end))
+
+
+def _failure(
+    what: str,
+    reasons: Mapping[str, str],
+    ranks: Mapping[str, Sequence[int]],
+    lines: Sequence[str] = (),
+) -> Failure:
+    told = [
+        f"host {name}, which ran {_ranks(ranks[name])}, {what} ({reason})"
+        for name, reason in reasons.items()
+    ]
+    blamed = [rank for name in reasons for rank in ranks[name]]
+    return Failure(reason="; ".join(told), rank=min(blamed), lines=list(lines))
+
+
+def _last_lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line for line in lines if line.strip()][-_MOST_LINES:]
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {ranks[0]} to {ranks[-1]}"
