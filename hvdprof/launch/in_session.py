@@ -37,6 +37,8 @@ def call_session(
         InterruptedRunError: Ctrl-C or SIGTERM; the ranks have been ended.
     """
     started = time.monotonic()
+    for output in (launch.paths.stdout, launch.paths.stderr):
+        output.touch()
     is_over, has_hung = threading.Event(), threading.Event()
     watching = threading.Thread(
         target=_watch, args=(launch.watch, is_over, has_hung, end), daemon=True

@@ -4,7 +4,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, MissingExtraError
 from hvdprof.launch.function_job import FunctionJob
 from hvdprof.launch.in_session import call_session
 from hvdprof.launch.job import Job
@@ -54,15 +55,33 @@ class OnRay:
 
         with self.function.handed_over(launch) as recorded:
 
-            def call() -> Any:
+            def call() -> list[RankEnd]:
                 executor.start(extra_env_vars=launch.job.environment)
-                return executor.run(recorded)
+                started = executor.run_remote(recorded)
+                return [_end_of(rank, value) for rank, value in enumerate(started)]
 
             try:
                 ended = call_session(call, launch, end)
             finally:
                 end()
         return self.function.take_back(ended.ends, launch, ended.outcome)
+
+
+def _end_of(rank: int, value: Any) -> RankEnd:
+    """The end of a rank, also where its actor is gone; those of the others are still worth having.
+
+    Raises:
+        InterruptedRunError: Ctrl-C or SIGTERM.
+    """
+    import ray
+
+    try:
+        end: RankEnd = ray.get(value)
+    except InterruptedRunError:
+        raise
+    except Exception as error:
+        return RankEnd(rank=rank, value=None, error=f"{type(error).__name__}: {error}")
+    return end
 
 
 def active_ray() -> Any:

@@ -5,13 +5,18 @@ It is the public twin of Databricks' HorovodRunner: every rank is a process belo
 
 import contextlib
 import re
+import shutil
+import subprocess
+import sys
 import threading
+import traceback
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.launch.environment import PASS_MARK
 from hvdprof.launch.function_job import FunctionJob
@@ -22,6 +27,8 @@ from hvdprof.launch.process import Launch, Outcome, end_marked
 _GROUP = "horovod.spark.run.{number}"
 # Horovod tags lines with the number of the task, which need not be that of the rank.
 _TASK = re.compile(r"^\[(\d+)\]<(?:stdout|stderr)>:")
+_JOB_THREAD = "(run_spark)"
+_POINTS_TO_THE_JOB = "see the error above"
 _TASK_TITLE = r"task \1: "
 
 
@@ -32,19 +39,30 @@ class OnSpark:
     function: FunctionJob
 
     def require(self, size: int) -> None:
-        """Check that Spark is there, and that a session of this host has a task for each rank.
+        """Check that Spark is there, and a session of this host alone has what the ranks need.
+
+        What executors of a cluster have is only known there.
 
         Raises:
             MissingExtraError: pyspark is not installed.
-            EnvironmentNotReadyError: There is no session, or a local one is too small.
+            EnvironmentNotReadyError: There is no session, or a local one has too few tasks or a
+                Python without Horovod.
         """
         context = active_context()
+        if not context.master.startswith("local"):
+            return
         slots = context.defaultParallelism
-        if context.master.startswith("local") and slots < size:
+        if slots < size:
             raise EnvironmentNotReadyError(
                 f"The Spark session {context.master} runs {slots} tasks at a time, {size} ranks "
                 "need as many.",
                 hint=f"SparkSession.builder.master('local[{size}]').getOrCreate()",
+            )
+        if not _has_horovod(context.pythonExec):
+            raise EnvironmentNotReadyError(
+                f"The Python of the Spark session ({context.pythonExec}) has no hvdprof with "
+                "Horovod.",
+                hint="Before the session is made: os.environ['PYSPARK_PYTHON'] = sys.executable",
             )
 
     def command(self, job: Job) -> list[str]:
@@ -69,19 +87,21 @@ class OnSpark:
             TaskLines.into(launch.paths.stdout) as stdout,
             TaskLines.into(launch.paths.stderr) as stderr,
         ):
-            ended = call_session(
-                lambda: horovod.spark.run(
-                    recorded,
-                    num_proc=launch.job.size,
-                    use_gloo=True,
-                    env={**launch.job.environment, PASS_MARK: mark},
-                    stdout=stdout,
-                    stderr=stderr,
-                    verbose=0,
-                ),
-                launch,
-                end,
-            )
+
+            def call() -> Sequence[RankEnd]:
+                with errors_of_the_job(stderr):
+                    ends: Sequence[RankEnd] = horovod.spark.run(
+                        recorded,
+                        num_proc=launch.job.size,
+                        use_gloo=True,
+                        env={**launch.job.environment, PASS_MARK: mark},
+                        stdout=stdout,
+                        stderr=stderr,
+                        verbose=0,
+                    )
+                return ends
+
+            ended = call_session(call, launch, end)
         end_marked(mark, None)
         return self.function.take_back(ended.ends, launch, ended.outcome)
 
@@ -124,6 +144,45 @@ class TaskLines:
 
     def flush(self) -> None:
         """Nothing: whole lines are flushed when they come."""
+
+
+@contextlib.contextmanager
+def errors_of_the_job(output: "TaskLines") -> Iterator[None]:
+    """Around ``horovod.spark.run``, whose own error may only point to that of its Spark job.
+
+    The job runs in a thread; what ends it there is written out, and raised where it is the cause.
+    """
+    seen: list[BaseException] = []
+    show = threading.excepthook
+
+    def note(arguments: Any) -> None:
+        if arguments.thread is None or not arguments.thread.name.endswith(_JOB_THREAD):
+            show(arguments)
+        elif arguments.exc_value is not None:
+            seen.append(arguments.exc_value)
+            output.write("".join(traceback.format_exception(arguments.exc_value)))
+
+    threading.excepthook = note
+    try:
+        yield
+    except Exception as error:
+        if seen and _POINTS_TO_THE_JOB in str(error):
+            raise seen[-1] from error
+        raise
+    finally:
+        threading.excepthook = show
+
+
+def _has_horovod(python: str) -> bool:
+    if shutil.which(python) == sys.executable:
+        return True
+    try:
+        found = subprocess.run(
+            [python, "-c", "import horovod, hvdprof"], capture_output=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return found.returncode == 0
 
 
 def active_context() -> Any:

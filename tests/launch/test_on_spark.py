@@ -7,7 +7,7 @@ import pytest
 from hvdprof.errors import MissingExtraError
 from hvdprof.launch.function_job import FunctionJob
 from hvdprof.launch.on_ray import OnRay
-from hvdprof.launch.on_spark import OnSpark, TaskLines
+from hvdprof.launch.on_spark import OnSpark, TaskLines, errors_of_the_job
 from tests.builders.launches import launch_into
 
 JOB = FunctionJob(b"")
@@ -55,6 +55,48 @@ def test_lines_of_several_tasks_do_not_mix():
 
     assert sorted(set(file.getvalue().splitlines())) == [f"task {n}: x" for n in range(4)]
     assert len(file.getvalue().splitlines()) == 800
+
+
+def in_thread_of_the_job(error):
+    def run_spark():
+        raise error
+
+    thread = threading.Thread(target=run_spark)
+    thread.start()
+    thread.join()
+
+
+def test_the_cause_of_a_job_that_failed_is_raised_instead_of_a_pointer_to_it():
+    file = io.StringIO()
+
+    with pytest.raises(ModuleNotFoundError, match="horovod"), errors_of_the_job(TaskLines(file)):
+        in_thread_of_the_job(ModuleNotFoundError("No module named 'horovod'"))
+        raise Exception("Spark job has failed, see the error above.")
+    assert "ModuleNotFoundError" in file.getvalue()
+
+
+def test_a_job_that_is_cancelled_after_a_failure_is_only_written_down():
+    file = io.StringIO()
+
+    with pytest.raises(RuntimeError, match="non-zero"), errors_of_the_job(TaskLines(file)):
+        in_thread_of_the_job(ValueError("cancelled"))
+        raise RuntimeError("one or more processes exited with non-zero status")
+    assert "ValueError: cancelled" in file.getvalue()
+
+
+def test_other_threads_fail_as_ever(monkeypatch):
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    def other():
+        raise ValueError("not of Spark")
+
+    with errors_of_the_job(TaskLines(io.StringIO())):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert len(seen) == 1
+    assert threading.excepthook == seen.append
 
 
 def test_what_the_manifest_says_was_called(tmp_path):
