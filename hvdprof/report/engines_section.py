@@ -59,7 +59,7 @@ def _sentence(analysis: RunAnalysis, row: pd.Series) -> str:
         )
         reached.append(f"{ENGINE_TITLES[engine]} {efficiency}")
     ratio = units.interval_of_unit(row["speedup"], row["speedup_low"], row["speedup_high"], "ratio")
-    verdict = _JUDGED.get(str(row["verdict"]), str(row["reason"]))
+    verdict = _JUDGED.get(str(row["verdict"]), f"not comparable, {row['reason']}")
     return (
         f"{model} on {np_} ranks: {' and '.join(reached)} efficient; the throughput of DDP is "
         f"{ratio} of Horovod's: {verdict}."
