@@ -7,6 +7,7 @@ from hvdprof import units
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import Finding, severity_of_cost
 from hvdprof.model.cell_key import place_name, short_name
+from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.timeline_file_tables import TIMELINES
 
 SMALL_FUSION_BYTES = 2**20
@@ -177,6 +178,9 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
 def same_hostname(evidence: Evidence) -> Iterator[Finding]:
     """Several ranks of one pass that claim the same place on the same host."""
     ranks = evidence.run.ranks
+    # Elastic workers have the names of a discovery script, which may give one machine several.
+    elastic = evidence.table(SESSION_RANKS.name)["pass_id"].astype(str).unique()
+    ranks = ranks[~ranks["pass_id"].astype(str).isin(elastic).to_numpy()]
     places = ranks.groupby(["pass_id", "hostname", "local_rank"], observed=True).size()
     twice = places[places > 1]
     if len(twice):

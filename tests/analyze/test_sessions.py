@@ -207,3 +207,10 @@ def test_damaged_lines_of_a_session_are_told(tmp_path):
     run = load_run(folder)
     assert run.table("session_ranks").empty
     assert any("1 damaged lines" in note for note in run.notes)
+
+
+def test_two_names_of_one_machine_are_no_finding(tmp_path):
+    other = WorkerSpec("127.0.0.1", 0, 200, 1)
+    analysis = analysed(tmp_path, [SessionSpec(workers=[A, other])])
+
+    assert "same-hostname" not in set(analysis.findings["id"].astype(str))
