@@ -64,8 +64,8 @@ def _toggles_on(cell: Cell) -> dict[str, str]:
         "compression": cell.compression if cell.compression != "none" else "",
         "reduction": cell.reduction if cell.reduction != "average" else "",
     }
-    if not cell.is_base:
-        # With a toggle on, the engine is what both have in common.
+    if not cell.is_base or cell.np == 1:
+        # With a toggle on, the engine is what both have in common; one rank exchanges nothing.
         on["engine"] = ""
     return {field: name for field, name in on.items() if name}
 

@@ -94,7 +94,9 @@ def test_the_terms_of_each_engine_sum_to_what_it_lacks(compared):
 
 
 def test_ddp_is_compared_with_horovod_as_a_toggle(compared):
-    (row,) = compared.table("toggles").query("np == 2").to_dict("records")
+    # On one rank nothing is exchanged, so there is nothing to compare.
+    (row,) = compared.table("toggles").to_dict("records")
+    assert row["np"] == 2
     assert (row["engine"], row["toggle"], row["num_pairs"]) == ("ddp", "ddp", 3)
     assert row["speedup"] == pytest.approx(13 / 11, rel=0.01)
     assert row["verdict"] == "pays"

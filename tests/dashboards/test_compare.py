@@ -7,6 +7,8 @@ from plotly.utils import PlotlyJSONEncoder
 from dashboards.pages import compare
 from dashboards.run_store import RunStore
 from dashboards.view import View
+from tests.analyze.test_engines import both_engines
+from tests.builders.run_directory import write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
@@ -32,6 +34,15 @@ def test_a_cell_is_compared_with_its_toggle(tmp_path):
         assert f'"{heading}"' in text
     assert "training loss, mean over ranks" in text
     assert '"No toggle was measured' not in text
+
+
+def test_horovod_is_compared_with_ddp_where_both_were_measured(tmp_path):
+    text = page_text(compare, write_run(tmp_path / "run", both_engines()))
+    assert compared(text) == ("mnist np=2, none average", "mnist np=2, DDP none average")
+    assert "mnist np=2, DDP for Horovod" in text
+    assert "of the throughput of Horovod" in text
+    # A curve of losses needs losses, which this run has not; both engines stand in the lists.
+    assert text.count("mnist np=1, DDP none average") >= 2
 
 
 def test_cells_are_taken_from_the_address(tmp_path):
