@@ -16,6 +16,7 @@ from hvdprof.collect.step_marks import COLLECTIVE_PHASE, OPTIMIZER_PHASE
 DATA, LOSS, READY, REDUCED = "data", "loss", "ready", "reduced"
 """A batch has come, the loss is computed, all gradients are, all reduced gradients are there."""
 
+_ORDER = (DATA, LOSS, READY, REDUCED)
 _PHASE_UNTIL = {DATA: "data", LOSS: "forward", READY: "backward", REDUCED: COLLECTIVE_PHASE}
 _PHASE_AFTER = {LOSS: "backward", REDUCED: OPTIMIZER_PHASE}
 
@@ -99,10 +100,27 @@ def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:
         end_ns: When it ended.
     """
     found, since = [], begin_ns
-    for moment in moments:
+    for moment in _in_their_order(moments):
         if moment.at_ns > since:
             found.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
             since = moment.at_ns
-    if moments and moments[-1].kind in _PHASE_AFTER and end_ns > since:
-        found.append((_PHASE_AFTER[moments[-1].kind], since, end_ns))
+    last = max((moment.kind for moment in moments), key=_ORDER.index, default=DATA)
+    if last in _PHASE_AFTER and end_ns > since:
+        found.append((_PHASE_AFTER[last], since, end_ns))
     return found
+
+
+def _in_their_order(moments: list[Moment]) -> list[Moment]:
+    """Moments of a single pass in the order in which they must have come, each told in time.
+
+    They are told by threads of TensorFlow that may have to wait for a core: one that was told later
+    than what it must precede came no later than that.
+    """
+    if len({moment.kind for moment in moments}) < len(moments):
+        return moments
+    ordered = sorted(moments, key=lambda moment: _ORDER.index(moment.kind))
+    latest, found = None, []
+    for moment in reversed(ordered):
+        latest = moment.at_ns if latest is None else min(latest, moment.at_ns)
+        found.append(Moment(moment.kind, latest, moment.num_samples))
+    return found[::-1]

@@ -34,6 +34,17 @@ def test_a_pass_whose_gradients_are_kept_ends_in_backward():
     assert pieces(moments((DATA, 1), (LOSS, 4)), 0, 9)[-1] == ("backward", 4, 9)
 
 
+def test_a_moment_that_was_told_late_came_before_what_it_must_precede():
+    told = moments((DATA, 10), (READY, 50), (LOSS, 55), (REDUCED, 80))
+
+    assert pieces(told, 0, 90) == [
+        ("data", 0, 10),
+        ("forward", 10, 50),
+        ("collective", 50, 80),
+        ("optimizer", 80, 90),
+    ]
+
+
 @pytest.mark.parametrize("told", [[], moments((DATA, 0))])
 def test_without_moments_nothing_is_made_up(told):
     assert pieces(told, 0, 9) == []
