@@ -1,6 +1,7 @@
 """Latency and bandwidth between hosts, from messages that were timed on purpose."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,11 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import binom
 
+from hvdprof import units
 from hvdprof.analyze.link_fit import link_fit
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN
 from hvdprof.model.net_tables import NET_LINKS
+from hvdprof.model.run import Run, Verdict
 
 _LINK = ["method", "from_host", "to_host", "np"]
 
@@ -46,6 +49,29 @@ def net_links(transfers: pd.DataFrame) -> pd.DataFrame:
             for number, (key, members) in enumerate(links)
         ]
     )
+
+
+def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
+    """The verdict of a run in which nothing but the network was measured: its slowest pair.
+
+    Args:
+        run: Any run.
+        links: NET_LINKS of the run.
+        answer: The verdict that holds where something else was measured.
+    """
+    if run.manifest.passes or links.empty:
+        return answer
+    of_pairs = links[(links["method"] == "tcp") & links["bandwidth_gb_per_s"].notna()]
+    if of_pairs.empty:
+        return replace(answer, sentence="The network was measured, but has no pair with a fit.")
+    slowest = of_pairs.sort_values("bandwidth_gb_per_s", kind="stable").iloc[0]
+    speed = units.of_unit(1000 * float(slowest["bandwidth_gb_per_s"]), "MB/s")
+    which = "The slowest pair of hosts" if len(of_pairs) > 1 else "The pair of hosts"
+    sentence = (
+        f"{which} over TCP is {slowest['from_host']} - {slowest['to_host']}: {speed}, "
+        f"{units.milliseconds(float(slowest['latency_ns']))} for the smallest message."
+    )
+    return replace(answer, sentence=sentence)
 
 
 def _row(link: Mapping[str, Any], members: pd.DataFrame, fit: Mapping[Any, Any]) -> dict[str, Any]:

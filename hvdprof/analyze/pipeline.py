@@ -16,7 +16,7 @@ from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
-from hvdprof.analyze.net_links import net_links
+from hvdprof.analyze.net_links import net_links, network_verdict
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.sessions import session_tables
 from hvdprof.analyze.step_work import step_work
@@ -71,8 +71,8 @@ def analyze_run(run: Run) -> RunAnalysis:
         BLAME.name: waits.blame,
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
-        NET_LINKS.name: net_links(run.table(NET_TRANSFERS.name)),
         **session_tables(run, of_job),
+        NET_LINKS.name: net_links(run.table(NET_TRANSFERS.name)),
     }
     tables = derived | {
         SCALING.name: by_cell,
@@ -83,6 +83,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
     answer = attached_verdict(run, verdict(by_cell, lost, failed, run.manifest))
+    answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
         verdict=replace(answer, sentence=answer.sentence + best_remedy(answer, found)),

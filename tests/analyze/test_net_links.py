@@ -2,9 +2,12 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.net_links import net_links
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.ingest.load import load_run
 from hvdprof.ingest.net_file import net_transfers
 from hvdprof.model.net_tables import NET_TRANSFERS
 from tests.builders.net_recording import link, net_recording
+from tests.builders.run_directory import write_run
 
 
 def _links(**changes):
@@ -52,6 +55,25 @@ def test_too_few_sizes_have_a_latency_and_a_reason():
     assert np.isnan(row["bandwidth_gb_per_s"])
     assert row["latency_ns"] > 0
     assert np.isnan(row["latency_low_ns"])
+
+
+def _sentence(folder, recording):
+    write_run(folder, [])
+    recording.write(folder)
+    return analyze_run(load_run(folder)).verdict.sentence
+
+
+def test_a_run_of_the_network_alone_names_its_slowest_pair(tmp_path):
+    assert _sentence(tmp_path / "two", net_recording()) == (
+        "The pair of hosts over TCP is h2 - h1: 25.0 MB/s, 0.0910 ms for the smallest message."
+    )
+    slow = link("tcp", alpha_ns=90_000, bytes_per_s=5e6, ends=(2, 1))
+    recording = net_recording(hosts=["h1", "h2", "h3"], records=[*net_recording().records, *slow])
+    assert _sentence(tmp_path / "three", recording).startswith(
+        "The slowest pair of hosts over TCP is h3 - h2: 5.00 MB/s, "
+    )
+    few = net_recording(records=slow[:2], hosts=["h1", "h2", "h3"])
+    assert "no pair with a fit" in _sentence(tmp_path / "few", few)
 
 
 def test_no_measurement_no_links():
