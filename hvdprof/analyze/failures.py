@@ -27,6 +27,7 @@ def _failed(of_pass: PassRecord, record: SegmentRecord) -> FailedSegment:
         rank=failure.rank,
         exit_code=failure.exit_code,
         signal=failure.signal,
+        host=failure.host,
         lines=tuple(failure.lines),
         is_counted=record.status == Status.PARTIAL,
     )

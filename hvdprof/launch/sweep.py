@@ -12,6 +12,7 @@ from hvdprof.launch.attempts import GivenUp, settle, split_unfinished
 from hvdprof.launch.design import hosts_argument
 from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
 from hvdprof.launch.explain import explain, explain_last, worker_ends
+from hvdprof.launch.failure_place import MemoryWatch, with_place
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.placement_check import refine_from_ranks
@@ -146,7 +147,7 @@ class Sweep:
         self._prepare(record, paths)
         self.observer.pass_started(record)
         progress, stalls = self._eyes_on(record, paths)
-        use = CpuUse()
+        use, memory = CpuUse(), MemoryWatch()
         use.start()
         try:
             outcome = self._launch(record, paths, progress, stalls)
@@ -164,8 +165,8 @@ class Sweep:
         record.exit_code = outcome.exit_code
         record.duration_s = round(outcome.duration_s, 3)
         # A launch that ended by itself in the meantime was not ended for a stall.
-        killed = stalls.failure() if outcome.hung else None
-        self._settle(record, paths, progress, outcome, outcome.failure or killed)
+        known = outcome.failure or (stalls.failure() if outcome.hung else None)
+        self._settle(record, paths, progress, outcome, known, memory.num_ended())
 
     def _eyes_on(
         self, record: PassRecord, paths: PassPaths
@@ -255,6 +256,7 @@ class Sweep:
         progress: PassProgress,
         outcome: Outcome,
         failure: Failure | None,
+        num_out_of_memory: int,
     ) -> None:
         progress.update()
         if isinstance(progress, ElasticProgress):
@@ -269,6 +271,7 @@ class Sweep:
                 stderr=_tail(paths.stderr),
                 timeout_s=self.settings.timeout_s,
             )
+            failure = with_place(failure, progress, num_out_of_memory)
         if isinstance(progress, ElasticProgress):
             settle_sessions(self.manifest, record, progress, self.settings, failure)
         else:

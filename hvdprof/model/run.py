@@ -106,8 +106,8 @@ class Verdict:
 class FailedSegment:
     """A cell that failed in one pass, and why.
 
-    ``rank``, ``exit_code`` and ``signal`` are those of the process that failed first, ``None``
-    where that is not known; ``lines`` are the last lines printed that explain it. ``is_counted``
+    ``rank``, ``exit_code``, ``signal`` and ``host`` are those of the process that failed first,
+    ``None`` where that is not known; ``lines`` are the last lines printed that explain it. ``is_counted``
     says that the steps before the failure are in the numbers.
     """
 
@@ -123,6 +123,7 @@ class FailedSegment:
     signal: str | None
     lines: tuple[str, ...]
     is_counted: bool = False
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

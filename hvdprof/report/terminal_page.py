@@ -165,7 +165,9 @@ def _failed_cells(cells: Iterable[FailedSegment]) -> tuple[FailedCell, ...]:
     alike: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for cell in cells:
         what = f"{cell.model} np={cell.np} {_setting(cell)}"
-        alike.setdefault((cell.pass_id, cell.reason, cell.lines), []).append(what)
+        where = f"; rank {cell.rank} ran on {cell.host}" if cell.host else ""
+        reason = cell.reason + where
+        alike.setdefault((cell.pass_id, reason, cell.lines), []).append(what)
     return tuple(
         FailedCell(f"{', '.join(names)} ({pass_id})", reason, lines[-_MOST_LINES:])
         for (pass_id, reason, lines), names in alike.items()

@@ -44,8 +44,9 @@ class Status(StrEnum):
 class Failure:
     """Why a segment has no result: one sentence, and the evidence for it.
 
-    ``rank`` is the rank that failed first where that is known; ``exit_code`` and ``signal`` are
-    that process's; ``lines`` are the last lines printed that explain it.
+    ``rank`` is the rank that failed first where that is known, and ``host`` where it ran;
+    ``exit_code`` and ``signal`` are that process's; ``lines`` are the last lines printed that
+    explain it.
     """
 
     reason: str
@@ -53,6 +54,7 @@ class Failure:
     exit_code: int | None = None
     signal: str | None = None
     lines: list[str] = field(default_factory=list)
+    host: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
