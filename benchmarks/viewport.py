@@ -1,21 +1,29 @@
-"""How long a zoom or pan of the dashboard's timeline takes on the server, and what it sends.
+"""What the dashboard costs on the server: a zoom or pan of the timeline, and the first page.
 
-    python benchmarks/viewport.py 1000000 10000000
+    python -m benchmarks.viewport 1000000 10000000
+    python -m benchmarks.viewport --pages timeline.json runs/20261120-224841-quick
 
-Synthetic passes: ranks that record five parts a step, and a Horovod timeline of as many rows. Each
-view is what the page does for one request: window, lanes, bins or bars, and the figure as JSON.
+Numbers of events: synthetic passes, ranks that record five parts a step, and a Horovod timeline of
+as many rows. Each view is what the page does for one request: window, lanes, bins or bars, and the
+figure as JSON. ``--pages``: files and run directories that are there (``generate_timeline`` makes a
+large one); each page is asked for over HTTP, by a dashboard that has just started.
+
+Times are those of the processor, since the machine may be shared; one request uses one core.
 """
 
 import argparse
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from dashboards.app import PAGES, create_app
+from dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.figures.timeline_figure import timeline_view
 from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.model.run import Run
-from hvdprof.model.tables import ARRIVALS, SEGMENTS, STEPS
+from hvdprof.model.tables import ARRIVALS, EVENTS, SEGMENTS, STEPS
 from hvdprof.rundir.manifest import Manifest
 
 _STEP_NS = 50_000_000
@@ -26,32 +34,74 @@ _NUM_VIEWS = 100
 
 
 def main() -> None:
-    """Print p50 and p95 of views, the largest payload and the memory of the index."""
+    """Print p50 and p95 of views, the largest payload and the memory; or the times of pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("events", type=int, nargs="*", default=[1_000_000])
+    parser.add_argument("events", type=int, nargs="*", default=[])
     parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--pages", type=Path, nargs="+", default=[], metavar="PATH")
     arguments = parser.parse_args()
     for number in arguments.events:
-        run = synthetic_run(number, arguments.ranks)
-        for kind in LaneKind:
-            started = time.perf_counter()
-            lanes = pass_lanes(run, "pass", kind)
-            built_s = time.perf_counter() - started
-            millis, sizes = views(lanes)
-            print(
-                f"{len(run.events):,} events, {arguments.ranks} ranks, {kind}: "
-                f"p50 {np.percentile(millis, 50):.0f} ms, p95 {np.percentile(millis, 95):.0f} ms, "
-                f"payload at most {max(sizes) / 1000:.0f} kB, "
-                f"{lanes.spans.nbytes / max(len(lanes.spans), 1):.0f} + 4 bytes an interval, "
-                f"built in {built_s:.1f} s"
-            )
+        print_views(number, arguments.ranks)
+    for path in arguments.pages:
+        print_pages(path)
+
+
+def print_views(number: int, num_ranks: int) -> None:
+    """Views of a synthetic pass, with either kind of lanes."""
+    run = synthetic_run(number, num_ranks)
+    events = len(run.events)
+    table = int(run.events.memory_usage(deep=True).sum())
+    for kind in LaneKind:
+        started = time.process_time()
+        lanes = pass_lanes(run, "pass", kind)
+        built_s = time.process_time() - started
+        millis, sizes = views(lanes)
+        index = lanes.spans.nbytes
+        print(
+            f"{events:,} events, {num_ranks} ranks, {kind}: "
+            f"p50 {np.percentile(millis, 50):.0f} ms, p95 {np.percentile(millis, 95):.0f} ms, "
+            f"payload at most {max(sizes) / 1000:.0f} kB, "
+            f"{(table + index) / events:.0f} bytes an event ({table / events:.0f} of the table), "
+            f"built in {built_s:.1f} s"
+        )
+
+
+def print_pages(path: Path) -> None:
+    """Each page of a file or run directory that has been ingested, first of all Overview."""
+    events = len(read_and_analyze(path).run.events)
+    runs = RunStore([path])
+    client = create_app(runs).server.test_client()
+    for page in PAGES:
+        started = time.process_time()
+        answer = client.post("/_dash-update-component", json=page_request(page.PATH))
+        taken_s = time.process_time() - started
+        if answer.status_code != 200:
+            raise RuntimeError(f"{page.TITLE}: {answer.status}")
+        print(
+            f"{path.name}, {events:,} events, {page.TITLE}: {taken_s:.2f} s, "
+            f"{len(answer.data) / 1000:.0f} kB"
+        )
+
+
+def page_request(path: str) -> dict[str, object]:
+    """What a browser sends to be shown a page."""
+    return {
+        "output": "..page.children...drawn.data..",
+        "outputs": [
+            {"id": "page", "property": "children"},
+            {"id": "drawn", "property": "data"},
+        ],
+        "inputs": [
+            {"id": "location", "property": "pathname", "value": path},
+            {"id": "location", "property": "search", "value": ""},
+        ],
+        "changedPropIds": ["location.pathname"],
+        "state": [{"id": "drawn", "property": "data", "value": None}],
+    }
 
 
 def views(lanes: Lanes) -> tuple[list[float], list[int]]:
-    """Milliseconds of one core and bytes of random views, from the whole pass to a few steps.
-
-    Time of the processor, since the machine may be shared; a view uses one core.
-    """
+    """Milliseconds of one core and bytes of random views, from the whole pass to a few steps."""
     rng = np.random.default_rng(5)
     shown = np.arange(len(lanes.names))
     millis, sizes = [], []
@@ -70,9 +120,7 @@ def synthetic_run(number: int, num_ranks: int) -> Run:
     num_steps = max(number // 2 // (num_ranks * len(_PARTS)), 1)
     recorded = _recorded(num_steps, num_ranks)
     written = _written(number - len(recorded), num_steps)
-    events = pd.concat([recorded, written], ignore_index=True)
-    for column in ("pass_id", "segment", "source", "phase", "activity", "collective", "tensor"):
-        events[column] = events[column].astype("category")
+    events = EVENTS.frame(pd.concat([recorded, written], ignore_index=True))
     return Run(
         folder=None,
         manifest=Manifest,
@@ -136,6 +184,7 @@ def _frame(source: str, phase: str, activity: pd.Categorical, **columns: object)
             "collective": "",
             "tensor": "",
             "fusion_id": -1,
+            "occurrence": 0,
             "size_bytes": pd.array([pd.NA], "Int64")[0],
             "clock_error_ns": 0,
             **columns,

@@ -18,6 +18,25 @@ from hvdprof.errors import EnvironmentNotReadyError
 # A browser asks over six connections at once; a waiting one would be logged as a warning.
 _NUM_THREADS = 8
 
+# Dash's own page, and the language that a screen reader needs.
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+    <head>
+        {%metas%}
+        <title>{%title%}</title>
+        {%favicon%}
+        {%css%}
+    </head>
+    <body>
+        {%app_entry%}
+        <footer>
+            {%config%}
+            {%scripts%}
+            {%renderer%}
+        </footer>
+    </body>
+</html>"""
+
 PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
     for page in (overview, timeline, stalls, communication, breakdown, nccl, compare)
@@ -38,6 +57,7 @@ def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
         update_title="",
         suppress_callback_exceptions=True,
         serve_locally=True,
+        index_string=_INDEX,
     )
     app.layout = shell.frame()
     shell.register(app, runs, PAGES)

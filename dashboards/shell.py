@@ -20,7 +20,12 @@ from hvdprof.errors import HvdprofError
 
 _LOG = logging.getLogger(__name__)
 _LOOK_EVERY_MS = 10_000
-_THEME = {"fontFamily": "system-ui, sans-serif", "primaryColor": "blue"}
+_THEME = {
+    "fontFamily": "system-ui, sans-serif",
+    "primaryColor": "blue",
+    # White on it can be read: 4.9 to 1.
+    "primaryShade": 8,
+}
 # A figure that is drawn anew within the page does not cover the page.
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
@@ -121,7 +126,8 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         if isinstance(drawn, dict) and new == {key: drawn.get(key) for key in new}:
             raise PreventUpdate
         changed_ns = _changed_ns(runs, view.run)
-        return content(page, runs, view), new | {
+        heading = [] if page is pages[0] else [html.H1(page.TITLE, className="unseen")]
+        return [*heading, content(page, runs, view)], new | {
             "run": view.run,
             # Beyond what a number in a browser holds exactly.
             "changed": str(changed_ns),

@@ -10,7 +10,6 @@ from dashboards.components.copied_text import copied_text
 from hvdprof import units
 from hvdprof.report.findings_section import ceiling_of
 
-_COLOURS = {"error": "red", "warning": "orange", "note": "gray"}
 _FIRST = 8
 
 
@@ -41,7 +40,7 @@ def _card(row: Mapping[Hashable, Any], look: Callable[[str, int], Any]) -> dmc.P
     severity = str(row["severity"])
     head = dmc.Group(
         [
-            dmc.Badge(severity, color=_COLOURS.get(severity, "gray"), variant="outline"),
+            dmc.Badge(severity, variant="outline", className=f"severity severity-{severity}"),
             dmc.Text(_cost(row), size="sm", className="about"),
         ],
         gap="xs",

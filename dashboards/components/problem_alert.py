@@ -12,6 +12,7 @@ def problem_alert(error: HvdprofError) -> dmc.Alert:
         title=error.message,
         color="red",
         variant="light",
+        className="problem",
     )
 
 
@@ -31,4 +32,5 @@ def fault_alert(title: str, error: Exception) -> dmc.Alert:
         title=f"The page {title} failed: this is a fault of hvdprof, not of your run.",
         color="red",
         variant="light",
+        className="problem",
     )

@@ -65,7 +65,7 @@ def text_table(
     left: int,
     narrowest: int,
     row_classes: Sequence[str] = (),
-) -> dmc.TableScrollContainer:
+) -> html.Div:
     """Rows of texts; on a narrow screen the table scrolls sideways, never the page.
 
     Args:
@@ -85,14 +85,16 @@ def text_table(
         )
         for row, look in zip(rows, classes, strict=True)
     ]
-    return dmc.TableScrollContainer(
+    # What scrolls can be scrolled by keys, too, once it can be focused.
+    return html.Div(
         dmc.Table(
             [dmc.TableThead(dmc.TableTr(above)), dmc.TableTbody(below)],
             highlightOnHover=True,
             className="numbers",
+            miw=narrowest,
         ),
-        minWidth=narrowest,
-        type="native",
+        className="sideways",
+        tabIndex="0",
     )
 
 

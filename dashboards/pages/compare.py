@@ -191,7 +191,7 @@ def _difference(one: Side, other: Side) -> list[Any]:
         text_card(
             "side-by-side",
             "Side by side",
-            ("", "first", "second"),
+            ("what", "first", "second"),
             _side_by_side(one, other),
             narrowest=_THREE,
             about="With 95 % intervals over launches.",

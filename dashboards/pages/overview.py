@@ -139,7 +139,7 @@ def _not_measured(page: Page) -> dmc.Paper | None:
         dmc.Stack(
             [
                 dmc.Text(f"{cell.what}: {cell.reason}"),
-                *([dmc.Code("\n".join(cell.lines), block=True)] if cell.lines else []),
+                *([_code("\n".join(cell.lines))] if cell.lines else []),
             ],
             gap=4,
         )
@@ -164,16 +164,27 @@ def _warnings(page: Page) -> dmc.Alert | None:
         return None
     return dmc.Alert(
         dmc.List([dmc.ListItem(warning) for warning in page.warnings], size="sm"),
-        title=dmc.Text("Warnings", fw=700, size="sm"),
+        title="Warnings",
         color="yellow",
         variant="light",
+        className="caution",
     )
 
 
 def _facts(analysis: RunAnalysis, page: Page) -> dmc.Paper:
     manifest = analysis.run.manifest
-    lines = [fact_table(run_facts(analysis)), dmc.Code(shlex.join(manifest.command), block=True)]
+    lines = [
+        fact_table(run_facts(analysis)),
+        _code(shlex.join(manifest.command)),
+    ]
     exports = [f"{line}  # {use}" for line, use in page.next_commands if " export " in line]
     if exports:
-        lines += [dmc.Text("In a terminal:", size="sm"), dmc.Code("\n".join(exports), block=True)]
+        lines += [
+            dmc.Text("In a terminal:", size="sm"),
+            _code("\n".join(exports)),
+        ]
     return section(f"About the run {manifest.name}", *lines)
+
+
+def _code(text: str) -> dmc.Code:
+    return dmc.Code(text, block=True, className="keep-lines")

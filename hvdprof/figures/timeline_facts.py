@@ -62,12 +62,11 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
         lanes: The lanes of its pass.
         row: Its row in ``run.events``.
     """
-    place = np.flatnonzero(lanes.row == row)
-    if not len(place):
+    at = lanes.spans.where(row)
+    if at is None:
         return None
     events = lanes.run.events
     event = events.iloc[row]
-    at = lanes.spans.where(int(place[0]))
     start_ns = int(event["start_ns"]) - lanes.origin_ns
     dur_ns = int(event["dur_ns"])
     size = event["size_bytes"]

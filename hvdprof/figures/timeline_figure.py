@@ -154,8 +154,9 @@ def _draw_legend(figure: go.Figure, categories: list[str]) -> None:
 def _draw_bars(figure: go.Figure, lanes: Lanes, drawn: Ints, spans: SomeSpans) -> None:
     place = np.full(len(lanes.names), -1)
     place[drawn] = np.arange(len(drawn))
-    activity = lanes.run.events["activity"].to_numpy()[lanes.row[spans.row]]
-    tensor = lanes.run.events["tensor"].to_numpy()[lanes.row[spans.row]]
+    # Rows before values: the names of millions of rows are not to be made for a few.
+    rows = lanes.run.events[["activity", "tensor"]].iloc[spans.row]
+    activity, tensor = rows["activity"].to_numpy(), rows["tensor"].to_numpy()
     for number, category in enumerate(CATEGORIES):
         own = np.flatnonzero(spans.category == number)
         if not len(own):
@@ -171,7 +172,7 @@ def _draw_bars(figure: go.Figure, lanes: Lanes, drawn: Ints, spans: SomeSpans) -
                 name=category,
                 marker={"color": COLOURS[category], "line": {"width": 0}},
                 # A list: what a click brings back is looked up in it by the browser.
-                customdata=lanes.row[spans.row[own]].tolist(),
+                customdata=spans.row[own].tolist(),
                 hovertext=[
                     f"<b>{plain(activity[at])}</b> {units.milliseconds(dur)}"
                     + (f"<br>{plain(tensor[at], 60)}" if tensor[at] else "")
@@ -211,7 +212,7 @@ def _draw_marks(figure: go.Figure, lanes: Lanes, drawn: Ints, first: int, last: 
                     "size": 7,
                     "color": NEUTRAL_COLOUR,
                 },
-                hovertext=[f"{name}: {plain(text, 60)}" for text in table[column].to_numpy()[rows]],
+                hovertext=[f"{name}: {plain(text, 60)}" for text in table[column].iloc[rows]],
                 hoverinfo="text",
             )
         )

@@ -71,8 +71,8 @@ class Steps:
 class Lanes:
     """One pass on a time axis that begins with its first event at ``origin_ns``.
 
-    ``row`` leads from the intervals of ``spans`` to the rows of ``run.events``. Lanes of ranks come
-    first; ``num_ranks`` says how many they are.
+    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``num_ranks`` says
+    how many they are.
     """
 
     run: Run
@@ -80,7 +80,6 @@ class Lanes:
     names: tuple[str, ...]
     num_ranks: int
     spans: Spans
-    row: NDArray[np.int32]
     marks: Marks
     steps: Steps
     origin_ns: int
@@ -135,7 +134,8 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
     if len(end):
         end[length < 0] = end.max()
     names = (*_rank_names(run, pass_id, ranks), *below)
-    spans = Spans(lane, category[chosen], start, end, (len(names), len(CATEGORIES)))
+    shape = (len(names), len(CATEGORIES))
+    spans = Spans(lane, category[chosen], start, end, shape, here[chosen])
     marks = _marks(run, pass_id, ranks, part, here, len(ranks) if below else 0)
     return Lanes(
         run=run,
@@ -143,7 +143,6 @@ def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> 
         names=names,
         num_ranks=len(ranks),
         spans=spans,
-        row=here[chosen].astype(np.int32),
         marks=marks,
         steps=_steps(run, pass_id),
         origin_ns=spans.first_ns,

@@ -30,7 +30,7 @@ class Bins:
 
 @dataclass(frozen=True, slots=True)
 class SomeSpans:
-    """Single intervals: position as given to ``Spans``, lane, category, start and end in ns."""
+    """Single intervals: row as given to ``Spans``, lane, category, start and end in ns."""
 
     row: Ints
     lane: Ints
@@ -48,6 +48,7 @@ class Spans:
         start_ns: Start, ns.
         end_ns: End, ns; not before the start.
         shape: How many lanes and how many categories there are.
+        row: The number by which each interval is known elsewhere; its position where not given.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Spans:
         start_ns: Ints,
         end_ns: Ints,
         shape: tuple[int, int],
+        row: NDArray[np.integer] | None = None,
     ) -> None:
         self.num_lanes, self.num_categories = shape
         self.first_ns = int(start_ns.min()) if len(start_ns) else 0
@@ -69,7 +71,7 @@ class Spans:
         start = offset + (start_ns - self.first_ns)
         # The commonest tables are sorted already, and then nothing is copied twice.
         order = np.argsort(start, kind="stable").astype(np.int32)
-        self._row = order
+        self._row = order if row is None else row[order].astype(np.int32)
         self._start = start[order]
         self._end = (offset + (end_ns - self.first_ns))[order]
         self._sort_ends()
@@ -113,7 +115,7 @@ class Spans:
         return int((started - ended).clip(min=0).sum())
 
     def within(self, first_ns: int, last_ns: int, lanes: Ints) -> SomeSpans:
-        """The intervals that lie at least partly between two times, in the order as given.
+        """The intervals that lie at least partly between two times, in the order of their rows.
 
         Cheap where they are few: the cost is that of what is returned.
         """
@@ -124,7 +126,7 @@ class Spans:
         after = self._at(groups, first_ns)
         stop = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
         block = np.searchsorted(self._block_end, after, side="right")
-        first = np.append(self._block_first, len(self._start))[block]
+        first = block if self._block_first is None else self._block_first[block].astype(np.int64)
         found = _ranges(first, np.maximum(stop, first))
         limits = np.repeat(after, np.maximum(stop - first, 0))
         found = found[self._end[found] > limits]
@@ -135,10 +137,12 @@ class Spans:
         row = self._row[found].astype(np.int64)
         return SomeSpans(row, lane, category, start + self.first_ns, end + self.first_ns)
 
-    def where(self, row: int) -> int:
-        """The lane of the interval at a position as given."""
-        place = int(np.flatnonzero(self._row == row)[0])
-        return int(self._start[place]) // self._span // self.num_categories
+    def where(self, row: int) -> int | None:
+        """The lane of the interval of that row; ``None`` where there is none."""
+        places = np.flatnonzero(self._row == row)
+        if not len(places):
+            return None
+        return int(self._start[places[0]]) // self._span // self.num_categories
 
     def _groups(self, lanes: Ints) -> Ints:
         categories = np.arange(self.num_categories, dtype=np.int64)
@@ -171,12 +175,15 @@ class Spans:
         reach = np.maximum.accumulate(self._end)
         begins = np.ones(len(self._start), bool)
         begins[1:] = self._start[1:] >= reach[:-1]
-        self._block_first = np.flatnonzero(begins).astype(np.int64)
-        if len(self._block_first) == len(self._start):
-            self._block_start, self._block_end = self._start, self._end
-        else:
-            self._block_start = self._start[self._block_first]
-            self._block_end = reach[np.append(self._block_first[1:], len(self._start)) - 1]
+        number = int(np.count_nonzero(begins))
+        # Where nothing overlaps, which is the commonest, each interval is its own block.
+        self._block_first: NDArray[np.int32] | None = None
+        self._block_start, self._block_end = self._start, self._end
+        if number < len(self._start):
+            first = np.append(np.flatnonzero(begins), len(self._start)).astype(np.int32)
+            self._block_first = first
+            self._block_start = self._start[first[:-1]]
+            self._block_end = reach[first[1:] - 1]
         length = self._block_end - self._block_start
         self._block_sum = np.cumsum(length) - length
 

@@ -72,7 +72,7 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         row = terms[term]
         figure.add_trace(
             go.Bar(
-                y=[_label(name, row["share"])],
+                y=[_label(name, row["share"])],  # type: ignore[arg-type]
                 x=[row["time_ns"] / 1e6],
                 base=[reached / 1e6],
                 orientation="h",
@@ -104,7 +104,7 @@ def _name(cell: WaterfallCell) -> str:
 
 def _whole(name: str, time_ns: float) -> go.Bar:
     return go.Bar(
-        y=[name],
+        y=[name],  # type: ignore[arg-type]
         x=[time_ns / 1e6],
         orientation="h",
         marker={"color": NEUTRAL_COLOUR},

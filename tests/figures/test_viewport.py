@@ -72,3 +72,13 @@ def test_it_takes_less_than_a_hundred_bytes_an_event():
         rng.integers(0, 8, 100_000), rng.integers(0, 5, 100_000), start, start + 10**6, (8, 5)
     )
     assert overlapping.nbytes / len(overlapping) < 100
+
+
+def test_intervals_are_known_by_the_rows_of_their_table():
+    start = np.array([30, 10, 20])
+    spans = Spans(
+        np.array([1, 0, 1]), np.zeros(3, int), start, start + 5, (2, 1), np.array([7, 9, 11])
+    )
+    assert spans.within(0, 100, np.array([0, 1])).row.tolist() == [7, 9, 11]
+    assert spans.within(0, 26, np.array([1])).row.tolist() == [11]
+    assert (spans.where(7), spans.where(9), spans.where(0)) == (1, 0, None)

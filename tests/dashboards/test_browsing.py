@@ -1,0 +1,195 @@
+"""What a reader does in the dashboard, in a real browser, with runs small and large."""
+
+import csv
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks import generate_timeline
+from dashboards.app import PAGES
+from dashboards.run_store import RunStore
+from tests.builders.browser import serious_violations, watched_page
+from tests.builders.served_dashboard import empty_run, lone_timeline, measured_run, served
+
+pytestmark = pytest.mark.browser
+
+BARS = ".timeline .barlayer path"
+A_MILLION = 1_000_000
+CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
+COUNT_JUMPS = """
+    window.moved = 0;
+    const count = list => list.getEntries().forEach(one => { window.moved += one.value; });
+    new PerformanceObserver(count).observe({type: 'layout-shift', buffered: true});
+"""
+
+
+def show(watched, address):
+    """Go to an address and wait until the page is drawn."""
+    watched.page.goto(address)
+    watched.page.wait_for_selector("main > *", timeout=60_000)
+    watched.page.wait_for_load_state("networkidle")
+
+
+def saved(page, button) -> list[list[str]]:
+    """The rows of the CSV file that a button saves."""
+    with page.expect_download(timeout=20_000) as download:
+        page.get_by_role("button", name=button).first.click()
+    # The grid begins its files with a mark of the encoding, which spreadsheets ask for.
+    text = Path(download.value.path()).read_text(encoding="utf-8-sig")
+    return list(csv.reader(text.splitlines()))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(tmp_path, width):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address, width=width) as watched:
+        page = watched.page
+        show(watched, address)
+        page.wait_for_selector(".waterfall .barlayer path", state="attached")
+        assert serious_violations(page) == []
+        assert "2 ranks" in page.text_content(".waterfall .yaxislayer-above")
+        page.get_by_role("textbox", name="Ranks").click()
+        page.get_by_role("option", name="1", exact=True).click()
+        page.wait_for_url("**np=1*")
+        page.wait_for_function(
+            "document.querySelector('.waterfall .yaxislayer-above').textContent.includes('1 rank')"
+        )
+        page.go_back()
+        page.wait_for_function(
+            "document.querySelector('.waterfall .yaxislayer-above').textContent.includes('2 ranks')"
+        )
+        page.get_by_role("link", name="Its longest step in the timeline").first.click()
+        page.wait_for_url("**/timeline?*from=*")
+        page.wait_for_selector(BARS, state="attached", timeout=60_000)
+        assert "each drawn" in page.inner_text("#timeline-caption")
+        assert serious_violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert watched.complaints == []
+        assert watched.foreign_requests == []
+
+
+def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address) as watched:
+        page = watched.page
+        show(watched, f"{address}/timeline?run=run&step=5")
+        page.wait_for_selector(BARS, state="attached", timeout=60_000)
+        page.get_by_text("Drag measures").click()
+        page.wait_for_url("**drag=measure*")
+        page.wait_for_load_state("networkidle")
+        box = page.locator(".timeline .nsewdrag").first.bounding_box()
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + box["width"] / 4, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
+        page.mouse.up()
+        page.wait_for_url("**measure_to=*", timeout=20_000)
+        annotation = ".timeline .annotation-text"
+        page.locator(annotation, has_text=" ms").last.wait_for(timeout=20_000)
+        told = page.locator(annotation, has_text=" ms").last.text_content()
+        link = page.url
+        page.goto("about:blank")
+        show(watched, link)
+        page.locator(annotation, has_text=told).last.wait_for(timeout=20_000)
+        assert watched.complaints == []
+
+
+def test_figures_and_tables_are_saved(tmp_path):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address) as watched:
+        page = watched.page
+        show(watched, f"{address}/stalls")
+        page.wait_for_selector(".data-table .ag-row", timeout=60_000)
+        stragglers = saved(page, "Save Stragglers as CSV")
+        assert {"rank", "lateness_ns", "lateness_low_ns", "lateness_high_ns"} <= set(stragglers[0])
+        by_rank = {row[0]: dict(zip(stragglers[0], row, strict=True)) for row in stragglers[1:]}
+        assert float(by_rank["1"]["lateness_ns"]) > 2e6
+        assert page.get_by_role("columnheader", name="lateness", exact=True).count() == 1
+        stalls = saved(page, "Save Longest stalls as CSV")
+        assert stalls[0][0] == "tensor"
+        assert "/timeline?run=run" in stalls[1][-1]
+        for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+            with page.expect_download(timeout=30_000) as download:
+                page.get_by_role("button", name=f"Save Who waited, and for whom as {form}").click()
+            assert Path(download.value.path()).read_bytes().startswith(begin)
+        assert watched.complaints == []
+
+
+def test_what_scrolls_and_saves_can_be_reached_by_keys(tmp_path):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address) as watched:
+        page = watched.page
+        show(watched, address)
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        reached = set()
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.getAttribute('aria-label')"))
+            reached.add(page.evaluate("document.activeElement.textContent"))
+        assert {"Light or dark", "Stalls", "Save Scaling efficiency as PNG"} <= reached
+
+
+@pytest.fixture(scope="module")
+def million(tmp_path_factory):
+    """A lone timeline of more than a million records, and a store that has read it."""
+    file = tmp_path_factory.mktemp("million") / "timeline.json"
+    number = generate_timeline.write(file, 110_000_000, "horovod", random.Random(3))
+    runs = RunStore([file])
+    events = runs.run(file.name).events
+    assert len(events) >= A_MILLION, number
+    return runs
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_million_events_are_shown_and_zoomed(million, width):
+    with served(million) as address, watched_page(address, width=width) as watched:
+        page = watched.page
+        for one in PAGES:
+            show(watched, f"{address}{one.PATH}")
+            assert page.locator("main").inner_text().strip(), one.TITLE
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
+            assert watched.complaints == [], one.TITLE
+        show(watched, f"{address}/timeline")
+        assert "binned, " in page.inner_text("#timeline-caption")
+        for _ in range(14):
+            told = page.inner_text("#timeline-caption")
+            page.get_by_role("button", name="Zoom in").click()
+            page.wait_for_function(CAPTION_IS_NEW, arg=told, timeout=20_000)
+            if "each drawn" in page.inner_text("#timeline-caption"):
+                break
+        page.wait_for_selector(BARS, state="attached")
+        link = page.url
+        told = page.inner_text("#timeline-caption")
+        page.goto("about:blank")
+        show(watched, link)
+        assert page.inner_text("#timeline-caption") == told
+        assert watched.complaints == []
+
+
+def test_nothing_jumps_while_a_page_is_drawn(tmp_path):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    with served(runs) as address, watched_page(address) as watched:
+        page = watched.page
+        page.add_init_script(COUNT_JUMPS)
+        for one in PAGES:
+            show(watched, f"{address}{one.PATH}?run=run")
+            page.wait_for_timeout(500)
+            # What web vitals call good.
+            assert page.evaluate("window.moved") < 0.1, one.TITLE
+
+
+def test_runs_of_every_kind_stand_side_by_side(tmp_path):
+    paths = [measured_run(tmp_path / "run"), empty_run(tmp_path / "none"), lone_timeline(tmp_path)]
+    with served(RunStore(paths)) as address, watched_page(address) as watched:
+        page = watched.page
+        show(watched, address)
+        for name in ("none", "timeline.json", "run"):
+            page.get_by_role("textbox", name="Run").click()
+            page.get_by_role("option", name=name, exact=True).click()
+            page.wait_for_url(lambda url, name=name: f"run={name}" in url)
+            page.wait_for_load_state("networkidle")
+            assert watched.complaints == [], name
+            assert serious_violations(page) == [], name
