@@ -271,7 +271,8 @@ class Sweep:
                 stderr=_tail(paths.stderr),
                 timeout_s=self.settings.timeout_s,
             )
-            failure = with_place(failure, progress, num_out_of_memory)
+            if record.session is None:
+                failure = with_place(failure, progress, num_out_of_memory)
         if isinstance(progress, ElasticProgress):
             settle_sessions(self.manifest, record, progress, self.settings, failure)
         else:

@@ -107,8 +107,8 @@ class FailedSegment:
     """A cell that failed in one pass, and why.
 
     ``rank``, ``exit_code``, ``signal`` and ``host`` are those of the process that failed first,
-    ``None`` where that is not known; ``lines`` are the last lines printed that explain it. ``is_counted``
-    says that the steps before the failure are in the numbers.
+    ``None`` where that is not known; ``lines`` are the last lines printed that explain it.
+    ``is_counted`` says that the steps before the failure are in the numbers.
     """
 
     pass_id: str
