@@ -1,4 +1,4 @@
-"""The buckets that DDP reduced, as rank 0 recorded them: blocks of TENSOR_USES and EXECUTIONS."""
+"""The buckets that DDP reduced, as rank 0 recorded them, as blocks of a timeline's tables."""
 
 import numpy as np
 import pandas as pd
@@ -6,15 +6,26 @@ import pandas as pd
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import Alignment
 from hvdprof.ingest.recorder_file import SegmentRecording
+from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 
 COLLECTIVE = "ALLREDUCE"
+
+_OF_EVENTS = (
+    "step",
+    "tensor",
+    "occurrence",
+    "fusion_id",
+    "start_ns",
+    "dur_ns",
+    "clock_error_ns",
+)
 
 
 def bucket_blocks(
     pass_id: str, segment: SegmentRecording, alignment: Alignment
 ) -> dict[str, Block]:
-    """TENSOR_USES and EXECUTIONS by name; empty where no bucket was recorded.
+    """EVENTS, TENSOR_USES and EXECUTIONS by name; empty where no bucket was recorded.
 
     DDP negotiates nothing: which gradients go together is settled when the model is wrapped, so
     the columns on negotiation are missing. Times are from the handing over of a bucket to its end;
@@ -58,7 +69,18 @@ def bucket_blocks(
         "num_ticks": np.zeros(len(members), dtype=np.int64),
         **dict.fromkeys(unknown, missing),
     }
-    return {TENSOR_USES.name: common | uses, EXECUTIONS.name: common | executions}
+    events = {name: uses[name] for name in _OF_EVENTS} | {
+        "source": "timeline",
+        "rank": np.zeros(len(members), dtype=np.int64),
+        "phase": "operation",
+        "activity": COLLECTIVE,
+        "size_bytes": pd.array(sent, dtype="Int64"),
+    }
+    return {
+        EVENTS.name: common | events,
+        TENSOR_USES.name: common | uses,
+        EXECUTIONS.name: common | executions,
+    }
 
 
 def _occurrences(members: np.ndarray) -> np.ndarray:

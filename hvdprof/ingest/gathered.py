@@ -72,6 +72,8 @@ class Gathered:
                 self.events.append(parts)
             # As with a timeline, rank 0 stands for all: a reduction ends on all of them together.
             buckets = bucket_blocks(pass_id, segment, alignment) if rank == 0 else {}
+            if buckets:
+                self.events.append(buckets.pop(EVENTS.name))
             for name, block in buckets.items():
                 self.of_timelines.setdefault(name, []).append(block)
         if file.marks:

@@ -97,7 +97,12 @@ EVENTS = Table(
     (
         _PASS,
         _SEGMENT,
-        Column("source", "category", "", "Producer: recorder or timeline."),
+        Column(
+            "source",
+            "category",
+            "",
+            "Producer: recorder, or timeline; that of DDP is what its communication hook recorded.",
+        ),
         _RANK,
         Column(
             "step",

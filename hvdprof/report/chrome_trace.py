@@ -11,6 +11,7 @@ from hvdprof.report.trace_event import Lane, TraceEvent, in_order_of_time
 from hvdprof.report.trace_horovod_lanes import horovod_lanes
 from hvdprof.report.trace_rank_lanes import rank_lanes
 from hvdprof.report.trace_selection import TracedPass, select_pass
+from hvdprof.rundir.plan import DDP_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ def trace_content(run: Run, traced: TracedPass) -> TraceContent:
     }
     parts = [rank_lanes(traced, rank) for rank in ranks]
     if (traced.events["source"] == "timeline").any():
-        processes[traced.size] = "Horovod timeline (rank 0's view)"
+        under_ddp = (traced.segments["engine"] == DDP_ENGINE).any()
+        what = "DDP buckets" if under_ddp else "Horovod timeline"
+        processes[traced.size] = f"{what} (rank 0's view)"
         parts.append(horovod_lanes(traced, traced.size, end_ns))
     return TraceContent(
         processes=processes,

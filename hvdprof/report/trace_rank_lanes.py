@@ -7,6 +7,7 @@ import pandas as pd
 from hvdprof.model.cell_key import setting_name
 from hvdprof.report.trace_event import Lane, TraceEvent, in_order_of_time, rows_of
 from hvdprof.report.trace_selection import TracedPass
+from hvdprof.rundir.plan import DDP_ENGINE
 
 # The nearest to hvdprof.figures.palette among the names that chrome://tracing knows; Perfetto
 # chooses its own.
@@ -17,7 +18,8 @@ _COLOURS = {
     "optimizer": "thread_state_running",
     "blocked": "rail_animation",
 }
-_BLOCKED_LABEL = "blocked in synchronize()"
+_BLOCKED = "blocked in synchronize()"
+_BLOCKED_UNDER_DDP = "blocked at the end of backward()"
 
 
 def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[TraceEvent]]:
@@ -34,7 +36,7 @@ def rank_lanes(traced: TracedPass, rank: int) -> tuple[list[Lane], Iterator[Trac
     sources = [
         _segments(steps, traced.segments, step_lane),
         _steps(steps, step_lane),
-        _phases(parts, phase_lane),
+        _phases(parts, phase_lane, _blocked_label(traced)),
         _ready(arrivals, ready_lane),
         _marks(marks, mark_lane),
     ]
@@ -77,11 +79,16 @@ def _steps(steps: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
         yield TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
 
 
-def _phases(parts: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+def _blocked_label(traced: TracedPass) -> str:
+    under_ddp = bool((traced.segments["engine"] == DDP_ENGINE).any())
+    return _BLOCKED_UNDER_DDP if under_ddp else _BLOCKED
+
+
+def _phases(parts: pd.DataFrame, lane: Lane, blocked: str) -> Iterator[TraceEvent]:
     # Of two that start together the longer one holds the other: blocked lies in the optimizer's.
     for row in rows_of(parts.sort_values(["start_ns", "dur_ns"], ascending=[True, False])):
         name = str(row.activity)
-        label = _BLOCKED_LABEL if name == "blocked" else name
+        label = blocked if name == "blocked" else name
         colour = _COLOURS.get(name, "")
         args = {"step": int(row.step)}
         yield TraceEvent(lane, label, int(row.start_ns), int(row.dur_ns), args, colour)

@@ -14,7 +14,13 @@ from tests.builders.finished_analysis import cell, manifest, pass_record, run, s
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
 NAMES = {"pass_id": "p", "segment": "s"}
-CELL = {"model": "resnet18", "np": 2, "engine": "horovod", "compression": "none", "reduction": "average"}
+CELL = {
+    "model": "resnet18",
+    "np": 2,
+    "engine": "horovod",
+    "compression": "none",
+    "reduction": "average",
+}
 
 
 def table(name, *rows):

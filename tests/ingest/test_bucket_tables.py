@@ -55,6 +55,18 @@ def test_its_gradients_are_uses_of_tensors_that_nobody_negotiated(tmp_path):
     assert uses[["negotiation_ns", "first_rank", "last_rank"]].isna().all(axis=None)
 
 
+def test_on_the_time_axis_they_stand_where_a_timeline_would(tmp_path):
+    run = run_of(tmp_path)
+    events = run.events[run.events["source"] == "timeline"]
+    executions = run.table(EXECUTIONS.name).set_index("fusion_id")
+    assert events["tensor"].astype(str).tolist()[:3] == ["fc.bias", "fc.weight", "conv.weight"]
+    assert events["fusion_id"].tolist() == [0, 0, 1, 2, 2, 3, 4, 4, 5]
+    for name in ("start_ns", "dur_ns", "step"):
+        assert (events[name] == events["fusion_id"].map(executions[name])).all()
+    assert set(events["activity"].astype(str)) == {"ALLREDUCE"}
+    assert set(events["rank"]) == {0}
+
+
 def test_what_was_sent_counts_and_not_what_was_computed(tmp_path):
     executions = run_of(tmp_path, compression="fp16").table(EXECUTIONS.name)
     assert executions["size_bytes"].tolist() == [2020, 300] * 3

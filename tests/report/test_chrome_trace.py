@@ -5,9 +5,12 @@ from decimal import Decimal
 import pytest
 
 from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.ingest.load import load_run
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
-from hvdprof.report.chrome_trace import ChromeTraceReporter
+from hvdprof.report.chrome_trace import ChromeTraceReporter, trace_content
+from hvdprof.report.trace_selection import select_pass
 from tests.builders.finished_analysis import NAN, analysis, run
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.trace_format import checked_trace, drawing, named_threads
 from tests.builders.traced_run import (
     MS,
@@ -237,3 +240,24 @@ def test_a_wish_that_cannot_be_met_lists_what_there_is(options, message):
 def test_a_run_without_recordings_is_refused():
     with pytest.raises(UnreadableInputError, match="holds no recorded step"):
         exported(run())
+
+
+def test_a_pass_of_ddp_shows_its_buckets_and_where_it_waits(tmp_path):
+    segment = SegmentSpec(
+        engine="ddp",
+        num_warmup_batches=0,
+        num_steps=1,
+        parts_ms=typical_parts(12, blocked_ms=2),
+        buckets=[(6.0, 2.0, [1]), (7.0, 3.0, [0])],
+    )
+    run = load_run(write_run(tmp_path, [PassSpec(size=2, mode="trace", segments=[segment])]))
+    content = trace_content(run, select_pass(run))
+    assert content.processes[2] == "DDP buckets (rank 0's view)"
+    # Two buckets are under way at once, so they take two lanes.
+    assert [lane.name for lane in content.lanes if lane.process == 2] == [
+        "executions",
+        "executions 2",
+    ]
+    names = [event.name for event in content.events]
+    assert names.count("ALLREDUCE") == 2
+    assert names.count("blocked at the end of backward()") == 2
