@@ -9,8 +9,9 @@ import pandas as pd
 from hvdprof.analyze.collectives import collectives
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.link_fit import link_fit
-from hvdprof.ingest.blocks import Block, block_of
+from hvdprof.ingest.blocks import block_of
 from hvdprof.ingest.parquet_cache import KeptTable, TableWriter, keep_in_parts, kept_files
+from hvdprof.ingest.timeline.chunks import Progress
 from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.kept_run import KeptRows
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -21,7 +22,7 @@ _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "wa
 
 
 def kept_communication(
-    file: str, kept: Mapping[str, KeptRows], num_ranks: int | None
+    file: str, kept: Mapping[str, KeptRows], num_ranks: int | None, progress: Progress
 ) -> dict[str, Rows]:
     """COLLECTIVES and LINK_FIT by name, as ``analyze.communication`` has them of a small timeline.
 
@@ -29,9 +30,11 @@ def kept_communication(
         file: The timeline as it was given, which is the pass of its rows.
         kept: Its tables by name.
         num_ranks: Ranks as far as it tells.
+        progress: Told how many executions are done, and how many there are; not where the tables
+            are kept from an earlier time.
     """
     ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
-    pieces = functools.partial(_pieces, kept, ranks_of)
+    pieces = functools.partial(_pieces, kept, ranks_of, progress)
     carried_out = _kept_collectives(Path(file), pieces)
     if carried_out is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
@@ -44,7 +47,7 @@ def kept_communication(
 def _kept_collectives(path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]) -> KeptTable | None:
     def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
         for piece in pieces():
-            writers[COLLECTIVES.name].append(functools.partial(_block, piece))
+            writers[COLLECTIVES.name].append(functools.partial(block_of, piece))
 
     if kept_files((COLLECTIVES,), path) is None:
         keep_in_parts((COLLECTIVES,), path, write)
@@ -52,16 +55,12 @@ def _kept_collectives(path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]) 
     return None if files is None else KeptTable(COLLECTIVES, files[COLLECTIVES.name], str(path))
 
 
-def _block(piece: pd.DataFrame) -> Block:
-    return block_of(piece)
-
-
 def _pieces(
-    kept: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int]
+    kept: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
 ) -> Iterator[pd.DataFrame]:
     """COLLECTIVES piece by piece; the uses of an execution stand in the same order as these."""
     uses = kept[TENSOR_USES.name].frames()
-    held = [next(uses)]
+    held, done = [next(uses)], 0
     for executions in kept[EXECUTIONS.name].frames():
         last = executions["fusion_id"].max() if len(executions) else -1
         while held[-1]["fusion_id"].max() < last and (more := next(uses, None)) is not None:
@@ -69,3 +68,5 @@ def _pieces(
         arrivals = COLLECTIVE_ARRIVALS.empty()
         yield collectives(executions, pd.concat(held), arrivals, ranks_of, {})
         held = held[-1:]
+        done += len(executions)
+        progress(done, len(kept[EXECUTIONS.name]))

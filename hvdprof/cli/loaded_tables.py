@@ -1,5 +1,6 @@
 """The tables that `hvdprof convert` writes and `hvdprof sql` queries."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def loaded_tables(paths: Sequence[Path], told: Told) -> dict[str, Rows]:
     run = api.load_run(paths, progress=told)
     if not isinstance(run, KeptRun):
         return dict(api.all_tables(run))
-    tables = _of_several(run) if len(run.table(TIMELINES.name)) > 1 else _of_one(run)
+    tables = _of_several(run) if len(run.table(TIMELINES.name)) > 1 else _of_one(run, told)
     tables |= api.analyze_files(run).derived
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
@@ -39,10 +40,11 @@ def _of_several(run: KeptRun) -> dict[str, Rows]:
     return {**run.tables, **communication_tables(run, steps, arrivals)}
 
 
-def _of_one(run: KeptRun) -> dict[str, Rows]:
+def _of_one(run: KeptRun, told: Told) -> dict[str, Rows]:
     ((file, kept),) = run.kept.items()
     size = run.table(TIMELINES.name)["np"].iloc[0]
     own = {name: rows for name, rows in kept.items() if isinstance(rows, KeptTable)}
     others = {table.name: run.table(table.name) for table in TABLES if table.name not in kept}
+    progress = functools.partial(told, file)
     num_ranks = None if pd.isna(size) else int(size)
-    return {**others, **own, **kept_communication(file, kept, num_ranks)}
+    return {**others, **own, **kept_communication(file, kept, num_ranks, progress)}

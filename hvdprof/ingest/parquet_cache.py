@@ -35,6 +35,9 @@ FOLDER = ".hvdprof-cache"
 
 _KEY_LETTERS = 16
 _CODEC = "lz4"
+FEWEST_ROWS_OF_PIECE = 1 << 16
+"""What is known of each piece is held until the end of the file."""
+
 _PRUNED_BY = ("step", "start_ns")
 """Columns by which a query can leave out pieces; bounds of every column cost a third of the time
 and, with a thousand pieces, many megabytes."""
@@ -103,6 +106,7 @@ class TableWriter:
             write_statistics=[name for name in _PRUNED_BY if name in self._schema.names],
         )
         self._pending: Future[None] | None = None
+        self._held: list[pa.Table] = []
 
     def append(self, make: Callable[[], Block]) -> None:
         """Write rows of the table below those that were written before.
@@ -114,15 +118,24 @@ class TableWriter:
             OSError: The piece before could not be written.
         """
         self._finish()
-        self._pending = self._thread.submit(self._write, make)
+        self._pending = self._thread.submit(self._take, make)
 
     def close(self) -> None:
         """Write the end of the file, when all pieces are written."""
         self._finish()
+        self._write_held()
         self._writer.close()
 
-    def _write(self, make: Callable[[], Block]) -> None:
-        self._writer.write_table(arrow_rows(self._schema, make()))
+    def _take(self, make: Callable[[], Block]) -> None:
+        self._held.append(arrow_rows(self._schema, make()))
+        if sum(map(len, self._held)) >= FEWEST_ROWS_OF_PIECE:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        if self._held:
+            held = pa.concat_tables(self._held)
+            self._held.clear()
+            self._writer.write_table(held)
 
     def _finish(self) -> None:
         # One piece at a time: pieces that wait to be written take memory.

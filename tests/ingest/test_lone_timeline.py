@@ -71,6 +71,7 @@ def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_t
 ) -> None:
     stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(parquet_cache, "FEWEST_ROWS_OF_PIECE", 200)
     path = kept / "04.json"
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
     with monkeypatch.context() as unkept:
@@ -90,6 +91,7 @@ def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_t
     assert read == ["inferred_steps"]
     assert large.files == small.files
     assert "Rank 1 is late" in large.files[0].verdict
+    assert len(list(run.kept[str(path)]["events"].pieces())) > 2
     assert len(run.events) == len(small.run.events)
     assert run.events is run.events
 
