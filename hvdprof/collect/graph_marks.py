@@ -70,16 +70,23 @@ class GraphMarks:
             moments.append(Moment(kind, clock(), int(number)))
             passed(kind)
 
-        with self._tf.device("/CPU:0"):
-            # An element of each is handed over: a control dependency on a call that TensorFlow
-            # inlines does not wait for its results. And not a tf.Variable, which would get in the
-            # way of saving what was traced.
-            elements = [self._element(tensor) for tensor in awaited]
+        # Of sparse gradients the values.
+        dense = [getattr(tensor, "values", tensor) for tensor in awaited]
+        called = [tensor for tensor in dense if "Call" in tensor.op.type]
+        direct = [tensor for tensor in dense if "Call" not in tensor.op.type]
+        with self._tf.device("/CPU:0"), self._tf.control_dependencies(direct):
+            # To wait for a call that TensorFlow inlines is not to wait for its results: of these an
+            # element is handed over. And not a tf.Variable, which would get in the way of saving
+            # what was traced.
+            elements = [self._element(tensor) for tensor in called]
             self._tf.numpy_function(note, [num_samples, *elements], [])
 
     def _element(self, tensor: Any) -> Any:
-        # Of sparse gradients the values.
-        return self._tf.reshape(getattr(tensor, "values", tensor), [-1])[:1]
+        rank = tensor.shape.rank
+        # One operation instead of two, where it is known that there is an element.
+        if rank and tensor.shape.num_elements():
+            return self._tf.slice(tensor, [0] * rank, [1] * rank)
+        return self._tf.reshape(tensor, [-1])[:1]
 
     def take(self) -> list[Moment]:
         """The moments since the last call of this, by time."""

@@ -14,8 +14,9 @@ from typing import Any
 class FakeTensor:
     """A tensor of which only the length is known."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, op: str = "MatMul") -> None:
         self.shape = _Shape(length)
+        self.op = SimpleNamespace(type=op)
 
 
 class _Shape:
@@ -25,6 +26,9 @@ class _Shape:
         self._length = length
 
     def __getitem__(self, place: int) -> int:
+        return self._length
+
+    def num_elements(self) -> int:
         return self._length
 
 
@@ -71,6 +75,15 @@ class FakeTensorFlow:
     @contextlib.contextmanager
     def device(self, name: str) -> Iterator[None]:
         yield
+
+    @contextlib.contextmanager
+    def control_dependencies(self, tensors: list[Any]) -> Iterator[None]:
+        assert all(tensor.op.type == "MatMul" for tensor in tensors)
+        yield
+
+    def slice(self, tensor: FakeTensor, begin: list[int], size: list[int]) -> list[int]:
+        assert (begin, size) == ([0], [1])
+        return [0]
 
     def reshape(self, tensor: FakeTensor, shape: list[int]) -> list[int]:
         assert shape == [-1]

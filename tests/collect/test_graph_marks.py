@@ -69,6 +69,16 @@ def test_moments_of_a_graph_come_with_every_call():
     assert passed == [READY, DATA] * 2
 
 
+@pytest.mark.parametrize("length", [0, 3])
+def test_results_of_calls_are_handed_over_since_calls_are_inlined(length):
+    tf, handed = FakeTensorFlow(), []
+    tf.numpy_function = lambda call, inputs, _: handed.extend(inputs)
+    tensors = [FakeTensor(2), FakeTensor(length, "StatefulPartitionedCall")]
+    GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
+
+    assert handed == [0, [0][:length]]
+
+
 def test_of_nothing_no_arrival_is_told():
     tf = FakeTensorFlow()
     marks = GraphMarks(tf, lambda _: None)
