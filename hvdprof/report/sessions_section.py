@@ -31,6 +31,10 @@ _PIECES = (
 )
 
 
+SESSION_HEADS = ("session", "ranks", "steps", "steady", "step time", "ended")
+"""What stands above the columns of a table of sessions."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     """One session as texts."""
@@ -73,13 +77,12 @@ def print_sessions(console: Console, launches: tuple[LaunchSessions, ...]) -> No
     for one in launches:
         console.print(Text("\nSessions", style="bold").append(f"  {one.launch}", style="dim"))
         frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("  #", "ranks", "steps", "steady", "step time"):
+        *numbers, ended = SESSION_HEADS
+        for name in numbers:
             frame.add_column(name, justify="right", no_wrap=True)
-        frame.add_column("ended", overflow="fold")
+        frame.add_column(ended, overflow="fold")
         for row in one.rows:
-            frame.add_row(
-                f"  {row.number}", row.ranks, row.steps, row.steady, row.step_time, row.ended
-            )
+            frame.add_row(row.number, row.ranks, row.steps, row.steady, row.step_time, row.ended)
         console.print(frame)
         for sentence in one.sentences:
             print_hanging(console, "  ", sentence)

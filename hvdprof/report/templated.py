@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.findings_section import ceiling_of
+from hvdprof.report.sessions_section import SESSION_HEADS, shape_sessions
 from hvdprof.report.terminal_page import CELL_HEADS, shape_page
 
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
@@ -35,6 +36,8 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
         page=shape_page(analysis),
         findings=_findings(analysis.findings),
         cell_heads=CELL_HEADS,
+        launches=shape_sessions(analysis),
+        session_heads=SESSION_HEADS,
         name=manifest.name,
         command=shlex.join(manifest.command),
         version=manifest.hvdprof_version,

@@ -1,0 +1,75 @@
+"""Sessions of an elastic run in the terminal, in Markdown and in HTML."""
+
+import io
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.report.registry import reporter_for
+from hvdprof.report.sessions_section import shape_sessions
+from hvdprof.report.terminal import TerminalReporter
+from hvdprof.rundir.manifest import WorkerEnd
+from tests.builders.elastic_run import SessionSpec, WorkerSpec, write_elastic_run
+from tests.builders.finished_analysis import full_analysis
+
+A = WorkerSpec("localhost", 0, 100, 0)
+B = WorkerSpec("node2", 1, 200, 1)
+
+
+@pytest.fixture(scope="module")
+def elastic(tmp_path_factory):
+    sessions = [
+        SessionSpec(workers=[A], num_steps=40, why="hosts-updated"),
+        SessionSpec(workers=[A, B], why="lost-peer", whys={B.pid: ""}, num_committed=25),
+        SessionSpec(workers=[A], why="lost-peer"),
+    ]
+    ends = [WorkerEnd(rank=1, exit_code=137)]
+    folder = write_elastic_run(tmp_path_factory.mktemp("run"), sessions, ends)
+    return analyze_run(load_run(folder))
+
+
+def text(analysis, reporter):
+    stream = io.StringIO()
+    reporter.render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_sessions_and_resets_as_texts(elastic):
+    (launch,) = shape_sessions(elastic)
+
+    assert [(row.number, row.ranks, row.steps, row.steady) for row in launch.rows] == [
+        ("1", "1", "40", "38"),
+        ("2", "2", "30", "28"),
+        ("3", "1", "30", "28"),
+    ]
+    first, second, last = launch.sentences
+    assert first.startswith(
+        "Reset 1, 1 to 2 ranks: 0.570 s without a step (0.00300 s until noticed, 0.0200 s to shut "
+        "Horovod down, 0.500 s to initialise it again, 0.0400 s for the state, 0.00700 s until "
+        "the first step); first steady step after 0.590 s; came: rank 1 (node2 slot 1, process 200)"
+    )
+    assert first.endswith("0.400 s from start to initialised.")
+    assert "5 steps since the last commit were lost (0.0500 s)" in second
+    assert second.endswith("gone: rank 1 (node2 slot 1, process 200, ended by SIGKILL).")
+    assert last.startswith("At the end: rank 0 (localhost slot 0, process 100")
+
+
+def test_the_terminal_fits_80_columns(elastic):
+    printed = text(elastic, TerminalReporter(width=80))
+
+    section = printed[printed.index("Sessions") : printed.index("Warnings")]
+    assert max(map(len, section.splitlines())) <= 80
+    assert "a rank was lost" in section
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html"])
+def test_reports_hold_the_same(elastic, name):
+    written = text(elastic, reporter_for(name))
+
+    assert "Sessions" in written
+    assert "5 steps since the last commit were lost" in written
+
+
+def test_a_run_that_is_not_elastic_has_no_such_section():
+    assert shape_sessions(full_analysis()) == ()
+    assert "Sessions" not in text(full_analysis(), TerminalReporter(width=80))
