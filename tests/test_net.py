@@ -1,5 +1,6 @@
 """`hvdprof net` between hosts made of network namespaces, with links of known rate."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,3 +65,25 @@ def test_a_host_that_cannot_be_reached_is_named(hosts: NetworkHosts, tmp_path: P
     (hosts.folder / f"{hosts.names[1]}.unreachable").unlink()
     assert done.returncode == 5
     assert f"{hosts.names[1]} cannot be reached" in done.stderr
+    # Nothing is in the folder that could be gone on with.
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_pair_of_three_hosts(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with network_hosts(tmp_path_factory.mktemp("three"), 3) as three:
+        done = three.hvdprof(
+            *("net", "--hosts", three.argument, "--output", str(tmp_path / "run"), "--quiet"),
+            *("--controller", "gloo", "--sizes", "1k,4k,16k,64k", "--seconds", "0.05"),
+            *("--format", "json"),
+        )
+        names = three.names
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["net_links"]
+    pairs = [sorted(pair) for pair in itertools.combinations(names, 2)]
+    for method in ("tcp", "broadcast"):
+        of_method = [row for row in rows if row["method"] == method]
+        assert sorted(sorted((row["from_host"], row["to_host"])) for row in of_method) == pairs
+    (everybody,) = [row for row in rows if row["method"] == "allreduce"]
+    assert everybody["np"] == 3

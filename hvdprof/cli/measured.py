@@ -37,7 +37,7 @@ def measure_and_report(sweep: Sweep, reporter: Reporter, *, net: bool) -> None:
     """
     ready_hosts(sweep)
     if net:
-        _measure_network(sweep)
+        measure_network(sweep)
     failure = _run(sweep)
     if isinstance(failure, StorageError) and not sweep.paths.manifest.exists():
         raise failure
@@ -67,7 +67,7 @@ def refuse_other_settings(context: typer.Context) -> None:
         )
 
 
-def _measure_network(sweep: Sweep) -> None:
+def measure_network(sweep: Sweep) -> None:
     """Measure the network of a sweep once; what fails about it is a warning of the run."""
     folder = sweep.paths.folder
     if len(hosts_with_ranks(sweep.settings)) < 2 or net_path(folder).exists():

@@ -1,15 +1,16 @@
 """``hvdprof net``: latency and bandwidth between the hosts of a job."""
 
+import contextlib
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
-from hvdprof.errors import UsageError
+from hvdprof.errors import HvdprofError, UsageError
 from hvdprof.launch.bench import find_tools, machine_of, make_run_folder
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
 from hvdprof.launch.host_net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
@@ -101,15 +102,31 @@ def net(
     )
     names = ", ".join(probe.host_names())
     folder = make_run_folder(manifest, output, "net")
-    shell = host_shell(settings)
-    briefs = survey_hosts(probe.host_names(), shell, folder=folder, controller=settings.controller)
-    manifest.hosts = host_records(briefs)
-    if not quiet:
-        sys.stderr.write(f"hvdprof: measuring the network between {names} into {folder}\n")
-    probe.measure().write(folder)
+    try:
+        manifest.hosts = _asked(probe, folder)
+        if not quiet:
+            sys.stderr.write(f"hvdprof: measuring the network between {names} into {folder}\n")
+        probe.measure().write(folder)
+    except HvdprofError:
+        # Nothing is in it that could be gone on with.
+        with contextlib.suppress(OSError):
+            RunPaths(folder).manifest.unlink()
+            folder.rmdir()
+        raise
     manifest.status = Status.DONE
     manifest.write(RunPaths(folder))
     _show(folder, format_)
+
+
+def _asked(probe: NetProbe, folder: Path) -> list[dict[str, Any]]:
+    """The hosts for the manifest, after each was asked what it has."""
+    briefs = survey_hosts(
+        probe.host_names(),
+        host_shell(probe.settings),
+        folder=folder,
+        controller=probe.settings.controller,
+    )
+    return host_records(briefs)
 
 
 def _show(folder: Path, format_: NetFormat) -> None:

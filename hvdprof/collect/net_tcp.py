@@ -26,8 +26,8 @@ MIN_ROUNDS = 3
 MIN_SHORT_ROUNDS, SHORT_ROUND_S = 6, 0.25
 """As many give their median an interval, where that does not take long."""
 MAX_ROUNDS = 30
-SLOWEST_ROUND_S = 2.0
-"""Larger messages are left out once a round took as long."""
+SLOWEST_ROUND_S = 1.0
+"""A round that takes longer is repeated once, and larger messages are left out."""
 
 _SIZE = struct.Struct("!q")
 _END = 0
@@ -41,7 +41,9 @@ class Effort:
     seconds: float
 
     def rounds(self, round_s: float) -> int:
-        """How often a round is repeated that took so long; at least three times."""
+        """How often a round is repeated that took so long; once, or at least three times."""
+        if round_s > SLOWEST_ROUND_S:
+            return 1
         least = MIN_SHORT_ROUNDS if round_s < SHORT_ROUND_S else MIN_ROUNDS
         return max(least, min(MAX_ROUNDS, int(self.seconds / max(round_s, 1e-6))))
 

@@ -3,7 +3,7 @@
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hvdprof import units
@@ -60,6 +60,7 @@ class LaunchOnHosts:
     manifest: Manifest
     shell: HostShell
     apart: tuple[str, ...]
+    _answered: set[str] = field(default_factory=set)
 
     def __call__(self, launch: Launch) -> Outcome:
         """Run the launch; the outcome says why it failed where a host is to blame."""
@@ -71,6 +72,10 @@ class LaunchOnHosts:
         if not_reached:
             return Outcome(1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks))
         watch = HostWatch(others)
+        gone = dict.fromkeys((self._answered & others.keys()) - watch.hosts.keys(), "no answer")
+        if gone:
+            return Outcome(1, False, 0.0, _failure("has vanished", gone, ranks))
+        self._answered |= watch.hosts.keys()
         try:
             standing = StandingFetch(launch.paths, apart, self.shell)
             outcome = run_launcher(_watched(launch, watch, standing))

@@ -51,6 +51,8 @@ class HostWatch:
         self._answers = answers
         self._clock = clock
         there = self._ask(list(hosts))
+        # Once more, since a host that counts as away here is not looked after at all.
+        there |= self._ask([name for name, answered in there.items() if not answered])
         self.hosts = {name: ranks for name, ranks in hosts.items() if there[name]}
         self._misses = dict.fromkeys(self.hosts, 0)
         self._silent_since_s: dict[str, float] = {}

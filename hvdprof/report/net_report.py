@@ -16,6 +16,7 @@ from hvdprof.report.hanging_text import print_hanging
 
 NET_SCHEMA_VERSION = 1
 
+_ENDS = ("", "_low", "_high")
 _OVER = {"tcp": "TCP", "broadcast": "Horovod", "allreduce": "allreduce"}
 
 
@@ -58,15 +59,16 @@ def _table(links: pd.DataFrame) -> Table:
     )
     frame.add_column("over")
     frame.add_column("between", overflow="fold")
-    for name in ("latency", "bandwidth"):
+    for name in ("latency, ms", "bandwidth, MB/s"):
         frame.add_column(name, justify="right", no_wrap=True)
     for row in links.to_dict("records"):
-        ends = (row["latency_ns"], row["latency_low_ns"], row["latency_high_ns"])
+        latency = (row[f"latency{end}_ns"] / 1e6 for end in _ENDS)
+        bandwidth = (1000 * row[f"bandwidth{end}_gb_per_s"] for end in _ENDS)
         frame.add_row(
             _OVER.get(str(row["method"]), str(row["method"])),
             _between(row),
-            units.interval_of_unit(*ends, "ns"),
-            row["reason"] or _bandwidth(row),
+            units.rate_interval(*latency),
+            row["reason"] or units.rate_interval(*bandwidth),
         )
     return frame
 
@@ -75,11 +77,6 @@ def _between(row: dict[Any, Any]) -> str:
     if str(row["method"]) == "allreduce":
         return f"all {units.count(row['np'])} hosts"
     return f"{row['from_host']} - {row['to_host']}"
-
-
-def _bandwidth(row: dict[Any, Any]) -> str:
-    middle, low, high = (1000 * row[f"bandwidth{end}_gb_per_s"] for end in ("", "_low", "_high"))
-    return units.interval_of_unit(middle, low, high, "MB/s")
 
 
 def _explained(links: pd.DataFrame) -> str:

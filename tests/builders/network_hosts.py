@@ -5,6 +5,7 @@ which runs commands on a host, makes launchers work without any daemon. Needs ro
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 _SUBNET = "10.78.{}"
+_MADE = itertools.count()
 _FOLDER_OF_NAMESPACES = Path("/etc/netns")
 
 # Options may stand on both sides of the host's name: horovodrun puts some behind it.
@@ -121,8 +123,9 @@ def network_hosts(folder: Path, number: int = 2) -> Iterator[NetworkHosts]:
         pytest.skip("network namespaces need root")
     if shutil.which("ip") is None or shutil.which("tc") is None:
         pytest.skip("ip and tc are missing: apt-get install iproute2")
-    # Several tests may run at once, so names and subnets are of this process.
-    tag = os.getpid() % 10_000
+    # Several tests may run at once, so names and subnets are of this process; a test may make
+    # other hosts while those of its module are there.
+    tag = (os.getpid() + 1_000 * next(_MADE)) % 10_000
     switch = f"sw{tag}"
     names = [f"hv{tag}{'abcdefgh'[index]}" for index in range(number)]
     try:

@@ -82,4 +82,5 @@ def test_the_number_of_rounds_is_bounded() -> None:
     assert effort.rounds(0.0) == net_tcp.MAX_ROUNDS
     assert effort.rounds(0.05) == 10
     assert effort.rounds(0.2) == net_tcp.MIN_SHORT_ROUNDS
-    assert effort.rounds(9.0) == net_tcp.MIN_ROUNDS
+    assert effort.rounds(0.9) == net_tcp.MIN_ROUNDS
+    assert effort.rounds(9.0) == 1

@@ -54,10 +54,14 @@ def _manifest(folder: Path, pass_id: str) -> Manifest:
 def _launch(paths: PassPaths, script: str) -> Launch:
     paths.recorder_folder.mkdir(parents=True)
     paths.plan.write_text("the plan")
+    return replace(_started(paths), command=["/bin/bash", "-c", script])
+
+
+def _started(paths: PassPaths) -> Launch:
     job = Job(size=3, program=(), hosts=None, environment={}, passed_on=(), device="cpu")
     return Launch(
         job=job,
-        command=["/bin/bash", "-c", script],
+        command=[],
         environment=dict(os.environ),
         paths=paths,
         watch=Watch(progress=lambda: 1, timeout_s=30),
@@ -138,6 +142,12 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     assert outcome.failure.rank == 1
     assert outcome.failure.lines == ["trouble"]
     assert on_hosts.manifest.passes[0].left_behind == ["far"]
+
+    # The next launch does not wait for it.
+    again = on_hosts(replace(_started(paths), command=["touch", str(tmp_path / "started")]))
+    assert again.failure is not None
+    assert again.failure.reason == "host far, which ran ranks 1 to 2, has vanished (no answer)"
+    assert not (tmp_path / "started").exists()
 
 
 def test_a_launch_that_fails_by_itself_keeps_its_own_reason(tmp_path: Path) -> None:

@@ -79,6 +79,7 @@ def test_a_host_that_never_answers_is_not_watched() -> None:
     hosts.gone = {"b"}
     watch = HostWatch({"b": [1], "c": [2]}, hosts)
     assert watch.hosts == {"c": [2]}
+    assert hosts.asked == 3
     watch.ask_to_the_end()
     assert watch.lost == {}
 
