@@ -28,7 +28,7 @@ SHARE_OF_LAUNCHES = 0.5
 
 _REMEDY_OF_PHASE = {
     "data": "give that rank's input more workers or faster storage (num_workers=, "
-    "prefetch_factor=), and check that all ranks read equal shards",
+    "prefetch_factor=; .prefetch() of tf.data), and check that all ranks read equal shards",
     "forward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
     "CLOCK,PERFORMANCE; top), and at uneven work per sample",
     "backward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
@@ -106,8 +106,8 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
                 _name(cell),
                 f"{_place(cell)}: every rank spends {units.percent(share)} of its step on getting "
                 "data.",
-                "more data workers (num_workers=), prefetch_factor=, pin_memory=True; or faster "
-                "storage",
+                "more data workers (num_workers=), prefetch_factor=, pin_memory=True; with tf.data "
+                ".map(..., num_parallel_calls=) and .prefetch(); or faster storage",
                 "certain",
                 **_cost(cell, share, share * _step_ns(cell), _ceiling(evidence, cell, NO_DATA)),
             )
