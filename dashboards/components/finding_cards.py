@@ -8,18 +8,22 @@ import pandas as pd
 
 from dashboards.components.copied_text import copied_text
 from hvdprof import units
+from hvdprof.model.cell_key import short_name
 from hvdprof.report.findings_section import ceiling_of
 
 _FIRST = 8
 
 
-def finding_list(findings: pd.DataFrame, look: Callable[[str, int], Any]) -> list[Any]:
+Look = Callable[[str, int, str], Any]
+
+
+def finding_list(findings: pd.DataFrame, look: Look) -> list[Any]:
     """A card for each of the first findings, and the others behind one heading.
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
-        look: The link from a model and a number of ranks to the events behind what is said of
-            them; ``None`` where there are none.
+        look: The link from a model, a number of ranks and an engine to the events behind what is
+            said of them; ``None`` where there are none.
     """
     cards = [_card(row, look) for row in findings.to_dict("records")]
     if len(cards) <= _FIRST:
@@ -36,7 +40,7 @@ def finding_list(findings: pd.DataFrame, look: Callable[[str, int], Any]) -> lis
     return [*cards[:_FIRST], more]
 
 
-def _card(row: Mapping[Hashable, Any], look: Callable[[str, int], Any]) -> dmc.Paper:
+def _card(row: Mapping[Hashable, Any], look: Look) -> dmc.Paper:
     severity = str(row["severity"])
     head = dmc.Group(
         [
@@ -54,20 +58,24 @@ def _card(row: Mapping[Hashable, Any], look: Callable[[str, int], Any]) -> dmc.P
         parts.append(
             copied_text(remedy, dmc.Text(remedy, fw=600, size="sm", className="keep-lines"))
         )
-    link = look(str(row["model"]), int(row["np"])) if _is_of_cell(row) else None
+    link = look(*_cell(row)) if _is_of_cell(row) else None
     if link is not None:
         parts.append(link)
     return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
 
 
 def _cost(row: Mapping[Hashable, Any]) -> str:
-    where = f"{row['model']} np={int(row['np'])}" if _is_of_cell(row) else ""
+    where = short_name(*_cell(row)) if _is_of_cell(row) else ""
     cost = ""
     if not pd.isna(row["cost_ns"]):
         cost = f"costs {units.milliseconds(row['cost_ns'])} a step"
         if not pd.isna(row["cost_share"]):
             cost += f" ({units.percent(row['cost_share'])})"
     return ", ".join(text for text in (str(row["confidence"]), where, cost) if text)
+
+
+def _cell(row: Mapping[Hashable, Any]) -> tuple[str, int, str]:
+    return str(row["model"]), int(row["np"]), str(row["engine"])
 
 
 def _is_of_cell(row: Mapping[Hashable, Any]) -> bool:

@@ -118,8 +118,8 @@ def _findings(analysis: RunAnalysis, view: View) -> list[Any]:
         return []
 
     @cache
-    def look(model: str, np: int) -> Any:
-        found = longest_step(analysis, model, np)
+    def look(model: str, np: int, engine: str) -> Any:
+        found = longest_step(analysis, model, np, engine)
         if found is None:
             return None
         launch, step = found

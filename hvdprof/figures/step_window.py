@@ -6,29 +6,30 @@ import numpy as np
 
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.figures.launch import rows_of_launch
+from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.timeline_tables import INFERRED_STEPS
 from hvdprof.rundir.manifest import Mode
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _DRAWN = ("part", "negotiation", "operation", "activity")
 _MARGIN = 0.1
 
 
-def longest_step(analysis: RunAnalysis, model: str, num_ranks: int) -> tuple[LaunchKey, int] | None:
+def longest_step(
+    analysis: RunAnalysis, model: str, num_ranks: int, engine: str = HOROVOD_ENGINE
+) -> tuple[LaunchKey, int] | None:
     """The longest steady step of a cell without toggles, as (launch, step); None without any.
 
-    Of its traced launch where there is one, since the time axis then shows Horovod's side too.
+    Of its traced launch where there is one, since the time axis then shows the engine's side too.
 
     Args:
         analysis: The finished analysis.
         model: Model of the cell.
         num_ranks: Its number of ranks.
+        engine: Its engine.
     """
-    segments = analysis.run.segments
-    is_own = (segments["model"] == model) & (segments["size"] == num_ranks)
-    for name, value in (("engine", "horovod"), ("compression", "none"), ("reduction", "average")):
-        is_own &= segments[name] == value
-    own = segments[is_own.to_numpy(dtype=bool)]
+    own = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     traced_first = own.iloc[np.argsort(own["mode"] != Mode.TRACE, kind="stable")]
     steps = analysis.job_steps[analysis.job_steps["steady"].to_numpy(dtype=bool)]
     for pass_id, segment in traced_first[["pass_id", "segment"]].itertuples(index=False):

@@ -42,5 +42,6 @@ def test_the_longest_steady_step_is_one_of_the_traced_launch(tmp_path):
     )
     launch = ("02-np2-trace-r1", "mnist-horovod-none-average")
     assert longest_step(analysis, "mnist", 2) == (launch, 40)
+    assert longest_step(analysis, "mnist", 2, "ddp") is None
     assert longest_step(analysis, "mnist", 3) is None
     assert longest_step(analysis, "other", 2) is None
