@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.findings_section import ceiling_of
+from hvdprof.report.run_facts import run_facts
 from hvdprof.report.sessions_section import SESSION_HEADS, shape_sessions
 from hvdprof.report.terminal_page import CELL_HEADS, shape_page
 
@@ -35,6 +36,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
     return environment.from_string(source.read_text(encoding="utf-8")).render(
         page=shape_page(analysis),
         findings=_findings(analysis.findings),
+        facts=run_facts(analysis),
         cell_heads=CELL_HEADS,
         launches=shape_sessions(analysis),
         session_heads=SESSION_HEADS,

@@ -1,11 +1,17 @@
 import io
 import re
 
+import pytest
+
+from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.report.html_report import html_page
 from hvdprof.report.markdown_report import MarkdownReporter
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
+from tests.builders.browser import serious_violations, watched_page
 
+WIDEST_FIGURE = """() => Math.max(
+    ...[...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().width))"""
 HOSTILE = "<script>alert(1)</script> | `x` [y](z)"
 
 
@@ -54,6 +60,49 @@ def markdown(analysis):
     stream = io.StringIO()
     MarkdownReporter().render(analysis, stream)
     return stream.getvalue()
+
+
+def test_every_finding_is_an_item_of_its_own_in_markdown():
+    rows = [finished_analysis.finding(subject=name, remedy=name) for name in ("a", "b", "c")]
+    text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
+
+    items = [line for line in text.splitlines() if line.startswith("- **warning**: P2P is off")]
+    assert [item.rpartition(" ")[2] for item in items] == ["a", "b", "c"]
+    assert all("Evidence: nccl.log:7: node1:1:1" in item for item in items)
+    heads = [n for n, line in enumerate(text.splitlines()) if line.startswith("### ")]
+    assert all(text.splitlines()[n - 1] == text.splitlines()[n + 1] == "" for n in heads)
+
+
+def test_both_say_where_it_ran():
+    analysis = finished_analysis.full_analysis()
+
+    assert "- hosts: node1 (AMD EPYC, 2 cores)" in markdown(analysis)
+    assert '<th scope="row" class="text">hosts</th>' in html_page(analysis)
+
+
+def test_what_to_do_stands_before_the_figures():
+    page = html_page(finished_analysis.full_analysis())
+
+    assert page.index("unset NCCL_P2P_DISABLE") < page.index('id="figure-scaling"')
+
+
+@pytest.mark.browser
+def test_every_figure_fits_on_the_paper_and_loads_nothing(tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(html_page(finished_analysis.full_analysis()), encoding="utf-8")
+    with watched_page("file:", width=1280) as watched:
+        page = watched.page
+        page.goto(file.as_uri())
+        page.wait_for_selector("#figure-losses .main-svg", state="attached")
+        assert serious_violations(page) == []
+        wide = page.evaluate(WIDEST_FIGURE)
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(f"({WIDEST_FIGURE})() <= 680")
+        assert wide > 680
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        page.wait_for_function(f"({WIDEST_FIGURE})() > 680")
+        assert watched.complaints == []
+        assert watched.foreign_requests == []
 
 
 def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
