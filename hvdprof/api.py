@@ -216,7 +216,13 @@ class FunctionRunner(FunctionChoices):
             InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
             StorageError: The run directory cannot be written.
         """
-        measured = measure_function(function, args, kwargs, self)
+        try:
+            measured = measure_function(function, args, kwargs, self)
+        except HvdprofError as error:
+            # Whoever does not catch it sees this too.
+            if error.hint:
+                error.add_note(error.hint)
+            raise
         largest = main_launch(Manifest.read(measured.folder))
         return FunctionRun(measured.folder, measured.returned[largest], measured.returned)
 

@@ -1,7 +1,9 @@
 """Functions under the recorder, started by `horovod.run` with real Horovod."""
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,7 @@ def test_what_a_rank_raises_is_told_and_what_it_recorded_is_kept(tmp_path):
     ) as seen:
         runner.run(train, epochs=9, fail_at=60)
     assert seen.value.hint.endswith(f"hvdprof analyze {tmp_path / 'r'}")
+    assert seen.value.__notes__ == [seen.value.hint]
     analysis = analyze_run(load_run(tmp_path / "r"))
     assert "samples/s" in analysis.verdict.sentence
     with pytest.raises(UsageError, match="is of a function"):
@@ -125,6 +128,29 @@ def test_a_rank_that_is_killed_is_named(tmp_path):
 
     with pytest.raises(SweepIncompleteError, match="rank 1 was ended by SIGKILL"):
         runner.run(train, epochs=9, die_at=8)
+
+
+def test_ctrl_c_ends_the_ranks_and_keeps_what_was_measured(tmp_path):
+    code = NOTEBOOK.replace("FOLDER", repr(str(tmp_path / "r"))).replace(
+        "epochs=1)", "epochs=10**6)"
+    )
+    notebook = subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+    )
+    recording = tmp_path / "r" / "passes" / "01-np2-throughput-r1" / "recorder" / "rank-1.jsonl"
+    deadline = time.monotonic() + 120
+    while not (recording.exists() and b'"step"' in recording.read_bytes()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    notebook.send_signal(signal.SIGINT)
+    _, errors = notebook.communicate(timeout=60)
+
+    assert "InterruptedRunError: Ended by SIGINT." in errors
+    assert f"hvdprof analyze {tmp_path / 'r'}" in errors
+    assert Manifest.read(tmp_path / "r").status == Status.INTERRUPTED
+    before = recording.stat().st_size
+    time.sleep(1)
+    assert recording.stat().st_size == before
 
 
 def test_nothing_of_the_function_stays_behind(tmp_path, monkeypatch):

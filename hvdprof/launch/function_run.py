@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hvdprof.errors import EnvironmentNotReadyError, SweepIncompleteError, UsageError
+from hvdprof.errors import (
+    EnvironmentNotReadyError,
+    InterruptedRunError,
+    StorageError,
+    SweepIncompleteError,
+    UsageError,
+)
 from hvdprof.launch.bench import Tools, find_tools, make_run_folder, sweep_of
 from hvdprof.launch.function_job import FunctionJob, name_of, returned
 from hvdprof.launch.in_python import InPython
@@ -132,12 +138,15 @@ def measure_function(
         folder = make_run_folder(manifest, output, choices.name or name)
         sweep = sweep_of(manifest, folder, tools, SilentObserver(), launcher=launcher)
         sweep.run_launch = launcher.run
+        # A function is not kept: nothing can go on with its run.
+        hint = f"What was measured: hvdprof analyze {folder}"
         try:
             sweep.run()
-        except SweepIncompleteError as error:
-            raise SweepIncompleteError(
-                _failures(manifest), hint=f"What was measured: hvdprof analyze {folder}"
-            ) from error
+        except SweepIncompleteError:
+            raise SweepIncompleteError(_failures(manifest), hint=hint) from None
+        except (InterruptedRunError, StorageError) as error:
+            error.hint = hint
+            raise
     return Measured(folder, {name: returned(values) for name, values in job.values.items()})
 
 

@@ -58,6 +58,9 @@ def interruptible_within_others() -> Iterator[None]:
     # Python writes the numbers of signals there, whoever handles them.
     own = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
+        for number in _SIGNALS:
+            # The one exception by which Ray lets itself be interrupted; others it swallows.
+            signal.signal(number, signal.default_int_handler)
         yield
     finally:
         signal.set_wakeup_fd(own)

@@ -96,6 +96,23 @@ def test_a_signal_interrupts_whatever_the_session_makes_of_it(tmp_path, number):
     assert signal.getsignal(number) is former
 
 
+def test_a_session_that_lets_itself_be_interrupted_by_ctrl_c_alone(tmp_path):
+    def swallowing():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            time.sleep(20)
+        return ENDS
+
+    begin = time.monotonic()
+    with pytest.raises(InterruptedRunError, match="SIGTERM"):
+        call_session(swallowing, launch_into(tmp_path), nothing)
+    assert time.monotonic() - begin < 5
+
+
 def test_a_session_may_be_called_on_another_thread(tmp_path):
     seen = []
     thread = threading.Thread(
