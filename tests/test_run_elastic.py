@@ -76,7 +76,7 @@ def test_a_rank_that_dies_is_named_and_both_timelines_are_kept(tmp_path):
 
     assert ended.returncode == 0, ended.stderr
     assert "ended by SIGKILL" in words(ended.stdout)
-    assert "3 steps since the last commit were lost" in words(ended.stdout)
+    assert "3 steps lost since the last commit" in words(ended.stdout)
     analysis = analyze_run(load_run(folder))
     sessions, resets = analysis.table("sessions"), analysis.table("resets")
     assert sessions["mode"].tolist() == ["throughput"] * 2 + ["trace"] * 2

@@ -114,10 +114,20 @@ def network_of(hosts: tuple[Host, ...], wanted: str | None) -> str | None:
 
     Horovod looks for a network that two hosts have in common, and waits until there are two. Where
     all hosts stand by their loopback name nobody else can reach them, and there is but one.
+
+    Raises:
+        UsageError: Horovod would refuse the one asked for.
     """
-    if wanted is not None:
-        return wanted
-    return LOOPBACK if hosts and all(_is_loopback(host.name) for host in hosts) else None
+    are_this_one = bool(hosts) and all(_is_loopback(host.name) for host in hosts)
+    if wanted is None:
+        return LOOPBACK if are_this_one else None
+    if are_this_one and LOOPBACK not in wanted.split(","):
+        raise UsageError(
+            f"--network-interface {wanted}: horovodrun takes no other than {LOOPBACK} while all "
+            "hosts are this machine.",
+            hint="Leave it away, or start with another host too.",
+        )
+    return wanted
 
 
 def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> list[str]:
@@ -132,7 +142,7 @@ def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> 
     if network is None and len(hosts) < 2:
         found.append(
             "horovodrun looks for a network that two hosts share, and starts no rank before the "
-            "discovery script names two; --network-interface NAME makes it start with one."
+            "discovery script names two; --network-interface NAME lets one on another machine do."
         )
     return found
 

@@ -107,13 +107,14 @@ def _reset(row: Mapping[Any, Any]) -> str:
     ranks = f"{units.count(row['np_before'])} to {units.count(row['np_after'])} ranks"
     parts = [f"Reset {row['session']}, {ranks}: {_stopped(row)}"]
     if not pd.isna(row["lost_steps"]) and row["lost_steps"]:
-        steps = units.count(row["lost_steps"])
-        parts.append(f"{steps} steps since the last commit were lost ({_seconds(row['lost_ns'])})")
+        number = int(row["lost_steps"])
+        steps = "1 step" if number == 1 else f"{units.count(number)} steps"
+        parts.append(f"{steps} lost since the last commit ({_length(row['lost_ns'])})")
     if row["gone"]:
         parts.append(f"gone: {row['gone']}")
     if row["came"]:
         start = row["worker_start_ns"]
-        took = "" if math.isnan(start) else f", {_seconds(start)} from start to initialised"
+        took = "" if math.isnan(start) else f", {_length(start)} from start to initialised"
         parts.append(f"came: {row['came']}{took}")
     return "; ".join(parts) + "."
 
@@ -121,10 +122,10 @@ def _reset(row: Mapping[Any, Any]) -> str:
 def _stopped(row: Mapping[Any, Any]) -> str:
     if math.isnan(row["stopped_ns"]):
         return "how long nobody trained is not known"
-    pieces = ", ".join(f"{_seconds(row[name])} {what}" for name, what in _PIECES)
+    pieces = ", ".join(f"{_length(row[name])} {what}" for name, what in _PIECES)
     until = row["until_steady_ns"]
-    steady = "" if math.isnan(until) else f"; first steady step after {_seconds(until)}"
-    return f"{_seconds(row['stopped_ns'])} without a step ({pieces}){steady}"
+    steady = "" if math.isnan(until) else f"; first steady step after {_length(until)}"
+    return f"{_length(row['stopped_ns'])} without a step ({pieces}){steady}"
 
 
 def _lost_at_the_end(sessions: pd.DataFrame) -> list[str]:
@@ -132,5 +133,5 @@ def _lost_at_the_end(sessions: pd.DataFrame) -> list[str]:
     return [f"At the end: {last['gone']}."] if last["gone"] else []
 
 
-def _seconds(length_ns: float) -> str:
-    return units.seconds(length_ns / 1e9)
+def _length(length_ns: float) -> str:
+    return units.milliseconds(length_ns) if length_ns < 1e9 else units.seconds(length_ns / 1e9)

@@ -110,7 +110,9 @@ def test_a_script_that_fails_tells_what_it_said(tmp_path):
     [
         (["localhost"], None, "lo"),
         (["localhost", "127.0.0.1"], None, "lo"),
-        (["localhost"], "eth0", "eth0"),
+        (["localhost"], "lo,eth0", "lo,eth0"),
+        (["server1"], "eth0", "eth0"),
+        ([], "eth0", "eth0"),
         (["localhost", "server1"], None, None),
         (["10.0.0.1"], None, None),
         ([], None, None),
@@ -118,6 +120,13 @@ def test_a_script_that_fails_tells_what_it_said(tmp_path):
 )
 def test_loopback_is_the_network_where_all_hosts_are_this_one(names, wanted, network):
     assert network_of(tuple(Host(name, 1) for name in names), wanted) == network
+
+
+def test_an_interface_that_horovod_would_refuse_is_refused_before_the_start():
+    with pytest.raises(UsageError) as raised:
+        network_of((Host("localhost", 2),), "eth0")
+
+    assert "lo" in raised.value.message
 
 
 def test_what_keeps_a_job_from_starting_is_told():

@@ -44,12 +44,12 @@ def test_sessions_and_resets_as_texts(elastic):
     ]
     first, second, last = launch.sentences
     assert first.startswith(
-        "Reset 1, 1 to 2 ranks: 0.570 s without a step (0.00300 s until noticed, 0.0200 s to shut "
-        "Horovod down, 0.500 s to initialise it again, 0.0400 s for the state, 0.00700 s until "
-        "the first step); first steady step after 0.590 s; came: rank 1 (node2 slot 1, process 200)"
+        "Reset 1, 1 to 2 ranks: 570 ms without a step (3.00 ms until noticed, 20.0 ms to shut "
+        "Horovod down, 500 ms to initialise it again, 40.0 ms for the state, 7.00 ms until "
+        "the first step); first steady step after 590 ms; came: rank 1 (node2 slot 1, process 200)"
     )
-    assert first.endswith("0.400 s from start to initialised.")
-    assert "5 steps since the last commit were lost (0.0500 s)" in second
+    assert first.endswith("400 ms from start to initialised.")
+    assert "5 steps lost since the last commit (50.0 ms)" in second
     assert second.endswith("gone: rank 1 (node2 slot 1, process 200, ended by SIGKILL).")
     assert last.startswith("At the end: rank 0 (localhost slot 0, process 100")
 
@@ -67,7 +67,7 @@ def test_reports_hold_the_same(elastic, name):
     written = text(elastic, reporter_for(name))
 
     assert "Sessions" in written
-    assert "5 steps since the last commit were lost" in written
+    assert "5 steps lost since the last commit" in written
 
 
 def test_a_run_that_is_not_elastic_has_no_such_section():
