@@ -135,8 +135,8 @@ class _EventWriter:
             self._clock = own_clock(time_zero_of(part.raw.epochs, part.raw.range_us[0]))
         self._steps.add(part.reductions)
         self._pending.append(rows)
-        if len(self._pending) >= _MOST_PENDING and not self._steps.is_decided:
-            self._steps.give_up()
+        if len(self._pending) >= _MOST_PENDING:
+            self._steps.settle()
         if self._steps.is_decided and self._clock is not None:
             self._write_pending(self._clock)
 

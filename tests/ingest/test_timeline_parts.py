@@ -41,6 +41,11 @@ def steady(writer: TimelineWriter) -> None:
     train(writer, 200)
 
 
+def steady_with_many_tensors(writer: TimelineWriter) -> None:
+    # Fewer rounds come before as many rows wait as may.
+    train(writer, 60, tuple(f"allreduce.layer{number}" for number in range(40)))
+
+
 def with_an_end_of_its_own(writer: TimelineWriter) -> None:
     train(writer, 200)
     for _ in range(3 * ROWS_AT_ONCE):
@@ -118,6 +123,7 @@ def assert_same(whole: Run, parts: Run) -> None:
     ("write", "num_readings"),
     [
         (steady, 1),
+        (steady_with_many_tensors, 1),
         (with_an_end_of_its_own, 2),
         (with_another_set, 2),
         (with_a_set_that_grows_early, 1),

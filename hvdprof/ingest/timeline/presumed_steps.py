@@ -36,19 +36,21 @@ class PresumedSteps:
             self._rounds.add(self._of_set.rows(part))
         elif not self._is_given_up:
             self._head.append(part)
-            self._try()
+            self._try(is_all=False)
 
-    def give_up(self) -> None:
-        """Presume that there are no steps, unless it is decided what they are."""
-        self._is_given_up = True
-        self._head.clear()
+    def settle(self) -> None:
+        """Decide by what there is, though more would be better: no steps where none show yet."""
+        if not self.is_decided:
+            self._try(is_all=True)
+            self._is_given_up = self._rounds is None
+            self._head.clear()
 
-    def _try(self) -> None:
+    def _try(self, *, is_all: bool) -> None:
         if infer_steps(lambda: self._head).refusal:
             return
         in_set = recurring(counted(self._head))
         aligned = first_start(
-            map(SetFilter(in_set).rows, self._head), int(in_set.sum()), is_all=False
+            map(SetFilter(in_set).rows, self._head), int(in_set.sum()), is_all=is_all
         )
         if aligned is None:
             return
