@@ -78,7 +78,8 @@ class LaunchOnHosts:
         self._answered |= watch.hosts.keys()
         try:
             standing = StandingFetch(launch.paths, apart, self.shell)
-            outcome = run_launcher(_watched(launch, watch, standing))
+            watched = _Watched(launch, watch, standing)
+            outcome = run_launcher(watched.launch())
         except InterruptedRunError:
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))
@@ -93,7 +94,7 @@ class LaunchOnHosts:
         failed = fetch(launch.paths, [name for name in apart if name not in lost], self.shell)
         record.left_behind = [name for name in apart if name in lost or name in failed]
         if lost:
-            lines = _last_lines(launch.paths.stderr)
+            lines = _last_lines(launch.paths.stderr, watched.said_before_bytes)
             return replace(outcome, failure=_failure("has vanished", lost, ranks, lines))
         if failed and not outcome.exit_code:
             return replace(outcome, failure=_failure(_KEEPS, failed, ranks))
@@ -145,19 +146,34 @@ def _fetch_again(sweep: Sweep, record: PassRecord, shell: HostShell) -> None:
         record.status = Status.DONE
 
 
-def _watched(launch: Launch, watch: HostWatch, standing: StandingFetch) -> Launch:
-    eyes = launch.watch
+class _Watched:
+    """A launch with eyes on its hosts too.
 
-    def look() -> int:
-        progress = eyes.progress()
-        watch.look(progress)
-        standing.look(progress)
+    ``said_before_bytes`` is how much had been printed as errors when it was ended for a lost host:
+    what launchers say about being ended is no reason. None where it was not.
+    """
+
+    def __init__(self, launch: Launch, watch: HostWatch, standing: StandingFetch) -> None:
+        self._launch = launch
+        self._watch = watch
+        self._standing = standing
+        self.said_before_bytes: int | None = None
+
+    def launch(self) -> Launch:
+        """The launch that is run."""
+        eyes = replace(self._launch.watch, progress=self._look, must_end=self._must_end)
+        return replace(self._launch, watch=eyes)
+
+    def _look(self) -> int:
+        progress = self._launch.watch.progress()
+        self._watch.look(progress)
+        self._standing.look(progress)
         return progress
 
-    def must_end() -> bool:
-        return eyes.must_end() or bool(watch.lost)
-
-    return replace(launch, watch=replace(eyes, progress=look, must_end=must_end))
+    def _must_end(self) -> bool:
+        if self._watch.lost and self.said_before_bytes is None:
+            self.said_before_bytes = self._launch.paths.stderr.stat().st_size
+        return self.said_before_bytes is not None or self._launch.watch.must_end()
 
 
 def _failure(
@@ -174,8 +190,8 @@ def _failure(
     return Failure(reason="; ".join(told), rank=min(blamed), lines=list(lines))
 
 
-def _last_lines(path: Path) -> list[str]:
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+def _last_lines(path: Path, up_to_bytes: int | None) -> list[str]:
+    lines = path.read_bytes()[:up_to_bytes].decode("utf-8", "replace").splitlines()
     return [line for line in lines if line.strip()][-_MOST_LINES:]
 
 

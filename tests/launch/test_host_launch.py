@@ -68,6 +68,12 @@ def _started(paths: PassPaths) -> Launch:
     )
 
 
+def _ending_badly(gone: Path) -> str:
+    """A launcher that says something before a host goes, and more when it is ended itself."""
+    ended = "trap 'echo I was ended >&2; exit 1' TERM"
+    return f"{ended}; echo trouble >&2; touch {gone}; sleep 300 & wait"
+
+
 def _on_hosts(
     tmp_path: Path, *, apart: tuple[str, ...] = ("far",)
 ) -> tuple[LaunchOnHosts, PassPaths]:
@@ -132,7 +138,7 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
         host_launch, "HostWatch", lambda hosts: watch(hosts, lambda name: not gone.exists())
     )
     began = time.monotonic()
-    outcome = on_hosts(_launch(paths, f"echo trouble >&2; touch {gone}; sleep 300"))
+    outcome = on_hosts(_launch(paths, _ending_badly(gone)))
     assert time.monotonic() - began < 25
     assert outcome.hung
     assert outcome.failure is not None
