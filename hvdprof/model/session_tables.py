@@ -51,7 +51,8 @@ SESSION_RANKS = Table(
             "num_updates",
             "Int64",
             "",
-            "Updates as the rank counted them when it left the session; missing where it was killed.",
+            "Updates as the rank counted them when it left the session; missing where it was "
+            "killed.",
         ),
         Column(
             "num_committed", "Int64", "", "Updates behind which the last commit of the session lay."
