@@ -1,6 +1,8 @@
 """`hvdprof run` on the MNIST scripts of public tutorials, which nobody wrote for it."""
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -70,4 +72,31 @@ def test_the_function_of_a_horovod_runner(tmp_path, torchvision):
     # 1000 images, 2 ranks, 100 a batch, 5 epochs, each with a checkpoint of rank 0.
     assert read.steps.groupby("rank").size().tolist() == [25, 25]
     assert set(read.steps["samples"]) == {100}
+    assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None or shutil.which("java") is None,
+    reason="pyspark or Java is not installed",
+)
+def test_the_notebook_of_a_horovod_runner_on_spark(tmp_path, torchvision):
+    for rank in range(2):
+        tutorial.write_digits(tmp_path / f"data-{rank}", num_train=1000, num_test=300)
+    (tmp_path / "notebook.py").write_text(tutorial.runner_notebook(tmp_path / "checkpoints"))
+    path = os.pathsep.join([str(torchvision), str(Path(__file__).parents[1])])
+    inherited = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    ended = subprocess.run(
+        [sys.executable, "notebook.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([path, *inherited])},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+    assert ended.returncode == 0, ended.stderr[-5000:]
+    (folder,) = (tmp_path / "runs").iterdir()
+    steps = load_run(folder).steps
+    assert steps.groupby("rank").size().tolist() == [25, 25]
+    assert set(steps["samples"]) == {100}
     assert len(list((tmp_path / "checkpoints").glob("*/MNISTDemo/checkpoint-*"))) == 5

@@ -65,16 +65,30 @@ def runner_script(checkpoints: Path) -> str:
     The function and what it needs stand as printed; the folder of checkpoints is this test's, and
     the runner, which is not public, is never called.
     """
+    stand_in = "sys.modules['sparkdl'] = types.SimpleNamespace(HorovodRunner=None)\n"
+    return _around_runner(checkpoints, stand_in, "train_hvd(learning_rate=0.001)\n")
+
+
+def runner_notebook(checkpoints: Path) -> str:
+    """The notebook of that tutorial with its own call, hvdprof in the runner's place, on Spark."""
+    return _around_runner(
+        checkpoints,
+        "from hvdprof import api\n"
+        "from tests.builders.session_driver import spark\n"
+        "sys.modules['sparkdl'] = types.SimpleNamespace(HorovodRunner=api.HorovodRunner)\n",
+        "with spark():\n"
+        "    hr = HorovodRunner(np=2) \n"
+        "    hr.run(train_hvd, learning_rate = 0.001)\n",
+    )
+
+
+def _around_runner(checkpoints: Path, runner: str, call: str) -> str:
     for page in sorted(TUTORIALS.glob("*.txt")):
         found = [part.search(page.read_text()) for part in _RUNNER_PARTS]
         if all(found):
             printed = "".join(one[0] for one in found if one)
-            begin = (
-                "import sys\nimport types\n"
-                "sys.modules['sparkdl'] = types.SimpleNamespace(HorovodRunner=None)\n"
-                f"PYTORCH_DIR = {str(checkpoints)!r}\n"
-            )
-            return f"{begin}{printed}\ntrain_hvd(learning_rate=0.001)\n"
+            begin = f"import sys\nimport types\n{runner}PYTORCH_DIR = {str(checkpoints)!r}\n"
+            return f"{begin}{printed}\n{call}"
     raise LookupError(f"no tutorial below {TUTORIALS} has a function for HorovodRunner")
 
 
