@@ -11,7 +11,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
-from tests.builders import keras_script, keras_tutorial, tape_script
+from tests.builders import keras_tutorial
 from tests.builders.tutorial import needs_tutorials
 
 pytestmark = [
@@ -25,6 +25,10 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[1]
+# Not imported: what they import is there in the environment of these tests alone.
+KERAS = str(ROOT / "tests" / "builders" / "keras_script.py")
+TAPE = str(ROOT / "tests" / "builders" / "tape_script.py")
+BATCH = 16
 PARTS = ("forward", "backward", "blocked", "optimizer")
 WARMUP = 5
 
@@ -60,7 +64,7 @@ def shares_seen(steps, parts=PARTS):
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keras")
-    ended = run(folder, keras_script.__file__, "--np", "1,2", "--controller", "gloo")
+    ended = run(folder, KERAS, "--np", "1,2", "--controller", "gloo")
     return ended, folder
 
 
@@ -78,7 +82,7 @@ def test_samples_and_parts_of_a_compiled_step_are_seen(sweep):
 
     of_two = steps[steps["pass_id"].astype(str).str.contains("np2")]
     # 500 samples a rank: 31 whole batches and one of 4 an epoch, two epochs.
-    assert set(of_two["samples"]) == {keras_script.BATCH, 4}
+    assert set(of_two["samples"]) == {BATCH, 4}
     assert (of_two["samples"] == 4).groupby(of_two["rank"]).sum().tolist() == [2, 2]
     assert of_two.groupby("rank").size().tolist() == [64 - WARMUP] * 2
     assert min(shares_seen(of_two, ("data", *PARTS)).values()) > 0.95
@@ -97,29 +101,29 @@ def test_the_trace_pass_joins_timeline_and_steps(sweep):
 @pytest.mark.parametrize("kind", [("--data=dataset", "--legacy"), ("--eager",)])
 def test_kinds_of_keras_scripts(tmp_path, kind):
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", *kind)
-    ended = run(tmp_path, keras_script.__file__, *options)
+    ended = run(tmp_path, KERAS, *options)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     _, steps = steps_of(tmp_path)
     assert steps.groupby("rank").size().tolist() == [64 - WARMUP] * 2
-    assert set(steps["samples"]) == {keras_script.BATCH, 4}
+    assert set(steps["samples"]) == {BATCH, 4}
     seen = shares_seen(steps, ("backward", "blocked", "optimizer"))
     assert min(seen.values()) > 0.95
 
 
 def test_passes_whose_gradients_are_kept_belong_to_one_step(tmp_path):
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--accumulate=2")
-    ended = run(tmp_path, keras_script.__file__, *options)
+    ended = run(tmp_path, KERAS, *options)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     _, steps = steps_of(tmp_path)
     assert steps.groupby("rank").size().tolist() == [32 - WARMUP] * 2
-    assert set(steps["samples"]) == {2 * keras_script.BATCH, keras_script.BATCH + 4}
+    assert set(steps["samples"]) == {2 * BATCH, BATCH + 4}
 
 
 def test_validation_is_in_no_step(tmp_path):
     options = ("-np", "2", "--no-trace", "--", "--validate", "--epochs=3")
-    ended = run(tmp_path, keras_script.__file__, *options)
+    ended = run(tmp_path, KERAS, *options)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     steps, _ = steps_of(tmp_path)
@@ -131,11 +135,11 @@ def test_validation_is_in_no_step(tmp_path):
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_a_loop_with_a_tape(tmp_path, controller):
     options = ("-np", "2", "--no-trace", "--controller", controller, "--", "--evaluate")
-    ended = run(tmp_path, tape_script.__file__, *options)
+    ended = run(tmp_path, TAPE, *options)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     steps, counted = steps_of(tmp_path)
-    assert set(counted["samples"]) == {tape_script.BATCH}
+    assert set(counted["samples"]) == {BATCH}
     assert min(shares_seen(counted, ("data", *PARTS)).values()) > 0.95
     late = steps[steps["warmup"] & (steps["step"] >= WARMUP)]
     assert late.groupby("rank").size().tolist() == [1, 1]
@@ -143,18 +147,18 @@ def test_a_loop_with_a_tape(tmp_path, controller):
 
 def test_a_loop_that_is_not_compiled(tmp_path):
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--eager")
-    ended = run(tmp_path, tape_script.__file__, *options)
+    ended = run(tmp_path, TAPE, *options)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     _, steps = steps_of(tmp_path)
-    assert set(steps["samples"]) == {tape_script.BATCH}
+    assert set(steps["samples"]) == {BATCH}
     seen = shares_seen(steps, ("data", "backward", "blocked", "optimizer"))
     assert min(seen.values()) > 0.95
 
 
 def test_steps_before_a_failure_count(tmp_path):
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--")
-    ended = run(tmp_path, tape_script.__file__, *options, "--epochs=9", "--fail-at=60")
+    ended = run(tmp_path, TAPE, *options, "--epochs=9", "--fail-at=60")
 
     assert ended.returncode == 6
     assert "rank 1 raised RuntimeError: on purpose" in " ".join(ended.stdout.split())
@@ -163,7 +167,7 @@ def test_steps_before_a_failure_count(tmp_path):
 
 def test_a_rank_that_others_wait_for_within_a_compiled_step_is_named(tmp_path):
     limits = ("--stall-warn", "3", "--stall-kill", "6", "--controller", "gloo", "--no-trace")
-    ended = run(tmp_path, tape_script.__file__, "-np", "2", *limits, "--", "--hang-at=20")
+    ended = run(tmp_path, TAPE, "-np", "2", *limits, "--", "--hang-at=20")
 
     assert ended.returncode == 6
     stalls = next((tmp_path / "run").glob("passes/*/stalls.jsonl")).read_text().splitlines()
