@@ -10,6 +10,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import elastic_script
+from tests.builders.network_hosts import network_hosts
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
 
@@ -18,10 +19,7 @@ SCRIPT = elastic_script.__file__
 
 def run(folder: Path, hosts: str, own: tuple[str, ...], *of_script: str):
     """The ended command and the run directory of an elastic job on those hosts."""
-    listed, discover = folder / "hosts", folder / "discover.sh"
-    listed.write_text(hosts)
-    discover.write_text(f"#!/bin/sh\ncat '{listed}'\n")
-    discover.chmod(0o755)
+    listed, discover = discovery(folder, hosts)
     elastic = ("--min-np", "1", "--max-np", "2", "--host-discovery-script", str(discover))
     command = [sys.executable, "-m", "hvdprof", "run", "-q", "-o", str(folder / "run")]
     script = ("--", "python", SCRIPT, "--hosts", str(listed), *of_script)
@@ -29,6 +27,15 @@ def run(folder: Path, hosts: str, own: tuple[str, ...], *of_script: str):
         [*command, *elastic, *own, *script], capture_output=True, text=True, timeout=240
     )
     return ended, folder / "run"
+
+
+def discovery(folder: Path, hosts: str) -> tuple[Path, Path]:
+    """A list of hosts, and the script that prints it."""
+    listed, discover = folder / "hosts", folder / "discover.sh"
+    listed.write_text(hosts)
+    discover.write_text(f"#!/bin/sh\ncat '{listed}'\n")
+    discover.chmod(0o755)
+    return listed, discover
 
 
 def words(text: str) -> str:
@@ -92,3 +99,25 @@ def test_a_rank_that_dies_is_named_and_both_timelines_are_kept(tmp_path):
     assert set(analysis.run.table("timelines")["pass_id"].astype(str)) == {
         path.parent.parent.name for path in files
     }
+
+
+@pytest.mark.root
+def test_a_host_that_comes_in_is_named(tmp_path):
+    with network_hosts(tmp_path, number=3) as hosts:
+        first, second, third = hosts.names
+        listed, discover = discovery(tmp_path, f"{first}:1\n{second}:1\n")
+        elastic = ("--np", "2", "--min-np", "2", "--host-discovery-script", str(discover))
+        grown = ",".join(f"{name}:1" for name in hosts.names)
+        growing = ("--hosts", str(listed), "--grow-at", "20", "--grow-to", grown)
+        script = ("--", "python", SCRIPT, *growing, "--batches", "130", "--pause", "0.02")
+        own = ("run", "-q", "--no-trace", "-o", str(tmp_path / "run"), *elastic)
+        ended = hosts.hvdprof(*own, *script)
+
+        assert ended.returncode == 0, ended.stderr
+        analysis = analyze_run(load_run(tmp_path / "run"))
+        assert analysis.table("sessions")["np"].tolist() == [2, 3]
+        (reset,) = analysis.table("resets").to_dict("records")
+        assert f"({third} slot 0, process" in reset["came"]
+        ranks = analysis.run.ranks.groupby("pass_id", observed=True)["hostname"].agg(set)
+        assert ranks.astype(object).tolist() == [{first, second}, {first, second, third}]
+        assert hosts.processes() == []
