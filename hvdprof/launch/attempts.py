@@ -73,6 +73,7 @@ def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | 
         load_average_before=None,
         other_cpu_cores=None,
         steal_share=None,
+        worker_ends=[],
         left_behind=[],
     )
 

@@ -21,9 +21,14 @@ def add_sessions(manifest: Manifest, launch: PassRecord, progress: ElasticProgre
     """Add the sessions that have begun since to the manifest; whether there were any."""
     known = {record.id for record in manifest.passes}
     added = [record for record in _records(launch, progress) if record.id not in known]
-    place = manifest.passes.index(launch) + 1 + len(_sessions_of(manifest, launch))
+    place = place_behind(manifest, launch)
     manifest.passes[place:place] = added
     return bool(added)
+
+
+def place_behind(manifest: Manifest, record: PassRecord) -> int:
+    """Where the passes go on behind a pass, and behind its sessions if it is an elastic launch."""
+    return manifest.passes.index(record) + 1 + len(_sessions_of(manifest, record))
 
 
 def end_sessions(

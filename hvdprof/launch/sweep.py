@@ -19,7 +19,12 @@ from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
-from hvdprof.launch.session_passes import add_sessions, end_sessions, settle_sessions
+from hvdprof.launch.session_passes import (
+    add_sessions,
+    end_sessions,
+    place_behind,
+    settle_sessions,
+)
 from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall, StallWatch
@@ -137,7 +142,7 @@ class Sweep:
         return open_passes
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
-        self.manifest.passes.insert(self.manifest.passes.index(record) + 1, rest)
+        self.manifest.passes.insert(place_behind(self.manifest, record), rest)
         # An elastic launch keeps what it printed, for the sake of its sessions.
         if not record.segments and record.session is None:
             self.manifest.passes.remove(record)

@@ -3,13 +3,19 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.launch.attempts import split_unfinished
 from hvdprof.launch.design import plan_design
-from hvdprof.launch.session_passes import add_sessions, end_sessions, settle_sessions
+from hvdprof.launch.session_passes import (
+    add_sessions,
+    end_sessions,
+    place_behind,
+    settle_sessions,
+)
 from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.settings import ElasticSettings, ScriptSettings
 from hvdprof.launch.stall_watch import StallWatch
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.manifest import Failure, Manifest, Status
+from hvdprof.rundir.manifest import Failure, Manifest, Status, WorkerEnd
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
 from tests.builders.recorder_lines import host_of
 
@@ -131,6 +137,21 @@ def test_a_launch_that_failed_keeps_the_failure_and_its_sessions_their_steps(
     assert launch.status == Status.FAILED
     assert [(one.status, one.failure) for one in launch.segments] == [(status, failure)]
     assert manifest.passes[1].segments[0].status == Status.DONE
+
+
+def test_the_next_attempt_stands_behind_the_sessions_and_knows_nothing_of_their_ends(
+    tmp_path, manifest, launch, progress
+):
+    write_session(tmp_path, launch, 1, [9, 3])
+    progress.update()
+    launch.worker_ends = [WorkerEnd(rank=1, exit_code=137)]
+    settle_sessions(manifest, launch, progress, SETTINGS, Failure(reason="on purpose"))
+
+    assert split_unfinished(manifest.passes[1], retry_failed=True) is None
+    attempt = split_unfinished(launch, retry_failed=True)
+    assert (attempt.session, attempt.worker_ends) == (0, [])
+    assert place_behind(manifest, launch) == 2
+    assert place_behind(manifest, manifest.passes[2]) == 3
 
 
 def test_a_launch_without_a_session_failed_whatever_it_says(manifest, launch, progress):
