@@ -13,6 +13,7 @@ from hvdprof.errors import SweepIncompleteError, UsageError
 from hvdprof.launch import function_job
 from hvdprof.launch.bench import read_for_resuming
 from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders.network_hosts import network_hosts
 from tests.builders.user_function import BATCH, train
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
@@ -106,6 +107,26 @@ def test_ranks_that_do_not_see_the_run_directory_carry_their_files_back(tmp_path
     assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
     assert (run.folder / "passes" / "02-np2-trace-r1" / "timeline" / "main.json").is_file()
     assert len(run.analyze().table("collectives"))
+
+
+@pytest.mark.root
+def test_recordings_come_back_from_a_host_that_shares_no_files(tmp_path):
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    for folder in (runs, elsewhere, tmp_path / "hosts"):
+        folder.mkdir()
+    code = NOTEBOOK.replace("FOLDER", f"{str(runs / 'r')!r}, hosts=HOSTS")
+    with network_hosts(tmp_path / "hosts") as hosts:
+        hosts.hide(hosts.names[1], runs, behind=elsewhere)
+        *python, _, _ = hosts.hvdprof_command()
+        code = code.replace("HOSTS", repr(hosts.argument)).replace("trace=False, ", "")
+        ended = subprocess.run([*python, "-c", code], capture_output=True, text=True, timeout=250)
+
+    assert ended.returncode == 0, ended.stderr
+    read = load_run(runs / "r")
+    assert {host["hostname"] for host in read.manifest.hosts} == set(hosts.names)
+    counted = read.steps.groupby(["pass_id", "rank"], observed=True).size()
+    assert counted.tolist() == [40] * 4
+    assert not list(elsewhere.iterdir())
 
 
 def test_what_a_rank_raises_is_told_and_what_it_recorded_is_kept(tmp_path):
