@@ -1,7 +1,9 @@
 """Gradients exchanged by PyTorch: ``torch.nn.parallel.DistributedDataParallel``."""
 
+import atexit
 import inspect
 import os
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -78,7 +80,19 @@ class DdpEngine:
         return nullcontext()
 
     def close(self) -> None:
-        """End the process group once no rank needs another one."""
+        """End the process group once no rank needs another one, and the process with it.
+
+        Everything is recorded by then.
+        """
         # A rank that parts while another is at work takes the store, or its connection, away.
         self.wait_for_all()
         distributed.destroy_process_group()
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    # A thread of Gloo may still be giving back the Python callback of its last reduction. If the
+    # interpreter is taken down under it, it aborts the process (torch 2.13, now and then).
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
