@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from hvdprof.model.allreduce_bench_tables import ALLREDUCE_BENCH
 from hvdprof.model.found import Fact, Unanswered
 from hvdprof.model.log_tables import (
     AUTOTUNE,
@@ -102,6 +103,17 @@ def nccl_test_facts(rows: pd.DataFrame) -> list[Fact]:
     ]
 
 
+def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The highest bus bandwidth of all_reduce_bench.py and the payload at which it was reached."""
+    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())]
+    return [
+        Fact("num_payloads", "payloads measured", len(rows)),
+        Fact("num_ranks", "ranks", None if pd.isna(best["np"]) else int(best["np"])),
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(best["busbw_gb_s"]), "GB/s"),
+        Fact("peak_size_bytes", "reached at", int(best["size_bytes"]), "bytes"),
+    ]
+
+
 def rate_facts(rates: pd.DataFrame) -> list[Fact]:
     """What a benchmark printed of its throughput."""
     totals = rates[rates["scope"] == "job"]
@@ -143,6 +155,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
     (NCCL_TESTS.name, nccl_test_facts),
+    (ALLREDUCE_BENCH.name, allreduce_bench_facts),
     (PRINTED_RATES.name, rate_facts),
     (THROUGHPUT.name, throughput_facts),
 )

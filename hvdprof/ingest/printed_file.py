@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hvdprof.ingest.allreduce_bench import AllreduceBench
 from hvdprof.ingest.autotune import Autotune
 from hvdprof.ingest.benchmark_output import BenchmarkOutput
 from hvdprof.ingest.horovod_log import HorovodLog
@@ -25,6 +26,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     Incidents,
     Autotune,
     NcclTests,
+    AllreduceBench,
     BenchmarkOutput,
     ThroughputTable,
 )

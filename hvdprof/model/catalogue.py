@@ -1,5 +1,6 @@
 """Every table of hvdprof; docs/tables.md is generated from this list."""
 
+from hvdprof.model.allreduce_bench_tables import ALLREDUCE_BENCH
 from hvdprof.model.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.log_tables import LOG_TABLES
@@ -44,6 +45,7 @@ TABLES: tuple[Table, ...] = (
     *SESSION_TABLES,
     TIMELINES,
     *LOG_TABLES,
+    ALLREDUCE_BENCH,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,
     FINDINGS,
