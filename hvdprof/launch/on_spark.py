@@ -45,10 +45,15 @@ class OnSpark:
 
         Raises:
             MissingExtraError: pyspark is not installed.
-            EnvironmentNotReadyError: There is no session, or a local one has too few tasks or a
-                Python without Horovod.
+            EnvironmentNotReadyError: There is no session, this is not the main thread, or a local
+                session has too few tasks or a Python without Horovod.
         """
         context = active_context()
+        if threading.current_thread() is not threading.main_thread():
+            raise EnvironmentNotReadyError(
+                "horovod.spark.run can only be called on the main thread.",
+                hint="launcher='horovod.run' starts ranks on this host from any thread.",
+            )
         if not context.master.startswith("local"):
             return
         slots = context.defaultParallelism

@@ -4,7 +4,8 @@ import threading
 
 import pytest
 
-from hvdprof.errors import MissingExtraError
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.launch import on_spark
 from hvdprof.launch.function_job import FunctionJob
 from hvdprof.launch.on_ray import OnRay
 from hvdprof.launch.on_spark import OnSpark, TaskLines, errors_of_the_job
@@ -104,6 +105,45 @@ def test_what_the_manifest_says_was_called(tmp_path):
 
     assert OnSpark(JOB).command(job) == ["horovod.spark.run", "train", "num_proc=2"]
     assert OnRay(JOB).command(job) == ["horovod.ray.RayExecutor", "train", "num_workers=2"]
+
+
+class _Context:
+    def __init__(self, *, master="local[2]", python=sys.executable):
+        self.master, self.pythonExec, self.defaultParallelism = master, python, 2
+
+
+def require(monkeypatch, size=2, **context):
+    monkeypatch.setattr(on_spark, "active_context", lambda: _Context(**context))
+    OnSpark(JOB).require(size)
+
+
+def test_a_session_of_this_host_is_asked_for_what_ranks_need(monkeypatch, tmp_path):
+    require(monkeypatch)
+    with pytest.raises(EnvironmentNotReadyError, match=r"local\[2\] runs 2 tasks") as raised:
+        require(monkeypatch, 3)
+    assert "local[3]" in raised.value.hint
+    with pytest.raises(EnvironmentNotReadyError, match="has no hvdprof") as raised:
+        require(monkeypatch, python=str(tmp_path / "python"))
+    assert "PYSPARK_PYTHON" in raised.value.hint
+
+
+def test_executors_of_a_cluster_are_not_judged_from_here(monkeypatch, tmp_path):
+    require(monkeypatch, 64, master="spark://node:7077", python=str(tmp_path / "python"))
+
+
+def test_other_threads_are_sent_to_another_launcher(monkeypatch):
+    seen = []
+
+    def on_another_thread():
+        try:
+            require(monkeypatch)
+        except EnvironmentNotReadyError as error:
+            seen.append(error.message)
+
+    thread = threading.Thread(target=on_another_thread)
+    thread.start()
+    thread.join()
+    assert seen == ["horovod.spark.run can only be called on the main thread."]
 
 
 @pytest.mark.parametrize(("launcher", "module"), [(OnSpark(JOB), "pyspark"), (OnRay(JOB), "ray")])
