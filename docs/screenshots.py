@@ -41,8 +41,8 @@ class View:
 VIEWS = (
     View("dashboard", "/", ".scaling .scatterlayer .trace"),
     View("waterfall", "/", ".waterfall .barlayer path", first=".waterfall"),
-    View("timeline", "/timeline", ".timeline .plot path, .timeline .plot image", query="&step=8"),
-    View("stalls", "/stalls", ".lateness .plot image"),
+    View("timeline", "/timeline", ".timeline .barlayer path", query="&step=8"),
+    View("stalls", "/stalls", ".lateness .heatmaplayer image"),
     View("communication", "/communication", ".transfer-by-size .scatterlayer .trace"),
     View("breakdown", "/breakdown", ".parts-by-rank .barlayer path"),
     View("compare", "/compare", ".difference .barlayer path"),

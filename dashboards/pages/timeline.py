@@ -141,8 +141,9 @@ def clicked(view: View, lanes: Lanes, click: dict[str, Any]) -> View:
     if isinstance(row, int | float):
         return view.changed(event=int(row), lane=None, at=None)
     shown = shown_lanes(lanes, view)
-    if isinstance(x, int | float) and isinstance(y, int) and 0 <= y < len(shown):
-        return view.changed(event=None, lane=int(shown[y]), at=round(x * 1e6))
+    # A mark stands a little below the middle of its lane.
+    if isinstance(x, int | float) and isinstance(y, int | float) and 0 <= y < len(shown):
+        return view.changed(event=None, lane=int(shown[int(y)]), at=round(x * 1e6))
     return view
 
 

@@ -1,6 +1,7 @@
 """A view of the lanes of a pass: single bars where they are few, else bins; it says which."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,14 +26,21 @@ MOST_BARS = 2_000
 
 _MOST_LANES = 512
 _MOST_STEP_LINES = 80
-_MOST_STEP_NAMES = 16
+_MOST_STEP_NAMES = 10
 _SHADES = 12
 _PALEST = 0.3
 # Axis, legend, and the names of steps above.
-_ROOM_AROUND = 120
+_ROOM_AROUND = 170
 _ROOM_ABOVE = 22
-_LOWEST = 240
+_LOWEST = 290
 _NAMED_HEIGHT = 13
+_MARKS = ((True, "ready", "gradient ready"), (False, "mark", "mark of Horovod"))
+_ABOVE_LANES: dict[str, Any] = {
+    "y": -0.5,
+    "yanchor": "bottom",
+    "showarrow": False,
+    "font": {"size": 10},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +93,12 @@ def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
         bargap=0,
         dragmode="zoom",
         margin={"t": _ROOM_ABOVE, "r": 8},
-        legend={"itemclick": False, "itemdoubleclick": False, "font": {"size": 12}},
+        # Two entries side by side on the narrowest screen.
+        legend={"itemclick": False, "itemdoubleclick": False}
+        | {"font": {"size": 11}, "entrywidth": 62},
     )
     figure.update_xaxes(
-        range=[first_ns / 1e6, last_ns / 1e6], title_text="ms since the begin of the pass"
+        range=[first_ns / 1e6, last_ns / 1e6], title_text="time in the pass, ms"
     )
     figure.update_yaxes(
         range=[len(drawn) - 0.5, -0.5],
@@ -193,7 +203,7 @@ def _draw_marks(figure: go.Figure, lanes: Lanes, drawn: Ints, first: int, last: 
     if number > MOST_BARS:
         return f" ({units.count(number)} marks are not drawn: zoom in)"
     place = pd.Index(drawn).get_indexer(pd.Index(marks.lane[view]))
-    for is_ready, name in ((True, "gradient ready"), (False, "mark of Horovod")):
+    for is_ready, name, meaning in _MARKS:
         own = np.flatnonzero((marks.is_ready[view] == is_ready) & (place >= 0))
         if not len(own):
             continue
@@ -212,7 +222,7 @@ def _draw_marks(figure: go.Figure, lanes: Lanes, drawn: Ints, first: int, last: 
                     "size": 7,
                     "color": NEUTRAL_COLOUR,
                 },
-                hovertext=[f"{name}: {plain(text, 60)}" for text in table[column].iloc[rows]],
+                hovertext=[f"{meaning}: {plain(text, 60)}" for text in table[column].iloc[rows]],
                 hoverinfo="text",
             )
         )
@@ -233,19 +243,17 @@ def _draw_steps(figure: go.Figure, lanes: Lanes, num_lanes: int, first: int, las
             y=heights,
             mode="lines",
             line={"color": NEUTRAL_COLOUR, "width": 1, "dash": "dot"},
-            name="step begins",
+            name="step",
             hoverinfo="skip",
         )
     )
     every = int(np.ceil(len(inside) / _MOST_STEP_NAMES))
     left = (first - lanes.origin_ns) / 1e6
+    figure.add_annotation(x=0, xref="paper", xanchor="right", text="step", **_ABOVE_LANES)
     for at in inside[::every]:
         figure.add_annotation(
             x=max((steps.start_ns[at] - lanes.origin_ns) / 1e6, left),
-            y=-0.5,
-            text=f"step {steps.number[at]}",
             xanchor="left",
-            yanchor="bottom",
-            showarrow=False,
-            font={"size": 10},
+            text=str(steps.number[at]),
+            **_ABOVE_LANES,
         )

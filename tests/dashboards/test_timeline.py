@@ -1,3 +1,5 @@
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from dashboards.app import create_app
@@ -29,6 +31,12 @@ MIDDLE_OF_A_WHOLE_BAR = """() => {
         .sort((one, other) => other.width - one.width);
     return [boxes[0].left + boxes[0].width / 2, boxes[0].top + boxes[0].height / 2];
 }"""
+
+AXIS_BEGINS_AT = """ms => Math.abs(
+    document.querySelector('.timeline .js-plotly-plot')._fullLayout.xaxis.range[0] - ms) < 1e-6"""
+SOMETHING_IS_POINTED_AT = (
+    "(document.querySelector('.timeline .js-plotly-plot')._hoverdata || []).length > 0"
+)
 
 
 def lanes():
@@ -94,6 +102,8 @@ def test_a_click_on_an_event_or_a_bin_goes_into_the_address():
     assert event.whole("event") == 7
     place = timeline.clicked(event, lanes(), {"points": [{"x": 2.5, "y": 1}]})
     assert (place.whole("event"), place.whole("lane"), place.whole("at")) == (None, 1, 2_500_000)
+    mark = timeline.clicked(view(), lanes(), {"points": [{"x": 2.5, "y": 1.46}]})
+    assert mark.whole("lane") == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +174,12 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
             arg=caption,
         )
         zoomed = page.inner_text("#timeline-caption")
-        page.mouse.click(*page.evaluate(MIDDLE_OF_A_WHOLE_BAR))
+        begin_ns = int(parse_qs(urlsplit(page.url).query)["from"][0])
+        page.wait_for_function(AXIS_BEGINS_AT, arg=begin_ns / 1e6)
+        bar = page.evaluate(MIDDLE_OF_A_WHOLE_BAR)
+        page.mouse.move(*bar)
+        page.wait_for_function(SOMETHING_IS_POINTED_AT)
+        page.mouse.click(*bar)
         page.wait_for_url("**event=*", timeout=20_000)
         page.wait_for_function(
             "document.querySelector('#timeline-details').innerText.includes('takes')"
