@@ -22,6 +22,7 @@ from hvdprof import collect
 from hvdprof.collect import import_hook
 from hvdprof.collect.identity import loaded_horovod
 from hvdprof.collect.opening import own_identity
+from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
 
 MAX_CARRIED_BYTES = 128 * 2**20
@@ -91,6 +92,9 @@ class RecordedFunction:
             os.environ.pop(name, None)
         for name, value in self.environment.items():
             os.environ[name] = _moved(value, self.pass_folder, str(folder))
+        if str(folder) != self.pass_folder:
+            # Nobody would see a stall there, and its watch outlives the folder.
+            os.environ.pop(STALL_WARN, None)
         sys.path += [entry for entry in self.python_path if entry not in sys.path]
         import_hook.install()
 

@@ -11,6 +11,7 @@ import pytest
 from hvdprof.collect import import_hook
 from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.recorded_function import RankEnd, RecordedFunction, carried_files
+from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
 
 FOLDER = "HVDPROF_RECORDER_DIR"
@@ -34,7 +35,11 @@ def recorded(function, paths: PassPaths, *args, mark="m", **kwargs):
     )
     return RecordedFunction(
         function=cloudpickle.dumps((function, args, kwargs)),
-        environment={FOLDER: str(paths.recorder_folder), AUTORECORD: automatic.to_text()},
+        environment={
+            FOLDER: str(paths.recorder_folder),
+            AUTORECORD: automatic.to_text(),
+            STALL_WARN: "60",
+        },
         unset=("HOROVOD_TIMELINE",),
         python_path=("/of/the/notebook",),
         pass_folder=str(paths.folder),
@@ -100,6 +105,14 @@ def test_surroundings_are_those_of_the_pass(tmp_path):
     assert "HOROVOD_TIMELINE" not in variables
     assert variables[FOLDER] == str(tmp_path / "recorder")
     assert path[-1] == "/of/the/notebook"
+
+
+def test_stalls_are_watched_for_only_where_somebody_sees_them(tmp_path):
+    def watched():
+        return STALL_WARN in os.environ
+
+    assert pickle.loads(recorded(watched, seen(tmp_path))().value)
+    assert not pickle.loads(recorded(watched, PassPaths(tmp_path / "elsewhere"))().value)
 
 
 def test_arguments_reach_the_function(tmp_path):
