@@ -16,6 +16,7 @@ from hvdprof.collect.step_marks import COLLECTIVE_PHASE, OPTIMIZER_PHASE
 DATA, LOSS, READY, REDUCED = "data", "loss", "ready", "reduced"
 """A batch has come, the loss is computed, all gradients are, all reduced gradients are there."""
 
+_INLINED = ("Call", "If", "Case", "While")
 _ORDER = (DATA, LOSS, READY, REDUCED)
 _PHASE_UNTIL = {DATA: "data", LOSS: "forward", READY: "backward", REDUCED: COLLECTIVE_PHASE}
 _PHASE_AFTER = {LOSS: "backward", REDUCED: OPTIMIZER_PHASE}
@@ -72,8 +73,8 @@ class GraphMarks:
 
         # Of sparse gradients the values.
         dense = [getattr(tensor, "values", tensor) for tensor in awaited]
-        called = [tensor for tensor in dense if "Call" in tensor.op.type]
-        direct = [tensor for tensor in dense if "Call" not in tensor.op.type]
+        called = [tensor for tensor in dense if _is_inlined(tensor.op.type)]
+        direct = [tensor for tensor in dense if not _is_inlined(tensor.op.type)]
         with self._tf.device("/CPU:0"), self._tf.control_dependencies(direct):
             # To wait for a call that TensorFlow inlines is not to wait for its results: of these an
             # element is handed over. And not a tf.Variable, which would get in the way of saving
@@ -92,6 +93,10 @@ class GraphMarks:
         """The moments since the last call of this, by time."""
         taken, self._moments[:] = list(self._moments), []
         return sorted(taken, key=lambda moment: moment.at_ns)
+
+
+def _is_inlined(operation: str) -> bool:
+    return any(kind in operation for kind in _INLINED)
 
 
 def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:

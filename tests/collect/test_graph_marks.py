@@ -70,10 +70,11 @@ def test_moments_of_a_graph_come_with_every_call():
 
 
 @pytest.mark.parametrize("length", [0, 3])
-def test_results_of_calls_are_handed_over_since_calls_are_inlined(length):
+@pytest.mark.parametrize("kind", ["StatefulPartitionedCall", "StatelessIf"])
+def test_results_of_calls_are_handed_over_since_calls_are_inlined(kind, length):
     tf, handed = FakeTensorFlow(), []
     tf.numpy_function = lambda call, inputs, _: handed.extend(inputs)
-    tensors = [FakeTensor(2), FakeTensor(length, "StatefulPartitionedCall")]
+    tensors = [FakeTensor(2), FakeTensor(length, kind)]
     GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
 
     assert handed == [0, [0][:length]]
