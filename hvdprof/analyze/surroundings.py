@@ -31,7 +31,7 @@ def _load_before(run: Run) -> Iterator[str]:
         return
     load = known[0].load_average_before or 0.0
     needed = min(_threads_on(run, str(here["hostname"])), cores)
-    if load > cores - needed + OWN_LOAD:
+    if needed and load > cores - needed + OWN_LOAD:
         yield (
             f"The load average was {load:.1f} before the first pass, and {needed} of "
             f"{cores} cores were needed: other processes compete with the ranks."

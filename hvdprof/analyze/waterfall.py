@@ -141,8 +141,12 @@ def pop(
 
 
 def shares_of(time: CellTime, works: Mapping[LaunchKey, StepWork]) -> list[WorkShares]:
-    """The shares of each launch of a cell that holds steps which all ranks recorded."""
-    return [work_shares(works[key]) for key in time.launches if key in works]
+    """The shares of each launch of a cell that holds steps which all ranks recorded.
+
+    Launches whose steps have no phases say nothing of own work, and have none.
+    """
+    known = [works[key] for key in time.launches if key in works]
+    return [work_shares(work) for work in known if work.own.any()]
 
 
 def _compared(

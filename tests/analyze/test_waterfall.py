@@ -90,6 +90,20 @@ def test_the_product_of_the_factors_is_the_efficiency(tmp_path):
     assert merged["efficiency_x"].tolist() == pytest.approx(merged["efficiency_y"].tolist())
 
 
+def test_steps_without_phases_have_no_waterfall(tmp_path):
+    unknown = {"other": 10.0}
+    passes = [
+        PassSpec(repeat=repeat, size=size, segments=[SegmentSpec(parts_ms=unknown)])
+        for size in (1, 2)
+        for repeat in (1, 2)
+    ]
+    analysis = waterfall_of(tmp_path, passes)
+
+    assert len(analysis.scaling) == 2
+    assert analysis.table("waterfall").empty
+    assert analysis.table("pop").empty
+
+
 def test_a_baseline_that_waits_itself_gets_credit(tmp_path):
     rows = of_cell(
         waterfall_of(tmp_path, sweep({2: 12.0, 4: 14.0}, blocked_ms={2: 2.0, 4: 4.0})), 4
