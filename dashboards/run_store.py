@@ -4,7 +4,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -113,7 +113,7 @@ class RunStore:
             return own
         if isinstance(looked, RunAnalysis):
             return looked.table(name)
-        frame = self.made(run_id, "tables", lambda: all_tables(looked.run)).get(name)
+        frame = self.made(run_id, "tables", lambda: all_tables(_in_memory(looked.run))).get(name)
         return declared_table(name).empty() if frame is None else frame
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
@@ -188,6 +188,11 @@ class RunStore:
             seen = look()
             self._seen[what] = (now, seen)
         return cast(Made, seen)
+
+
+def _in_memory(run: Run) -> Run:
+    """The same run as tables alone: of one that keeps its rows in files much is left unanalyzed."""
+    return Run(**{one.name: getattr(run, one.name) for one in fields(Run)})
 
 
 def _last_change_ns(path: Path) -> int:

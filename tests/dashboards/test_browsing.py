@@ -139,6 +139,8 @@ def million(tmp_path_factory):
     runs = RunStore([file])
     events = runs.run(file.name).events
     assert len(events) >= A_MILLION, number
+    # Also what the command line leaves in files where a timeline is large.
+    assert len(runs.table(file.name, "collectives"))
     return runs
 
 
