@@ -18,8 +18,8 @@ from hvdprof.ingest.event_tables import (
     timeline_clock,
 )
 from hvdprof.ingest.horovod_timeline import TimelineFile
+from hvdprof.ingest.kept_table import KeptTable
 from hvdprof.ingest.nccl_jobs import nccl_tables
-from hvdprof.ingest.parquet_cache import KeptTable
 from hvdprof.ingest.recorded_tables import arrival_block, part_block, rank_block, step_block
 from hvdprof.ingest.recorder_file import RecorderFile
 from hvdprof.ingest.timeline_file_row import timeline_file_row

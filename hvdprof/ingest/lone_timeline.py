@@ -11,7 +11,8 @@ from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.blocks import Block, stacked
 from hvdprof.ingest.gathered import Gathered
 from hvdprof.ingest.horovod_timeline import read_timeline_file
-from hvdprof.ingest.parquet_cache import KeptTable, cached_tables, keep_in_parts, kept_files
+from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.parquet_cache import cached_tables, keep_in_parts, kept_files
 from hvdprof.ingest.timeline.read import has_numba
 from hvdprof.model.log_tables import NOTES
 from hvdprof.model.schema import Table

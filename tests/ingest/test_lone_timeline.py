@@ -8,7 +8,8 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest import lone_timeline, parquet_cache
-from hvdprof.ingest.parquet_cache import FOLDER, KeptTable
+from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.parquet_cache import FOLDER
 from hvdprof.model.run import Run
 
 RECORDINGS = Path(__file__).parent / "recordings"
