@@ -19,6 +19,9 @@ from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.table_files import Rows
 
+_EXECUTIONS_AT_ONCE = 4096
+"""An execution has many uses, whose names stand as text while they are joined to it."""
+
 _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "warmup")
 
 
@@ -62,12 +65,18 @@ def _pieces(
     """COLLECTIVES piece by piece; the uses of an execution stand in the same order as these."""
     uses = kept[TENSOR_USES.name].frames()
     held, done = [next(uses)], 0
-    for executions in kept[EXECUTIONS.name].frames():
-        last = executions["fusion_id"].max() if len(executions) else -1
+    for executions in _cut(kept[EXECUTIONS.name].frames()):
+        first, last = executions["fusion_id"].min(), executions["fusion_id"].max()
         while held[-1]["fusion_id"].max() < last and (more := next(uses, None)) is not None:
             held.append(more)
-        arrivals = COLLECTIVE_ARRIVALS.empty()
-        yield collectives(executions, pd.concat(held), arrivals, ranks_of, {})
+        fused = pd.concat([piece[piece["fusion_id"].between(first, last)] for piece in held])
+        yield collectives(executions, fused, COLLECTIVE_ARRIVALS.empty(), ranks_of, {})
         held = held[-1:]
         done += len(executions)
         progress(done, len(kept[EXECUTIONS.name]))
+
+
+def _cut(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for frame in frames:
+        for start in range(0, max(len(frame), 1), _EXECUTIONS_AT_ONCE):
+            yield frame[start : start + _EXECUTIONS_AT_ONCE]
