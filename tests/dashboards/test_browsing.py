@@ -16,6 +16,10 @@ pytestmark = pytest.mark.browser
 
 BARS = ".timeline .barlayer path"
 A_MILLION = 1_000_000
+A_DRAG_MEASURES = """() => {
+    const graph = document.querySelector('.timeline .js-plotly-plot');
+    return Boolean(graph && graph._fullLayout && graph._fullLayout.dragmode === 'drawrect');
+}"""
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
 COUNT_JUMPS = """
     window.moved = 0;
@@ -77,7 +81,7 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
         page.get_by_text("Drag measures").click()
         page.wait_for_url("**drag=measure*")
-        page.wait_for_load_state("networkidle")
+        page.wait_for_function(A_DRAG_MEASURES, timeout=20_000)
         box = page.locator(".timeline .nsewdrag").first.bounding_box()
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] / 4, middle)
