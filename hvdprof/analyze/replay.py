@@ -38,14 +38,15 @@ def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
     tail = work.tail if change.tail is None else change.tail
     after = work.after if change.after is None else change.after
     rest = tail + after
-    times = np.empty(len(work.steps))
-    end = work.begin[0] if len(work.steps) else np.empty(0)
-    for k in range(len(work.steps)):
-        if not work.follows[k]:
-            end = work.begin[k]
-        began = end.max()
-        end = (end + before[k]).max() + rest[k]
-        times[k] = end.max() - began
+    if not len(work.steps):
+        return np.empty(0)
+    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): no step has to wait for another.
+    longest = rest.max(axis=1)
+    begun = np.concatenate([work.begin[:1], rest[:-1]])
+    is_first = ~work.follows
+    is_first[0] = True
+    begun[is_first] = work.begin[is_first]
+    times: NDArray[np.float64] = (begun + before).max(axis=1) + longest - begun.max(axis=1)
     return times
 
 
