@@ -10,8 +10,9 @@ from hvdprof.figures.waterfall import WaterfallCell
 CELLS = [
     WaterfallCell("mnist", 2),
     WaterfallCell("mnist", 4),
-    WaterfallCell("mnist", 4, "fp16", "average"),
+    WaterfallCell("mnist", 4, "horovod", "fp16", "average"),
     WaterfallCell("resnet18", 2),
+    WaterfallCell("resnet18", 2, "ddp"),
 ]
 
 
@@ -23,6 +24,7 @@ CELLS = [
         ({"toggles": "fp16 average"}, CELLS[2]),
         ({"toggles": "fp16 average", "np": "2"}, CELLS[0]),
         ({"model": "resnet18", "np": "4"}, CELLS[3]),
+        ({"model": "resnet18", "toggles": "DDP none average"}, CELLS[4]),
         ({"model": "../etc", "np": "99"}, CELLS[1]),
     ],
 )
@@ -36,7 +38,7 @@ def test_without_cells_nothing_is_chosen():
 
 @pytest.mark.parametrize(
     ("chosen", "keys"),
-    [(CELLS[2], ["model", "np", "toggles"]), (CELLS[3], ["model", "np"])],
+    [(CELLS[0], ["model", "np"]), (CELLS[2], ["model", "np", "toggles"])],
 )
 def test_only_what_leaves_a_choice_is_offered(chosen, keys):
     shown = json.loads(json.dumps(cell_selects(CELLS, chosen), cls=PlotlyJSONEncoder))
