@@ -107,9 +107,7 @@ TOGGLES = Table(
             "ratio",
             "Upper end of the 95 % interval over pairs, widened by the number of comparisons.",
         ),
-        Column(
-            "sent_bytes_ratio", "float64", "ratio", "Bytes handed over by those without it."
-        ),
+        Column("sent_bytes_ratio", "float64", "ratio", "Bytes handed over by those without it."),
         Column(
             "blocked_saved_ns",
             "float64",
