@@ -127,8 +127,13 @@ def _significant(value: float, digits: int) -> str:
     return f"{value:,.{max(decimals, 0)}f}"
 
 
+def _milliseconds_per_megabyte(cost_ns: float) -> str:
+    return f"{milliseconds(cost_ns)}/MB"
+
+
 _FORMS: dict[str, Callable[[float], str]] = {
     "ns": milliseconds,
+    "ns/MB": _milliseconds_per_megabyte,
     "bytes": byte_size,
     "ratio": percent,
     "s": seconds,

@@ -46,6 +46,7 @@ def test_three_significant_digits_do_not_invent_zeros_before_the_point() -> None
         (0.612, "ratio", "61.2 %"),
         (4.24, "s", "4.24 s"),
         (12.34, "GB/s", "12.3 GB/s"),
+        (602_730, "ns/MB", "0.603 ms/MB"),
         (21840, "", "21,840"),
         (1.5, "", "1.50"),
         (float("nan"), "ns", "-"),
