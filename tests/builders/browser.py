@@ -68,5 +68,7 @@ def watched_page(
             color_scheme="dark" if dark else "light",
             accept_downloads=True,
         )
+        # A machine that others use too may take its time.
+        page.set_default_timeout(60_000)
         yield WatchedPage(page, origin)
         browser.close()

@@ -111,6 +111,7 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
         page = watched.page
         page.goto(f"{address}/?run=two")
         page.wait_for_selector("h1")
+        page.wait_for_load_state("networkidle")
         chooser = page.get_by_role("textbox", name="Run")
         assert chooser.input_value() == "two"
         chooser.click()
@@ -119,6 +120,6 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
         page.go_back()
         page.wait_for_url(f"{address}/?run=two")
         page.wait_for_function(
-            "document.querySelector('input[aria-label=Run]').value === 'two'", timeout=10_000
+            "document.querySelector('input[aria-label=Run]').value === 'two'", timeout=60_000
         )
         assert watched.complaints == []

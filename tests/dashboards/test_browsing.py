@@ -37,7 +37,7 @@ def show(watched, address):
 
 def saved(page, button) -> list[list[str]]:
     """The rows of the CSV file that a button saves."""
-    with page.expect_download(timeout=20_000) as download:
+    with page.expect_download(timeout=60_000) as download:
         page.get_by_role("button", name=button).first.click()
     # The grid begins its files with a mark of the encoding, which spreadsheets ask for.
     text = Path(download.value.path()).read_text(encoding="utf-8-sig")
@@ -81,21 +81,21 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
         page.get_by_text("Drag measures").click()
         page.wait_for_url("**drag=measure*")
-        page.wait_for_function(A_DRAG_MEASURES, timeout=20_000)
+        page.wait_for_function(A_DRAG_MEASURES, timeout=60_000)
         box = page.locator(".timeline .nsewdrag").first.bounding_box()
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] / 4, middle)
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
         page.mouse.up()
-        page.wait_for_url("**measure_to=*", timeout=20_000)
+        page.wait_for_url("**measure_to=*", timeout=60_000)
         annotation = ".timeline .annotation-text"
-        page.locator(annotation, has_text=" ms").last.wait_for(timeout=20_000)
+        page.locator(annotation, has_text=" ms").last.wait_for(timeout=60_000)
         told = page.locator(annotation, has_text=" ms").last.text_content()
         link = page.url
         page.goto("about:blank")
         show(watched, link)
-        page.locator(annotation, has_text=told).last.wait_for(timeout=20_000)
+        page.locator(annotation, has_text=told).last.wait_for(timeout=60_000)
         assert watched.complaints == []
 
 
@@ -163,7 +163,7 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
         for _ in range(14):
             told = page.inner_text("#timeline-caption")
             page.get_by_role("button", name="Zoom in").click()
-            page.wait_for_function(CAPTION_IS_NEW, arg=told, timeout=20_000)
+            page.wait_for_function(CAPTION_IS_NEW, arg=told, timeout=60_000)
             if "each drawn" in page.inner_text("#timeline-caption"):
                 break
         page.wait_for_selector(BARS, state="attached")

@@ -168,7 +168,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         caption = page.inner_text("#timeline-caption")
         assert "events, each drawn" in caption
         page.get_by_role("button", name="Zoom in").click()
-        page.wait_for_url("**from=*", timeout=20_000)
+        page.wait_for_url("**from=*", timeout=60_000)
         page.wait_for_function(
             "before => document.querySelector('#timeline-caption').innerText !== before",
             arg=caption,
@@ -180,7 +180,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         page.mouse.move(*bar)
         page.wait_for_function(SOMETHING_IS_POINTED_AT)
         page.mouse.click(*bar)
-        page.wait_for_url("**event=*", timeout=20_000)
+        page.wait_for_url("**event=*", timeout=60_000)
         page.wait_for_function(
             "document.querySelector('#timeline-details').innerText.includes('takes')"
         )
