@@ -1,7 +1,7 @@
 """What stands around every page: navigation, the choice of the run, light and dark."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import dash_mantine_components as dmc
@@ -155,12 +155,15 @@ def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
 def _register_controls(app: Dash, runs: RunStore) -> None:
     @app.callback(
         Output(ids.LOCATION, "search", allow_duplicate=True),
+        Output(ids.DRAWN, "data", allow_duplicate=True),
+        Output(ids.HEADER_DRAWN, "data", allow_duplicate=True),
         Input({"type": ids.CONTROL, "key": ALL, "shown": ALL}, "value"),
         State(ids.LOCATION, "pathname"),
         State(ids.LOCATION, "search"),
+        State(ids.DRAWN, "data"),
         prevent_initial_call=True,
     )
-    def steer(_values: Any, pathname: Any, search: Any) -> Any:
+    def steer(_values: Any, pathname: Any, search: Any, drawn: Any) -> tuple[Any, Any, Any]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         changes = {
             str(control["id"]["key"]): text_or_none(control.get("value"))
@@ -170,7 +173,11 @@ def _register_controls(app: Dash, runs: RunStore) -> None:
         if changes.get("run") is not None:
             changes = {"run": changes["run"]}
         changed = view.changed(**changes)
-        return changed.search if changed != view else no_update
+        if changed == view:
+            raise PreventUpdate
+        # The control shows another value than was drawn. Who goes back before the new view is there
+        # would keep it, if what was drawn still counted.
+        return changed.search, None if _is_drawn_by(drawn, changes) else no_update, None
 
 
 def _register_notice(app: Dash, runs: RunStore) -> None:
@@ -194,6 +201,13 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
             variant="light",
             mb="sm",
         )
+
+
+def _is_drawn_by(drawn: Any, changes: Mapping[str, Any]) -> bool:
+    keys = drawn.get("keys") if isinstance(drawn, dict) else None
+    named = keys if isinstance(keys, list) else []
+    names = [key[0] for key in named if isinstance(key, list) and key]
+    return any(name in names for name in changes)
 
 
 def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:

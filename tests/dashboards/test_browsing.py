@@ -82,6 +82,7 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
         page.get_by_text("Drag measures").click()
         page.wait_for_url("**drag=measure*")
         page.wait_for_function(A_DRAG_MEASURES, timeout=60_000)
+        page.wait_for_load_state("networkidle")
         box = page.locator(".timeline .nsewdrag").first.bounding_box()
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] / 4, middle)

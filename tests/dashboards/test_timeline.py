@@ -176,6 +176,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         zoomed = page.inner_text("#timeline-caption")
         begin_ns = int(parse_qs(urlsplit(page.url).query)["from"][0])
         page.wait_for_function(AXIS_BEGINS_AT, arg=begin_ns / 1e6)
+        page.wait_for_load_state("networkidle")
         bar = page.evaluate(MIDDLE_OF_A_WHOLE_BAR)
         page.mouse.move(*bar)
         page.wait_for_function(SOMETHING_IS_POINTED_AT)
