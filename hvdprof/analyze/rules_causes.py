@@ -9,6 +9,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.stragglers import UNATTRIBUTED
 from hvdprof.analyze.uncertainty import NAN
 from hvdprof.model.causes import (
     COMPUTE_INFLATION,
@@ -37,7 +38,7 @@ _REMEDY_OF_PHASE = {
     "on one rank delay all",
     "pause": "look for what this rank alone does between steps: logging, checkpoints, evaluation, "
     "garbage collection (gc.freeze())",
-    "unattributed": "no single phase explains it: look at that host's load, clocks and memory",
+    UNATTRIBUTED: "no single phase explains it: look at that host's load, clocks and memory",
 }
 
 
@@ -56,9 +57,10 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
             cost = float(rows["cost_share"].mean())
             often = f"in {units.percent(float(rows['share_late'].mean()), 0)} of the steps"
             late = units.milliseconds(float(rows["lateness_when_late_ns"].mean()))
-            where = "in no single phase" if phase == "unattributed" else f"in its {phase} phase"
+            where = "in no single phase" if phase == UNATTRIBUTED else f"in its {phase} phase"
             if phase == "pause":
                 where = "outside every phase"
+            largest = "its largest phase" if phase == UNATTRIBUTED else phase
             yield Finding(
                 f"late-rank-{pattern}",
                 severity_of_cost(cost),
@@ -68,7 +70,7 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
                 _REMEDY_OF_PHASE[phase],
                 "likely" if len(rows) > 1 else "possible",
                 evidence=f"last in {units.percent(float(rows['share_last'].mean()), 0)} of the "
-                f"steps, in {len(rows)} of {num_launches} launches; {phase} explains "
+                f"steps, in {len(rows)} of {num_launches} launches; {largest} explains "
                 f"{units.percent(float(rows['phase_share'].mean()), 0)} of the lateness",
                 **_cost(
                     cell,
@@ -160,8 +162,8 @@ def _why_exposed(evidence: Evidence, cell: dict[str, Any], cost_ns: float) -> tu
         "exposed-transfer",
         "backward does not cover it",
         "send less (--fp16-allreduce where the network is slow), send less often "
-        "(backward_passes_per_step=, larger batch), or mend the network: hvdprof analyze the NCCL "
-        "log, nccl-tests",
+        "(backward_passes_per_step=, larger batch), or mend the network, which hvdprof analyze "
+        "judges by NCCL's log and nccl-tests",
     )
 
 
