@@ -38,6 +38,13 @@ class WatchedPage:
             self.foreign_requests.append(request.url)
 
 
+def show(watched: WatchedPage, address: str) -> None:
+    """Go to an address and wait until the page is drawn."""
+    watched.page.goto(address)
+    watched.page.wait_for_selector("main > *", timeout=60_000)
+    watched.page.wait_for_load_state("networkidle")
+
+
 def serious_violations(page) -> list[str]:
     """What axe-core finds on a page that keeps somebody from using it: rule, and where."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import generate_timeline
 from dashboards.app import PAGES
 from dashboards.run_store import RunStore
-from tests.builders.browser import serious_violations, watched_page
+from tests.builders.browser import serious_violations, show, watched_page
 from tests.builders.served_dashboard import empty_run, lone_timeline, measured_run, served
 
 pytestmark = pytest.mark.browser
@@ -26,13 +26,6 @@ COUNT_JUMPS = """
     const count = list => list.getEntries().forEach(one => { window.moved += one.value; });
     new PerformanceObserver(count).observe({type: 'layout-shift', buffered: true});
 """
-
-
-def show(watched, address):
-    """Go to an address and wait until the page is drawn."""
-    watched.page.goto(address)
-    watched.page.wait_for_selector("main > *", timeout=60_000)
-    watched.page.wait_for_load_state("networkidle")
 
 
 def saved(page, button) -> list[list[str]]:

@@ -1,0 +1,45 @@
+"""The dashboard on a run of real ranks, page by page in a real browser."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dashboards.app import PAGES
+from dashboards.run_store import RunStore
+from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.served_dashboard import served
+
+pytestmark = [pytest.mark.horovod, pytest.mark.browser, pytest.mark.timeout(600)]
+
+SMALL = ("--np", "1,2", "--models", "mnist", "--num-steps", "30", "--repeats", "2")
+NO_NCCL = "NCCL"
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("real") / "run"
+    done = subprocess.run(
+        [sys.executable, "-m", "hvdprof", "bench", *SMALL, "--quiet", "--output", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_every_page_shows_what_was_measured(run_folder: Path, width: int, dark: bool) -> None:
+    runs = RunStore([run_folder])
+    with served(runs) as address, watched_page(address, width=width, dark=dark) as watched:
+        page = watched.page
+        for one in PAGES:
+            show(watched, f"{address}{one.PATH}?run=run")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, one.TITLE
+            is_empty = page.locator(".empty").count() > 0 and page.locator(".figure").count() == 0
+            assert is_empty == (one.TITLE == NO_NCCL), one.TITLE
+            assert serious_violations(page) == [], one.TITLE
+            assert watched.complaints == [], one.TITLE
+        assert watched.foreign_requests == []
