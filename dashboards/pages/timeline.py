@@ -1,5 +1,6 @@
 """What every rank and Horovod did when: all of it at once, down to the single event."""
 
+from collections.abc import Callable
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -15,7 +16,6 @@ from dashboards.guard import mapping_or_none, text_or_none
 from dashboards.run_store import RunStore
 from dashboards.timeline_window import (
     MEASURE,
-    Window,
     at_window,
     dragged,
     drawn_stretch,
@@ -249,43 +249,66 @@ def _register_drawing(app: Dash, runs: RunStore) -> None:
 
 
 def _register_moves(app: Dash, runs: RunStore) -> None:
+    # One callback for each: a figure tells of its layout at any time, and what one callback still
+    # computes is dropped when it is asked again, such as the answer to a click.
+    @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Input({"type": ids.TIMELINE_MOVE, "to": ALL}, "n_clicks"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def move(_clicks: Any, search: Any) -> Any:
+        to = str(ctx.triggered_id["to"])
+        return _steered(runs, search, lambda view, lanes: _moved(view, lanes, to))
+
     @app.callback(
         Output(ids.LOCATION, "search", allow_duplicate=True),
         Input(ids.TIMELINE_FIGURE, "relayoutData"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def drag(relayout: Any, search: Any) -> Any:
+        area = mapping_or_none(relayout)
+        return _steered(runs, search, lambda view, lanes: _dragged(view, lanes, area))
+
+    @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
         Input(ids.TIMELINE_FIGURE, "clickData"),
-        Input({"type": ids.TIMELINE_MOVE, "to": ALL}, "n_clicks"),
+        State(ids.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def click(data: Any, search: Any) -> Any:
+        point = mapping_or_none(data) or {}
+        return _steered(runs, search, lambda view, lanes: clicked(view, lanes, point))
+
+    @app.callback(
+        Output(ids.LOCATION, "search", allow_duplicate=True),
         Input(ids.TIMELINE_STEP, "value"),
         State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def move(relayout: Any, click: Any, _clicks: Any, step: Any, search: Any) -> Any:
-        view = View.of_address(PATH, text_or_none(search))
-        if view.run not in runs.ids or not any(one["value"] for one in ctx.triggered):
-            return no_update
-        lanes = _lanes(runs, view)
-        changed = _after(view, lanes, mapping_or_none(relayout), mapping_or_none(click), step)
-        return changed.search if changed != view else no_update
+    def go_to(step: Any, search: Any) -> Any:
+        at_step = {"step": step if isinstance(step, int) else None, "from": None, "to": None}
+        return _steered(runs, search, lambda view, _lanes: view.changed(**at_step))
 
 
-def _after(
-    view: View,
-    lanes: Lanes,
-    relayout: dict[str, Any] | None,
-    click: dict[str, Any] | None,
-    step: Any,
-) -> View:
-    by = ctx.triggered_id
-    window: Window | None
-    if by == ids.TIMELINE_STEP:
-        number = step if isinstance(step, int) else None
-        return view.changed(**{"step": number, "from": None, "to": None})
-    if by == ids.TIMELINE_FIGURE and "clickData" in ctx.triggered[0]["prop_id"]:
-        return clicked(view, lanes, click or {})
-    measured = drawn_stretch(relayout) if by == ids.TIMELINE_FIGURE and is_measuring(view) else None
+def _steered(runs: RunStore, search: Any, change: Callable[[View, Lanes], View]) -> Any:
+    """The address after a change of the view; no_update where nothing was asked or changes."""
+    view = View.of_address(PATH, text_or_none(search))
+    if view.run not in runs.ids or not any(one["value"] for one in ctx.triggered):
+        return no_update
+    changed = change(view, _lanes(runs, view))
+    return changed.search if changed != view else no_update
+
+
+def _moved(view: View, lanes: Lanes, to: str) -> View:
+    window = moved(window_of(view, lanes), to, lanes.length_ns)
+    return at_window(view, window, lanes.length_ns)
+
+
+def _dragged(view: View, lanes: Lanes, area: dict[str, Any] | None) -> View:
+    measured = drawn_stretch(area) if is_measuring(view) else None
     if measured is not None:
         return view.changed(measure_from=measured.first_ns, measure_to=measured.last_ns)
-    if by == ids.TIMELINE_FIGURE:
-        window = dragged(relayout, lanes.length_ns)
-    else:
-        window = moved(window_of(view, lanes), str(by["to"]), lanes.length_ns)
+    window = dragged(area, lanes.length_ns)
     return view if window is None else at_window(view, window, lanes.length_ns)

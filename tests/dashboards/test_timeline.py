@@ -39,6 +39,18 @@ SOMETHING_IS_POINTED_AT = (
 )
 
 
+def pointed_at_bar(page):
+    """The middle of a bar, which the mouse is moved to until the figure has noticed."""
+    for attempt in range(60):
+        x, y = page.evaluate(MIDDLE_OF_A_WHOLE_BAR)
+        # A figure that was drawn anew meanwhile notices only what moves.
+        page.mouse.move(x, y + attempt % 2)
+        page.wait_for_timeout(500)
+        if page.evaluate(SOMETHING_IS_POINTED_AT):
+            break
+    return x, y
+
+
 def lanes():
     return pass_lanes(traced_run(), PASS_ID)
 
@@ -165,6 +177,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         page = watched.page
         page.goto(f"{address}/timeline")
         page.wait_for_selector(".timeline .barlayer path", state="attached", timeout=60_000)
+        page.wait_for_load_state("networkidle")
         caption = page.inner_text("#timeline-caption")
         assert "events, each drawn" in caption
         page.get_by_role("button", name="Zoom in").click()
@@ -177,10 +190,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         begin_ns = int(parse_qs(urlsplit(page.url).query)["from"][0])
         page.wait_for_function(AXIS_BEGINS_AT, arg=begin_ns / 1e6)
         page.wait_for_load_state("networkidle")
-        bar = page.evaluate(MIDDLE_OF_A_WHOLE_BAR)
-        page.mouse.move(*bar)
-        page.wait_for_function(SOMETHING_IS_POINTED_AT)
-        page.mouse.click(*bar)
+        page.mouse.click(*pointed_at_bar(page))
         page.wait_for_url("**event=*", timeout=60_000)
         page.wait_for_function(
             "document.querySelector('#timeline-details').innerText.includes('takes')"
