@@ -8,35 +8,25 @@ from pathlib import Path
 from typing import Protocol
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
-from hvdprof.launch.attempts import GivenUp, settle, split_unfinished
+from hvdprof.launch.attempts import GivenUp, split_unfinished
 from hvdprof.launch.design import hosts_argument
 from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
-from hvdprof.launch.explain import explain, explain_last, worker_ends
-from hvdprof.launch.failure_place import MemoryWatch, with_place
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
-from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
-from hvdprof.launch.session_passes import (
-    add_sessions,
-    end_sessions,
-    place_behind,
-    settle_sessions,
-)
-from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
+from hvdprof.launch.session_passes import place_behind
 from hvdprof.launch.settings import BenchSettings
-from hvdprof.launch.stall_watch import Stall, StallWatch
-from hvdprof.launch.workload import least_partial_steps, program_of, resume_command
+from hvdprof.launch.stall_watch import Stall
+from hvdprof.launch.watched_pass import Watched, WatchedPass, watch_pass
+from hvdprof.launch.workload import program_of, resume_command
 from hvdprof.machine.load import CpuUse, load_average
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
-from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
-
-_TAIL_BYTES = 200_000
 
 
 class SweepObserver(Protocol):
@@ -151,16 +141,23 @@ class Sweep:
         paths = self.paths.of_pass(record.id)
         self._prepare(record, paths)
         self.observer.pass_started(record)
-        progress, stalls = self._eyes_on(record, paths)
-        use, memory = CpuUse(), MemoryWatch()
+        watched = watch_pass(
+            Watched(
+                record=record,
+                paths=paths,
+                manifest=self.manifest,
+                settings=self.settings,
+                save=lambda: self.manifest.write(self.paths),
+                tell=lambda stall: self.observer.stalled(record, stall),
+            )
+        )
+        use = CpuUse()
         use.start()
         try:
-            outcome = self._launch(record, paths, progress, stalls)
+            outcome = self._launch(record, paths, watched)
         except InterruptedRunError:
-            progress.update()
-            self._settle_interrupted(record, progress)
+            watched.interrupt()
             raise
-        stalls.finish()
         measured = use.stop()
         if measured is not None:
             record.steal_share = round(measured.steal_share, 4)
@@ -169,26 +166,10 @@ class Sweep:
                 record.other_cpu_cores = round(measured.other_cores, 3)
         record.exit_code = outcome.exit_code
         record.duration_s = round(outcome.duration_s, 3)
-        # A launch that ended by itself in the meantime was not ended for a stall.
-        known = outcome.failure or (stalls.failure() if outcome.hung else None)
-        self._settle(record, paths, progress, outcome, known, memory.num_ended())
-
-    def _eyes_on(
-        self, record: PassRecord, paths: PassPaths
-    ) -> tuple[PassProgress, StallWatch | SessionStalls]:
-        def watch(of_ranks: PassPaths, size: int) -> StallWatch:
-            return StallWatch(
-                of_ranks,
-                size,
-                warn_s=self.settings.stall_warn_s,
-                kill_s=self.settings.stall_kill_s,
-                tell=lambda stall: self.observer.stalled(record, stall),
-            )
-
-        if record.session is None:
-            return PassProgress(paths), watch(paths, record.size)
-        sessions = ElasticProgress(paths)
-        return sessions, SessionStalls(sessions, paths, watch)
+        watched.settle(outcome)
+        self._given_up.note(record, hung=outcome.hung)
+        if record.status == Status.FAILED:
+            self._require_space()
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
@@ -221,23 +202,12 @@ class Sweep:
             bucket_cap_mb=settings.fusion_threshold_mb,
         )
 
-    def _launch(
-        self,
-        record: PassRecord,
-        paths: PassPaths,
-        progress: PassProgress,
-        stalls: StallWatch | SessionStalls,
-    ) -> Outcome:
+    def _launch(self, record: PassRecord, paths: PassPaths, watched: WatchedPass) -> Outcome:
         job = self.job(record)
 
         def look() -> int:
-            seen = progress.update()
-            if isinstance(progress, ElasticProgress) and add_sessions(
-                self.manifest, record, progress
-            ):
-                self.manifest.write(self.paths)
-            stalls.look()
-            self.observer.pass_progressed(record, progress)
+            seen = watched.look()
+            self.observer.pass_progressed(record, watched.progress)
             return seen
 
         return self.run_launch(
@@ -249,51 +219,10 @@ class Sweep:
                 watch=Watch(
                     progress=look,
                     timeout_s=self.settings.timeout_s,
-                    must_end=lambda: stalls.must_end,
+                    must_end=lambda: watched.must_end,
                 ),
             )
         )
-
-    def _settle(
-        self,
-        record: PassRecord,
-        paths: PassPaths,
-        progress: PassProgress,
-        outcome: Outcome,
-        failure: Failure | None,
-        num_out_of_memory: int,
-    ) -> None:
-        progress.update()
-        if isinstance(progress, ElasticProgress):
-            record.worker_ends = worker_ends(_tail(paths.stdout), _tail(paths.stderr))
-            if failure is None and outcome.exit_code != 0 and len(progress.sessions) > 1:
-                failure = explain_last(record.worker_ends)
-        if failure is None and (outcome.hung or outcome.exit_code != 0):
-            failure = explain(
-                outcome,
-                progress,
-                stdout=_tail(paths.stdout),
-                stderr=_tail(paths.stderr),
-                timeout_s=self.settings.timeout_s,
-            )
-            if record.session is None:
-                failure = with_place(failure, progress, num_out_of_memory)
-        if isinstance(progress, ElasticProgress):
-            settle_sessions(self.manifest, record, progress, self.settings, failure)
-        else:
-            settle(record, progress, failure, least_steps=least_partial_steps(self.settings))
-            refine_from_ranks(record, self.manifest, progress, self.settings)
-        self._given_up.note(record, hung=outcome.hung)
-        if record.status == Status.FAILED:
-            self._require_space()
-
-    def _settle_interrupted(self, record: PassRecord, progress: PassProgress) -> None:
-        if isinstance(progress, ElasticProgress):
-            end_sessions(self.manifest, record, progress, self.settings)
-        ended = progress.ended_segments(record.size)
-        for segment in record.segments:
-            segment.status = Status.DONE if segment.segment.id in ended else Status.INTERRUPTED
-        record.status = Status.INTERRUPTED
 
     def _require_space(self) -> None:
         try:
@@ -326,13 +255,6 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
-
-
-def _tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        file.seek(max(0, file.tell() - _TAIL_BYTES))
-        return file.read().decode("utf-8", errors="replace")
 
 
 def _now() -> str:
