@@ -80,7 +80,7 @@ def _of_timeline(run: Run, file: str) -> tuple[tuple[Fact, ...], tuple[Unanswere
     sums = _sums(run, file)
     inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
     verdict = verdict_of_sums(sums, inferred, told)
-    return timeline_facts(sums, told), timeline_unanswered(told), verdict
+    return timeline_facts(sums, told), timeline_unanswered(sums, told), verdict
 
 
 def _sums(run: Run, file: str) -> TimelineSums:

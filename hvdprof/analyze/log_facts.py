@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from hvdprof.analyze.next_recording import SCALING_COMMAND
 from hvdprof.model.allreduce_bench_tables import ALLREDUCE_BENCH
 from hvdprof.model.found import Fact, Unanswered
 from hvdprof.model.log_tables import (
@@ -145,7 +146,7 @@ def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
 
 
 NOT_IN_RECORDINGS = Unanswered(
-    "how well the job scales: one launch has no baseline", "hvdprof bench --np 1,2,4"
+    "how well the job scales: one launch has no baseline", SCALING_COMMAND
 )
 
 BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (

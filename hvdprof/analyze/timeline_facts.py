@@ -5,8 +5,16 @@ from typing import Any
 
 import pandas as pd
 
+from hvdprof.analyze.next_recording import SCALING_COMMAND, recording_command
 from hvdprof.analyze.timeline_sums import TimelineSums
 from hvdprof.model.found import Fact, Unanswered
+
+_WHY_NO_RANKS = {
+    "none": "no tensor is used twice in it with its ranks named",
+    "first use": "the response cache hides the ranks after the first use of a tensor",
+    "some uses": "the response cache hides the ranks of some uses",
+}
+"""By ``rank_ticks`` of ``TIMELINES``."""
 
 
 def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -41,25 +49,30 @@ def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, .
     )
 
 
-def timeline_unanswered(told: Mapping[str, Any]) -> tuple[Unanswered, ...]:
-    """What a timeline leaves open: it is written by rank 0 alone, and holds no steps."""
+def timeline_unanswered(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Unanswered, ...]:
+    """What a timeline leaves open: it is written by rank 0 alone, and holds no steps.
+
+    Args:
+        sums: Sums over the rows of one file.
+        told: The row of TIMELINES of the same file.
+    """
+    size = None if pd.isna(told["np"]) else int(told["np"])
     open_questions = [
         Unanswered(
             "how well the job scales: a timeline has no baseline and slows the job down",
-            "hvdprof bench --np 1,2,4",
+            SCALING_COMMAND,
         ),
         Unanswered(
             "what the other ranks did, and how much communication was exposed: rank 0 alone "
             "writes a timeline",
-            "add hvdprof.collect to the script (docs/recorder.md)",
+            recording_command(size),
         ),
     ]
-    if told["rank_ticks"] != "every use":
+    if not sums.tells_every_rank(str(told["rank_ticks"])):
         open_questions.insert(
             0,
             Unanswered(
-                "which rank was late at every use: the response cache hides the ranks after the "
-                "first use of a tensor",
+                "which rank was late at every use: " + _WHY_NO_RANKS[str(told["rank_ticks"])],
                 "HOROVOD_CACHE_CAPACITY=0 with HOROVOD_TIMELINE=timeline.json (slower: not for "
                 "timings)",
             ),

@@ -49,6 +49,8 @@ class TimelineSums:
         span: Of all rows of EVENTS.
         num_uses: Uses of tensors.
         num_warmup_uses: Those that are warm-up.
+        num_executed: Those after warm-up that were executed.
+        num_told: Of these, those of which the file says when each rank was ready.
         payload_bytes: Bytes of all uses whose size is known, ``None`` where none is.
         waits: Lengths of negotiations without warm-up.
         by_collective: Executions by collective.
@@ -65,6 +67,7 @@ class TimelineSums:
     def __init__(self) -> None:
         self.span = Span()
         self.num_uses, self.num_warmup_uses = 0, 0
+        self.num_executed, self.num_told = 0, 0
         self.payload_bytes: int | None = None
         self.waits, self.lengths = ValueCounts(), ValueCounts()
         self.by_collective: Counter[str] = Counter()
@@ -88,7 +91,21 @@ class TimelineSums:
             self.payload_bytes = (self.payload_bytes or 0) + int(known.sum())
         steady = uses[~uses["warmup"]]
         self.waits.add(_whole(steady["negotiation_ns"].dropna()))
-        self._add_waiting(steady[(steady["fusion_id"] >= 0) & steady["last_rank"].notna()])
+        executed = steady[steady["fusion_id"] >= 0]
+        self.num_executed += len(executed)
+        self.num_told += int(executed["last_after_ns"].notna().sum())
+        self._add_waiting(executed[executed["last_rank"].notna()])
+
+    def tells_every_rank(self, rank_ticks: str) -> bool:
+        """Whether the file says of every use after warm-up when each rank was ready.
+
+        Args:
+            rank_ticks: What TIMELINES says of it, which counts tensors of the response cache only.
+                What it never keeps, such as Adasum, is ticked at every use.
+        """
+        if rank_ticks == "none":
+            return 0 < self.num_executed == self.num_told
+        return rank_ticks == "every use"
 
     def add_executions(self, executions: pd.DataFrame) -> None:
         """Take rows of EXECUTIONS, of which EXECUTION_COLUMNS are needed."""

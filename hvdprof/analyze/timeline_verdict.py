@@ -7,11 +7,19 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.finding import SMALLEST_COST
+from hvdprof.analyze.next_recording import SCALING_COMMAND
 from hvdprof.analyze.timeline_sums import TimelineSums
 
 LEAST_EXPLAINED = 0.8
 LEAST_EXECUTIONS = 5
 LEAST_CONFIDENCE = 0.5
+
+_TOLD_OF_RANKS = {
+    "none": "after warm-up the file names no rank, or not for every tensor",
+    "first use": "the file names the ranks of the first use of each tensor alone, which is warm-up",
+    "some uses": "the file names the ranks of some uses only, and those are not a fair sample",
+}
+"""What a timeline tells of ranks, by ``rank_ticks`` of ``TIMELINES``, where it is not all."""
 
 
 def timeline_verdict(
@@ -46,7 +54,10 @@ def verdict_of_sums(sums: TimelineSums, inferred: pd.DataFrame, told: Mapping[st
         )
     parts = [_share_of_steps(sums, inferred)]
     parts.append(_late_rank(sums, told))
-    parts.append("How well the job scales is not in this file: hvdprof bench tells.")
+    parts.append(
+        f"How well the job scales is not in this file: `{SCALING_COMMAND}` measures it, with the "
+        "script as it is."
+    )
     return " ".join(part for part in parts if part)
 
 
@@ -65,8 +76,9 @@ def _share_of_steps(sums: TimelineSums, inferred: pd.DataFrame) -> str:
 
 
 def _late_rank(sums: TimelineSums, told: Mapping[str, Any]) -> str:
-    if told["rank_ticks"] != "every use":
-        return "No rank can be called late: the file names the ranks of first uses only."
+    known = str(told["rank_ticks"])
+    if not sums.tells_every_rank(known):
+        return f"No rank can be called late: {_TOLD_OF_RANKS[known]}."
     if not len(sums.waiting):
         return "No rank was last by more than a cycle of Horovod's loop."
     whole, span_ns = sums.waiting.length, sums.steady.length_ns

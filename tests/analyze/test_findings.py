@@ -10,6 +10,7 @@ from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings import findings
 from hvdprof.model.catalogue import TABLES
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
@@ -25,13 +26,7 @@ CELL = {
 
 def table(name, *rows):
     """Rows of a declared table; what a test does not state is empty."""
-    declared = next(one for one in TABLES if one.name == name)
-    blank = {"category": "", "str": "", "bool": False, "boolean": False, "float64": float("nan")}
-    filled = [
-        {column.name: blank.get(column.dtype, 0) for column in declared.columns} | row
-        for row in rows
-    ]
-    return declared.frame(filled)
+    return declared_rows(next(one for one in TABLES if one.name == name), *rows)
 
 
 def segments(**values):

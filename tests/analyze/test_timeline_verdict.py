@@ -3,8 +3,22 @@ from pathlib import Path
 import pytest
 
 from hvdprof import api
+from hvdprof.analyze.timeline_verdict import timeline_verdict
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from tests.builders.declared_rows import declared_rows
 
 RECORDINGS = Path(__file__).parents[1] / "ingest" / "recordings"
+
+
+def uses_without_ranks(number=20):
+    starts = [10_000_000 * place for place in range(number)]
+    times = [{"start_ns": start, "dur_ns": 4_000_000} for start in starts]
+    uses = [
+        {"negotiation_start_ns": start - 5_000_000, "negotiation_ns": 5_000_000, "last_rank": None}
+        | {"last_after_ns": None}
+        for start in starts
+    ]
+    return declared_rows(TENSOR_USES, *uses), declared_rows(EXECUTIONS, *times)
 
 
 def verdict(name):
@@ -16,13 +30,26 @@ def test_a_rank_that_every_use_shows_late_is_named():
 
     assert "Rank 1 is late" in told
     assert "How well the job scales is not in this file" in told
+    assert "hvdprof run --np 1,2,4 -- python train.py" in told
 
 
-def test_a_file_without_every_rank_names_none():
-    told = verdict("06_mpi_adasum.json")
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("none", "after warm-up the file names no rank"),
+        ("first use", "the file names the ranks of the first use of each tensor alone"),
+        ("some uses", "the file names the ranks of some uses only"),
+    ],
+)
+def test_a_file_without_every_rank_names_none_and_says_what_it_holds(kind, words):
+    told = timeline_verdict(*uses_without_ranks(), INFERRED_STEPS.empty(), {"rank_ticks": kind})
 
-    assert "No rank can be called late" in told
+    assert f"No rank can be called late: {words}" in told
     assert "is late:" not in told
+
+
+def test_adasum_is_never_cached_so_its_file_names_every_rank():
+    assert "No rank can be called late" not in verdict("06_mpi_adasum.json")
 
 
 def test_a_short_file_gets_no_answer():
