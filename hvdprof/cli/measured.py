@@ -18,7 +18,6 @@ from hvdprof.launch.host_net import BRIEF, NetProbe
 from hvdprof.launch.host_shell import hosts_with_ranks
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.reporter import Reporter
-from hvdprof.rundir.net_recording import net_path
 
 
 def measure_and_report(sweep: Sweep, reporter: Reporter, *, net: bool) -> None:
@@ -70,7 +69,7 @@ def refuse_other_settings(context: typer.Context) -> None:
 def measure_network(sweep: Sweep) -> None:
     """Measure the network of a sweep once; what fails about it is a warning of the run."""
     folder = sweep.paths.folder
-    if len(hosts_with_ranks(sweep.settings)) < 2 or net_path(folder).exists():
+    if len(hosts_with_ranks(sweep.settings)) < 2 or sweep.paths.net.exists():
         return
     probe = NetProbe(
         settings=sweep.settings,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MANIFEST_NAME = "manifest.json"
+NET_NAME = "net.jsonl"
 
 
 def session_id(pass_id: str, number: int) -> str:
@@ -106,6 +107,11 @@ class RunPaths:
     def manifest(self) -> Path:
         """The manifest, the one file that makes a folder a run."""
         return self.folder / MANIFEST_NAME
+
+    @property
+    def net(self) -> Path:
+        """What was measured of the network between the hosts; absent where nothing was."""
+        return self.folder / NET_NAME
 
     def of_pass(self, pass_id: str) -> PassPaths:
         """The files of the pass of that id."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.whole_file import write_whole
 
 NET_SCHEMA_VERSION = 1
-NET_NAME = "net.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class NetRecording:
             "device": self.device,
             "hosts": self.hosts,
         }
-        write_whole(net_path(folder), _lines([header, *self.records]))
+        write_whole(RunPaths(folder).net, _lines([header, *self.records]))
 
     @classmethod
     def read(cls, folder: Path) -> "NetRecording | None":
@@ -57,7 +57,7 @@ class NetRecording:
         Raises:
             UnreadableInputError: It is damaged, or a newer hvdprof wrote it.
         """
-        path = net_path(folder)
+        path = RunPaths(folder).net
         try:
             header, *records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
             version = header.pop("schema_version")
@@ -77,11 +77,6 @@ class NetRecording:
             return cls(records=records, **header)
         except TypeError as error:
             raise UnreadableInputError(f"{path} is damaged: {error}.") from error
-
-
-def net_path(folder: Path) -> Path:
-    """Where the file lies in a run directory."""
-    return folder / NET_NAME
 
 
 def _lines(records: Iterable[Mapping[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import load_run
 from hvdprof.ingest.net_file import net_transfers, with_network
 from hvdprof.model.run import Run
-from hvdprof.rundir.net_recording import net_path
+from hvdprof.rundir.layout import RunPaths
 from tests.builders.net_recording import SIZES, net_recording
 from tests.builders.run_directory import write_run
 
@@ -56,7 +56,7 @@ def test_a_run_with_and_without_a_measurement(tmp_path: Path) -> None:
 
 
 def test_a_damaged_measurement_is_a_note_and_the_run_loads(tmp_path: Path) -> None:
-    net_path(tmp_path).write_text("{")
+    RunPaths(tmp_path).net.write_text("{")
     read = _empty_run(tmp_path)
     assert len(read.notes) == 1
     assert "is damaged" in read.notes[0]

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.net_recording import NetRecording, net_path
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.net_recording import NetRecording
 from tests.builders.net_recording import net_recording
 
 
@@ -29,6 +30,6 @@ def test_a_run_without_a_measurement(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_read_is_told(tmp_path: Path, text: str, told: str) -> None:
-    net_path(tmp_path).write_text(text)
+    RunPaths(tmp_path).net.write_text(text)
     with pytest.raises(UnreadableInputError, match=told):
         NetRecording.read(tmp_path)
