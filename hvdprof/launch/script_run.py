@@ -1,16 +1,19 @@
 """A run of the user's own script made ready: from what was typed to a manifest."""
 
+import re
 import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
 from hvdprof.launch.choices import check_stall_limits, parse_sizes
-from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN
+from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN, SRUN
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.elastic import prepare_elastic
+from hvdprof.launch.host_shell import is_this_host
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.preflight import GLOO
 from hvdprof.launch.settings import (
@@ -22,7 +25,8 @@ from hvdprof.launch.settings import (
 )
 from hvdprof.rundir.manifest import Manifest
 
-_PYTHON_OPTIONS_WITH_VALUE = ("-W", "-X")
+_PYTHON = re.compile(r"python[\d.]*")
+_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,15 +136,45 @@ def script_name(command: tuple[str, ...]) -> str:
 
     ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``.
     """
+    option, value = _what_runs(command)
+    names = {"-m": value, "-c": "", "": Path(value).stem}
+    return names[option] or Path(command[0]).stem
+
+
+def script_of(command: tuple[str, ...]) -> Path | None:
+    """The script that a command gives to a Python; None where it is another program.
+
+    Neither a module (`-m`) nor code (`-c`) nor what Python reads from its input is a script.
+    """
+    if not _PYTHON.fullmatch(Path(command[0]).name):
+        return None
+    option, value = _what_runs(command)
+    return Path(value) if not option and value.endswith(".py") else None
+
+
+def _what_runs(command: tuple[str, ...]) -> tuple[str, str]:
+    """The option by which a Python is told what it runs, ``""`` for a path, and what that is."""
     words = iter(command[1:])
     for word in words:
-        if word == "-m":
-            return next(words, "script")
-        if word in _PYTHON_OPTIONS_WITH_VALUE:
+        if word == "-":
+            break
+        if not word.startswith("-"):
+            return "", word
+        if word in _OPTIONS_WITH_VALUE:
             next(words, None)
-        elif not word.startswith("-"):
-            return Path(word).stem
-    return Path(command[0]).stem
+            continue
+        for place, letter in enumerate(_letters(word), start=2):
+            if letter in "mc":
+                return f"-{letter}", word[place:] or next(words, "")
+    return "", ""
+
+
+def _letters(word: str) -> Iterator[str]:
+    """The options without a value that stand together in a word, and the first with one."""
+    for letter in "" if word.startswith("--") else word[1:]:
+        yield letter
+        if letter in "mcWX":
+            return
 
 
 def _check(choices: ScriptChoices) -> None:
@@ -167,3 +201,23 @@ def _check(choices: ScriptChoices) -> None:
         if program.endswith(".py"):
             hint = f"hvdprof run ... -- python {program}"
         raise EnvironmentNotReadyError(f"{program} is not a program that can run.", hint=hint)
+    if not choices.function and _runs_here(choices):
+        _check_script(choices.command)
+
+
+def _runs_here(choices: ScriptChoices) -> bool:
+    """Whether ranks run on this host, as far as that is known without asking anyone."""
+    if choices.hosts is not None:
+        return any(is_this_host(host.name) for host in parse_hosts(choices.hosts))
+    return choices.elastic is None and choices.launcher != SRUN
+
+
+def _check_script(command: tuple[str, ...]) -> None:
+    script = script_of(command)
+    if script is None or script.exists():
+        return
+    where = "" if script.is_absolute() else f" in {Path.cwd()}"
+    raise UsageError(
+        f"There is no {script}{where}, so {command[0]} would have nothing to run.",
+        hint="hvdprof run ... -- python path/to/train.py ARGS",
+    )

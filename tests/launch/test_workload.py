@@ -7,8 +7,15 @@ import pytest
 from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.startup import FOLDER
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.bench import Tools
 from hvdprof.launch.design import plan_design
-from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name, with_own_python
+from hvdprof.launch.script_run import (
+    ScriptChoices,
+    prepare_script,
+    script_name,
+    script_of,
+    with_own_python,
+)
 from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
 from hvdprof.launch.workload import (
     least_partial_steps,
@@ -19,6 +26,7 @@ from hvdprof.launch.workload import (
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
+from tests.builders.survey import make_build
 
 PATHS = PassPaths(Path("/runs/r/passes/p"))
 SCRIPT = ScriptSettings(
@@ -133,6 +141,10 @@ def test_sizes_without_slots_are_skipped_with_the_reason():
         ("python train.py --epochs 3", "train"),
         ("python -u -W ignore src/train.py", "train"),
         ("python -m pkg.train --lr 1", "pkg.train"),
+        ("python -um pkg.train", "pkg.train"),
+        ("python -Bmpkg.train", "pkg.train"),
+        ("python -c pass", "python"),
+        ("python", "python"),
         ("./train.sh", "train"),
         ("bash train.sh", "train"),
     ],
@@ -141,9 +153,50 @@ def test_results_are_named_after_the_script(command, name):
     assert script_name(tuple(command.split())) == name
 
 
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("python train.py --epochs 3", "train.py"),
+        ("/usr/bin/python3.11 -u -W ignore -Xdev src/train.py -m pkg", "src/train.py"),
+        ("python -m train.py", None),
+        ("python -um train.py", None),
+        ("python -c train.py", None),
+        ("python - train.py", None),
+        ("python -W train.py", None),
+        ("python folder", None),
+        ("python", None),
+        ("bash train.py", None),
+        ("numactl python train.py", None),
+    ],
+)
+def test_the_script_that_a_python_is_given(command, script):
+    assert script_of(tuple(command.split())) == (script and Path(script))
+
+
 def test_a_bare_python_is_the_one_that_runs_hvdprof():
     assert with_own_python(("python", "t.py")) == (sys.executable, "t.py")
     assert with_own_python(("/usr/bin/python3", "t.py")) == ("/usr/bin/python3", "t.py")
+
+
+CHOICES = {
+    "command": (sys.executable, "train.py"),
+    "np": "2",
+    "hosts": None,
+    "batch_size": None,
+    "num_warmup_batches": 5,
+    "num_steps": None,
+    "num_timeline_steps": 50,
+    "repeats": 1,
+    "trace": True,
+    "num_threads": None,
+    "timeout_s": 30.0,
+}
+
+
+def prepared(**changes):
+    choices = ScriptChoices(**CHOICES | changes)
+    tools = Tools(make_build(), None)
+    return prepare_script(choices, tools, controller="auto", device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -158,20 +211,27 @@ def test_a_bare_python_is_the_one_that_runs_hvdprof():
     ],
 )
 def test_mistakes_are_told_before_anything_starts(changes, error, told):
-    choices = {
-        "command": (sys.executable, "train.py"),
-        "np": "2",
-        "hosts": None,
-        "batch_size": None,
-        "num_warmup_batches": 5,
-        "num_steps": None,
-        "num_timeline_steps": 50,
-        "repeats": 1,
-        "trace": True,
-        "num_threads": None,
-        "timeout_s": 30.0,
-    }
-
     with pytest.raises(error) as raised:
-        prepare_script(ScriptChoices(**choices | changes), None, controller="auto", device="cpu")
+        prepared(**changes)
     assert told in raised.value.hint
+
+
+@pytest.mark.parametrize("hosts", [None, "localhost:1,far:1"])
+def test_a_script_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=rf"There is no train\.py in {tmp_path}, so") as raised:
+        prepared(hosts=hosts)
+    assert "-- python path/to/train.py" in raised.value.hint
+    with pytest.raises(UsageError, match=r"There is no /nowhere/train\.py, so"):
+        prepared(hosts=hosts, command=(sys.executable, "/nowhere/train.py"))
+
+    (tmp_path / "train.py").touch()
+    assert prepared(hosts=hosts).settings["script"]["command"] == (sys.executable, "train.py")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"hosts": "192.0.2.1:2"}, {"launcher": "srun"}, {"function": "train"}]
+)
+def test_a_script_that_is_run_elsewhere_need_not_be_here(changes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert prepared(**changes).passes
