@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.hosts import Host
@@ -19,11 +19,13 @@ _REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 class Allocation:
     """The nodes of a job with the tasks that each was given, and the processors of a task.
 
-    ``cpus_per_task`` is None where the job did not say it.
+    ``cpus_per_task`` is None where the job did not say it; ``cores_by_host`` are the processors
+    that the job has on each node, empty where Slurm does not tell.
     """
 
     hosts: tuple[Host, ...]
     cpus_per_task: int | None
+    cores_by_host: Mapping[str, int] = field(default_factory=dict)
 
 
 def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation:
@@ -44,7 +46,12 @@ def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation:
     if len(tasks) != len(names):
         tasks = (1,) * len(names)
     cpus = environment.get("SLURM_CPUS_PER_TASK", "")
-    return Allocation(tuple(map(Host, names, tasks)), int(cpus) if cpus.isdecimal() else None)
+    cores = tasks_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    return Allocation(
+        tuple(map(Host, names, tasks)),
+        int(cpus) if cpus.isdecimal() else None,
+        dict(zip(names, cores, strict=True)) if len(cores) == len(names) else {},
+    )
 
 
 def tasks_per_node(text: str) -> tuple[int, ...]:

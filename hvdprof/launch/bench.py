@@ -11,9 +11,10 @@ from pathlib import Path
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
+from hvdprof.launch.capacity import Capacity
 from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
 from hvdprof.launch.choose_launcher import find_elastic_launcher, find_launcher
-from hvdprof.launch.design import Capacity, plan_design
+from hvdprof.launch.design import plan_design
 from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.job import Launcher

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from hvdprof.errors import UsageError
+from hvdprof.launch.capacity import threads_that_fit
 from hvdprof.launch.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
-from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, BenchSettings, ModelSettings
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
@@ -134,6 +135,7 @@ def complete(
         device=machine.device,
         hosts=choices.hosts,
         num_threads=_given(choices.num_threads, _threads(choices, machine, sizes)),
+        threads_by_cores=choices.num_threads is None,
         fusion_threshold_mb=choices.fusion_threshold_mb,
         cycle_time_ms=choices.cycle_time_ms,
         cache_capacity=choices.cache_capacity,
@@ -197,17 +199,11 @@ def _slots(choices: Choices, machine: Machine) -> int:
 
 
 def _threads(choices: Choices, machine: Machine, sizes: Sequence[int]) -> int:
-    """Threads a rank so that the largest size that fits has them all on cores of their own.
-
-    It is the same at every size: a baseline with more threads a rank would make every larger
-    size look like a loss.
-    """
-    if choices.hosts:
-        most = max(host.slots for host in parse_hosts(choices.hosts))
-    else:
-        fitting = [size for size in sizes if size <= machine.num_cores]
-        most = max(fitting, default=machine.num_cores)
-    return max(1, machine.num_cores // most)
+    """Threads a rank, as if every host had the cores of this one."""
+    hosts = parse_hosts(choices.hosts) if choices.hosts else (Host("localhost", max(sizes)),)
+    slots = sum(host.slots for host in hosts)
+    placements = [ranks_by_host(hosts, size) for size in sizes if size <= slots]
+    return threads_that_fit(placements, {host.name: machine.num_cores for host in hosts})
 
 
 def _powers_of_two(most: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ the machine falls on all cells alike; within every second repeat the order is re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from hvdprof.launch.capacity import Capacity, can_pin, crowds
 from hvdprof.launch.hosts import parse_hosts, ranks_by_host
 from hvdprof.launch.settings import BenchSettings, ModelSettings
 from hvdprof.launch.workload import SCRIPT_SEGMENT
@@ -18,19 +19,6 @@ AVERAGE, ADASUM = "average", "adasum"
 ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
 COMPRESSIONS = (NO_COMPRESSION, FP16)
 REDUCTIONS = (AVERAGE, ADASUM)
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What the machine offers the design.
-
-    ``cores_by_host`` and ``gpus_by_host`` count what a host offers, None where that is only known
-    once ranks run there; ``nccl`` says that gradients are reduced by NCCL.
-    """
-
-    cores_by_host: dict[str, int | None]
-    gpus_by_host: dict[str, int | None]
-    nccl: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +124,16 @@ def _pass(
     timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
     what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
     ranks = "elastic" if _is_elastic(settings) else f"np{size}"
+    placed = placement(settings, size)
     return PassRecord(
         id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
         mode=launch.mode,
         size=size,
         repeat=launch.repeat,
         controller=_backend(settings) if engine == DDP_ENGINE else settings.controller,
-        oversubscribed=is_oversubscribed(settings, capacity, size),
+        oversubscribed=bool(crowds(settings, capacity, placed)),
         # A script places itself; its ranks tell afterwards whether each had cores of its own.
-        pinned=settings.script is None and _can_pin(settings, capacity, size, timeline=timeline),
+        pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
         segments=[
             SegmentRecord(segment=replace(segment, timeline=timeline))
             for segment in (segments if launch.repeat % 2 else reversed(segments))
@@ -284,32 +273,6 @@ def hosts_argument(settings: BenchSettings, size: int) -> str | None:
     if settings.hosts is None:
         return None
     return ",".join(f"{host}:{ranks}" for host, ranks in placement(settings, size).items())
-
-
-def is_oversubscribed(settings: BenchSettings, capacity: Capacity, size: int) -> bool:
-    """Whether a host gets more ranks than it has GPUs, or more threads than it has cores.
-
-    A host whose cores are not known yet counts as having enough.
-    """
-    for host, ranks in placement(settings, size).items():
-        if settings.device == "cuda":
-            offered, wanted = capacity.gpus_by_host.get(host), ranks
-        else:
-            offered, wanted = capacity.cores_by_host.get(host), ranks * settings.num_threads
-        if offered is not None and wanted > offered:
-            return True
-    return False
-
-
-def _can_pin(settings: BenchSettings, capacity: Capacity, size: int, *, timeline: bool) -> bool:
-    # Horovod's timeline writer spins on a core of its own: on a rank's core it would halve it.
-    # A host whose cores are not known leaves the decision to its ranks.
-    spare = 1 if timeline else 0
-    return all(
-        (cores := capacity.cores_by_host.get(host)) is None
-        or ranks * settings.num_threads + spare <= cores
-        for host, ranks in placement(settings, size).items()
-    )
 
 
 def _is_power_of_two(number: int) -> bool:

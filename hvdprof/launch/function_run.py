@@ -16,6 +16,7 @@ from hvdprof.errors import (
 )
 from hvdprof.launch.bench import Tools, find_tools, make_run_folder, sweep_of
 from hvdprof.launch.function_job import FunctionJob, name_of, returned
+from hvdprof.launch.host_launch import ready_hosts
 from hvdprof.launch.in_python import InPython
 from hvdprof.launch.job import Job
 from hvdprof.launch.on_ray import OnRay
@@ -115,7 +116,8 @@ def measure_function(
     Raises:
         UsageError: A choice cannot be used, or the function cannot be handed to other processes.
         MissingExtraError: pyspark or ray is not installed.
-        EnvironmentNotReadyError: This machine, or the session of Spark or Ray, cannot run it.
+        EnvironmentNotReadyError: This machine, another host, or the session of Spark or Ray, cannot
+            run it; nothing has been started.
         SweepIncompleteError: A launch failed; the message says why, and the run directory keeps
             what was measured.
         InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
@@ -125,6 +127,11 @@ def measure_function(
     if make is None:
         raise UsageError(
             f"launcher={choices.launcher!r}: not known.", hint=f"Known: {', '.join(_LAUNCHERS)}"
+        )
+    if choices.hosts is not None and choices.launcher != HOROVOD_RUN:
+        raise UsageError(
+            f"launcher={choices.launcher!r} places ranks itself; hosts= is for {HOROVOD_RUN}.",
+            hint="Leave hosts= away.",
         )
     job = FunctionJob.of(function, args, kwargs)
     tools = find_tools()
@@ -138,6 +145,7 @@ def measure_function(
         folder = make_run_folder(manifest, output, choices.name or name)
         sweep = sweep_of(manifest, folder, tools, SilentObserver(), launcher=launcher)
         sweep.run_launch = launcher.run
+        ready_hosts(sweep)
         # A function is not kept: nothing can go on with its run.
         hint = f"What was measured: hvdprof analyze {folder}"
         try:

@@ -2,7 +2,7 @@
 
 import itertools
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from hvdprof import units
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.host_fetch import FILES, StandingFetch, fetch, on_each, told_by
 from hvdprof.launch.host_files import pack
-from hvdprof.launch.host_readiness import ask_hosts, has_other_hosts
+from hvdprof.launch.host_fit import capacity_of, fit_to_hosts
+from hvdprof.launch.host_readiness import ask_hosts, has_other_hosts, is_of_function
 from hvdprof.launch.host_shell import HostShell, host_shell, hosts_with_ranks, is_this_host
 from hvdprof.launch.host_watch import HostWatch
 from hvdprof.launch.placement_check import refine_from_ranks
@@ -28,8 +29,8 @@ _KEEPS = "keeps the files of its ranks; --resume fetches them"
 def ready_hosts(sweep: Sweep) -> None:
     """Ask every host of a sweep what it has, and let its launches be looked after on all of them.
 
-    A sweep on this host alone is left as it is. Files that an earlier run left on other hosts are
-    fetched.
+    A sweep on this host alone is left as it is. What was planned with the cores of this host is
+    done so with those of each. Files that an earlier run left on other hosts are fetched.
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; all such hosts are named.
@@ -41,7 +42,15 @@ def ready_hosts(sweep: Sweep) -> None:
     folder = sweep.paths.folder
     asked = ask_hosts(sweep.settings, sweep.manifest.hosts, folder, shell)
     sweep.manifest.hosts = asked.records
-    sweep.run_launch = LaunchOnHosts(sweep.settings, sweep.manifest, shell, asked.apart)
+    capacity = capacity_of(sweep.settings, asked.facts)
+    sweep.settings = fit_to_hosts(sweep.settings, sweep.manifest, capacity)
+    sweep.run_launch = LaunchOnHosts(
+        sweep.settings,
+        sweep.manifest,
+        shell,
+        apart=() if is_of_function(sweep.settings) else asked.apart,
+        run=sweep.run_launch,
+    )
     for record in sweep.manifest.passes:
         if record.left_behind:
             _fetch_again(sweep, record, shell)
@@ -50,16 +59,17 @@ def ready_hosts(sweep: Sweep) -> None:
 
 @dataclass(slots=True)
 class LaunchOnHosts:
-    """Runs launches whose ranks are on several hosts; stands in for ``run_launcher``.
+    """Runs launches whose ranks are on several hosts.
 
     ``apart`` are the hosts that do not see the run directory: they are given the plan before, and
-    what their ranks wrote is fetched afterwards.
+    what their ranks wrote is fetched afterwards. ``run`` runs a launch and waits for its end.
     """
 
     settings: BenchSettings
     manifest: Manifest
     shell: HostShell
     apart: tuple[str, ...]
+    run: Callable[[Launch], Outcome] = run_launcher
     _answered: set[str] = field(default_factory=set)
 
     def __call__(self, launch: Launch) -> Outcome:
@@ -79,7 +89,7 @@ class LaunchOnHosts:
         try:
             standing = StandingFetch(launch.paths, apart, self.shell)
             watched = _Watched(launch, watch, standing)
-            outcome = run_launcher(watched.launch())
+            outcome = self.run(watched.launch())
         except InterruptedRunError:
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))

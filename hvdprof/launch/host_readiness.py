@@ -17,14 +17,21 @@ def has_other_hosts(settings: BenchSettings) -> bool:
     return not all(is_this_host(name) for name in hosts_with_ranks(settings))
 
 
+def is_of_function(settings: BenchSettings) -> bool:
+    """Whether ranks run a function, which carries what they recorded back to who started it."""
+    return settings.script is not None and settings.script.is_function
+
+
 @dataclass(frozen=True, slots=True)
 class AskedHosts:
     """What hosts answered: ``records`` for the manifest, the host that asked first.
 
-    ``apart`` are the hosts that do not see the run directory.
+    ``facts`` are those of the hosts with ranks by the names that the settings have for them, and
+    ``apart`` the ones that do not see the run directory.
     """
 
     records: list[dict[str, Any]]
+    facts: dict[str, dict[str, Any]]
     apart: tuple[str, ...]
 
 
@@ -44,7 +51,8 @@ def ask_hosts(
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; all such hosts are named. Or none of
-            them sees the run directory, so that nobody could tell how far the ranks are.
+            them sees the run directory, so that nobody could tell how far the ranks are; a
+            function brings its recordings back itself.
         StorageError: The run directory cannot be written to.
     """
     names = list(hosts_with_ranks(settings))
@@ -52,7 +60,7 @@ def ask_hosts(
     asker = [] if any(is_this_host(name) for name in names) else [socket.gethostname()]
     briefs = survey_hosts([*names, *asker], shell, folder=folder, controller=settings.controller)
     apart = tuple(name for name in names if not briefs[name].shares_folder)
-    if len(apart) == len(names):
+    if len(apart) == len(names) and not is_of_function(settings):
         raise EnvironmentNotReadyError(
             f"None of {', '.join(names[:8])} sees {folder}, so their progress cannot be followed.",
             hint="Start hvdprof on one of them, or name a folder with --output that one shares.",
@@ -62,4 +70,5 @@ def ask_hosts(
     others = [host for host in known if host["hostname"] not in surveyed]
     # The first host of a manifest is the one that started the run.
     found.sort(key=lambda host: host["hostname"] != socket.gethostname())
-    return AskedHosts([*found, *others], apart)
+    facts = {name: briefs[name].host for name in names}
+    return AskedHosts([*found, *others], facts, apart)

@@ -67,6 +67,7 @@ class BenchSettings:
     ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``. After ``stall_warn_s`` of waiting for
     a rank that does not get on a stall is told (0 for never), after ``stall_kill_s`` the launch is
     ended. ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``.
+    ``threads_by_cores`` says that nobody asked for ``num_threads``: they are what cores allow.
     """
 
     sizes: tuple[int, ...]
@@ -95,6 +96,7 @@ class BenchSettings:
     stall_warn_s: float = DEFAULT_STALL_WARN_S
     stall_kill_s: float | None = None
     engines: tuple[str, ...] = (HOROVOD_ENGINE,)
+    threads_by_cores: bool = False
 
     @classmethod
     def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":

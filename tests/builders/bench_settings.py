@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from hvdprof.launch.capacity import Capacity
 from hvdprof.launch.choices import Choices, KnownModel, Machine
-from hvdprof.launch.design import Capacity
 from hvdprof.launch.settings import BenchSettings, ModelSettings
 
 MNIST = ModelSettings(name="mnist", batch_size=64, image_size=28)

@@ -110,6 +110,10 @@ def test_threads_are_the_same_at_every_size_and_fill_the_cores_of_the_largest() 
     assert _settings(eight_cores, np="1,2,4,8,16").num_threads == 1
     assert _settings(eight_cores, np="16").num_threads == 1
     assert _settings(eight_cores, np="1", num_threads=3).num_threads == 3
+    assert not _settings(eight_cores, np="1", num_threads=3).threads_by_cores
+    # Other hosts are asked for their cores later; until then they have those of this one.
+    on_hosts = _settings(eight_cores, np="1,2,16", hosts="a:4,b:4")
+    assert (on_hosts.num_threads, on_hosts.threads_by_cores) == (4, True)
 
 
 def test_image_sizes_without_a_preset_are_small_on_cpus_and_the_models_own_on_gpus() -> None:

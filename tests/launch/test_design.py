@@ -1,6 +1,7 @@
 import pytest
 
-from hvdprof.launch.design import Capacity, Design, hosts_argument, plan_design, reason_to_skip
+from hvdprof.launch.capacity import Capacity
+from hvdprof.launch.design import Design, hosts_argument, plan_design, reason_to_skip
 from hvdprof.launch.settings import BenchSettings
 from tests.builders.bench_settings import (
     LOCAL_FOUR_CORES,

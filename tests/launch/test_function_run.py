@@ -51,6 +51,12 @@ def test_sessions_start_ranks_of_gloo(launcher):
         controller(launcher=launcher, controller="mpi")
 
 
+@pytest.mark.parametrize("launcher", ["spark", "ray"])
+def test_sessions_place_ranks_themselves(launcher):
+    with pytest.raises(UsageError, match=r"hosts= is for horovod\.run"):
+        measure_function(print, (), {}, FunctionChoices(launcher=launcher, hosts="a:1"))
+
+
 def record(number, mode, size, repeat):
     return PassRecord(
         id=f"{number:02d}",
