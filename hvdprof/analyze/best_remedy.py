@@ -11,8 +11,11 @@ _IF_MENDED = {
     "late-by-turns": "without the jitter of its ranks",
     "input-bound": "with data always there",
     "exposed-transfer": "on a perfect network",
-    "gloo-transfer": "on a perfect network",
-    "cycle-bound": "on a perfect network",
+    "network-bound": "on a perfect network",
+    "below-network": "with transfers that take no time",
+    "gloo-transfer": "with transfers that take no time",
+    "shared-memory-transfer": "with transfers that take no time",
+    "cycle-bound": "with transfers that take no time",
 }
 """What a finding's ceiling assumes, by the name of its rule."""
 

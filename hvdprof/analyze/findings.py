@@ -8,6 +8,8 @@ import pandas as pd
 from hvdprof.analyze import rules_causes as causes
 from hvdprof.analyze import rules_communication as communication
 from hvdprof.analyze import rules_evidence as of_evidence
+from hvdprof.analyze import rules_exposed as exposed
+from hvdprof.analyze import rules_network as network
 from hvdprof.analyze import rules_settings as settings
 from hvdprof.analyze import rules_stalls as stalls
 from hvdprof.analyze.evidence import Evidence
@@ -21,9 +23,11 @@ RULES: tuple[Rule, ...] = (
     causes.late_rank,
     causes.late_by_turns,
     causes.input_bound,
-    causes.exposed_transfer,
+    exposed.exposed_transfer,
     causes.compute_inflation,
     causes.size_cliff,
+    network.slow_host_link,
+    network.far_host,
     stalls.stalled_steps,
     settings.fusion_too_small,
     settings.cycle_too_long,

@@ -16,7 +16,7 @@ from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
 from hvdprof.analyze.learning import final_losses
 from hvdprof.analyze.losses import losses
-from hvdprof.analyze.net_links import net_links, network_verdict
+from hvdprof.analyze.network import network_tables, network_verdict
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.sessions import session_tables
 from hvdprof.analyze.step_work import step_work
@@ -25,7 +25,8 @@ from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
-from hvdprof.model.net_tables import NET_LINKS, NET_TRANSFERS
+from hvdprof.model.collective_tables import COLLECTIVES
+from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -42,7 +43,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
     5.  Where the lost time went: by part of the step, and by cause.
     6.  Who waited for whom, and what would help at most.
-    7.  What collectives cost, and how far they are covered.
+    7.  What collectives cost, how far they are covered, and what the network would allow.
     8.  What resets of an elastic job cost; what to trust, and the verdict.
     9.  What is wrong or unusual, what it costs, and what to do.
     """
@@ -72,8 +73,8 @@ def analyze_run(run: Run) -> RunAnalysis:
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),
-        NET_LINKS.name: net_links(run.table(NET_TRANSFERS.name)),
     }
+    derived |= network_tables(run, derived[COLLECTIVES.name])
     tables = derived | {
         SCALING.name: by_cell,
         LOSSES.name: lost,

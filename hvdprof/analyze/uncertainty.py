@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.special
+import scipy.stats
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
@@ -107,6 +108,28 @@ def mean_of(values: NDArray[np.float64]) -> Mean:
         return Mean(float(values.mean()), NAN, num_effective)
     error = math.sqrt(float(values.var()) / (num_effective - 1))
     return Mean(float(values.mean()), error, num_effective)
+
+
+def median_of(values: NDArray[np.float64], *, correlated: bool = False) -> Interval:
+    """The median with the interval of order statistics; NaN ends where too few values allow one.
+
+    Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.6. Of correlated
+    values, in the order in which they came, as many count as are independent.
+
+    Args:
+        values: One or more.
+        correlated: Whether neighbours may be alike.
+    """
+    ordered = np.sort(values)
+    num = len(ordered)
+    num_effective = int(num / autocorrelation_time(values)) if correlated else num
+    below = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, num_effective, 0.5))
+    median = float(np.median(ordered))
+    if below < 1:
+        return Interval(median, NAN, NAN)
+    # The same share of all values lies below the interval as of the independent ones.
+    left_out = below * num // num_effective
+    return Interval(median, float(ordered[left_out - 1]), float(ordered[-left_out]))
 
 
 def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:

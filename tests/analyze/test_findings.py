@@ -9,9 +9,13 @@ import pytest
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings import findings
+from hvdprof.analyze.net_hosts import net_hosts
+from hvdprof.analyze.net_links import net_links
+from hvdprof.ingest.net_file import net_transfers
 from hvdprof.model.catalogue import TABLES
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
+from tests.builders.net_recording import of_hosts
 
 DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
 NAMES = {"pass_id": "p", "segment": "s"}
@@ -94,14 +98,27 @@ def clocks(*consistent, **names):
     return ("clocks", table("clocks", *rows))
 
 
-def ranks(*local_ranks):
+def ranks(*local_ranks, hosts=("node1", "node1"), **values):
     return table(
         "ranks",
         *(
-            {"pass_id": "p", "rank": number, "local_rank": local, "hostname": "node1"}
-            for number, local in enumerate(local_ranks)
+            {"pass_id": "p", "rank": number, "local_rank": local, "hostname": host, **values}
+            for number, (local, host) in enumerate(zip(local_ranks, hosts, strict=True))
         ),
     )
+
+
+def on_two_hosts(share):
+    use = {"np": 2, "num_hosts": 2, "share": share, "share_low": share - 0.05}
+    use |= {"share_high": share + 0.05, "busbw_gb_per_s": 0.02, "allowed_gb_per_s": 0.025}
+    return evidence(
+        [term("exposed-transfer", 0.4), ("net_use", table("net_use", use))],
+        ranks=ranks(0, 0, hosts=("node1", "node2")),
+    )
+
+
+def links_of(speeds, **values):
+    return ("net_hosts", net_hosts(net_links(net_transfers(of_hosts(speeds, **values))[0])))
 
 
 def collectives(size_bytes, per_step=30):
@@ -181,12 +198,18 @@ CASES = {
         evidence(steps=data_steps(0.04)),
     ),
     "exposed-transfer": (
-        evidence([term("exposed-transfer", 0.4)]),
+        evidence([term("exposed-transfer", 0.4)], ranks=ranks(0, 0, hosts=("node1", "node2"))),
         evidence([term("exposed-transfer", 0.4, low=-0.1)]),
     ),
+    "network-bound": (on_two_hosts(share=0.9), on_two_hosts(share=0.3)),
+    "below-network": (on_two_hosts(share=0.3), on_two_hosts(share=0.9)),
     "gloo-transfer": (
         evidence([term("exposed-transfer", 0.4)], controller="gloo"),
         evidence([term("exposed-transfer", 0.4)], controller="mpi"),
+    ),
+    "shared-memory-transfer": (
+        evidence([term("exposed-transfer", 0.4)], controller="mpi"),
+        evidence([term("exposed-transfer", 0.4)], controller="gloo"),
     ),
     "cycle-bound": (
         evidence([term("exposed-transfer", 0.1)]),
@@ -195,6 +218,11 @@ CASES = {
     "compute-inflation": (
         evidence([term("compute-inflation", 0.11)]),
         evidence([term("compute-inflation", -0.11)]),
+    ),
+    "slow-host-link": (evidence([links_of([1e8, 1e8, 2e7])]), evidence([links_of([1e8] * 3)])),
+    "far-host": (
+        evidence([links_of([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 900_000))]),
+        evidence([links_of([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 30_000))]),
     ),
     "size-cliff": (evidence([sizes(0.6)]), evidence([sizes(0.87)])),
     "fusion-too-small": (
@@ -328,7 +356,7 @@ def test_findings_come_with_cost_and_ceiling_and_the_costliest_first():
 
     rows = findings(given)
 
-    assert list(rows["id"]) == ["exposed-transfer", "late-by-turns"]
+    assert list(rows["id"]) == ["shared-memory-transfer", "late-by-turns"]
     assert rows.loc[0, "cost_share"] == 0.4
     assert rows.loc[0, "ceiling_share"] == 0.3
     assert (rows.loc[0, "model"], rows.loc[0, "np"]) == ("resnet18", 2)
@@ -377,3 +405,68 @@ def test_stalls_at_a_regular_distance_are_told_apart(which, words):
     assert row["id"] == "stalled-steps"
     assert words in row["sentence"]
     assert "90.0 ms longer" in row["sentence"]
+
+
+def exposed(**values):
+    (row,) = findings(evidence([term("exposed-transfer", 0.4)], **values)).to_dict("records")
+    return row
+
+
+def test_on_one_host_of_cpus_no_network_and_no_nccl_is_spoken_of():
+    for controller, by in (("mpi", "shared memory"), ("gloo", "loopback")):
+        row = exposed(controller=controller)
+        assert by in row["sentence"]
+        assert "NCCL" not in row["sentence"] + row["remedy"]
+        assert "on one host no faster network helps" in row["remedy"]
+        assert "hvdprof net" not in row["remedy"]
+
+
+def test_cores_that_all_compute_are_named_where_the_ranks_take_them():
+    crowded = exposed(ranks=ranks(0, 1, num_threads=1))
+    spare = replace(manifest(), hosts=[{"hostname": "node1", "num_cores": 16}])
+    record = pass_record("p", [segment("s")], mode="throughput", controller="mpi")
+    roomy = exposed(ranks=ranks(0, 1, num_threads=1), manifest=replace(spare, passes=[record]))
+    assert "which all compute" in crowded["sentence"]
+    assert "OMP_NUM_THREADS" in crowded["remedy"]
+    assert "which all compute" not in roomy["sentence"]
+    assert "OMP_NUM_THREADS" not in roomy["remedy"]
+
+
+def test_between_gpus_of_one_host_nccl_is_named_and_the_cores_are_not():
+    row = exposed(ranks=ranks(0, 1, device="cuda:0"))
+    assert "GPUs of one host" in row["sentence"]
+    assert "NCCL_DEBUG=INFO" in row["remedy"]
+    assert "core" not in row["sentence"] + row["remedy"]
+
+
+def test_between_hosts_without_a_measurement_it_is_asked_for():
+    row = exposed(ranks=ranks(0, 0, hosts=("node1", "node2")))
+    assert "between 2 hosts" in row["sentence"]
+    assert "hvdprof net --hosts" in row["remedy"]
+
+
+def test_the_share_of_the_network_stands_as_evidence_with_its_interval():
+    (row,) = findings(on_two_hosts(0.9)).to_dict("records")
+    assert row["evidence"] == (
+        "large allreduces reach 20.0 MB/s of bus bandwidth, 90.0 % (85.0 to 95.0) of the "
+        "25.0 MB/s that the same 2 hosts gave on their own"
+    )
+
+
+def test_a_host_slow_over_tcp_is_told_once():
+    of_tcp = links_of([1e8, 1e8, 2e7])[1]
+    both = pd.concat([of_tcp, links_of([1e8, 1e8, 2e7], what="broadcast")[1]])
+    (row,) = findings(evidence([("net_hosts", both)])).to_dict("records")
+    assert row["subject"] == "h3"
+    assert row["sentence"].startswith("The network to h3 is slow: at most 20.0 MB/s")
+    assert "over TCP, 20.0 % (20.0 to 20.0) of what the other hosts have" in row["sentence"]
+    assert "ethtool" in row["remedy"]
+
+
+def test_a_host_slow_under_horovod_alone_is_not_blamed_on_its_cable():
+    quick = links_of([1e8] * 3)[1]
+    slow = links_of([1e8, 1e8, 2e7], what="broadcast")[1]
+    (row,) = findings(evidence([("net_hosts", pd.concat([quick, slow]))])).to_dict("records")
+    assert "over Horovod" in row["sentence"]
+    assert "ethtool" not in row["remedy"]
+    assert "NCCL_SOCKET_IFNAME" in row["remedy"]

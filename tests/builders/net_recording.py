@@ -1,6 +1,10 @@
 """Measurements of a network whose latency and bandwidth are known."""
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from hvdprof.rundir.net_recording import NetRecording
 
@@ -21,6 +25,36 @@ def net_recording(**changes: Any) -> NetRecording:
         ],
     }
     return NetRecording(**values | changes)
+
+
+def of_hosts(
+    speeds: Sequence[float],
+    *,
+    delays_ns: Sequence[int] = (),
+    noise: float = 0.0,
+    seed: int = 0,
+    what: str = "tcp",
+) -> NetRecording:
+    """Every pair of hosts h1, h2 ... as quick as the slower of their links, at 40 rounds a size.
+
+    Args:
+        speeds: Bytes a second of each host's link.
+        delays_ns: What each host adds to the time of an empty message; 25 us where not given.
+        noise: Relative spread of single times.
+        seed: Of the noise.
+        what: The method.
+    """
+    rng = np.random.default_rng(seed)
+    delays = delays_ns or [25_000] * len(speeds)
+    records = []
+    for one, other in itertools.combinations(range(len(speeds)), 2):
+        alpha, speed = delays[one] + delays[other], min(speeds[one], speeds[other])
+        for record in link(what, alpha_ns=alpha, bytes_per_s=speed, ends=(one, other), rounds=40):
+            spread = rng.lognormal(0.0, noise, len(record["times_ns"])) if noise else 1.0
+            times = np.asarray(record["times_ns"]) * spread
+            records.append(record | {"times_ns": times.round().astype(int).tolist()})
+    names = [f"h{number}" for number in range(1, len(speeds) + 1)]
+    return net_recording(hosts=names, records=records)
 
 
 def link(
