@@ -5,7 +5,7 @@ that neither a stranger is served nor a stranger's answer believed.
 """
 
 import hmac
-import secrets
+import os
 import socket
 import time
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def listen(addresses: Sequence[str], backlog: int) -> tuple[socket.socket, Offer
     """
     loopback_only = all(address.startswith("127.") for address in addresses)
     listener = _listener(addresses[0] if loopback_only else "", backlog)
-    token = secrets.token_hex(32)
+    token = os.urandom(32).hex()
     return listener, Offer(tuple(addresses), listener.getsockname()[1], token)
 
 
@@ -48,7 +48,7 @@ def accept_asker(connection: socket.socket, token: str) -> bool:
     Raises:
         OSError: The connection broke.
     """
-    nonce = secrets.token_bytes(_NONCE_BYTES)
+    nonce = os.urandom(_NONCE_BYTES)
     connection.sendall(nonce)
     hello = receive(connection, _NONCE_BYTES + _PROOF_BYTES)
     asker_nonce, proof = hello[:_NONCE_BYTES], hello[_NONCE_BYTES:]
@@ -74,7 +74,7 @@ def connect(address: str, offer: Offer, deadline_s: float) -> socket.socket:
     try:
         prepare(connection, deadline_s)
         server_nonce = receive(connection, _NONCE_BYTES)
-        nonce = secrets.token_bytes(_NONCE_BYTES)
+        nonce = os.urandom(_NONCE_BYTES)
         connection.sendall(nonce + _proof(offer.token, b"asker", server_nonce))
         answer = receive(connection, _PROOF_BYTES)
         if not hmac.compare_digest(answer, _proof(offer.token, b"server", nonce)):

@@ -1,6 +1,5 @@
 """A session that lets faults happen in a rank, around the session that records it."""
 
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -169,12 +168,17 @@ class InjectingSession(Session):
         rank, size = self._identity.rank, self._identity.size
         for fault in self._faults:
             if fault.phase == phase and fault.is_due(rank, size, self._step):
-                _pass_time(fault.kind, fault.length_ns(statistics.median(self._clean_ns)))
+                _pass_time(fault.kind, fault.length_ns(_median(self._clean_ns)))
 
     def _remove_hooks(self) -> None:
         while self._removers:
             self._removers.pop()()
         self._num_gradients = 0
+
+
+def _median(lengths_ns: Sequence[int]) -> int:
+    # Not from `statistics`, which would hide a file of that name beside the user's script.
+    return sorted(lengths_ns)[len(lengths_ns) // 2]
 
 
 def _pass_time(kind: str, length_ns: float) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof import collect
-from hvdprof.collect import import_hook
 from hvdprof.collect.identity import loaded_horovod
 from hvdprof.collect.opening import own_identity
+from hvdprof.collect.startup import hvdprof_import_hook
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
 
@@ -96,7 +96,7 @@ class RecordedFunction:
             # Nobody would see a stall there, and its watch outlives the folder.
             os.environ.pop(STALL_WARN, None)
         sys.path += [entry for entry in self.python_path if entry not in sys.path]
-        import_hook.install()
+        hvdprof_import_hook.install()
 
     def _call(self) -> tuple[bytes | None, str]:
         import cloudpickle

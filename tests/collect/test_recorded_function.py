@@ -8,9 +8,9 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from hvdprof.collect import import_hook
 from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.recorded_function import RankEnd, RecordedFunction, carried_files
+from hvdprof.collect.startup import hvdprof_import_hook
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
 
@@ -22,7 +22,7 @@ def own_process(monkeypatch):
     """What the function changes of its process is undone; nothing waits for Horovod."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(import_hook, "install", lambda: None)
+    monkeypatch.setattr(hvdprof_import_hook, "install", lambda: None)
 
 
 def recorded(function, paths: PassPaths, *args, mark="m", **kwargs):
