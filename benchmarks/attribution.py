@@ -225,14 +225,19 @@ def _together(cases: Sequence[dict[str, Any]]) -> str:
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
     missed = [case for case in large if all(case is not hit for hit, _ in hits)]
     below = sum(case["cost_ns"] < LEAST_SHARE * case["step_ns"] for case in missed)
+    of_missed = (
+        f"; in {below} of the {len(missed)} missed the rank costs less than that in the replay"
+        if missed
+        else ""
+    )
     errors_ns = np.array([abs(one["cost_ns"] - _true_ns(case)) for case, one in right])
     shares = errors_ns / np.array([case["step_ns"] for case, _ in right])
     return (
         f"Recall, of {len(large)} faults of {LEAST_SHARE:.0%} of the measured step or more: right "
-        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}; in {below} "
-        f"of the {len(missed)} missed the rank costs less than that in the replay. Precision, of "
-        f"{len(named)} ranks named at any size: {len(right) / len(named):.1%}. Error of the cost, "
-        f"median and largest: {np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "
+        f"rank {len(hits) / len(large):.1%}, right phase {phases / len(large):.1%}"
+        f"{of_missed}. Precision, of {len(named)} ranks named at any size: "
+        f"{len(right) / len(named):.1%}. Error of the cost, median and largest: "
+        f"{np.median(errors_ns) / 1e6:.2f} and {errors_ns.max() / 1e6:.2f} ms, "
         f"{100 * np.median(shares):.2f} and {100 * shares.max():.2f} points of the step."
     )
 
