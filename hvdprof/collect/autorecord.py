@@ -24,8 +24,9 @@ from hvdprof.collect.elastic_sessions import (
 )
 from hvdprof.collect.forward_watch import ForwardWatch, first_length
 from hvdprof.collect.opening import RECORDER_DIR
+from hvdprof.collect.problems import print_problem
 from hvdprof.collect.process_recording import ProcessRecording
-from hvdprof.collect.recorder import IMPLICIT_SEGMENT, print_problem
+from hvdprof.collect.recorder import IMPLICIT_SEGMENT
 from hvdprof.collect.step_tracker import StepTracker
 from hvdprof.rundir.layout import PassPaths
 

@@ -8,10 +8,11 @@ everything; one that was asked for before DDP's and one that was asked for after
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, harmless
 
 Queue = Callable[[Callable[[], None]], None]
 
@@ -28,28 +29,29 @@ class DdpHandover:
     """The handover to ``DistributedDataParallel``.
 
     Args:
-        model: The wrapped model.
+        model: The wrapped model; it is not kept alive.
         queue: Asks the running ``backward()`` for a callback at its end; torch's own if not given.
     """
 
     blocks_in_step = False
 
     def __init__(self, model: Any, queue: Queue | None = None) -> None:
-        self._model = model
-        self._names = {parameter: name for name, parameter in model.module.named_parameters()}
+        self._model = weakref.ref(model)
+        self._names = {id(one): name for name, one in model.module.named_parameters()}
         self._queue = queue or _end_of_backward
         self._is_queued = False
         self._begin: Any = None
 
     def name(self, parameter: Any) -> str | None:
         """Its name in the model inside."""
-        return self._names.get(parameter)
+        return self._names.get(id(parameter))
 
     def sent_bytes(self, parameter: Any) -> int:
         """The bytes after compression by DDP's own hooks; any other hook counts as none."""
-        if self._model.process_group.size() == 1:
+        model = self._model()
+        if model is None or model.process_group.size() == 1:
             return 0
-        hooks = [hook.__name__ for hook, _ in getattr(self._model, "_comm_hooks", ())]
+        hooks = [hook.__name__ for hook, _ in getattr(model, "_comm_hooks", ())]
         halved = any(name.startswith(_HALF_WIDTH_HOOKS) for name in hooks)
         width = parameter.element_size()
         return int(parameter.numel() * (min(width, _HALF_WIDTH) if halved else width))
@@ -65,37 +67,46 @@ class DdpHandover:
             # DDP cannot have asked for its callback: this gradient is still missing there.
             if not self._is_queued:
                 self._is_queued = True
-                self._queue(begin)
+                self._queue(harmless(marks, begin))
 
         def begin() -> None:
             self._begin = marks.enter(COLLECTIVE_PHASE)
             marks.num_waits += 1
-            self._queue(end)
+            self._queue(harmless(marks, end))
 
         def end() -> None:
             self._is_queued = False
             marks.num_waits -= 1
             marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE))
 
-        first = next((one for one in self._names if one.requires_grad), None)
+        model = self._model()
+        parameters = () if model is None else model.module.named_parameters()
+        first = next((one for _, one in parameters if one.requires_grad), None)
         if first is None:
             return []
-        return [first.register_post_accumulate_grad_hook(expect).remove]
+        return [first.register_post_accumulate_grad_hook(harmless(marks, expect)).remove]
 
 
 def recorded_hook(hook: Any, marks: StepMarks, now: Callable[[], Any]) -> Any:
     """A communication hook of DDP that also marks when each bucket was handed over and reduced."""
+
+    def hand_over(bucket: Any) -> BucketMarks:
+        one = BucketMarks(tuple(bucket.parameters()), now())
+        marks.buckets.append(one)
+        return one
+
+    handed_over, take = harmless(marks, hand_over), harmless(marks, now)
 
     # DDP reads the name and the signature of a hook.
     @functools.wraps(hook)
     def recording(state: Any, bucket: Any) -> Any:
         if not marks.is_open:
             return hook(state, bucket)
-        one = BucketMarks(tuple(bucket.parameters()), now())
-        marks.buckets.append(one)
+        one = handed_over(bucket)
 
         def reduced(done: Any) -> Any:
-            one.end = now()
+            if one is not None:
+                one.end = take()
             return done.value()
 
         return hook(state, bucket).then(reduced)

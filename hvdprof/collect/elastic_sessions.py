@@ -17,7 +17,7 @@ from hvdprof import collect
 from hvdprof.collect.clock_exchange import RankGroup
 from hvdprof.collect.horovod_group import rank_group
 from hvdprof.collect.opening import own_identity
-from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.problems import print_problem
 
 ELASTIC = "HOROVOD_ELASTIC"
 COMMIT = "commit"

@@ -3,6 +3,7 @@
 All hooks are PyTorch's own, on the objects of the script.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from hvdprof.collect.ddp_handover import DdpHandover, is_ddp
 from hvdprof.collect.handover import Handover, NoHandover
 from hvdprof.collect.horovod_handover import HorovodHandover, is_horovod
-from hvdprof.collect.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks
+from hvdprof.collect.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless
 from hvdprof.collect.time_source import TimeSource
 
 NOT_READY = -1
@@ -26,7 +27,9 @@ class WatchedTensor:
 
 
 class GradientWatch:
-    """The hooks of one model and one optimizer.
+    """The hooks of one model and one optimizer, neither of which is kept alive.
+
+    A hook that fails does not raise: ``marks.failure`` tells it.
 
     Args:
         model: Gives the names of parameters where the optimizer is not a Horovod one; wrapped by
@@ -37,49 +40,51 @@ class GradientWatch:
     """
 
     def __init__(self, model: Any, optimizer: Any, source: TimeSource, marks: StepMarks) -> None:
-        self._optimizer = optimizer
+        self._optimizer = weakref.ref(optimizer)
         self._handover = _handover_of(model, optimizer)
         self._marks = marks
         self._depth = 0
-        self._own_parameters: Any = None
+        self._own_parameters = 0
         self._optimizer_begin: Any = None
         self._removers: list[Callable[[], None]] = []
         try:
-            self._attach(source)
+            self._attach(optimizer, source)
         except Exception:
             self.remove()
             raise
 
-    def _attach(self, source: TimeSource) -> None:
+    def _attach(self, optimizer: Any, source: TimeSource) -> None:
         parameters = [
             (f"noname.{i}.{j}", parameter)
-            for i, group in enumerate(self._optimizer.param_groups)
+            for i, group in enumerate(optimizer.param_groups)
             for j, parameter in enumerate(group["params"])
             if parameter.requires_grad
         ]
         self.tensors = [self._described(place, one) for place, one in parameters]
-        self._index_of = {parameter: index for index, (_, parameter) in enumerate(parameters)}
+        self._index_of = {id(parameter): index for index, (_, parameter) in enumerate(parameters)}
         self._none_ready: list[Any] = [None] * len(parameters)
         self.ready: list[Any] = list(self._none_ready)
         for index, (_, parameter) in enumerate(parameters):
-            hook = _ready_hook(self.ready, index, source.now)
+            hook = _ready_hook(self.ready, index, source.now, self._marks)
             self._removers.append(parameter.register_post_accumulate_grad_hook(hook).remove)
         self._removers += [
-            self._optimizer.register_step_pre_hook(self._before_step).remove,
-            self._optimizer.register_step_post_hook(self._after_step).remove,
+            optimizer.register_step_pre_hook(harmless(self._marks, self._before_step)).remove,
+            optimizer.register_step_post_hook(harmless(self._marks, self._after_step)).remove,
         ]
         self._removers += self._handover.bracket(self._marks)
         self.begin_step()
 
     def is_of(self, optimizer: Any) -> bool:
         """Whether this is the watch of that optimizer."""
-        return self._optimizer is optimizer
+        return self._optimizer() is optimizer
 
     def begin_step(self) -> None:
         """Forget the marks of the step before."""
         self.ready[:] = self._none_ready
         self._depth = 0
-        self._own_parameters = self._optimizer.param_groups[0]["params"]
+        optimizer = self._optimizer()
+        if optimizer is not None:
+            self._own_parameters = id(optimizer.param_groups[0]["params"])
         self._handover.begin_step()
 
     def remove(self) -> None:
@@ -93,7 +98,7 @@ class GradientWatch:
 
     def members(self, bucket: BucketMarks) -> list[int]:
         """The places of a bucket's gradients among the watched tensors."""
-        places = (self._index_of.get(parameter) for parameter in bucket.parameters)
+        places = (self._index_of.get(id(parameter)) for parameter in bucket.parameters)
         return [place for place in places if place is not None]
 
     def _described(self, place: str, parameter: Any) -> WatchedTensor:
@@ -124,7 +129,7 @@ class GradientWatch:
     def _is_local_step(self, optimizer: Any) -> bool:
         # Horovod's Adasum optimizer steps once per parameter within backward, and swaps the
         # list of parameters while it does so; such a step belongs to backward.
-        return optimizer.param_groups[0]["params"] is not self._own_parameters
+        return id(optimizer.param_groups[0]["params"]) != self._own_parameters
 
 
 def _handover_of(model: Any, optimizer: Any) -> Handover:
@@ -133,9 +138,14 @@ def _handover_of(model: Any, optimizer: Any) -> Handover:
     return DdpHandover(model) if is_ddp(model) else NoHandover(model)
 
 
-def _ready_hook(ready: list[Any], index: int, now: Callable[[], Any]) -> Callable[[Any], None]:
+def _ready_hook(
+    ready: list[Any], index: int, now: Callable[[], Any], marks: StepMarks
+) -> Callable[[Any], None]:
     def mark_ready(_parameter: Any) -> None:
         # With several backward passes a step the last one counts.
-        ready[index] = now()
+        try:
+            ready[index] = now()
+        except Exception as error:
+            marks.failure = error
 
     return mark_ready

@@ -37,11 +37,11 @@ class NoHandover:
     blocks_in_step = False
 
     def __init__(self, model: Any) -> None:
-        self._names = {parameter: name for name, parameter in model.named_parameters()}
+        self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
     def name(self, parameter: Any) -> str | None:
         """Its name in the model."""
-        return self._names.get(parameter)
+        return self._names.get(id(parameter))
 
     def sent_bytes(self, parameter: Any) -> int:
         """0: nothing is handed over."""

@@ -11,7 +11,8 @@ from hvdprof.collect.header import header
 from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
 from hvdprof.collect.injection import InjectingSession
 from hvdprof.collect.job_group import rank_group
-from hvdprof.collect.recorder import Recorder, print_problem
+from hvdprof.collect.problems import print_problem
+from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.time_source import time_source_of

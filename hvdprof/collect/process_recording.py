@@ -10,7 +10,7 @@ from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect.auto_settings import AutoSettings
-from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.problems import print_problem
 from hvdprof.collect.step_tracker import StepTracker
 
 

@@ -5,63 +5,29 @@ on stderr and, where the disk still takes it, a ``problem`` line.
 """
 
 import contextlib
-import functools
-import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
-from hvdprof.collect import horovod_group
+from hvdprof.collect.brackets import Bracket, guarded
 from hvdprof.collect.clock_exchange import ClockTurns
 from hvdprof.collect.ddp_handover import recorded_hook
-from hvdprof.collect.gradient_watch import GradientWatch
+from hvdprof.collect.problems import print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Piece, Session, SilentSession
-from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks
-from hvdprof.collect.step_writer import Bucket, FinishedStep, StepWriter
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE, StepMarks
+from hvdprof.collect.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
+from hvdprof.collect.timeline_switch import TimelineSwitch
+from hvdprof.collect.watch_list import WatchList
 from hvdprof.collect.watchdog import Standing
 
+__all__ = ["IMPLICIT_SEGMENT", "Recorder", "print_problem"]
+
 IMPLICIT_SEGMENT = "main"
-
-P = ParamSpec("P")
-
-
-class Bracket:
-    """A context that makes one call on entry and one on exit; exceptions pass through.
-
-    The call on exit is told whether the block ran to its end.
-    """
-
-    __slots__ = ("_enter", "_leave")
-
-    def __init__(self, enter: Callable[[], None], leave: Callable[[bool], None]) -> None:
-        self._enter = enter
-        self._leave = leave
-
-    def __enter__(self) -> None:
-        self._enter()
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._leave(kind is None)
-
-
-def _guarded(method: Callable[P, None]) -> Callable[P, None]:
-    """The method of a recorder, after whose failure the recording ends and the training goes on."""
-
-    @functools.wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            method(*args, **kwargs)
-        except Exception as error:
-            recorder: Any = args[0]
-            recorder.give_up(error)
-
-    return call
 
 
 class Recorder(Session):
@@ -90,8 +56,8 @@ class Recorder(Session):
         self._on_end = on_end
         self._marks = StepMarks(source)
         self._steps = StepWriter(file, source)
-        self._lasting_watches: list[GradientWatch] = []
-        self._segment_watches: list[GradientWatch] = []
+        self._watches = WatchList(source, self._marks)
+        self._timeline = TimelineSwitch(file, clock, self._report)
         self._segment: str | None = None
         self._segment_begin_ns = 0
         self._is_declared = False
@@ -99,12 +65,11 @@ class Recorder(Session):
         self._samples, self._warmup = 0, False
         self._wait_begin: Any = None
         self._wait_depth = 0
-        self._timeline_runs = False
         self._has_ended = False
         self._step_context = Bracket(self._begin_step, self._end_step)
         self._phase_contexts: dict[str, Bracket] = {}
 
-    @_guarded
+    @guarded
     def exchange_clocks(self, when: str) -> None:
         """Compare this rank's clock with rank 0's; that it fails does not end the recording."""
         try:
@@ -114,23 +79,20 @@ class Recorder(Session):
             return
         self._file.write("clock", when=when, **asdict(reading))
 
-    @_guarded
+    @guarded
     def watch(self, model: Any, optimizer: Any) -> None:
         """Attach to an optimizer, for the segment or, outside one, until the end."""
-        if any(watch.is_of(optimizer) for watch in self._watches()):
+        if self._watches.has(optimizer):
             # By `hvdprof run` already, before the script's own call.
             return
         if self._is_declared:
             raise RuntimeError("watch() was called after the first step of a segment")
-        watch = GradientWatch(model, optimizer, self._source, self._marks)
-        inside = self._segment is not None
-        (self._segment_watches if inside else self._lasting_watches).append(watch)
+        self._watches.add(model, optimizer, lasts=self._segment is None)
 
-    @_guarded
+    @guarded
     def unwatch(self) -> None:
         """Take every hook off."""
-        _remove(self._segment_watches)
-        _remove(self._lasting_watches)
+        self._watches.let_go()
 
     def segment(self, segment_id: str) -> AbstractContextManager[None]:
         """A context; what is watched in it is let go at its end."""
@@ -153,17 +115,17 @@ class Recorder(Session):
         """A context around which Horovod's timeline is started and stopped."""
         return Bracket(lambda: self._start_timeline(path), lambda _: self._stop_timeline(path))
 
-    @_guarded
+    @guarded
     def mark(self, name: str) -> None:
         """Write a named moment."""
         self._file.write("mark", name=name, monotonic_ns=self._clock())
 
-    @_guarded
+    @guarded
     def note(self, kind: str, **values: Any) -> None:
         """Write a line of a kind that the recorder itself knows nothing of."""
         self._file.write(kind, **values)
 
-    @_guarded
+    @guarded
     def loss(self, value: Any) -> None:
         """Keep a loss, a number or a tensor with one element, for the line of the open step."""
         if self._marks.is_open:
@@ -171,7 +133,7 @@ class Recorder(Session):
             is_tensor = hasattr(value, "detach")
             self._marks.loss = value.detach().to("cpu", non_blocking=True) if is_tensor else value
 
-    @_guarded
+    @guarded
     def samples(self, number: int) -> None:
         """Count more samples into the open step."""
         if self._marks.is_open:
@@ -181,7 +143,12 @@ class Recorder(Session):
         """A context in which the rank stands still for other ranks."""
         return Bracket(self._begin_wait, lambda _: self._end_wait())
 
-    @_guarded
+    @guarded
+    def blocked_unseen(self) -> None:
+        """Record the blocked time of the open step as missing."""
+        self._marks.sees_blocked = False
+
+    @guarded
     def passed(self, pieces: Sequence[Piece]) -> None:
         """Add phases of the open step that are over, where marks come from the host's clock."""
         # Given by the system's clock, from which that of the recording may differ on purpose.
@@ -191,7 +158,7 @@ class Recorder(Session):
         for name, begin_ns, end_ns in pieces:
             self._marks.add_passed(name, begin_ns + shift_ns, end_ns + shift_ns)
 
-    @_guarded
+    @guarded
     def waits(self, change: int) -> None:
         """Count collectives in which the rank stands, which nobody brackets."""
         self._marks.num_waits += change
@@ -203,11 +170,7 @@ class Recorder(Session):
     def standing(self) -> Standing:
         """Where this rank is now; for another thread, which may see a step in between."""
         marks = self._marks
-        handed = [
-            (tensor.name, mark is not None)
-            for watch in self._watches()
-            for tensor, mark in zip(watch.tensors, tuple(watch.ready), strict=False)
-        ]
+        handed = self._watches.handed()
         return Standing(
             segment=self._segment or "",
             step=self._step_number,
@@ -219,26 +182,24 @@ class Recorder(Session):
             ended=self._has_ended,
         )
 
-    @_guarded
+    @guarded
     def abandon(self) -> None:
         """Close the file as a rank that fails leaves it: no end of the segment, no exchange."""
         if not self._has_ended:
             self._steps.write_rest()
             self._end(Session())
 
-    @_guarded
+    @guarded
     def break_off(self) -> None:
         """End a complete recording of a rank whose peers are gone: without asking Horovod."""
-        # Its background thread has ended, and with it the one that writes the timeline: a call to
-        # stop that would wait for ever.
-        self._timeline_runs = False
+        self._timeline.forget()
         if self._segment is not None:
             self._end_segment(True)
         if not self._has_ended:
             self._file.write("end", monotonic_ns=self._clock())
             self._end(Session())
 
-    @_guarded
+    @guarded
     def stop(self) -> None:
         """End the recording: last lines, clock exchange, hooks off, file closed."""
         if self._segment is not None:
@@ -248,7 +209,7 @@ class Recorder(Session):
             self._file.write("end", monotonic_ns=self._clock())
             self._end(Session())
 
-    @_guarded
+    @guarded
     def _begin_segment(self, segment_id: str) -> None:
         if self._segment == IMPLICIT_SEGMENT:
             self._end_segment(True)
@@ -259,13 +220,13 @@ class Recorder(Session):
         self._segment_begin_ns = self._clock()
         self._step_number = 0
 
-    @_guarded
+    @guarded
     def _end_segment(self, ran_to_its_end: bool) -> None:
         if self._has_ended or self._segment is None:
             return
         if ran_to_its_end:
             self._declare(self._segment)
-        _remove(self._segment_watches)
+        self._watches.let_segment_go()
         self._steps.write_rest()
         # A segment that an exception ended has no end in the file.
         if ran_to_its_end:
@@ -277,22 +238,20 @@ class Recorder(Session):
         # As late as the first step: the script watches its model after the segment has begun.
         if not self._is_declared:
             self._is_declared = True
-            tensors = [one for watch in self._watches() for one in watch.described()]
-            begin_ns = self._segment_begin_ns
+            begin_ns, tensors = self._segment_begin_ns, self._watches.described()
             self._file.write("segment", id=segment_id, monotonic_ns=begin_ns, tensors=tensors)
 
-    @_guarded
+    @guarded
     def _begin_step(self) -> None:
         if self._marks.is_open:
             raise RuntimeError("a step begins within a step")
         if self._segment is None:
             self._begin_segment(IMPLICIT_SEGMENT)
         self._declare(self._segment or IMPLICIT_SEGMENT)
-        for watch in self._watches():
-            watch.begin_step()
+        self._watches.begin_step()
         self._marks.open(self._source.begin_step())
 
-    @_guarded
+    @guarded
     def _end_step(self, ran_to_its_end: bool) -> None:
         marks = self._marks
         if not marks.is_open or not ran_to_its_end:
@@ -308,31 +267,23 @@ class Recorder(Session):
             begin=marks.begin,
             end=end,
             phases=marks.phases,
-            ready=[mark for watch in self._watches() for mark in watch.ready],
-            blocked=marks.blocked,
-            buckets=[self._finished(bucket) for bucket in marks.buckets],
+            ready=self._watches.ready(),
+            blocked=marks.blocked if marks.sees_blocked else None,
+            buckets=[self._watches.placed(bucket) for bucket in marks.buckets],
             loss=marks.loss,
         )
         self._step_number += 1
         self._steps.add(step)
 
-    def _finished(self, bucket: BucketMarks) -> Bucket:
-        members: list[int] = []
-        before = 0
-        for watch in self._watches():
-            members += [before + place for place in watch.members(bucket)]
-            before += len(watch.tensors)
-        return bucket.begin, bucket.end, members
-
-    @_guarded
+    @guarded
     def _enter(self, name: str) -> None:
         self._marks.enter(name)
 
-    @_guarded
+    @guarded
     def _leave(self, name: str) -> None:
         self._marks.leave(name)
 
-    @_guarded
+    @guarded
     def _begin_wait(self) -> None:
         # A collective that is made of others is one wait.
         self._wait_depth += 1
@@ -340,43 +291,20 @@ class Recorder(Session):
         if self._wait_depth == 1:
             self._wait_begin = self._marks.enter(COLLECTIVE_PHASE)
 
-    @_guarded
+    @guarded
     def _end_wait(self) -> None:
         self._wait_depth -= 1
         self._marks.num_waits -= 1
         if self._wait_depth == 0 and self._wait_begin is not None:
             self._marks.add_blocked(self._wait_begin, self._marks.leave(COLLECTIVE_PHASE))
 
-    @_guarded
+    @guarded
     def _start_timeline(self, path: Path) -> None:
-        moment = self._moment()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            horovod_group.start_timeline(str(path))
-        except (OSError, ValueError) as error:
-            self._report(f"no timeline: {error}")
-            return
-        self._timeline_runs = True
-        self._write_timeline("start", path, moment)
+        self._timeline.start(path)
 
-    @_guarded
+    @guarded
     def _stop_timeline(self, path: Path) -> None:
-        if self._timeline_runs:
-            # Also after the recording has ended: Horovod would write on for ever.
-            self._timeline_runs = False
-            horovod_group.stop_timeline()
-            if not self._has_ended:
-                self._write_timeline("stop", path, self._moment())
-
-    def _write_timeline(self, action: str, path: Path, moment: dict[str, int]) -> None:
-        relative = os.path.relpath(path, self._file.path.parent.parent)
-        self._file.write("timeline", action=action, file=relative, **moment)
-
-    def _moment(self) -> dict[str, int]:
-        return {"monotonic_ns": self._clock(), "wall_ns": time.time_ns()}
-
-    def _watches(self) -> list[GradientWatch]:
-        return self._lasting_watches + self._segment_watches
+        self._timeline.stop(path)
 
     def _report(self, message: str) -> None:
         print_problem(message)
@@ -396,18 +324,6 @@ class Recorder(Session):
     def _end(self, successor: Session) -> None:
         self._has_ended = True
         self._marks.drop()
-        _remove(self._segment_watches)
-        _remove(self._lasting_watches)
+        self._watches.let_go()
         self._file.close()
         self._on_end(successor)
-
-
-def print_problem(message: str) -> None:
-    """One line on stderr; where that is closed or full too, nobody is left to tell."""
-    with contextlib.suppress(AttributeError, OSError, ValueError):
-        sys.stderr.write(f"hvdprof recorder: {message}\n")
-
-
-def _remove(watches: list[GradientWatch]) -> None:
-    while watches:
-        watches.pop().remove()

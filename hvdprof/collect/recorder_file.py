@@ -24,6 +24,11 @@ class RecorderFile:
         self._descriptor = os.open(path, flags, 0o666)
         self._size_bytes = 0
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._descriptor < 0
+
     def write(self, kind: str, **values: Any) -> None:
         """Append one line; a line that does not fit as a whole is taken back.
 

@@ -1,5 +1,6 @@
 """The marks of the step that is open: phases, blocked times, buckets, loss."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,9 @@ from hvdprof.collect.time_source import TimeSource
 
 OPTIMIZER_PHASE = "optimizer"
 COLLECTIVE_PHASE = "collective"
+
+MAX_PIECES = 20_000
+"""Pieces of phases in one step; one with more has no end, and would only fill the memory."""
 
 
 @dataclass(slots=True)
@@ -23,7 +27,8 @@ class StepMarks:
 
     Phases may nest: the outer one is interrupted by the inner one and goes on after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
-    the collectives, one within the other, in which the rank stands right now.
+    the collectives, one within the other, in which the rank stands right now. ``sees_blocked`` is
+    false where the rank may have stood still in the step without a mark.
     """
 
     __slots__ = (
@@ -32,22 +37,27 @@ class StepMarks:
         "begin",
         "blocked",
         "buckets",
+        "failure",
         "is_open",
+        "is_overfull",
         "loss",
         "num_waits",
         "phases",
+        "sees_blocked",
     )
 
     def __init__(self, source: TimeSource) -> None:
         self._now = source.now
-        self.is_open = False
+        self.is_open = self.is_overfull = False
         self.num_waits = 0
+        self.failure: Exception | None = None
         self._clear()
 
     def _clear(self) -> None:
         self.begin: Any = None
         self.phases: list[tuple[str, Any, Any]] = []
         self.blocked: list[tuple[Any, Any]] = []
+        self.sees_blocked = True
         self.buckets: list[BucketMarks] = []
         self.loss: Any = None
         self._open: list[tuple[str, Any]] = []
@@ -57,7 +67,7 @@ class StepMarks:
         self._clear()
         self.num_waits = 0
         self.begin = begin
-        self.is_open = True
+        self.is_open, self.is_overfull = True, False
 
     def close(self, end: Any) -> None:
         """End the step; a phase that was never left ends with it."""
@@ -73,6 +83,10 @@ class StepMarks:
     def enter(self, name: str) -> Any:
         """A phase begins; the mark of its begin, None outside a step."""
         if not self.is_open:
+            return None
+        if len(self.phases) >= MAX_PIECES:
+            self.drop()
+            self.is_overfull = True
             return None
         mark = self._now()
         since = mark
@@ -121,3 +135,20 @@ class StepMarks:
             if outer is not None:
                 self._open[-1] = (outer, mark)
         return name
+
+
+def harmless(marks: StepMarks, hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook in the midst of the training: what it raises is kept as ``marks.failure``.
+
+    It returns None then. Nothing else may be done there: torch runs through its hooks and cannot
+    have any taken off meanwhile.
+    """
+
+    def called(*args: Any) -> Any:
+        try:
+            return hook(*args)
+        except Exception as error:
+            marks.failure = error
+            return None
+
+    return called

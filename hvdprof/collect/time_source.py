@@ -97,7 +97,11 @@ class CudaClock:
 
     def now(self) -> Any:
         """An event, recorded on the current stream."""
-        event = self._free.pop() if self._free else self._make_event()
+        try:
+            # One look at the list: backward runs in threads of its own, one a GPU.
+            event = self._free.pop()
+        except IndexError:
+            event = self._make_event()
         event.record()
         return event
 

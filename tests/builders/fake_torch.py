@@ -120,6 +120,7 @@ class FakeOptimizer:
         self.time, self.update_ns = time, update_ns
         self.pre_hooks: list[Any] = []
         self.post_hooks: list[Any] = []
+        self.num_updates = 0
 
     def register_step_pre_hook(self, hook) -> Removable:
         self.pre_hooks.append(hook)
@@ -130,7 +131,11 @@ class FakeOptimizer:
         return Removable(self.post_hooks, hook)
 
     def step(self) -> None:
-        self._hooked(lambda: self.time.advance(self.update_ns))
+        self._hooked(self._update)
+
+    def _update(self) -> None:
+        self.num_updates += 1
+        self.time.advance(self.update_ns)
 
     def _hooked(self, body: Callable[[], None]) -> None:
         for hook in list(self.pre_hooks):

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 
 from hvdprof.collect.gradient_watch import GradientWatch, WatchedTensor
@@ -156,3 +159,93 @@ def test_watch_that_fails_half_way_takes_its_hooks_off():
     with pytest.raises(TypeError):
         GradientWatch(model, optimizer, source, StepMarks(source))
     assert model.parameters["weight"].hooks == []
+
+
+def test_hook_that_fails_is_kept_for_the_end_of_the_step_and_not_raised():
+    watched = Watched(wait_ns=100)
+    failure = RuntimeError("Event device does not match the stream's device")
+
+    def fail():
+        raise failure
+
+    watched.time.__class__ = type("Broken", (FakeTime,), {"__call__": lambda _: fail()})
+
+    watched.model.parameters["weight"].accumulate()
+    watched.optimizer.step()
+
+    assert watched.marks.failure is failure
+    assert watched.optimizer.num_updates == 1
+
+
+def test_synchronize_that_raises_raises_and_is_left():
+    watched = Watched(wait_ns=100)
+
+    def lost():
+        watched.time.advance(7)
+        raise ConnectionError("peer is gone")
+
+    watched.watch.remove()
+    watched.optimizer.synchronize = lost
+    watched.watch = GradientWatch(watched.model, watched.optimizer, watched.source, watched.marks)
+    with pytest.raises(ConnectionError, match="peer is gone"):
+        watched.optimizer.synchronize()
+    assert watched.marks.innermost() == ""
+    assert watched.marks.num_waits == 0
+
+
+def test_synchronize_of_the_scripts_own_stays_and_gets_what_it_is_given():
+    watched = Watched()
+    watched.watch.remove()
+    given = []
+
+    def own(*args, **kwargs):
+        given.append((args, kwargs))
+        return "own"
+
+    watched.optimizer.synchronize = own
+    watch = GradientWatch(watched.model, watched.optimizer, watched.source, watched.marks)
+    assert watched.optimizer.synchronize(1, name="two") == "own"
+    assert given == [((1,), {"name": "two"})]
+    watch.remove()
+    assert watched.optimizer.synchronize is own
+
+
+def test_synchronize_that_was_replaced_meanwhile_is_left_alone():
+    watched = Watched()
+    later = watched.optimizer.synchronize = lambda: "later"
+    watched.watch.remove()
+    assert watched.optimizer.synchronize is later
+
+
+def test_a_compression_that_takes_no_empty_tensor_counts_as_none():
+    class Largest:
+        def compress(self, tensor):
+            raise IndexError("max(): Expected reduction dim to be specified for numel() == 0")
+
+    watched = Watched(compression=Largest())
+    assert [tensor.sent_bytes for tensor in watched.watch.tensors] == [40, 8]
+
+
+def test_a_parameter_that_came_later_is_named_after_its_place():
+    watched = Watched()
+    added = FakeParameter(3)
+    watched.optimizer._requires_update.add(added)
+    watched.optimizer.param_groups.append({"params": [added]})
+    watch = GradientWatch(watched.model, watched.optimizer, watched.source, watched.marks)
+    assert watch.tensors[-1] == WatchedTensor("noname.1.0", 12, 12)
+
+
+@pytest.mark.parametrize(
+    "make_optimizer", [FakeOptimizer, FakeHorovodOptimizer, FakeAdasumOptimizer]
+)
+def test_model_and_optimizer_that_the_script_drops_are_freed(make_optimizer):
+    watched = Watched(make_optimizer)
+    parameter = weakref.ref(watched.model.parameters["weight"])
+    optimizer = weakref.ref(watched.optimizer)
+
+    del watched.model, watched.optimizer
+    gc.collect()
+
+    assert (parameter(), optimizer()) == (None, None)
+    watched.watch.begin_step()
+    watched.watch.remove()

@@ -1,0 +1,67 @@
+"""Horovod's own timeline, started and stopped, and the lines that say when."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hvdprof.collect import horovod_group
+from hvdprof.collect.recorder_file import RecorderFile
+
+
+class TimelineSwitch:
+    """Switches Horovod's timeline of one rank.
+
+    Args:
+        file: Told when; nothing is written there once it is closed.
+        clock: The monotonic clock, ns.
+        report: Told what goes wrong.
+    """
+
+    def __init__(
+        self, file: RecorderFile, clock: Callable[[], int], report: Callable[[str], None]
+    ) -> None:
+        self._file = file
+        self._clock = clock
+        self._report = report
+        self._runs = False
+
+    def start(self, path: Path) -> None:
+        """Let Horovod write from here on; that it cannot is reported.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        moment = self._moment()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            horovod_group.start_timeline(str(path))
+        except (OSError, ValueError) as error:
+            self._report(f"no timeline: {error}")
+            return
+        self._runs = True
+        self._write("start", path, moment)
+
+    def stop(self, path: Path) -> None:
+        """Let it end where it runs, also after the recording: Horovod would write on for ever.
+
+        Raises:
+            OSError: Horovod is not initialised any more, or the recorder file took no more.
+            ValueError: Horovod does not know of it.
+        """
+        if self._runs:
+            self._runs = False
+            horovod_group.stop_timeline()
+            if not self._file.is_closed:
+                self._write("stop", path, self._moment())
+
+    def forget(self) -> None:
+        """Horovod is gone, and with it the thread that writes: a call to stop would never end."""
+        self._runs = False
+
+    def _write(self, action: str, path: Path, moment: dict[str, int]) -> None:
+        relative = os.path.relpath(path, self._file.path.parent.parent)
+        self._file.write("timeline", action=action, file=relative, **moment)
+
+    def _moment(self) -> dict[str, int]:
+        return {"monotonic_ns": self._clock(), "wall_ns": time.time_ns()}
