@@ -9,6 +9,7 @@ from dashboards.components.data_table import table_card
 from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
 from dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from dashboards.components.network_cards import network_cards
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof.figures.cycles import cycle_times, has_cycles
@@ -52,15 +53,18 @@ def layout(runs: RunStore, view: View) -> Any:
     """What the page shows of a run or a lone file."""
     collectives = runs.table(str(view.run), COLLECTIVES.name)
     launch = chosen_launch(runs, view, collectives)
+    network = network_cards(runs, str(view.run))
     if launch is None:
-        return empty_state(
+        nothing = empty_state(
             "No collective is recorded here: only Horovod's timeline tells them.",
             "hvdprof bench --preset quick",
             "HOROVOD_TIMELINE=timeline.json horovodrun -np 4 python train.py",
             about="A benchmark traces one pass of each number of ranks; a timeline of your own "
             "job can be opened here too: hvdprof dashboard timeline.json",
         )
-    return dmc.Stack([*_of_run(runs, view), *_of_launch(runs, view, launch)], gap="md")
+        return dmc.Stack([*network, nothing], gap="md")
+    cards = [*_of_run(runs, view), *network, *_of_launch(runs, view, launch)]
+    return dmc.Stack(cards, gap="md")
 
 
 def register(app: Dash, runs: RunStore) -> None:

@@ -9,6 +9,7 @@ from hvdprof.errors import UsageError
 from hvdprof.figures.lateness_map import lateness_map
 from hvdprof.figures.launch import opening_launch, rows_of_cell, rows_of_launch
 from hvdprof.figures.losses import losses_figure
+from hvdprof.figures.net_links import net_bandwidths
 from hvdprof.figures.overlap import overlap_per_step
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.step_parts import parts_by_rank
@@ -19,6 +20,7 @@ from hvdprof.figures.waits import wait_by_rank
 from hvdprof.figures.waterfall import waterfall_figure
 from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.nccl_call_tables import NCCL_CHOICES
+from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables import JOB_STEPS
 from hvdprof.model.waiting_tables import BLAME
@@ -149,6 +151,14 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "rank did meanwhile; mean over ranks.",
         _overlap_per_step,
         OVERLAP.name,
+    ),
+    FigureKind(
+        "network",
+        "Bandwidth between the hosts",
+        "Measured before the run, one rank on every host: the slope of time over size, with its "
+        "95 % interval.",
+        lambda analysis: net_bandwidths(analysis.table(NET_LINKS.name)),
+        NET_LINKS.name,
     ),
     FigureKind(
         "step-times",

@@ -13,11 +13,9 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.report.hanging_text import print_hanging
+from hvdprof.report.network_section import NET_HEADS, net_row
 
 NET_SCHEMA_VERSION = 1
-
-_ENDS = ("", "_low", "_high")
-_OVER = {"tcp": "TCP", "broadcast": "Horovod", "allreduce": "allreduce"}
 
 
 def render_net(links: pd.DataFrame, notes: Sequence[str], stream: IO[str]) -> None:
@@ -57,26 +55,15 @@ def _table(links: pd.DataFrame) -> Table:
         collapse_padding=True,
         border_style="dim",
     )
-    frame.add_column("over")
-    frame.add_column("between", overflow="fold")
-    for name in ("latency, ms", "bandwidth, MB/s"):
+    over, between, *numbers = NET_HEADS[:4]
+    frame.add_column(over)
+    frame.add_column(between, overflow="fold")
+    for name in numbers:
         frame.add_column(name, justify="right", no_wrap=True)
     for row in links.to_dict("records"):
-        latency = (row[f"latency{end}_ns"] / 1e6 for end in _ENDS)
-        bandwidth = (1000 * row[f"bandwidth{end}_gb_per_s"] for end in _ENDS)
-        frame.add_row(
-            _OVER.get(str(row["method"]), str(row["method"])),
-            _between(row),
-            units.rate_interval(*latency),
-            row["reason"] or units.rate_interval(*bandwidth),
-        )
+        texts = net_row(row)
+        frame.add_row(texts.over, texts.between, texts.latency, texts.bandwidth)
     return frame
-
-
-def _between(row: dict[Any, Any]) -> str:
-    if str(row["method"]) == "allreduce":
-        return f"all {units.count(row['np'])} hosts"
-    return f"{row['from_host']} - {row['to_host']}"
 
 
 def _explained(links: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.findings_section import ceiling_of
+from hvdprof.report.network_section import NET_HEADS, shape_network
 from hvdprof.report.run_facts import run_facts
 from hvdprof.report.sessions_section import SESSION_HEADS, shape_sessions
 from hvdprof.report.terminal_page import CELL_HEADS, shape_page
@@ -40,6 +41,8 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
         cell_heads=CELL_HEADS,
         launches=shape_sessions(analysis),
         session_heads=SESSION_HEADS,
+        network=shape_network(analysis),
+        network_heads=NET_HEADS,
         name=manifest.name,
         command=shlex.join(manifest.command),
         version=manifest.hvdprof_version,

@@ -12,6 +12,7 @@ from hvdprof.report.blame_section import print_blame, shape_blame
 from hvdprof.report.engines_section import print_engines, shape_engines
 from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
+from hvdprof.report.network_section import print_network, shape_network
 from hvdprof.report.sessions_section import print_sessions, shape_sessions
 from hvdprof.report.terminal_page import CellRow, ModelTable, Page, shape_page
 from hvdprof.report.waterfall_section import print_waterfall, shape_waterfall
@@ -22,7 +23,7 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, waterfall, engines, tables, what could not be measured, findings, warnings, next.
+    """Verdict, waterfall, tables, the network, what was not measured, findings, warnings, next.
 
     Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
     stream is a terminal.
@@ -48,6 +49,7 @@ class TerminalReporter:
             console.print()
             _print_table(console, table)
         print_sessions(console, shape_sessions(analysis))
+        print_network(console, shape_network(analysis))
         _print_failed(console, page)
         _print_skipped(console, page)
         print_findings(console, analysis.findings)

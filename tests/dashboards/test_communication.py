@@ -1,6 +1,8 @@
 import pytest
 
 from dashboards.pages import communication
+from tests.builders.net_recording import of_hosts
+from tests.builders.run_directory import write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
@@ -8,6 +10,7 @@ from tests.builders.served_dashboard import (
     measured_run,
     page_text,
 )
+from tests.builders.two_host_run import two_host_run
 
 NOTHING = "No collective is recorded here"
 
@@ -30,6 +33,31 @@ def test_without_data_it_says_how_to_get_them(tmp_path):
     text = page_text(communication, empty_run(tmp_path / "run"))
     assert NOTHING in text
     assert "HOROVOD_TIMELINE=timeline.json" in text
+
+
+def test_the_network_of_several_hosts_is_shown_with_what_the_job_makes_of_it(tmp_path):
+    text = page_text(communication, two_host_run(tmp_path / "run"))
+    for heading in ("Bandwidth between the hosts", "Links", "What the job makes of the network"):
+        assert f'"{heading}"' in text
+    # One pair says nothing of which of its two hosts is slow.
+    assert "Each host's link" not in text
+
+
+def test_a_network_without_a_job_is_shown_too(tmp_path):
+    write_run(tmp_path / "run", [])
+    of_hosts([1e8, 1e8, 2e7]).write(tmp_path / "run")
+    text = page_text(communication, tmp_path / "run")
+    assert "Bandwidth between the hosts" in text
+    assert "Each host's link" in text
+    assert NOTHING in text
+
+
+def test_several_hosts_without_a_measurement_are_told_how_to_make_it(tmp_path):
+    run = two_host_run(tmp_path / "run")
+    (run / "net.jsonl").unlink()
+    text = page_text(communication, run)
+    assert "The network between the 2 hosts of this run was not measured." in text
+    assert "hvdprof net --hosts h1,h2" in text
 
 
 @pytest.mark.browser

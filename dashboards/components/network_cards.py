@@ -1,0 +1,109 @@
+"""The network between the hosts of a run: its links, each host's, and what the job makes of it."""
+
+from typing import Any
+
+from dashboards.components.data_table import table_card
+from dashboards.components.empty_state import empty_state
+from dashboards.components.figure_card import figure_card
+from dashboards.run_store import RunStore
+from hvdprof.figures.net_links import net_bandwidths
+from hvdprof.model.net_tables import NET_HOSTS, NET_LINKS, NET_USE
+
+_LINK_COLUMNS = (
+    "method",
+    "from_host",
+    "to_host",
+    "latency_ns",
+    "bandwidth_gb_per_s",
+    "alpha_ns",
+    "beta_ns_per_mb",
+    "num_messages",
+    "reason",
+)
+_HOST_COLUMNS = (
+    "method",
+    "host",
+    "num_pairs",
+    "bandwidth_gb_per_s",
+    "typical_gb_per_s",
+    "bandwidth_share",
+    "latency_ns",
+    "typical_latency_ns",
+    "latency_ratio",
+)
+_USE_COLUMNS = (
+    "np",
+    "num_hosts",
+    "num_executions",
+    "size_bytes",
+    "busbw_gb_per_s",
+    "allowed_gb_per_s",
+    "share",
+    "reason",
+)
+
+
+def network_cards(runs: RunStore, run_id: str) -> list[Any]:
+    """What was measured of the network; of several hosts without that, how to measure it.
+
+    Nothing where the run is of one host, or a lone file.
+    """
+    links = runs.table(run_id, NET_LINKS.name)
+    if links.empty:
+        return _how_to_measure(sorted(set(runs.run(run_id).ranks["hostname"].astype(str))))
+    cards = [
+        figure_card(
+            "network",
+            "Bandwidth between the hosts",
+            net_bandwidths(links),
+            about="Measured on its own, one rank on every host: the slope of time over size, with "
+            "its 95 % interval. TCP is what the network gives a single connection; Horovod what "
+            "the library in use makes of it.",
+        ),
+        table_card(
+            "Links",
+            NET_LINKS,
+            links.sort_values("bandwidth_gb_per_s", kind="stable"),
+            columns=_LINK_COLUMNS,
+            about="The slowest first. A message takes alpha + beta * bytes; the latency is the "
+            "median of the smallest. TCP and broadcast: one way.",
+        ),
+    ]
+    hosts, uses = runs.table(run_id, NET_HOSTS.name), runs.table(run_id, NET_USE.name)
+    if len(hosts):
+        cards.append(
+            table_card(
+                "Each host's link",
+                NET_HOSTS,
+                hosts.sort_values("bandwidth_share", kind="stable"),
+                columns=_HOST_COLUMNS,
+                about="By its best pair, for a pair is as quick as the slower of its links; "
+                "typical is the median of the other hosts.",
+            )
+        )
+    if len(uses):
+        cards.append(
+            table_card(
+                "What the job makes of the network",
+                NET_USE,
+                uses,
+                columns=_USE_COLUMNS,
+                about="Bus bandwidth of the job's large allreduces, by that of the allreduce of "
+                "the same hosts when nothing else ran.",
+            )
+        )
+    return cards
+
+
+def _how_to_measure(hosts: list[str]) -> list[Any]:
+    named = [host for host in hosts if host]
+    if len(named) < 2:
+        return []
+    return [
+        empty_state(
+            f"The network between the {len(named)} hosts of this run was not measured.",
+            f"hvdprof net --hosts {','.join(named)}",
+            about="It is measured before hvdprof bench and run start on several hosts, unless "
+            "--no-net is given; this page then shows each link, and what the job makes of it.",
+        )
+    ]
