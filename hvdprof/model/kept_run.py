@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
+from hvdprof.model.catalogue import TABLES
 from hvdprof.model.run import Run
 from hvdprof.model.tables import EVENTS
 
@@ -56,9 +57,11 @@ class KeptRun(Run):
 
     Attributes:
         kept: By file, its large tables by name.
+        counts: The number of rows of each table that is made when it is asked for.
     """
 
     kept: Mapping[str, Mapping[str, KeptRows]] = MappingProxyType({})
+    counts: Mapping[str, int] = MappingProxyType({})
 
     @classmethod
     def of(
@@ -76,7 +79,12 @@ class KeptRun(Run):
         """
         ready = {name: frame for name, frame in run.others.items() if name not in made}
         values: dict[str, Any] = {field.name: getattr(run, field.name) for field in fields(Run)}
-        values |= {"others": LazyTables(ready, made), "kept": kept}
+        counts = {
+            name: len(run.table(name))
+            + sum(len(tables[name]) for tables in kept.values() if name in tables)
+            for name in made
+        }
+        values |= {"others": LazyTables(ready, made), "kept": kept, "counts": counts}
         # Its slot stays empty until __getattr__ is asked.
         del values[EVENTS.name]
         made_run = cls.__new__(cls)
@@ -91,6 +99,15 @@ class KeptRun(Run):
         events = self.others[EVENTS.name]
         object.__setattr__(self, EVENTS.name, events)
         return events
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """As ``Run.row_counts``, from what the files say of their rows: no table is read for it."""
+        found = {}
+        for table in TABLES:
+            number = self.counts.get(table.name)
+            found[table.name] = len(self.table(table.name)) if number is None else number
+        return {name: number for name, number in found.items() if number}
 
     def table(self, name: str) -> pd.DataFrame:
         """As ``Run.table``, without making another table than that.

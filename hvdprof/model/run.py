@@ -54,6 +54,11 @@ class Run:
         found = {table.name: self.table(table.name) for table in TABLES}
         return {name: frame for name, frame in found.items() if len(frame)}
 
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """The number of rows of every table that has some, by name, in the order of ``tables``."""
+        return {name: len(frame) for name, frame in self.tables.items()}
+
     def table(self, name: str) -> pd.DataFrame:
         """One table by name, without rows where the run holds none.
 

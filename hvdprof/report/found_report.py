@@ -67,7 +67,7 @@ def found_json(found: FoundAnalysis) -> dict[str, Any]:
             for page in found.files
         ],
         "tables": {name: _rows(frame) for name, frame in found.derived.items()},
-        "row_counts": {name: len(frame) for name, frame in found.run.tables.items()},
+        "row_counts": found.run.row_counts,
         "notes": list(found.run.notes),
     }
 

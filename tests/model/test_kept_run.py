@@ -1,0 +1,33 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_files, load_run
+from hvdprof.ingest import parquet_cache
+from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.report.found_report import found_json
+
+RECORDINGS = Path(__file__).parents[1] / "ingest" / "recordings"
+
+
+def never_read(self: KeptTable) -> None:
+    raise AssertionError(f"{self.table.name} was read as a whole")
+
+
+def test_rows_are_counted_without_reading_a_large_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
+    path = tmp_path / "04.json"
+    shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
+    plain = load_run(path).row_counts
+    monkeypatch.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
+    kept = analyze_files(load_run(path))
+    monkeypatch.setattr(KeptTable, "frame", never_read)
+
+    assert kept.run.kept[str(path)].keys() >= {"events", "tensor_uses", "executions"}
+    assert kept.run.row_counts == plain == found_json(kept)["row_counts"]
+    assert plain["events"] > 100
+    assert list(plain) == list(kept.run.row_counts)
