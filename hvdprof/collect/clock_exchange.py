@@ -117,7 +117,8 @@ class ClockExchange:
         addresses = ["127.0.0.1"] if self._one_host else own_addresses()
         try:
             server = PingServer(addresses, len(self._askers), deadline_s, self._clock)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
+            # A thread that the system does not give is a RuntimeError.
             return None, f"rank 0 could not listen: {error}"[:_MAX_REASON]
         return server, asdict(server.offer)
 

@@ -63,13 +63,17 @@ def _all_gather(hvd: Any, value: Any) -> list[Any]:
 def _gather_torch(hvd: Any, text: bytes) -> list[bytes]:
     torch = sys.modules["torch"]
     message = torch.tensor(list(text), dtype=torch.uint8)
-    handle = hvd.allgather_async(message.unsqueeze(0), name=_EXCHANGE)
     deadline_s = time.monotonic() + GATHER_TIMEOUT_S
-    while not hvd.poll(handle):
-        if time.monotonic() > deadline_s:
-            raise _incomplete()
-        time.sleep(_POLL_S)
-    return [bytes(row.tolist()) for row in hvd.synchronize(handle)]
+    try:
+        handle = hvd.allgather_async(message.unsqueeze(0), name=_EXCHANGE)
+        while not hvd.poll(handle):
+            if time.monotonic() > deadline_s:
+                raise _incomplete()
+            time.sleep(_POLL_S)
+        return [bytes(row.tolist()) for row in hvd.synchronize(handle)]
+    except (RuntimeError, ValueError) as error:
+        # A peer is lost, or has joined: the script will meet that too, or need not.
+        raise OSError(f"Horovod did not exchange anything: {error}") from error
 
 
 def _gather_tensorflow(hvd: Any, text: bytes) -> list[bytes]:

@@ -18,7 +18,7 @@ from hvdprof.collect.ddp_handover import recorded_hook
 from hvdprof.collect.problems import print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Piece, Session, SilentSession
-from hvdprof.collect.step_marks import COLLECTIVE_PHASE, StepMarks
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE, MAX_PIECES, StepMarks
 from hvdprof.collect.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.time_source import TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
@@ -66,6 +66,7 @@ class Recorder(Session):
         self._wait_begin: Any = None
         self._wait_depth = 0
         self._has_ended = False
+        self._told_full = False
         self._step_context = Bracket(self._begin_step, self._end_step)
         self._phase_contexts: dict[str, Bracket] = {}
 
@@ -118,7 +119,7 @@ class Recorder(Session):
     @guarded
     def mark(self, name: str) -> None:
         """Write a named moment."""
-        self._file.write("mark", name=name, monotonic_ns=self._clock())
+        self._file.write("mark", name=str(name), monotonic_ns=self._clock())
 
     @guarded
     def note(self, kind: str, **values: Any) -> None:
@@ -243,6 +244,7 @@ class Recorder(Session):
 
     @guarded
     def _begin_step(self) -> None:
+        self._raise_failure()
         if self._marks.is_open:
             raise RuntimeError("a step begins within a step")
         if self._segment is None:
@@ -254,15 +256,23 @@ class Recorder(Session):
     @guarded
     def _end_step(self, ran_to_its_end: bool) -> None:
         marks = self._marks
+        self._raise_failure()
+        if marks.is_overfull:
+            self._leave_out(ran_to_its_end)
+            return
         if not marks.is_open or not ran_to_its_end:
             marks.drop()
+            return
+        if self._file.is_full:
+            self._stop_steps()
             return
         end = self._source.now()
         marks.close(end)
         step = FinishedStep(
             segment=self._segment or IMPLICIT_SEGMENT,
             number=self._step_number,
-            samples=self._samples,
+            # What nobody tells counts as one sample: rates are steps a second then.
+            samples=int(self._samples) or 1,
             warmup=self._warmup,
             begin=marks.begin,
             end=end,
@@ -274,6 +284,28 @@ class Recorder(Session):
         )
         self._step_number += 1
         self._steps.add(step)
+
+    def _raise_failure(self) -> None:
+        if self._marks.failure is not None:
+            raise self._marks.failure
+
+    def _leave_out(self, was_taken: bool) -> None:
+        self._marks.is_overfull = False
+        # Other ranks may have recorded it, and number theirs alike.
+        self._step_number += was_taken
+        self._report(
+            f"a step was left out: it has more than {MAX_PIECES} pieces of phases; does the script "
+            "go on with another optimizer than its first?"
+        )
+
+    def _stop_steps(self) -> None:
+        self._marks.drop()
+        if not self._told_full:
+            self._told_full = True
+            self._report(
+                f"the recorder file has become large: steps from {self._step_number} on are not "
+                "recorded"
+            )
 
     @guarded
     def _enter(self, name: str) -> None:

@@ -7,8 +7,6 @@ its threads into ``watch/rank-<rank>.stack``. Whether that is a stall only the l
 say, which sees all ranks (``hvdprof.launch.stall_watch``).
 """
 
-import contextlib
-import faulthandler
 import json
 import os
 import socket
@@ -18,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from hvdprof.collect.problems import print_problem
 from hvdprof.rundir.layout import PassPaths
 
 STALL_WARN = "HVDPROF_STALL_WARN"
@@ -114,6 +113,8 @@ class Watchdog:
 
     def _dump_stacks(self) -> None:
         self._paths.watch_folder.mkdir(parents=True, exist_ok=True)
+        import faulthandler
+
         with self._paths.stack_file(self._rank).open("w", encoding="utf-8") as file:
             faulthandler.dump_traceback(file, all_threads=True)
 
@@ -135,9 +136,14 @@ def watch_over(
     watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s)
 
     def keep_looking() -> None:
-        # A disk that takes nothing more ends the watch and not the training.
-        with contextlib.suppress(OSError):
+        try:
             while watchdog.look():
                 time.sleep(LOOK_EVERY_S)
+        except Exception as error:
+            # Such as a disk that takes nothing more: it ends the watch and not the training.
+            print_problem(f"stalls are not told any more: {type(error).__name__}: {error}")
 
-    threading.Thread(target=keep_looking, name="hvdprof watchdog", daemon=True).start()
+    try:
+        threading.Thread(target=keep_looking, name="hvdprof watchdog", daemon=True).start()
+    except RuntimeError as error:
+        print_problem(f"stalls are not told: {error}")

@@ -75,3 +75,19 @@ def test_a_rank_that_does_not_come_is_not_waited_for_without_end(horovod, monkey
     with pytest.raises(OSError, match="not all ranks took part"):
         gather(1)
     never.set()
+
+
+def test_a_peer_that_is_lost_meanwhile_is_a_failure_of_the_exchange(monkeypatch):
+    class Lost:
+        is_initialized = staticmethod(lambda: True)
+        poll = staticmethod(lambda handle: True)
+        allgather_async = staticmethod(lambda tensor, name: 1)
+
+        @staticmethod
+        def synchronize(handle):
+            raise RuntimeError("Horovod has been shut down")
+
+    monkeypatch.setitem(sys.modules, "horovod.torch", Lost())
+    group = rank_group(Identity(0, 2, 0, 2))
+    with pytest.raises(OSError, match="did not exchange anything: Horovod has been shut down"):
+        group.all_gather("mine")

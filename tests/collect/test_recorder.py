@@ -2,14 +2,18 @@ import math
 import os
 import time
 
+import numpy as np
 import pytest
+import torch
 
 from hvdprof.collect.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.step_marks import MAX_PIECES
 from hvdprof.collect.step_writer import MAX_UNREAD_STEPS
 from hvdprof.collect.time_source import CudaClock, HostClock
+from hvdprof.ingest.recorder_file import read_recorder_file
 from tests.builders.fake_torch import (
     FakeGpu,
     FakeHorovodOptimizer,
@@ -347,3 +351,101 @@ def test_gpu_far_behind_is_waited_for_so_that_unread_steps_stay_few(tmp_path):
     for _ in range(MAX_UNREAD_STEPS + 3):
         recording.train_step(10)
     assert len(steps_of(recording.lines, "main")) >= 3
+
+
+def test_a_hook_that_failed_ends_the_recording_at_the_end_of_its_step(recording, capsys):
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = FakeOptimizer(model, recording.time)
+    recording.recorder.watch(model, optimizer)
+    recording.train_step()
+    with recording.recorder.step(8, False):
+        recording.recorder._marks.failure = RuntimeError("no event on this device")
+        optimizer.step()
+    recording.train_step()
+    assert "no event on this device" in of_kind(recording.lines, "problem")[0]["message"]
+    assert len(steps_of(recording.lines, "main")) == 1
+    assert model.parameters["weight"].hooks == []
+    assert capsys.readouterr().err.count("the training goes on") == 1
+
+
+def test_a_step_without_an_end_fills_no_memory_and_is_told(recording, capsys):
+    recorder = recording.recorder
+    recording.train_step()
+    with recorder.step(8, False):
+        for _ in range(MAX_PIECES):
+            for name in ("forward", "backward"):
+                with recorder.phase(name), recorder.blocked():
+                    recording.time.advance(1)
+        assert recorder._marks.phases == []
+        assert recorder._marks.blocked == []
+    recording.train_step()
+    # Other ranks may have recorded that step, and number theirs alike.
+    assert [step["step"] for step in steps_of(recording.lines, "main")] == [0, 2]
+    (problem,) = of_kind(recording.lines, "problem")
+    assert f"more than {MAX_PIECES} pieces" in problem["message"]
+    assert "a step was left out" in capsys.readouterr().err
+
+
+def test_a_file_that_has_grown_large_takes_no_more_steps_but_ends_well(
+    recording, monkeypatch, capsys
+):
+    monkeypatch.setattr("hvdprof.collect.recorder_file.MAX_BYTES", 1000)
+    for _ in range(50):
+        recording.train_step()
+    recording.recorder.stop()
+    steps = steps_of(recording.lines, "main")
+    assert 1 < len(steps) < 20
+    (problem,) = of_kind(recording.lines, "problem")
+    assert f"steps from {len(steps)} on are not recorded" in problem["message"]
+    assert [line["kind"] for line in recording.lines[-3:]] == ["segment_end", "clock", "end"]
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_forked_process_writes_nothing_into_the_file_of_the_rank(recording):
+    recording.train_step()
+    child = os.fork()
+    if child == 0:
+        recording.train_step()
+        recording.recorder.mark("child")
+        recording.recorder.stop()
+        os._exit(0)
+    os.waitpid(child, 0)
+    recording.train_step()
+    assert [step["step"] for step in steps_of(recording.lines, "main")] == [0, 1]
+    assert of_kind(recording.lines, "mark") == []
+
+
+@pytest.mark.parametrize("samples", [np.int64(8), torch.tensor(8), True, 8.0])
+def test_samples_of_any_kind_of_number(recording, samples):
+    with recording.recorder.step(samples, False):
+        recording.time.advance(5)
+    recording.recorder.stop()
+    (step,) = steps_of(recording.lines, "main")
+    assert step["samples"] == int(samples)
+    assert type(step["samples"]) is int
+
+
+def test_a_step_whose_samples_nobody_tells_counts_as_one(recording):
+    with recording.recorder.step(0, False):
+        recording.time.advance(5)
+    recording.recorder.stop()
+    read = read_recorder_file(recording.file.path)
+    assert read.segments["main"].step_table()[:, 4].tolist() == [1]
+
+
+def test_names_that_are_no_text_are_recorded_as_well_as_can_be(recording):
+    recording.recorder.mark("data-\udcff")
+    recording.recorder.mark(7)
+    recording.train_step()
+    names = [line["name"] for line in of_kind(recording.lines, "mark")]
+    assert names == ["data-?", "7"]
+    assert len(steps_of(recording.lines, "main")) == 1
+
+
+def test_a_peer_that_is_lost_in_the_exchange_of_clocks_is_not_raised():
+    def lost():
+        raise RuntimeError("Horovod has been shut down")
+
+    silent = SilentSession(ClockTurns(lost, force_tcp=False))
+    silent.take_turn()
+    silent.stop()

@@ -1,4 +1,5 @@
 import json
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -91,3 +92,27 @@ def test_the_thread_looks_on(tmp_path: Path) -> None:
     while not path.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert json.loads(path.read_text())["ended"]
+
+
+def test_a_system_without_another_thread_is_told_and_does_not_stop_the_script(
+    tmp_path, monkeypatch, capsys
+):
+    def none_left(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", none_left)
+    watch_over(Standing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    assert "stalls are not told: can't start new thread" in capsys.readouterr().err
+
+
+def test_what_fails_within_the_watch_is_told_in_one_line(tmp_path, capsys):
+    def broken():
+        raise ValueError("odd name of a tensor")
+
+    before = set(threading.enumerate())
+    watch_over(broken, tmp_path / "recorder", 0, {STALL_WARN: "10"})
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    error = capsys.readouterr().err
+    assert "stalls are not told any more: ValueError: odd name of a tensor" in error
+    assert error.count("\n") == 1
