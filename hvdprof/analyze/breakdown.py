@@ -1,5 +1,6 @@
 """Where the mean step of each rank goes."""
 
+import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.job_steps import LAUNCH
@@ -20,6 +21,8 @@ _NAMES = {
 def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
     """BREAKDOWN of every rank of every launch, over its steady steps.
 
+    A part that was not seen in all of them has no row.
+
     Args:
         steps: STEPS.
         job_steps: JOB_STEPS with ``steady`` set.
@@ -32,7 +35,10 @@ def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
         for rank, own in counted.iloc[members].groupby("rank"):
             step_ns = float(own["dur_ns"].mean())
             for part, name in _NAMES.items():
-                mean = mean_of(own[f"{part}_ns"].to_numpy(dtype="float64")).interval()
+                times = own[f"{part}_ns"].to_numpy(dtype="float64")
+                if np.isnan(times).any():
+                    continue
+                mean = mean_of(times).interval()
                 rows.append(
                     {
                         "pass_id": key[0],

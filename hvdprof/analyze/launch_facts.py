@@ -18,7 +18,8 @@ class LaunchFacts:
     """Over the steady steps of one launch.
 
     ``step_times_ns`` are those of the job; ``parts_ns`` the mean of each of
-    ``model.parts.RECORDED_PARTS`` over ranks and steps; ``samples`` the mean of a rank and step.
+    ``model.parts.RECORDED_PARTS`` over ranks and steps, NaN where a step does not tell it;
+    ``samples`` the mean of a rank and step.
     """
 
     step_times_ns: NDArray[np.int64]

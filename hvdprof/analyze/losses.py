@@ -1,6 +1,7 @@
 """Where the time went that a cell takes longer than its baseline: parts that sum to the whole."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
 
     A part is its share of the step (the mean over launches of the part by the step time of that
     launch) times the step time of the cell; ``residual`` is what the step of the job takes beyond
-    the mean step of its ranks, so that the sums are exact.
+    the mean step of its ranks, so that the sums are exact. A part that was not seen in one of the
+    two cells has no row, and lies in ``other`` of both.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
@@ -37,15 +39,20 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
 
 
 def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
-    """The mean of each of ``model.parts.PARTS`` of a cell, ns; they sum to its step time."""
+    """The mean of each of ``model.parts.PARTS`` of a cell, ns, NaN for one that was not seen.
+
+    The others sum to its step time.
+    """
     step_time_ns = float(np.exp(time.log_step_time.value))
     parts = {part: step_time_ns * part_share(time, facts, part) for part in RECORDED_PARTS}
-    return parts | {RESIDUAL: step_time_ns - sum(parts.values())}
+    return parts | {RESIDUAL: step_time_ns - float(np.nansum(list(parts.values())))}
 
 
 def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, Any]]:
     cell = time.cell
-    own, reference = part_times_ns(time, facts), part_times_ns(baseline, facts)
+    both = part_times_ns(time, facts), part_times_ns(baseline, facts)
+    seen = [part for part in PARTS if not any(math.isnan(parts[part]) for parts in both)]
+    own, reference = (_within(seen, parts) for parts in both)
     work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
     step_time_ns = sum(own.values())
     return [
@@ -55,5 +62,11 @@ def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, An
             "lost_ns": own[part] - work * reference[part],
             "lost_share": (own[part] - work * reference[part]) / step_time_ns,
         }
-        for part in PARTS
+        for part in seen
     ]
+
+
+def _within(seen: Sequence[str], parts: Mapping[str, float]) -> dict[str, float]:
+    """Parts of which only some are told apart; what the rest took lies in no phase."""
+    rest = float(np.nansum([length for part, length in parts.items() if part not in seen]))
+    return {part: parts[part] + (rest if part == "other" else 0.0) for part in seen}

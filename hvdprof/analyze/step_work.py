@@ -64,7 +64,9 @@ class StepWork:
 def step_work(
     steps: pd.DataFrame, events: pd.DataFrame, job_steps: pd.DataFrame
 ) -> dict[LaunchKey, StepWork]:
-    """The steady steps that all ranks recorded, by launch; launches without one are left out.
+    """The steady steps that all ranks recorded, by launch.
+
+    Launches without one are left out, and those of which nobody saw how long ranks were blocked.
 
     Args:
         steps: STEPS.
@@ -116,6 +118,8 @@ def _of_launch(
     follows = np.diff(complete, prepend=complete[0] - 2) == 1
     begin = np.where(follows[:, None], np.roll(end, 1, axis=0), start)
     blocked = grid("blocked_ns")
+    if np.isnan(blocked).any():
+        return None
     release = _release_grid(releases, complete, ranks, default=end)
     before = release - begin - blocked
     # Earlier waiting of a step is taken as if it had come last: only the sum of work counts.

@@ -40,6 +40,7 @@ MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
 __all__ = [
     "abandon",
     "blocked",
+    "blocked_unseen",
     "break_off",
     "found_step",
     "give_up",
@@ -213,6 +214,14 @@ def samples(number: int) -> None:
 def blocked() -> AbstractContextManager[None]:
     """Time in which the rank stands still for other ranks, such as in a collective of its own."""
     return _session.blocked()
+
+
+def blocked_unseen() -> None:
+    """In the open step the rank may have stood still for others where nobody saw it.
+
+    Its blocked time is recorded as missing then, such as that within a compiled graph on a GPU.
+    """
+    _session.blocked_unseen()
 
 
 def bucket_hook(hook: Any) -> Any:

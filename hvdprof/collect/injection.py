@@ -122,6 +122,10 @@ class InjectingSession(Session):
         """The inner context."""
         return self.inner.blocked()
 
+    def blocked_unseen(self) -> None:
+        """Passed on."""
+        self.inner.blocked_unseen()
+
     def passed(self, pieces: Sequence[Piece]) -> None:
         """Passed on."""
         self.inner.passed(pieces)

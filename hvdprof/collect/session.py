@@ -55,6 +55,9 @@ class Session:
         """A context that does nothing."""
         return _NOTHING
 
+    def blocked_unseen(self) -> None:
+        """Nothing."""
+
     def passed(self, pieces: Sequence[Piece]) -> None:
         """Nothing."""
 

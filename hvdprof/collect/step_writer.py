@@ -19,7 +19,8 @@ Bucket = tuple[Any, Any, list[int]]
 class FinishedStep:
     """A step whose marks have been taken and may not be readable yet.
 
-    ``ready`` holds None for a gradient that was not produced.
+    ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where it cannot
+    be told how long the rank stood still.
     """
 
     segment: str
@@ -30,7 +31,7 @@ class FinishedStep:
     end: Any
     phases: list[tuple[str, Any, Any]]
     ready: list[Any]
-    blocked: list[tuple[Any, Any]]
+    blocked: list[tuple[Any, Any]] | None
     buckets: list[Bucket]
     loss: Any
 
@@ -84,7 +85,10 @@ class StepWriter:
     def _write(self, step: FinishedStep) -> None:
         start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
         phases = [(name, offset(begin), offset(end)) for name, begin, end in step.phases]
-        blocked = [(offset(begin), offset(end)) for begin, end in step.blocked]
+        blocked = None
+        if step.blocked is not None:
+            marks = [(offset(begin), offset(end)) for begin, end in step.blocked]
+            blocked = [(begin, end - begin) for begin, end in marks]
         reduced = [
             (offset(begin), offset(end) - offset(begin), members)
             for begin, end, members in step.buckets
@@ -101,7 +105,7 @@ class StepWriter:
             samples=step.samples,
             phases=[(name, begin, end - begin) for name, begin, end in phases],
             ready=[NOT_READY if mark is None else offset(mark) for mark in step.ready],
-            blocked=[(begin, end - begin) for begin, end in blocked],
+            blocked=blocked,
             **({"buckets": reduced} if reduced else {}),
             **loss,
         )

@@ -139,6 +139,8 @@ class TensorFlowRecorder:
             return
         moments = marks.take()
         collect.passed(pieces(moments, begin_ns, end_ns))
+        if not marks.tells:
+            collect.blocked_unseen()
         # The batch of a call that was traced just now: until then nobody knew that it trains.
         num_samples = self._eager.take_batch() + sum(moment.num_samples for moment in moments)
         self._tracker.fetched(num_samples)

@@ -75,10 +75,14 @@ def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     by_step = steps.groupby("step")[columns].mean()
     starts = bin_starts(len(by_step), _MOST_STEPS)
     for part in RECORDED_PARTS:
+        times = by_step[f"{part}_ns"].to_numpy(dtype=np.float64)
+        # Nobody saw it, such as within a compiled step on a GPU.
+        if np.isnan(times).all():
+            continue
         figure.add_trace(
             go.Scatter(
                 x=by_step.index.to_numpy()[starts],
-                y=bin_means(by_step[f"{part}_ns"].to_numpy(dtype=np.float64), starts) / 1e6,
+                y=bin_means(times, starts) / 1e6,
                 mode="lines",
                 stackgroup="parts",
                 name=_NAMES[part],

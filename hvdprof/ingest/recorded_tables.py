@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof.ingest.blocks import Block
 from hvdprof.ingest.clock import Alignment
+from hvdprof.ingest.phases import UNSEEN
 from hvdprof.ingest.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.model.parts import RECORDED_PARTS
 
@@ -39,6 +40,7 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
     table = segment.step_table()
     start_ns = table[:, 2]
     parts = {f"{part}_ns": table[:, 5 + i] for i, part in enumerate(RECORDED_PARTS)}
+    blocked = parts["blocked_ns"]
     return {
         "pass_id": pass_id,
         "segment": segment.id,
@@ -49,6 +51,7 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
         "dur_ns": table[:, 3],
         "samples": table[:, 4],
         **parts,
+        "blocked_ns": pd.arrays.IntegerArray(blocked.copy(), mask=blocked == UNSEEN),
         "loss": np.asarray(segment.losses),
         "clock_error_ns": alignment.errors_ns(start_ns),
     }

@@ -92,7 +92,10 @@ class SegmentRecording:
         return self.steps[2 - _STEP_COLUMNS]
 
     def step_table(self) -> NDArray[np.int64]:
-        """One row a step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``."""
+        """One row a step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``.
+
+        A part may be ``phases.UNSEEN``.
+        """
         return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
 
     def ready_table(self) -> NDArray[np.int64]:

@@ -60,14 +60,14 @@ STEPS = Table(
         Column("backward_ns", "int64", "ns", "Time in the backward phase."),
         Column(
             "blocked_ns",
-            "int64",
+            "Int64",
             "ns",
             "Time the rank stood in `synchronize()` for reduced gradients (blocking exposed "
             "communication), or under DDP at the end of `backward()`; includes waiting for a late "
-            "rank and decompression.",
+            "rank and decompression. Missing where nobody saw it.",
         ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
-        Column("other_ns", "int64", "ns", "Rest of the step, outside every phase."),
+        Column("other_ns", "int64", "ns", "Rest of the step, outside every phase, or not seen."),
         Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
         Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
         _CLOCK_ERROR,

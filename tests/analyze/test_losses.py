@@ -57,6 +57,21 @@ def test_strong_scaling_compares_with_the_same_number_of_samples(tmp_path: Path)
     assert losses.drop("blocked").abs().max() < 10
 
 
+def test_a_part_that_one_size_did_not_see_lies_in_the_rest_of_both(tmp_path: Path) -> None:
+    passes = [
+        PassSpec(size=1, segments=[SegmentSpec(parts_ms=BASE | {"blocked": 2})]),
+        PassSpec(size=2, segments=[SegmentSpec(parts_ms=SLOW, seen_inside=False)]),
+    ]
+    analysis = analysis_of(tmp_path, passes)
+    losses = analysis.losses.set_index("part")["lost_ns"]
+    assert "blocked" not in losses.index
+    # 20 ms of which nothing was seen, by the 2 ms that the baseline was blocked.
+    assert losses["other"] == pytest.approx(18e6)
+    assert losses["forward"] == pytest.approx(-3e6)
+    efficiency = analysis.scaling["efficiency"].iloc[1]
+    assert analysis.losses["lost_share"].sum() == pytest.approx(1 - efficiency)
+
+
 _lengths = st.fixed_dictionaries({part: st.floats(0.1, 50) for part in RECORDED_PARTS})
 
 

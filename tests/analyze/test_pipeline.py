@@ -1,10 +1,13 @@
+import io
 from pathlib import Path
 
 import pytest
 
 from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.report.terminal import TerminalReporter
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec
+from tests.builders.run_spec import typical_parts
 
 
 def test_all_tables_are_as_declared(tmp_path: Path) -> None:
@@ -24,6 +27,31 @@ def test_a_run_without_anything_has_empty_tables(tmp_path: Path) -> None:
     for frame in (analysis.job_steps, analysis.launches, analysis.scaling, analysis.losses):
         assert len(frame) == 0
     assert analysis.warnings == ()
+
+
+def test_blocked_time_that_nobody_saw_is_missing_everywhere(tmp_path: Path) -> None:
+    hidden = SegmentSpec(parts_ms=typical_parts(10, blocked_ms=4), seen_inside=False)
+    seen = SegmentSpec(model="other", parts_ms=typical_parts(10, blocked_ms=4))
+    analysis = analysis_of(tmp_path, [PassSpec(size=2, segments=[hidden, seen])])
+    by_model = analysis.run.steps.groupby(
+        analysis.run.steps["segment"].astype(str).str.startswith("other")
+    )
+    assert by_model["blocked_ns"].apply(lambda own: own.isna().all()).tolist() == [True, False]
+    rows = analysis.scaling.set_index("model")
+    assert rows.loc["mnist", ["blocked_ns", "blocked_share"]].isna().all()
+    assert rows.loc["other", "blocked_share"] == pytest.approx(0.4)
+    assert rows["samples_per_s"].tolist() == pytest.approx([6400, 6400])
+    # Who waited for whom is not known of it, nor does a rank count as never waiting.
+    waited = {
+        name: set(analysis.table(name)["segment"].astype(str)) for name in ("blame", "stragglers")
+    }
+    assert waited == {"blame": {seen.id}, "stragglers": {seen.id}}
+    parts = analysis.table("breakdown")
+    of_hidden = parts[parts["segment"].astype(str) == hidden.id]
+    assert "exposed-communication" not in set(of_hidden["part"].astype(str))
+    stream = io.StringIO()
+    TerminalReporter().render(analysis, stream)
+    assert "nan" not in stream.getvalue().lower()
 
 
 def test_ranks_that_recorded_nothing_but_finished_are_told(tmp_path: Path) -> None:

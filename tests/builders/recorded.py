@@ -111,7 +111,7 @@ def _check_step(step: dict[str, Any], num_tensors: int) -> None:
         assert length >= 0
         end = begin + length
     assert end <= step["dur_ns"]
-    for begin, length in step["blocked"]:
+    for begin, length in step["blocked"] or ():
         assert 0 <= begin <= begin + length <= step["dur_ns"]
         assert any(
             name in ("optimizer", "collective") and at <= begin and begin + length <= at + long

@@ -160,6 +160,9 @@ def _step_line(
         "ready": _ready(segment, rank, step, length),
         "blocked": [waits] if length["blocked"] else [],
     }
+    if not segment.seen_inside:
+        # TensorFlow's gradients have no moments of their own either.
+        line |= {"phases": [], "blocked": None, "ready": [-1] * len(segment.tensors)}
     if segment.buckets:
         line["buckets"] = [
             [round(start * 1e6), round(dur * 1e6), list(members)]

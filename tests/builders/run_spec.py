@@ -30,7 +30,9 @@ class SegmentSpec:
     their sum. ``ready_ms`` are offsets from the step's start, ``[ranks, steps, tensors]``; by
     default the gradients get ready evenly over backward. ``timeline`` writes a Horovod timeline in
     which the collectives of a step fill the blocked time of rank 0. ``buckets`` are those of DDP in
-    every step: offset from the step's start and length in ms, and the places of the tensors.
+    every step: offset from the step's start and length in ms, and the places of the tensors. Where
+    ``seen_inside`` is false steps have no phases and nobody saw blocked time, as of a compiled
+    TensorFlow step on a GPU.
     """
 
     model: str = "mnist"
@@ -51,6 +53,7 @@ class SegmentSpec:
     buckets: Sequence[tuple[float, float, Sequence[int]]] = ()
     status: str = "done"
     failure: Failure | None = None
+    seen_inside: bool = True
 
     @property
     def id(self) -> str:

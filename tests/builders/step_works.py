@@ -99,7 +99,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
             "start_ns": start.ravel(),
             "dur_ns": (work.end - start).ravel(),
             **{f"{name}_ns": work.parts[name].ravel() for name in PARTS_MS},
-            "blocked_ns": blocked.ravel(),
+            "blocked_ns": blocked.ravel().astype(np.int64),
             "other_ns": 0,
             "samples": 8,
             "loss": np.nan,

@@ -198,6 +198,18 @@ def test_phases_that_are_over_by_the_systems_clock_are_added(tmp_path):
     assert [length for _, length in step["blocked"]] == [30]
 
 
+def test_blocked_time_that_nobody_could_see_is_missing_in_that_step_alone(recording):
+    recording.train_step()
+    with recording.recorder.step(1, False):
+        recording.recorder.blocked_unseen()
+    recording.train_step()
+    assert [step["blocked"] is None for step in steps_of(recording.lines, "main")] == [
+        False,
+        True,
+        False,
+    ]
+
+
 def test_a_wait_that_nobody_brackets_is_told_while_it_lasts(recording):
     with recording.recorder.step(1, False):
         recording.recorder.waits(1)

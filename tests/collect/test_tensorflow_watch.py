@@ -190,7 +190,20 @@ def test_on_a_gpu_nothing_is_told_of_the_inside(folder, monkeypatch):
         train(FakeTensor(8))
     script.recording.end()
 
-    assert [step["phases"] for step in script.steps()] == [[], [], []]
+    steps = script.steps()
+    assert [step["phases"] for step in steps] == [[], [], []]
+    # Missing, and not 0: the ranks may well have waited within the step.
+    assert [step["blocked"] for step in steps] == [None] * 3
+
+
+def test_on_a_gpu_a_step_that_is_not_compiled_tells_what_it_waited(folder, monkeypatch):
+    script = Script(folder, monkeypatch)
+    script.tf.gpus = ["GPU:0"]
+    for batch in script.batches(3):
+        script.train(batch)
+    script.recording.end()
+
+    assert all(blocked_ns(step) > 0 for step in script.steps()[1:])
 
 
 def test_the_script_is_ended_after_the_steps_asked_for(folder, monkeypatch):

@@ -1,7 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.phases import part_lengths
+from hvdprof.ingest.phases import UNSEEN, intervals, part_lengths
 from hvdprof.model.parts import RECORDED_PARTS
 
 
@@ -24,6 +25,19 @@ def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
         "optimizer": 20,
         "other": 10,
     }
+
+
+def test_blocked_time_that_nobody_saw_lies_in_the_rest_of_the_step() -> None:
+    line = {"dur_ns": 100, "phases": [["data", 0, 10]], "blocked": None}
+    found = dict(zip(RECORDED_PARTS, part_lengths(line), strict=True))
+    assert (found["data"], found["blocked"], found["other"]) == (10, UNSEEN, 90)
+    assert intervals(line) == [("data", 0, 10)]
+
+
+@pytest.mark.parametrize("blocked", [0, False, [[1]], [[UNSEEN, 1]]])
+def test_damaged_blocked_time_is_no_blocked_time(blocked: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        part_lengths({"dur_ns": 100, "phases": [], "blocked": blocked})
 
 
 def test_phases_of_the_scripts_own_are_other_time() -> None:
