@@ -152,7 +152,12 @@ def sweep_of(
 def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
     if settings.script is not None and settings.script.elastic is not None:
         return find_elastic_launcher(settings.script.elastic)
-    launcher = find_launcher(settings.controller, tools.mpi, settings.launcher)
+    launcher = find_launcher(
+        settings.controller,
+        tools.mpi,
+        settings.launcher,
+        mpi_library=tools.horovod.mpi_library,
+    )
     return TorchrunForDdp(launcher) if DDP_ENGINE in settings.engines else launcher
 
 

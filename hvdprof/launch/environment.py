@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.launch.preflight import MPI
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.workload import workload_environment
 from hvdprof.machine.mpi import Mpi
@@ -84,8 +85,10 @@ def pass_environment(
     variables = {
         RECORDER_DIR: str(paths.recorder_folder),
         "PYTHONFAULTHANDLER": "1",
-        "PYTHONUNBUFFERED": "1",
     }
+    # Unbuffered, a line is several pieces, and some launchers tag each of them.
+    if mpi is None or record.controller != MPI or not mpi.tags_pieces:
+        variables["PYTHONUNBUFFERED"] = "1"
     if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
     if record.engine != DDP_ENGINE:

@@ -27,7 +27,8 @@ def choose_controller(wanted: str, horovod: HorovodBuild, mpi: Mpi | None) -> st
             f"--controller {wanted}: not known.", hint=f"Known: {', '.join(CONTROLLERS)}"
         )
     if wanted == AUTO:
-        wanted = MPI if (horovod.mpi and mpi is not None) or not horovod.gloo else GLOO
+        works = horovod.mpi and mpi is not None and mpi.starts(horovod.mpi_library)
+        wanted = MPI if works or not horovod.gloo else GLOO
     if wanted == GLOO:
         return _check_gloo(horovod)
     if not horovod.mpi:

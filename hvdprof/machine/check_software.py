@@ -100,6 +100,12 @@ def check_mpi(survey: Survey) -> Finding:
             return line.trap(detail, mend, stops_bench=not build.gloo)
         return line.missing("no mpirun", mend)
     detail = f"{mpi.title} ({mpi.mpirun})"
+    if isinstance(build, HorovodBuild) and build.mpi and not mpi.starts(build.mpi_library):
+        return line.trap(
+            f"{detail}, but Horovod loads {build.mpi_library}: every rank would be rank 0 of 1",
+            INSTALL_HINT,
+            stops_bench=not build.gloo,
+        )
     if not mpi.horovodrun_works:
         return line.trap(
             f"{detail}: horovodrun --mpi does not recognise it", f"{mpi.mpirun} -n 2 python ..."

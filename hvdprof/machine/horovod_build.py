@@ -21,6 +21,17 @@ if importlib.util.find_spec("horovod") is None:
     sys.exit(0)
 import horovod
 folder = pathlib.Path(horovod.__file__).parent
+def loaded_mpi():
+    import ctypes, re
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    found = re.search(r" (/.*/libmpi(ch)?[.]so.*)", maps)
+    ask = found and getattr(ctypes.CDLL(found[1]), "MPI_Get_library_version", None)
+    if not ask:
+        return ""
+    text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
+    ask(text, ctypes.byref(length))
+    told = text.value.decode(errors="replace").strip().split("\\n")[0]
+    return " ".join(told.split(",")[0].split())
 has = {{name: any((folder / name).glob("mpi_lib*.so")) for name in ("torch", "tensorflow")}}
 if has["tensorflow"] and not has["torch"]:
     import tensorflow
@@ -39,6 +50,7 @@ print({_MARK!r} + json.dumps({{
     **versions,
     **has,
     "mpi": bool(hvd.mpi_built()),
+    "mpi_library": loaded_mpi() if hvd.mpi_built() else "",
     "gloo": bool(hvd.gloo_built()),
     "nccl": bool(hvd.nccl_built()),
     "cuda_available": gpus > 0,
@@ -55,7 +67,8 @@ class HorovodBuild:
     ``torch``, ``tensorflow``, ``mpi``, ``gloo`` and ``nccl`` say what was compiled in; where torch
     was, it is the one that is asked: ``cuda_available`` and ``cuda_device_count`` are its view of
     this machine, ``nccl_version`` is that of its NCCL, ``None`` where it has none. Else TensorFlow
-    is asked, and ``torch_version`` is empty.
+    is asked, and ``torch_version`` is empty. ``mpi_library`` is name and version of the MPI that
+    it loads, as that tells them (``'Open MPI v4.1.8'``), empty without MPI.
     """
 
     version: str
@@ -69,6 +82,7 @@ class HorovodBuild:
     cuda_device_count: int
     nccl_version: str | None
     tensorflow_version: str = ""
+    mpi_library: str = ""
 
     @property
     def framework(self) -> str:

@@ -295,6 +295,7 @@ def fits(present: object, recipe: Recipe) -> bool:
         and present.torch_version == recipe.torch.version
         and present.gloo
         and present.mpi == (recipe.mpi is not None)
+        and (recipe.mpi is None or recipe.mpi.starts(present.mpi_library))
         and present.nccl == recipe.gpu
     )
 

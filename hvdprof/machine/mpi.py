@@ -19,6 +19,9 @@ _BANNERS = (
     (INTEL, re.compile(r"Intel\(R\) MPI Library.*?Version\s+([\d.]+)", re.DOTALL)),
     (MPICH, re.compile(r"(?:HYDRA build details|MPICH).*?Version:?\s+(\d[\w.]*)", re.DOTALL)),
 )
+# What MPI_Get_library_version begins with; MPICH and those made of it share one binary interface.
+_LIBRARIES = ((OPENMPI, "Open MPI"), (INTEL, "Intel(R) MPI"), (MPICH, "MPICH"))
+_LIKE_MPICH = (MPICH, INTEL)
 # What horovod/runner/mpi_run.py of 0.28.1 looks for in the banner.
 _HOROVODRUN_KNOWS = ("Open MPI", "OpenRTE", "IBM Spectrum MPI", "MPICH", "Intel(R) MPI")
 
@@ -44,6 +47,27 @@ class Mpi:
     def title(self) -> str:
         """Name and version for a reader, ``'Open MPI 4.1.8'``."""
         return f"{_FLAVOUR_NAMES[self.flavour]} {self.version}".rstrip()
+
+    @property
+    def tags_pieces(self) -> bool:
+        """Whether its launcher tags what ranks print piece by piece as they write it.
+
+        Hydra puts a rank's tag wherever it reads on, also in the middle of a line; Open MPI puts it
+        before whole lines.
+        """
+        return _family(self.flavour) == MPICH
+
+    def starts(self, library: str) -> bool:
+        """Whether ranks that load that library find each other under this launcher.
+
+        Under another flavour's every rank is alone: rank 0 of 1. MPICH and Intel MPI start each
+        other's ranks (the MPICH ABI Compatibility Initiative, https://www.mpich.org/abi/).
+
+        Args:
+            library: What ``MPI_Get_library_version`` says; what is not known counts as fitting.
+        """
+        flavour = next((one for one, name in _LIBRARIES if name in library), UNKNOWN)
+        return UNKNOWN in (flavour, self.flavour) or _family(flavour) == _family(self.flavour)
 
     def search_path(self, inherited: str) -> str | None:
         """A PATH in which others find this ``mpirun`` first; None where they do anyway."""
@@ -131,6 +155,10 @@ def _flavour(banner: str) -> tuple[str, str]:
         if match:
             return flavour, match.group(1).rstrip(".")
     return UNKNOWN, ""
+
+
+def _family(flavour: str) -> str:
+    return MPICH if flavour in _LIKE_MPICH else flavour
 
 
 def _binding_args(flavour: str, version: str) -> str:

@@ -75,6 +75,16 @@ def test_a_launcher_that_cannot_be_used_says_why(
             find_launcher("gloo", None, name)
 
 
+@pytest.mark.parametrize("name", ["mpirun", "horovodrun"])
+def test_ranks_of_another_mpi_are_not_started_alone(programs: Path, name: str) -> None:
+    library = "MPICH Version: 4.3.2"
+    with pytest.raises(EnvironmentNotReadyError, match="loads MPICH Version: 4") as raised:
+        find_launcher("mpi", OPEN_MPI, name, mpi_library=library)
+    assert "install-horovod" in raised.value.hint
+    find_launcher("gloo", OPEN_MPI, "horovodrun", mpi_library=library)
+    find_launcher("mpi", OPEN_MPI, "srun", mpi_library=library)
+
+
 def test_horovodrun_beside_the_interpreter_comes_first(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

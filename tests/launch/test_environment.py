@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import PassRecord, SegmentRecord
 from tests.builders.bench_settings import bench_settings
+from tests.builders.survey import make_mpi
 from tests.builders.training_job import segment
 
 PATHS = PassPaths(Path("/runs/r/passes/p"))
@@ -74,6 +76,23 @@ def test_knobs_are_only_set_where_they_were_given() -> None:
     assert set_["HOROVOD_CYCLE_TIME"] == "2.5"
     assert set_["OMP_NUM_THREADS"] == "3"
     assert set_["HVDPROF_RECORDER_DIR"] == "/runs/r/passes/p/recorder"
+
+
+@pytest.mark.parametrize(
+    ("flavour", "controller", "unbuffered"),
+    [
+        ("openmpi", "mpi", True),
+        ("mpich", "mpi", False),
+        ("intel", "mpi", False),
+        ("mpich", "gloo", True),
+    ],
+)
+def test_lines_are_written_whole_where_pieces_would_be_tagged(
+    flavour: str, controller: str, unbuffered: bool
+) -> None:
+    record = replace(_record(), controller=controller)
+    variables = pass_environment(bench_settings(), record, PATHS, make_mpi(flavour=flavour))
+    assert ("PYTHONUNBUFFERED" in variables) is unbuffered
 
 
 def test_nccl_logs_are_asked_for_on_gpus_only() -> None:

@@ -1,6 +1,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,11 @@ def _name_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
         ("auto", {"gloo": False}, OPEN_MPI, "mpi"),
         ("gloo", {}, OPEN_MPI, "gloo"),
         ("mpi", {}, OPEN_MPI, "mpi"),
+        ("auto", {"mpi_library": "Open MPI v5.0.11"}, OPEN_MPI, "mpi"),
+        ("auto", {"mpi_library": "MPICH Version: 4.3.2"}, OPEN_MPI, "gloo"),
     ],
 )
-def test_controller(wanted: str, build: dict[str, bool], mpi: Mpi | None, expected: str) -> None:
+def test_controller(wanted: str, build: dict[str, Any], mpi: Mpi | None, expected: str) -> None:
     assert preflight.choose_controller(wanted, replace(BUILD, **build), mpi) == expected
 
 

@@ -109,6 +109,22 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
             "/usr/bin/mpirun -n 2",
             False,
         ),
+        (
+            checks.check_mpi,
+            {"horovod": make_build(mpi_library="MPICH Version: 4.3.2")},
+            State.TRAP,
+            "Horovod loads MPICH Version: 4.3.2",
+            "install-horovod",
+            False,
+        ),
+        (
+            checks.check_mpi,
+            {"horovod": make_build(mpi_library="MPICH Version: 4.3.2", gloo=False)},
+            State.TRAP,
+            "rank 0 of 1",
+            "install-horovod",
+            True,
+        ),
         (checks.check_mpi_alone, {}, State.FOUND, "nothing", "", False),
         (checks.check_mpi_alone, {"horovod": None}, State.MISSING, "unknown", "hvdprof", False),
         (

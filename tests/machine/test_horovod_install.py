@@ -163,6 +163,7 @@ def test_what_is_there_and_fits_is_only_tried(machine: FakeMachine, tmp_path: Pa
         make_build(gloo=False),
         make_build(version="0.27.0"),
         make_build(nccl=True),
+        make_build(mpi_library="MPICH Version: 4.3.2"),
         HorovodProblem("undefined symbol"),
     ],
 )

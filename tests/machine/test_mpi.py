@@ -101,6 +101,23 @@ def test_environment_leaves_the_systems_mpi_alone() -> None:
     assert "OPAL_PREFIX" not in make_mpi(flavour="mpich", library_dir="/venv/lib").environment({})
 
 
+@pytest.mark.parametrize(
+    ("flavour", "library", "starts"),
+    [
+        ("openmpi", "Open MPI v4.1.8", True),
+        ("openmpi", "MPICH Version: 4.3.2", False),
+        ("mpich", "MPICH Version: 4.3.2", True),
+        ("mpich", "Open MPI v5.0.11", False),
+        ("mpich", "Intel(R) MPI Library 2021.11 for Linux* OS", True),
+        ("intel", "MPICH Version: 4.3.2", True),
+        ("openmpi", "", True),
+        ("unknown", "MPICH Version: 4.3.2", True),
+    ],
+)
+def test_a_launcher_starts_ranks_of_its_own_kind(flavour: str, library: str, starts: bool) -> None:
+    assert make_mpi(flavour=flavour).starts(library) is starts
+
+
 def test_title_names_flavour_and_version() -> None:
     assert make_mpi().title == "Open MPI 4.1.8"
     assert Mpi("unknown", "", "/x", None, False, "").title == "MPI"
