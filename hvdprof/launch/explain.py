@@ -25,8 +25,8 @@ _WORKER_END = re.compile(
     r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)", re.MULTILINE
 )
 _LAUNCHER_ENDS = (
-    # Open MPI: the first form for signals, the second for exit codes.
-    re.compile(r"process rank (?P<rank>\d+) with PID .* exited on signal (?P<signal>\d+)"),
+    # Open MPI: the first form for signals, over two lines in version 5, the second for exit codes.
+    re.compile(r"process rank (?P<rank>\d+) with PID .* exited on\s+signal (?P<signal>\d+)"),
     re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
     # horovodrun --gloo.
     re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
@@ -45,8 +45,12 @@ _LAUNCHER_ENDS = (
         r"(?P<what>(?!Terminated)[A-Z][a-z]+(?: fault| error)?)(?: \(core dumped\))?$",
         re.MULTILINE,
     ),
-    # Hydra.
-    re.compile(r"BAD TERMINATION .*?PID .*?EXIT CODE: (?P<code>\d+)", re.DOTALL),
+    # Hydra: signals have a line behind the frame.
+    re.compile(
+        r"BAD TERMINATION .*?PID (?P<pid>\d+) .*?EXIT CODE: (?P<code>\d+)"
+        r"(?:.*?EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\))?",
+        re.DOTALL,
+    ),
 )
 _OF_LAUNCHER_AND_HOROVOD = ("SIGTERM", "SIGABRT")
 _DESCRIBED = {signal.strsignal(one): int(one) for one in signal.valid_signals()}
@@ -106,14 +110,15 @@ def explain(
             lines=_last_lines(printed, None),
         )
     raised = _first_cause(printed)
-    ended = _launcher_end(stderr) or _launcher_end(stdout)
+    ended = _launcher_end(stderr, progress) or _launcher_end(stdout, progress)
     if ended and ended.signal and ended.signal != "SIGTERM":
         return Failure(
             reason=f"{_named(ended.rank)} was ended by {ended.signal}{_advice(ended.signal)}",
             rank=ended.rank,
             exit_code=ended.exit_code,
             signal=ended.signal,
-            lines=_last_lines(printed, ended.rank),
+            # Hydra reports ends as output.
+            lines=_last_lines(printed, ended.rank) or _last_lines(_Printed.of(stdout), None),
         )
     if raised is not None:
         rank, line = raised
@@ -204,17 +209,25 @@ def _silent_ranks(printed: _Printed, progress: PassProgress) -> list[int]:
     return sorted(progress.ranks.keys() - with_error) if with_error else []
 
 
-def _launcher_end(text: str) -> _End | None:
+def _launcher_end(text: str, progress: PassProgress) -> _End | None:
     for pattern in _LAUNCHER_ENDS:
         found = pattern.search(text)
         if found:
             groups = found.groupdict()
-            rank = int(groups["rank"]) if groups.get("rank") else None
+            pid = groups.get("pid")
+            rank = int(groups["rank"]) if groups.get("rank") else _rank_of(pid, progress)
             code = int(groups["code"]) if groups.get("code") else None
             number = int(groups["signal"]) if groups.get("signal") else _signal_of(code)
             number = number or _DESCRIBED.get(groups.get("what") or "")
             return _End(rank, code, signal.Signals(number).name if number else None)
     return None
+
+
+def _rank_of(pid: str | None, progress: PassProgress) -> int | None:
+    """The rank that is that process; None where none is, or processes of several hosts are."""
+    headers = {rank: state.header or {} for rank, state in progress.ranks.items()}
+    ranks = [rank for rank, header in headers.items() if str(header.get("pid")) == pid]
+    return ranks[0] if len(ranks) == 1 else None
 
 
 def _signal_of(exit_code: int | None) -> int | None:
@@ -268,4 +281,4 @@ def _last_lines(printed: _Printed, rank: int | None) -> list[str]:
 
 
 def _last_lines_of(printed: _Printed, rank: int | None) -> list[str]:
-    return [line for line in printed.by_rank.get(rank, []) if line.strip("- ")][-MAX_LINES:]
+    return [line for line in printed.by_rank.get(rank, []) if line.strip("-= ")][-MAX_LINES:]

@@ -71,6 +71,46 @@ def test_torchrun_names_the_rank_too(
     assert evidence in "\n".join(failure.lines)
 
 
+@pytest.mark.parametrize(
+    ("pids", "reason", "rank"),
+    [
+        ({0: 7, 1: 10803}, "rank 1 was ended by SIGKILL", 1),
+        # Hosts count their processes alike.
+        ({0: 10803, 1: 10803}, "the launch was ended by SIGKILL", None),
+        ({0: 7, 1: 8}, "the launch was ended by SIGKILL", None),
+    ],
+)
+def test_hydra_names_the_process_alone(
+    tmp_path: Path, pids: dict[int, int], reason: str, rank: int | None
+) -> None:
+    progress = _progress(tmp_path, {0: 10, 1: 10})
+    for number, pid in pids.items():
+        progress.ranks[number].header = {"pid": pid}
+    stdout = (SAMPLES / "hydra_kill.out").read_text()
+    outcome = Outcome(9, hung=False, duration_s=3.0)
+    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0)
+    assert failure.reason.startswith(reason)
+    assert (failure.rank, failure.signal, failure.exit_code) == (rank, "SIGKILL", 9)
+    assert "=   PID 10803 RUNNING AT node1" in failure.lines
+
+
+def test_an_exit_code_under_hydra_is_no_signal(tmp_path: Path) -> None:
+    frame = "=   BAD TERMINATION OF ONE\n=   PID 7 RUNNING AT node1\n=   EXIT CODE: 9\n"
+    failure = _explained(tmp_path, frame, "", exit_code=9)
+    assert failure.reason == "the launch ended with exit code 9 and no message"
+    assert failure.signal is None
+
+
+def test_open_mpi_5_breaks_its_line(tmp_path: Path) -> None:
+    stderr = (
+        "prterun noticed that process rank 1 with PID 11103 on node node1 exited on\n"
+        "signal 9 (Killed).\n"
+    )
+    failure = _explained(tmp_path, "", stderr, exit_code=137)
+    assert failure.reason.startswith("rank 1 was ended by SIGKILL")
+    assert failure.lines == stderr.splitlines()
+
+
 def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
     text = (SAMPLES / "mpi_raise.err").read_text().replace("<stderr>:", "<stderr>: ")
     failure = _explained(tmp_path, "", text)
