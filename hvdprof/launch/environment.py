@@ -85,10 +85,8 @@ def pass_environment(
     variables = {
         RECORDER_DIR: str(paths.recorder_folder),
         "PYTHONFAULTHANDLER": "1",
+        "PYTHONUNBUFFERED": "" if _tags_pieces(record, mpi) else "1",
     }
-    # Unbuffered, a line is several pieces, and some launchers tag each of them.
-    if mpi is None or record.controller != MPI or not mpi.tags_pieces:
-        variables["PYTHONUNBUFFERED"] = "1"
     if settings.stall_warn_s and (record.size > 1 or record.session is not None):
         variables[STALL_WARN] = str(settings.stall_warn_s)
     if record.engine != DDP_ENGINE:
@@ -103,6 +101,11 @@ def pass_environment(
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))
     return variables
+
+
+def _tags_pieces(record: PassRecord, mpi: Mpi | None) -> bool:
+    # Unbuffered, Python writes a line in pieces, of which such a launcher tags each.
+    return mpi is not None and record.controller == MPI and mpi.tags_pieces
 
 
 def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:

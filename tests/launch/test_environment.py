@@ -81,18 +81,19 @@ def test_knobs_are_only_set_where_they_were_given() -> None:
 @pytest.mark.parametrize(
     ("flavour", "controller", "unbuffered"),
     [
-        ("openmpi", "mpi", True),
-        ("mpich", "mpi", False),
-        ("intel", "mpi", False),
-        ("mpich", "gloo", True),
+        ("openmpi", "mpi", "1"),
+        # Empty is off, whatever is inherited.
+        ("mpich", "mpi", ""),
+        ("intel", "mpi", ""),
+        ("mpich", "gloo", "1"),
     ],
 )
 def test_lines_are_written_whole_where_pieces_would_be_tagged(
-    flavour: str, controller: str, unbuffered: bool
+    flavour: str, controller: str, unbuffered: str
 ) -> None:
     record = replace(_record(), controller=controller)
     variables = pass_environment(bench_settings(), record, PATHS, make_mpi(flavour=flavour))
-    assert ("PYTHONUNBUFFERED" in variables) is unbuffered
+    assert variables["PYTHONUNBUFFERED"] == unbuffered
 
 
 def test_nccl_logs_are_asked_for_on_gpus_only() -> None:
