@@ -8,6 +8,7 @@ blocked. Whatever fails in here ends the recording and never the training.
 import functools
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ _BLOCKING = (
     "grouped_reducescatter",
     "synchronize",
     "barrier",
+    "join",
+    "add_process_set",
+    "remove_process_set",
     "broadcast_parameters",
     "broadcast_optimizer_state",
     "broadcast_object",
@@ -64,7 +68,8 @@ class AutoRecorder(ProcessRecording):
         super().__init__(StepTracker(settings))
         self._hvd = hvd
         self._settings = settings
-        self._optimizers: list[Any] = []
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._told_late = False
         self._forwards: ForwardWatch | None = None
         self._looked_after, self._is_settled = -1, False
         self._sessions: ElasticSessions | None = None
@@ -74,11 +79,11 @@ class AutoRecorder(ProcessRecording):
     def bracket_horovod(self) -> None:
         """Put brackets around what a script calls of Horovod."""
         hvd = self._hvd
-        hvd.DistributedOptimizer = self._starting(hvd.DistributedOptimizer)
-        hvd.shutdown = self.ending(hvd.shutdown)
+        _replace(hvd, "DistributedOptimizer", self._starting)
+        _replace(hvd, "shutdown", self.ending)
         for name in _BLOCKING:
             if hasattr(hvd, name):
-                setattr(hvd, name, self._blocked(getattr(hvd, name)))
+                _replace(hvd, name, self._blocked)
         if os.environ.get(ELASTIC) == "1":
             self._sessions = ElasticSessions(hvd, self)
             self._sessions.bracket()
@@ -107,6 +112,7 @@ class AutoRecorder(ProcessRecording):
         timeline = str(paths.timeline(IMPLICIT_SEGMENT)) if has_timeline else ""
         self._session_number = number
         self.tracker.begin_session(num_before, timeline)
+        self._optimizers = [made for made in self._optimizers if made() is not None]
         self._num_lasting = len(self._optimizers)
         if self._optimizers:
             self._begin()
@@ -145,14 +151,16 @@ class AutoRecorder(ProcessRecording):
         if self._optimizers:
             # A second model, as in adversarial training: its gradients count, the first one's
             # updates end the steps.
-            self._optimizers.append(optimizer)
+            self._optimizers.append(weakref.ref(optimizer))
             if self._forwards is not None and not self.tracker.has_begun:
                 collect.watch(_Nameless(), optimizer)
+            elif self._forwards is not None and self.is_own():
+                self._tell_late()
             return
         is_first = not self.has_begun
         if is_first and not self.begin():
             return
-        self._optimizers.append(optimizer)
+        self._optimizers.append(weakref.ref(optimizer))
         # First: a rank whose recording fails still has to end its steps with the others.
         self.tracker.follow(optimizer)
         if is_first:
@@ -160,16 +168,31 @@ class AutoRecorder(ProcessRecording):
         if self._sessions is None or self._session_number is not None:
             self._begin()
 
+    def _tell_late(self) -> None:
+        if not self._told_late:
+            self._told_late = True
+            message = (
+                "an optimizer that was made after the first steps is not recorded: the updates of "
+                "the first one alone end a step"
+            )
+            print_problem(message)
+            collect.note("problem", message=message)
+
     def _begin(self) -> None:
-        first = self._optimizers[0]
+        # Not kept alive: a script may drop a model to make room for the next one.
+        optimizers = [one for made in self._optimizers if (one := made()) is not None]
+        if not optimizers:
+            return
+        first = optimizers[0]
         parameters = [one for group in first.param_groups for one in group["params"]]
         collect.start(device=str(parameters[0].device), session=self._session_number)
         if self._sessions is not None:
             collect.note(SESSION, **self._sessions.line())
-        for optimizer in self._optimizers:
+        for optimizer in optimizers:
             collect.watch(_Nameless(), optimizer)
-        torch = sys.modules["torch"]
-        self._forwards = ForwardWatch(torch, parameters, self._forward, self.tracker.evaluates)
+        self._forwards = ForwardWatch(
+            sys.modules["torch"], parameters, self._forward, self.tracker.evaluates, self.fails
+        )
 
     def _bracket_torch(self, torch: Any) -> None:
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
@@ -236,6 +259,19 @@ class AutoRecorder(ProcessRecording):
         if self._forwards is not None:
             self.guarded(self._forwards.remove)
         super().end()
+
+
+def _replace(hvd: Any, name: str, bracket: Callable[[Callable[..., Any]], Any]) -> None:
+    """Put a bracket around a function, also where it was defined.
+
+    There pickle looks it up, a script may import it from, and Horovod's own backward passes too.
+    """
+    call = getattr(hvd, name)
+    bracketed = bracket(call)
+    setattr(hvd, name, bracketed)
+    home = sys.modules.get(getattr(call, "__module__", None) or "")
+    if home is not None and vars(home).get(name) is call:
+        setattr(home, name, bracketed)
 
 
 class _Nameless:

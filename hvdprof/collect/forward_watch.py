@@ -2,7 +2,9 @@
 
 import functools
 import gc
+import operator
 import threading
+import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -26,14 +28,20 @@ class ForwardWatch:
         parameters: The trained parameters.
         begin: Called with the inputs of a pass for training; returns what to leave at its end.
         evaluates: Called at a pass of a trained module that is not for training.
+        fails: Called with what fails in here; it never reaches the script.
     """
 
     def __init__(
-        self, torch: Any, parameters: Iterable[Any], begin: Begin, evaluates: Callable[[], None]
+        self,
+        torch: Any,
+        parameters: Iterable[Any],
+        begin: Begin,
+        evaluates: Callable[[], None],
+        fails: Callable[[Exception], None],
     ) -> None:
         self._torch = torch
         self._trained = {id(parameter) for parameter in parameters}
-        self._begin, self._evaluates = begin, evaluates
+        self._begin, self._evaluates, self._fails = begin, evaluates, fails
         self._depth = 0
         self._owner = threading.get_ident()
         self._holds: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -68,19 +76,12 @@ class ForwardWatch:
 
     def _bracket(self, kind: Any) -> None:
         is_compiling = getattr(self._torch.compiler, "is_compiling", bool)
-        own = vars(kind).get("__call__")
-
-        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if own is not None:
-                return own(module, *args, **kwargs)
-            # Looked up anew: tracers of torch replace the call of the base class for a while.
-            above: Any = super(kind, module)
-            return above.__call__(*args, **kwargs)
+        own, call = vars(kind).get("__call__"), _call_of(kind)
 
         def bracketed(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not self._is_watched(kind):
+            if is_compiling() or not self.is_watched(kind):
                 return call(module, *args, **kwargs)
-            opened = self._enter(module, args or tuple(kwargs.values()))
+            opened = self._opened(module, args or tuple(kwargs.values()))
             self._depth += 1
             try:
                 if opened is None:
@@ -91,17 +92,37 @@ class ForwardWatch:
                 self._depth -= 1
 
         def restore() -> None:
+            # What was put there meanwhile stays.
+            if vars(kind).get("__call__") is not bracketed:
+                return
             if own is not None:
                 kind.__call__ = own
-            elif vars(kind).get("__call__") is bracketed:
+            else:
                 del kind.__call__
 
+        # A function, into which the compiler of torch looks.
         kind.__call__ = functools.wraps(kind.__call__)(bracketed)
         self._restore[kind] = restore
 
-    def _is_watched(self, kind: type) -> bool:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Something that watches nothing.
+
+        A class of the script itself is pickled as a whole, with its brackets, where it goes to
+        other ranks or workers or into a file; the recorder neither can nor should go with it.
+        """
+        return types.SimpleNamespace, (), {"is_watched": operator.not_}
+
+    def is_watched(self, kind: type) -> bool:
+        """Whether calls of a class are bracketed in this thread."""
         # Other threads serve metrics or data; the training runs in the one that made the optimizer.
         return kind in self._restore and threading.get_ident() == self._owner
+
+    def _opened(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:
+        try:
+            return self._enter(module, inputs)
+        except Exception as error:
+            self._fails(error)
+            return None
 
     def _enter(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:
         if self._depth or not self._is_trained(module):
@@ -119,6 +140,19 @@ class ForwardWatch:
             holds = any(id(parameter) in self._trained for parameter in module.parameters())
             self._holds[module] = holds
         return holds
+
+
+def _call_of(kind: Any) -> Callable[..., Any]:
+    own = vars(kind).get("__call__")
+
+    def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+        if own is not None:
+            return own(module, *args, **kwargs)
+        # Looked up anew: tracers of torch replace the call of the base class for a while.
+        above: Any = super(kind, module)
+        return above.__call__(*args, **kwargs)
+
+    return call
 
 
 def _is_compiled(module: Any) -> bool:

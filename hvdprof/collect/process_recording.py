@@ -26,7 +26,8 @@ class ProcessRecording:
         self.has_begun = False
         self._pid = os.getpid()
         self._thread = threading.get_ident()
-        self._has_failed = self._is_over = False
+        self._is_over = False
+        self._told_before: object = None
 
     def begin(self) -> bool:
         """Begin on this thread; false where it has begun, is over, or the script records itself."""
@@ -37,7 +38,7 @@ class ProcessRecording:
         self._thread = threading.get_ident()
         # After hvd.init(), which registers its own end: ours comes first.
         atexit.register(self.end)
-        self._notice_failure()
+        self._told_before = _last_told()
         return True
 
     def is_own(self) -> bool:
@@ -49,13 +50,13 @@ class ProcessRecording:
         """Whether this thread is recorded right now."""
         return self.has_begun and self.is_own()
 
-    def ending(self, shutdown: Callable[[], None]) -> Callable[[], None]:
+    def ending(self, shutdown: Callable[..., Any]) -> Callable[..., Any]:
         """``hvd.shutdown`` with the end of the recording in front of it."""
 
         @functools.wraps(shutdown)
-        def end_and_shut_down() -> None:
+        def end_and_shut_down(*args: Any, **kwargs: Any) -> Any:
             self.end()
-            shutdown()
+            return shutdown(*args, **kwargs)
 
         return end_and_shut_down
 
@@ -66,26 +67,27 @@ class ProcessRecording:
         self._is_over = True
         if self.has_begun:
             self.guarded(self.tracker.end)
-            self.guarded(collect.abandon if self._has_failed else collect.stop)
+            has_failed = _last_told() is not self._told_before
+            self.guarded(collect.abandon if has_failed else collect.stop)
 
     def guarded(self, act: Callable[[], Any]) -> None:
         """Call what records; what it raises ends the recording and not the training."""
         try:
             act()
         except Exception as error:
-            if collect.is_active():
-                collect.give_up(error)
-            else:
-                print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
+            self.fails(error)
 
-    def _notice_failure(self) -> None:
-        show = sys.excepthook
+    def fails(self, error: Exception) -> None:
+        """End the recording after a failure of what records."""
+        if collect.is_active():
+            collect.give_up(error)
+        else:
+            print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
 
-        def note_and_show(*error: Any) -> None:
-            self._has_failed = True
-            show(*error)
 
-        sys.excepthook = note_and_show
+def _last_told() -> object:
+    # Set by Python before it calls `sys.excepthook`, whoever has put what there.
+    return getattr(sys, "last_value", None)
 
 
 def govern_script() -> None:

@@ -1,7 +1,9 @@
 """The automatic recording on real torch, with a Horovod that has one rank and no network."""
 
+import gc
 import os
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +27,6 @@ def folder(tmp_path, monkeypatch):
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
     monkeypatch.setattr(iterator, "__next__", iterator.__next__)
     monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr(collect, "_session", Session())
     monkeypatch.setattr(collect, "_marked_step", None)
     yield path
@@ -129,13 +130,12 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
     assert all((one != other).any() for one, other in zip(before, after, strict=True))
 
 
-def test_a_script_that_raises_leaves_an_open_segment(script, folder, capsys):
+def test_a_script_that_raises_leaves_an_open_segment(script, folder, monkeypatch):
     script.train()
-    sys.excepthook(ValueError, ValueError("on purpose"), None)
+    monkeypatch.setattr(sys, "last_value", ValueError("on purpose"), raising=False)
     script.recorder.end()
 
     assert of_kind(script.lines(folder), "segment_end") == []
-    assert "on purpose" in capsys.readouterr().err
 
 
 def test_a_forked_worker_records_nothing(script, folder, monkeypatch):
@@ -202,6 +202,76 @@ def test_the_script_is_ended_after_its_steps_also_where_nothing_could_be_recorde
     with pytest.raises(SystemExit):
         script.train()
     assert "no device" in capsys.readouterr().err
+
+
+def test_a_model_that_the_script_drops_is_freed_while_it_is_recorded(folder):
+    script = Script()
+    script.wrap()
+    script.train()
+    weight = weakref.ref(script.model[0].weight)
+
+    del script.model, script.optimizer
+    gc.collect()
+
+    assert weight() is None
+    script.hvd.shutdown()
+    assert len(steps_of(script.lines(folder), "main")) == 5
+
+
+def test_a_script_that_goes_on_with_another_model_is_told_that_it_is_not_recorded(
+    script, folder, capsys
+):
+    script.train()
+    for _ in range(2):
+        script.model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
+        script.wrap()
+        script.train()
+    script.hvd.shutdown()
+
+    lines = script.lines(folder)
+    assert len(steps_of(lines, "main")) == 5
+    (problem,) = of_kind(lines, "problem")
+    assert "made after the first steps is not recorded" in problem["message"]
+    assert capsys.readouterr().err.count("made after the first steps") == 1
+
+
+def test_inputs_whose_length_cannot_be_told_end_the_recording_and_not_the_training(folder, capsys):
+    class Odd(torch.nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs):
+            return self.model(inputs[0])
+
+    script = Script()
+    script.model = Odd(script.model)
+    script.wrap()
+
+    class Inputs(list):
+        @property
+        def shape(self):
+            raise RuntimeError("no shape today")
+
+    script.train([(Inputs([torch.zeros(2, 3)]), torch.zeros(2, dtype=torch.int64))])
+    script.hvd.shutdown()
+
+    assert "no shape today" in of_kind(script.lines(folder), "problem")[0]["message"]
+    assert "the training goes on" in capsys.readouterr().err
+
+
+def test_arguments_and_results_of_horovods_calls_pass(script):
+    script.hvd.shutdown()
+    own = AutoRecorder(script.hvd, script.recorder._settings)
+    given = []
+
+    def call(*args, **kwargs):
+        given.append((args, kwargs))
+        return "result"
+
+    for bracketed in (own.ending(call), own._blocked(call)):
+        assert bracketed(1, name="two") == "result"
+    assert given == [((1,), {"name": "two"})] * 2
 
 
 class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818

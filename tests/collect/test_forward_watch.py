@@ -1,8 +1,12 @@
 import copy
 import io
+import pickle
+import sys
 import threading
+import types
 from contextlib import nullcontext
 
+import cloudpickle
 import pytest
 import torch
 
@@ -33,6 +37,13 @@ def noting(seen):
     return begin
 
 
+def watching(model, seen):
+    def evaluates():
+        seen.append("evaluation")
+
+    return ForwardWatch(torch, model.parameters(), noting(seen), evaluates, seen.append)
+
+
 @pytest.fixture
 def seen():
     return []
@@ -45,7 +56,7 @@ def model():
 
 @pytest.fixture
 def watch(model, seen):
-    watch = ForwardWatch(torch, model.parameters(), noting(seen), lambda: seen.append("evaluation"))
+    watch = watching(model, seen)
     yield watch
     watch.remove()
 
@@ -93,7 +104,7 @@ def test_after_settling_only_outermost_classes_are_bracketed(watch, model):
 
 def test_a_container_that_is_never_called_hides_nothing(model, seen):
     holder = Holder(model)
-    watch = ForwardWatch(torch, model.parameters(), noting(seen), seen.clear)
+    watch = ForwardWatch(torch, model.parameters(), noting(seen), seen.clear, seen.append)
     holder.model(torch.zeros(3, 4))
     watch.remove()
 
@@ -132,7 +143,7 @@ def test_tracers_still_see_submodules_as_such(watch, model):
 @pytest.mark.parametrize("how", ["before", "after", "in place"])
 def test_compiled_models_are_seen_and_compiled_once(model, seen, how):
     compiled = torch.compile(model, backend="eager", fullgraph=True) if how == "before" else model
-    watch = ForwardWatch(torch, model.parameters(), noting(seen), lambda: seen.append("evaluation"))
+    watch = watching(model, seen)
     if how == "after":
         compiled = torch.compile(model, backend="eager", fullgraph=True)
     elif how == "in place":
@@ -185,3 +196,83 @@ def test_all_brackets_can_be_taken_off(watch, model, seen):
 )
 def test_the_length_of_a_batch(batch, length):
     assert first_length(batch) == length
+
+
+def test_what_fails_in_the_watch_is_told_and_the_model_computes(model, seen):
+    def begin(inputs):
+        raise ValueError("no length today")
+
+    watch = ForwardWatch(torch, model.parameters(), begin, seen.clear, seen.append)
+    try:
+        assert model(torch.zeros(8, 4)).shape == (8, 2)
+    finally:
+        watch.remove()
+    assert [str(error) for error in seen] == ["no length today"]
+
+
+def test_what_the_model_raises_is_its_own(watch, model, seen):
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        model(torch.zeros(8, 5))
+    assert seen == [8]
+    model(torch.zeros(2, 4))
+    assert seen == [8, 2]
+
+
+SCRIPT = """
+import torch
+
+class Own(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 2)
+
+    def forward(self, inputs):
+        return self.layer(inputs)
+
+class Twice(Own):
+    def __call__(self, inputs):
+        return 2 * super().__call__(inputs)
+"""
+
+
+@pytest.mark.parametrize("name", ["Own", "Twice"])
+def test_a_model_of_the_script_itself_goes_to_other_processes_without_the_recorder(
+    seen, name, monkeypatch
+):
+    # Horovod's broadcast_object pickles so; classes of `__main__` go along as a whole.
+    script = types.ModuleType("script_of_a_user")
+    exec(SCRIPT, vars(script))
+    model = vars(script)[name]()
+    for kind in (script.Own, script.Twice):
+        kind.__module__ = "__main__"
+    expected = model(torch.ones(1, 4))
+    watch = watching(model, seen)
+    try:
+        model(torch.zeros(3, 4))
+        pickled = cloudpickle.dumps(model)
+    finally:
+        watch.remove()
+
+    # Loaded where there is no hvdprof.
+    for module in [one for one in sys.modules if one.split(".")[0] == "hvdprof"]:
+        monkeypatch.setitem(sys.modules, module, None)
+    loaded = pickle.loads(pickled)
+    assert torch.equal(loaded(torch.ones(1, 4)), expected)
+    assert seen == [3]
+
+
+def test_a_call_that_somebody_put_there_meanwhile_stays(model, seen):
+    watch = watching(model, seen)
+    bracketed = Net.__call__
+
+    def later(module, *args):
+        return bracketed(module, *args)
+
+    try:
+        Net.__call__ = later
+        watch.remove()
+        assert vars(Net)["__call__"] is later
+        assert model(torch.zeros(1, 4)).shape == (1, 2)
+    finally:
+        del Net.__call__
+    assert seen == []

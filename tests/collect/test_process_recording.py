@@ -71,6 +71,15 @@ def test_a_script_that_raises_leaves_an_open_segment(tmp_path):
     assert of_kind(lines, "segment_end") == []
 
 
+def test_so_does_one_with_a_hook_of_its_own_for_what_it_raises(tmp_path):
+    own = "__import__('sys').__setattr__('excepthook', lambda *_: print('told')) or i == 3"
+    ended, lines = run(tmp_path, condition=own)
+
+    assert (ended.returncode, ended.stdout) == (1, "told\n")
+    assert len(steps_of(lines, "main")) == 4
+    assert of_kind(lines, "segment_end") == []
+
+
 @pytest.mark.parametrize("timeline", ["", "timeline/main.json"])
 def test_a_timeline_is_asked_for_where_one_is_wanted(tmp_path, timeline):
     _, lines = run(tmp_path, timeline=timeline and str(tmp_path / timeline))
