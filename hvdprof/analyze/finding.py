@@ -40,7 +40,11 @@ def severity_of_cost(share: float) -> str:
     return "warning" if share >= WARNING_COST else "note"
 
 
-def by_gravity(finding: Finding) -> tuple[int, float]:
-    """Sorts errors before warnings before notes, and the costlier first."""
+def by_gravity(finding: Finding) -> tuple[int, bool, float]:
+    """Sorts errors before warnings before notes, and the costlier first.
+
+    What costs one rank stands last of its severity: the baseline has it too, so it is no reason
+    for which the job does not scale.
+    """
     cost = finding.cost_share if finding.cost_share == finding.cost_share else 0.0
-    return SEVERITIES.index(finding.severity), -cost
+    return SEVERITIES.index(finding.severity), finding.np == 1, -cost

@@ -23,6 +23,7 @@ from hvdprof.analyze.step_work import step_work
 from hvdprof.analyze.toggles import toggles
 from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
+from hvdprof.analyze.verdict_caveat import verdict_caveat
 from hvdprof.analyze.waiting import waiting_tables
 from hvdprof.analyze.waterfall import pop, waterfall
 from hvdprof.model.collective_tables import COLLECTIVES
@@ -87,7 +88,10 @@ def analyze_run(run: Run) -> RunAnalysis:
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
-        verdict=replace(answer, sentence=answer.sentence + best_remedy(answer, found)),
+        verdict=replace(
+            answer,
+            sentence=answer.sentence + best_remedy(answer, found) + verdict_caveat(run, answer),
+        ),
         launches=by_launch,
         scaling=by_cell,
         losses=lost,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.finding_of_cell import (
@@ -63,7 +64,7 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
             where = "in no single phase" if phase == UNATTRIBUTED else f"in its {phase} phase"
             if phase == "pause":
                 where = "outside every phase"
-            largest = "its largest phase" if phase == UNATTRIBUTED else phase
+            explained = _explained(phase, float(rows["phase_share"].mean()))
             yield Finding(
                 f"late-rank-{pattern}",
                 severity_of_cost(cost),
@@ -73,8 +74,7 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
                 _REMEDY_OF_PHASE[phase],
                 "likely" if len(rows) > 1 else "possible",
                 evidence=f"last in {units.percent(float(rows['share_last'].mean()), 0)} of the "
-                f"steps, in {len(rows)} of {num_launches} launches; {largest} explains "
-                f"{units.percent(float(rows['phase_share'].mean()), 0)} of the lateness",
+                f"steps, in {len(rows)} of {num_launches} launches; {explained}",
                 **cost_of(
                     cell,
                     cost,
@@ -82,6 +82,15 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
                     ceiling_share(evidence, cell, ON_TIME, rank),
                 ),
             )
+
+
+def _explained(phase: str, share: float) -> str:
+    """How much of the lateness a phase is; beyond all of it other phases make up for some."""
+    which = "its largest phase" if phase == UNATTRIBUTED else phase
+    if share > 1:
+        more = units.percent(share - 1, 0)
+        return f"{which} explains all of the lateness, and {more} more that other phases make up"
+    return f"{which} explains {units.percent(share, 0)} of the lateness"
 
 
 def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
@@ -101,16 +110,16 @@ def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
-    """Every rank waits for data."""
+    """Every rank waits for data, also the one that waits least."""
     for cell in evidence.cells():
-        share = _part_share(evidence, cell, "data")
+        share = _least_share(evidence, cell, "data")
         if is_base(cell) and share >= SMALLEST_COST:
+            whose = "every rank spends at least" if cell["np"] > 1 else "the rank spends"
             yield Finding(
                 "input-bound",
                 severity_of_cost(share),
                 cell_name(cell),
-                f"{cell_place(cell)}: every rank spends {units.percent(share)} of its step on "
-                "getting data.",
+                f"{cell_place(cell)}: {whose} {units.percent(share)} of its step on getting data.",
                 "more data workers (num_workers=), prefetch_factor=, pin_memory=True; with tf.data "
                 ".map(..., num_parallel_calls=) and .prefetch(); or faster storage",
                 "certain",
@@ -123,17 +132,39 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
     """The ranks' own work takes longer than in the baseline."""
     for cell, share, cost_ns in costly_terms(evidence, COMPUTE_INFLATION):
+        setting = cell_setting(evidence.run, cell)
         yield Finding(
             "compute-inflation",
             severity_of_cost(share),
             cell_name(cell),
             f"{cell_place(cell)}: the ranks' own work takes {units.milliseconds(cost_ns)} "
             f"longer than in the baseline, {units.percent(share)} of the step.",
-            "on CPUs give every rank cores of its own and OMP_NUM_THREADS to match; on GPUs "
-            "compare clocks and power (nvidia-smi -q -d CLOCK,POWER) and NCCL's share of the SMs",
-            "likely",
+            _why_slower(setting),
+            "possible" if setting.crowd else "likely",
+            evidence=setting.crowd,
             **cost_of(cell, share, cost_ns, NAN),
         )
+
+
+def _why_slower(setting: CellSetting) -> str:
+    """What to do about own work that takes longer, by where the ranks ran."""
+    if setting.crowd:
+        return "end the other processes, or take a machine of your own, and measure again"
+    if setting.on_gpus:
+        return (
+            "compare clocks and power with those of one rank (nvidia-smi -q -d CLOCK,POWER), and "
+            "look at NCCL's share of the SMs"
+        )
+    if setting.every_core_computes:
+        return (
+            "every core computes, and Horovod's threads take their turns: fewer ranks or threads a "
+            "host (OMP_NUM_THREADS) show whether it is that, or the memory bandwidth and caches "
+            "that the ranks of a host share"
+        )
+    return (
+        "give every rank cores of its own and OMP_NUM_THREADS to match; the ranks of a host also "
+        "share its memory bandwidth and caches: compare as many ranks on more hosts"
+    )
 
 
 def size_cliff(evidence: Evidence) -> Iterator[Finding]:
@@ -177,14 +208,15 @@ def _by_cell(evidence: Evidence, table: pd.DataFrame) -> Iterator[tuple[Cell, pd
             yield cell, joined[own & (joined["engine"] == cell["engine"])]
 
 
-def _part_share(evidence: Evidence, cell: Cell, part: str) -> float:
-    """The share of a part in the steps of the throughput launches of a cell."""
+def _least_share(evidence: Evidence, cell: Cell, part: str) -> float:
+    """The share of a part in the steps of the cell's throughput launches, of the least rank."""
     steps = evidence.run.steps
-    counted = steps.loc[~steps["warmup"], ["pass_id", "segment", "dur_ns", f"{part}_ns"]]
+    counted = steps.loc[~steps["warmup"], ["pass_id", "segment", "rank", "dur_ns", f"{part}_ns"]]
     for own, rows in _by_cell(evidence, counted):
         # By name: as a whole, two rows with a missing number are never equal.
         if cell_name(own) == cell_name(cell) and len(rows):
-            return float(rows[f"{part}_ns"].sum() / rows["dur_ns"].sum())
+            sums = rows.groupby("rank")[[f"{part}_ns", "dur_ns"]].sum()
+            return float((sums[f"{part}_ns"] / sums["dur_ns"]).min())
     return 0.0
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hvdprof import units
+from hvdprof.analyze.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding, severity_of_cost
 from hvdprof.analyze.finding_of_cell import (
@@ -16,7 +17,6 @@ from hvdprof.analyze.finding_of_cell import (
     step_ns,
 )
 from hvdprof.model.causes import EXPOSED_TRANSFER, IDEAL_NETWORK
-from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.net_tables import NET_USE
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -39,16 +39,6 @@ class Likely:
     evidence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Where the ranks of a cell ran; ``controller`` is empty where passes differ."""
-
-    num_hosts: int
-    on_gpus: bool
-    controller: str
-    every_core_computes: bool
-
-
 def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
     """Transfers that no computation covers."""
     for cell, share, cost_ns in costly_terms(evidence, EXPOSED_TRANSFER):
@@ -67,7 +57,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _likely(evidence: Evidence, cell: Cell, cost_ns: float) -> Likely:
-    setting = _setting(evidence, cell)
+    setting = cell_setting(evidence.run, cell)
     if cell["engine"] == DDP_ENGINE:
         return _under_ddp(setting)
     cycle_ns = _cycle_ms(evidence) * 1e6
@@ -92,7 +82,7 @@ def _likely(evidence: Evidence, cell: Cell, cost_ns: float) -> Likely:
     return _on_cores(setting)
 
 
-def _under_ddp(setting: Setting) -> Likely:
+def _under_ddp(setting: CellSetting) -> Likely:
     buckets = (
         "or other buckets (bucket_cap_mb=); compare by hvdprof bench --engine ddp "
         "--fusion-threshold-mb"
@@ -107,7 +97,7 @@ def _under_ddp(setting: Setting) -> Likely:
     )
 
 
-def _over_network(evidence: Evidence, cell: Cell, setting: Setting) -> Likely:
+def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likely:
     rows = evidence.table(NET_USE.name)
     known = rows[(rows["np"] == cell["np"]) & (rows["reason"] == "")].to_dict("records")
     if not known:
@@ -150,7 +140,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: Setting) -> Likely:
     )
 
 
-def _on_cores(setting: Setting) -> Likely:
+def _on_cores(setting: CellSetting) -> Likely:
     cores = (
         "by the ranks' own cores, which all compute"
         if setting.every_core_computes
@@ -168,35 +158,14 @@ def _on_cores(setting: Setting) -> Likely:
             f"on one host Gloo reduces {cores}, over its loopback",
             f"try MPI, which goes through shared memory: --controller mpi; {less}"
             f"{_SEND_LESS_OFTEN}; {no_wire}",
+            setting.crowd,
         )
     return Likely(
         "shared-memory-transfer",
         f"on one host MPI reduces {cores}, through shared memory",
         f"{less}{_SEND_LESS_OFTEN}; {no_wire}, and fp16 may cost more by its conversions than "
         "it saves (hvdprof bench --fp16-allreduce tells)",
-    )
-
-
-def _setting(evidence: Evidence, cell: Cell) -> Setting:
-    run = evidence.run
-    segments = run.segments[(run.segments["mode"] == "throughput").to_numpy()]
-    passes = set(
-        of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))[
-            "pass_id"
-        ].astype(str)
-    )
-    ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(passes).to_numpy()]
-    manifest = run.manifest
-    controllers = {one.controller for one in manifest.passes if one.id in passes}
-    hosts = set(ranks["hostname"].astype(str)) - {""}
-    cores = sum(int(host.get("num_cores") or 0) for host in manifest.hosts)
-    threads = ranks.drop_duplicates("rank")["num_threads"].clip(lower=1).sum()
-    return Setting(
-        num_hosts=len(hosts) or len(manifest.hosts),
-        on_gpus=bool(ranks["device"].astype(str).str.startswith("cuda").any())
-        or manifest.settings.get("device") == "cuda",
-        controller=controllers.pop() if len(controllers) == 1 else "",
-        every_core_computes=0 < cores <= int(threads),
+        setting.crowd,
     )
 
 

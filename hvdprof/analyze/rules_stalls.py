@@ -8,10 +8,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof import units
+from hvdprof.analyze.cell_setting import cell_setting
 from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.finding_of_cell import cell_name, cell_place, cost_of
 from hvdprof.analyze.job_steps import LAUNCH
-from hvdprof.model.cell_key import place_name, short_name, without_toggles
+from hvdprof.model.cell_key import without_toggles
 from hvdprof.model.tables import JOB_STEPS
 
 LONG_STEP = 2.0
@@ -49,27 +51,27 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
         found = [stall for own in launches if (stall := _stalls(own)) is not None]
         if len(found) < max(1.0, SHARE_OF_LAUNCHES * len(launches)):
             continue
-        share = float(np.mean([stall.share for stall in found]))
+        # A launch without any counts too: what comes back is a mean over launches.
+        share = float(sum(stall.share for stall in found)) / len(launches)
+        if share < SMALLEST_COST:
+            continue
         each_ns = float(np.mean([stall.each_ns for stall in found]))
         distances = [stall.distance for stall in found if stall.distance is not None]
         regular = float(np.median(distances)) if len(distances) == len(found) else None
+        cell = {"model": str(model), "np": int(str(size)), "engine": str(engine)}
+        crowd = cell_setting(evidence.run, cell).crowd
         yield Finding(
             "stalled-steps",
             severity_of_cost(share),
-            short_name(model, int(str(size)), str(engine)),
-            f"{place_name(model, int(str(size)), str(engine))}: steps{_every(regular)} take "
+            cell_name(cell),
+            f"{cell_place(cell)}: steps{_every(regular)} take "
             f"{units.milliseconds(each_ns)} longer than the others, which is "
             f"{units.percent(share)} of all time.",
-            _IRREGULAR if regular is None else _REGULAR_REMEDY,
+            _remedy(regular, crowd),
             "possible" if regular is None else "likely",
             evidence=f"{sum(stall.number for stall in found)} such steps in {len(found)} of "
-            f"{len(launches)} launches",
-            model=str(model),
-            np=int(str(size)),
-            engine=str(engine),
-            cost_ns=share * float(of_cell["dur_ns"].mean()),
-            cost_share=share,
-            ceiling_share=share,
+            f"{len(launches)} launches" + (f"; {crowd}" if crowd else ""),
+            **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
 
 
@@ -93,6 +95,12 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
         return None
     numbers = steps["step"].to_numpy(dtype=np.float64)[is_long]
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
+
+
+def _remedy(regular: float | None, crowd: str) -> str:
+    if regular is not None:
+        return _REGULAR_REMEDY
+    return f"end the other processes and measure again; else {_IRREGULAR}" if crowd else _IRREGULAR
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:

@@ -82,11 +82,26 @@ def straggler(pattern, *, share=0.2, **values):
     return ("stragglers", table("stragglers", row | {"lateness_when_late_ns": 6e6} | values))
 
 
-def data_steps(share):
+def data_steps(*shares):
     return table(
         "steps",
-        {**NAMES, "rank": 0, "step": 1, "dur_ns": 1000, "data_ns": round(1000 * share)},
+        *(
+            {**NAMES, "rank": rank, "step": 1, "dur_ns": 1000, "data_ns": round(1000 * share)}
+            for rank, share in enumerate(shares)
+        ),
     )
+
+
+def crowded(other_cpu_cores, num_cores=2, **values):
+    """A run of two ranks with a thread each, beside other processes."""
+    record = pass_record("p", [segment("s")], mode="throughput", controller="mpi")
+    record.other_cpu_cores = other_cpu_cores
+    host = {"hostname": "node1", "num_cores": num_cores}
+    return {
+        "manifest": manifest(passes=[record], hosts=[host]),
+        "ranks": ranks(0, 1, num_threads=1),
+        **values,
+    }
 
 
 REPORTED = "the recorder reported:"
@@ -470,3 +485,73 @@ def test_a_host_slow_under_horovod_alone_is_not_blamed_on_its_cable():
     assert "over Horovod" in row["sentence"]
     assert "ethtool" not in row["remedy"]
     assert "NCCL_SOCKET_IFNAME" in row["remedy"]
+
+
+def test_input_of_one_rank_alone_is_not_blamed_on_every_rank():
+    assert "input-bound" not in ids(evidence(steps=data_steps(0.01, 0.6)))
+    (row,) = findings(evidence(steps=data_steps(0.2, 0.6))).to_dict("records")
+    assert "every rank spends at least 20.0 % of its step" in row["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "memory bandwidth"),
+        ({"ranks": ranks(0, 1, device="cuda:0")}, "nvidia-smi"),
+        ({"ranks": ranks(0, 1, num_threads=1)}, "every core computes"),
+    ],
+)
+def test_slower_own_work_is_told_by_where_the_ranks_ran(values, words):
+    (row,) = findings(evidence([term("compute-inflation", 0.3)], **values)).to_dict("records")
+    assert words in row["remedy"]
+    assert ("nvidia-smi" in row["remedy"]) == (words == "nvidia-smi")
+    assert (row["confidence"], row["evidence"]) == ("likely", "")
+
+
+def test_slower_own_work_beside_other_processes_is_theirs_first():
+    given = evidence([term("compute-inflation", 0.3)], **crowded(1.7))
+    (row,) = findings(given).to_dict("records")
+    assert row["evidence"] == "other processes kept up to 1.7 of 2 cores busy"
+    assert "end the other processes" in row["remedy"]
+    assert row["confidence"] == "possible"
+
+
+@pytest.mark.parametrize(("others", "cores"), [(0.1, 2), (1.7, 64), (None, 2)])
+def test_other_processes_that_take_no_core_of_the_ranks_are_not_blamed(others, cores):
+    given = evidence([term("compute-inflation", 0.3)], **crowded(others, cores))
+    (row,) = findings(given).to_dict("records")
+    assert row["evidence"] == ""
+
+
+def test_stalls_are_a_mean_over_all_launches_of_the_cell():
+    times = [30_000_000 * (4 if step in (3, 50, 61, 97) else 1) for step in range(100)]
+    launches = [("s", times), ("t", [30_000_000] * 100)]
+    steps = table(
+        "job_steps",
+        *(
+            {**NAMES, "segment": name, "step": step, "dur_ns": time, "steady": True}
+            for name, lengths in launches
+            for step, time in enumerate(lengths)
+        ),
+    )
+    both = pd.concat([segments().astype(object), segments(segment="t").astype(object)])
+    declared = next(one for one in TABLES if one.name == "segments")
+    given = evidence([("job_steps", steps)], segments=declared.frame(both))
+    (row,) = findings(given).to_dict("records")
+    assert row["cost_share"] == pytest.approx(4 * 90 / (100 * 30 + 4 * 90) / 2)
+    assert row["evidence"] == "4 such steps in 1 of 2 launches"
+
+
+def test_a_phase_beyond_the_lateness_is_told_in_words():
+    (row,) = findings(evidence([straggler("persistent", phase_share=1.38)])).to_dict("records")
+    assert (
+        "data explains all of the lateness, and 38 % more that other phases make up"
+        in (row["evidence"])
+    )
+
+
+def test_what_costs_one_rank_stands_last_of_its_severity():
+    one = Finding("a", "error", "", "", "", "certain", np=1, cost_share=0.9)
+    two = replace(one, np=2, cost_share=0.3)
+    note = replace(two, severity="note")
+    assert sorted([one, note, two], key=by_gravity) == [two, one, note]

@@ -14,7 +14,7 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     assert verdict.sentence == (
         "mnist on 2 ranks: 80.0 ± 1.8 % scaling efficiency against torch np=1; "
         "the biggest loss is exposed communication (16.0 points). "
-        "On a perfect network it would reach at most 95.2 %."
+        "With transfers that take no time it would reach at most 95.2 %."
     )
     assert (verdict.model, verdict.np, verdict.biggest_loss) == ("mnist", 2, "blocked")
     assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
