@@ -12,11 +12,13 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import user_script
 from tests.builders.slurm import NoSlurmError, SlurmNode, slurm_node
 
 pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
 
 BENCH = (sys.executable, "-m", "hvdprof", "bench", "--launcher", "srun")
+RUN = (sys.executable, "-m", "hvdprof", "run", "--launcher", "srun")
 SMALL = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--np", "2")
 
 
@@ -59,10 +61,24 @@ def test_bench_by_srun(slurm: SlurmNode, controller: str, tmp_path: Path) -> Non
     assert sorted(run.ranks["local_rank"].unique()) == [0, 1]
 
 
-def test_a_job_script_is_written_submitted_and_runs(slurm: SlurmNode, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ([*BENCH, *SMALL], []),
+        (
+            [*RUN, "--np", "2", "--no-trace"],
+            ["--", "python", user_script.__file__, "--epochs", "1"],
+        ),
+    ],
+    ids=["bench", "run"],
+)
+def test_a_job_script_is_written_submitted_and_runs(
+    slurm: SlurmNode, tmp_path: Path, command: list[str], script: list[str]
+) -> None:
+    folder = tmp_path / "my run"
+    own = ("--controller", "gloo", "--sbatch", "--name", "my job", "--output", str(folder))
     done = subprocess.run(
-        [*BENCH, *SMALL, "--controller", "gloo", "--sbatch", "--output", str(folder)],
+        [*command, *own, *script],
         env=slurm.environment,
         capture_output=True,
         text=True,
@@ -70,7 +86,7 @@ def test_a_job_script_is_written_submitted_and_runs(slurm: SlurmNode, tmp_path: 
     )
     assert done.returncode == 0, done.stderr
     assert "Submitted batch job" in done.stderr
-    assert "#SBATCH --ntasks=2" in (tmp_path / "run.sbatch").read_text()
+    assert "#SBATCH --ntasks=2" in (tmp_path / "my run.sbatch").read_text()
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if (folder / "manifest.json").exists() and Manifest.read(folder).status == Status.DONE:
@@ -78,6 +94,7 @@ def test_a_job_script_is_written_submitted_and_runs(slurm: SlurmNode, tmp_path: 
         time.sleep(1)
     printed = [path.read_text() for path in tmp_path.glob("*.out")]
     assert Manifest.read(folder).status == Status.DONE, printed
+    assert Manifest.read(folder).name == "my job"
 
 
 def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> None:

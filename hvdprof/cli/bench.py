@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from bench_models.registry import MODELS
-from hvdprof.cli.as_job import write_and_submit
+from hvdprof.cli.as_job import Queued, write_and_submit
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
@@ -20,6 +20,7 @@ from hvdprof.cli.measuring_options import (
     Quiet,
     Resume,
     RunFolder,
+    Sbatch,
     StallKill,
     StallWarn,
 )
@@ -187,15 +188,6 @@ def bench(
             rich_help_panel=HOROVOD,
         ),
     ] = AUTO,
-    sbatch: Annotated[
-        bool,
-        typer.Option(
-            "--sbatch",
-            help="Write a job script for Slurm, and submit it where sbatch is there; with "
-            "--launcher srun.",
-            rich_help_panel=HOROVOD,
-        ),
-    ] = False,
     fusion_threshold_mb: Annotated[
         float | None, typer.Option(help="HOROVOD_FUSION_THRESHOLD.", rich_help_panel=HOROVOD)
     ] = None,
@@ -206,6 +198,7 @@ def bench(
         int | None, typer.Option(help="HOROVOD_CACHE_CAPACITY.", rich_help_panel=HOROVOD)
     ] = None,
     net: Net = True,
+    sbatch: Sbatch = False,
     output: RunFolder = None,
     name: Annotated[
         str, typer.Option(help="A name for the run.", rich_help_panel=OUTPUT)
@@ -252,7 +245,17 @@ def bench(
     if data_dir is not None:
         _check_digits(data_dir)
     if sbatch:
-        write_and_submit(context, asked, new_run_folder(output, name), name)
+        write_and_submit(
+            context,
+            Queued(
+                command="bench",
+                name=name,
+                folder=new_run_folder(output, name),
+                launcher=asked.launcher,
+                num_ranks=max(asked.sizes),
+                cpus_per_task=asked.num_threads,
+            ),
+        )
         return
     if resume is not None:
         refuse_other_settings(context)

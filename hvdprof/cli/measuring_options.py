@@ -32,6 +32,15 @@ Net = Annotated[
         rich_help_panel=MEASURING,
     ),
 ]
+Sbatch = Annotated[
+    bool,
+    typer.Option(
+        "--sbatch",
+        help="Write a job script for Slurm, and submit it where sbatch is there; with "
+        "--launcher srun.",
+        rich_help_panel=OUTPUT,
+    ),
+]
 RunFolder = Annotated[
     Path | None,
     typer.Option(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from hvdprof.cli.as_job import Queued, write_and_submit
 from hvdprof.cli.bench_preview import announce, print_commands
 from hvdprof.cli.bench_progress import observer_for
 from hvdprof.cli.measured import measure_and_report, refuse_other_settings
@@ -18,13 +19,26 @@ from hvdprof.cli.measuring_options import (
     Quiet,
     Resume,
     RunFolder,
+    Sbatch,
     StallKill,
     StallWarn,
 )
 from hvdprof.errors import UsageError
-from hvdprof.launch.bench import find_tools, make_run_folder, read_for_resuming, sweep_of
+from hvdprof.launch.bench import (
+    find_tools,
+    make_run_folder,
+    new_run_folder,
+    read_for_resuming,
+    sweep_of,
+)
+from hvdprof.launch.choices import parse_sizes
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
-from hvdprof.launch.script_run import ScriptChoices, prepare_script, script_name
+from hvdprof.launch.script_run import (
+    ScriptChoices,
+    check_script_choices,
+    prepare_script,
+    script_name,
+)
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, ElasticSettings
 from hvdprof.report.registry import reporter_for
 
@@ -168,6 +182,7 @@ def run(
     stall_warn: StallWarn = DEFAULT_STALL_WARN_S,
     stall_kill: StallKill = None,
     net: Net = True,
+    sbatch: Sbatch = False,
     output: RunFolder = None,
     name: Annotated[
         str | None,
@@ -218,11 +233,15 @@ def run(
             stall_kill_s=stall_kill,
             elastic=elastic,
         )
+        name = name or script_name(choices.command)
+        if sbatch:
+            _queue(context, choices, new_run_folder(output, name), name)
+            return
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)
         folder = output or Path("runs/RUN")
         if not dry_run:
-            folder = make_run_folder(manifest, output, name or script_name(choices.command))
+            folder = make_run_folder(manifest, output, name)
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
         print_commands(sweep, sys.stdout)
@@ -230,6 +249,26 @@ def run(
     if not quiet:
         announce(manifest, folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)
+
+
+def _queue(context: typer.Context, choices: ScriptChoices, folder: Path, name: str) -> None:
+    check_script_choices(choices)
+    if choices.elastic is not None:
+        raise UsageError(
+            "An elastic job is started by horovodrun, and --sbatch asks for ranks of srun.",
+            hint="Write a job script of your own around hvdprof run.",
+        )
+    write_and_submit(
+        context,
+        Queued(
+            command="run",
+            name=name,
+            folder=folder,
+            launcher=choices.launcher,
+            num_ranks=max(parse_sizes(choices.np)),
+            cpus_per_task=choices.num_threads or 1,
+        ),
+    )
 
 
 def _elastic(

@@ -1,4 +1,4 @@
-"""A benchmark as a job for Slurm's queue: the script, and its submission."""
+"""A measurement as a job for Slurm's queue: the script, and its submission."""
 
 import shlex
 import shutil
@@ -36,10 +36,10 @@ class JobScript:
         return "\n".join(
             [
                 "#!/bin/bash",
-                f"#SBATCH --job-name=hvdprof-{self.name}",
+                f"#SBATCH --job-name={shlex.quote(f'hvdprof-{self.name}')}",
                 f"#SBATCH --ntasks={self.num_ranks}",
                 f"#SBATCH --cpus-per-task={self.cpus_per_task}",
-                f"#SBATCH --output={printed}",
+                f"#SBATCH --output={shlex.quote(str(printed))}",
                 f"cd {shlex.quote(str(self.working_folder))}",
                 f"exec {shlex.join(self.command)}",
                 "",

@@ -65,7 +65,7 @@ def prepare_script(
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
     """
-    _check(choices)
+    check_script_choices(choices)
     command = choices.command if choices.function else with_own_python(choices.command)
     elastic, waits = choices.elastic, list[str]()
     if elastic is not None:
@@ -177,7 +177,13 @@ def _letters(word: str) -> Iterator[str]:
             return
 
 
-def _check(choices: ScriptChoices) -> None:
+def check_script_choices(choices: ScriptChoices) -> None:
+    """Find mistakes that show without asking the machine for Horovod.
+
+    Raises:
+        UsageError: An option has a value that cannot be used, or the script is not there.
+        EnvironmentNotReadyError: What is to be run is no program here.
+    """
     for option, value in (
         ("--num-steps", choices.num_steps),
         ("--batch-size", choices.batch_size),
@@ -196,7 +202,7 @@ def _check(choices: ScriptChoices) -> None:
     if choices.hosts is not None:
         parse_hosts(choices.hosts)
     program = choices.command[0]
-    if not choices.function and shutil.which(program) is None:
+    if not choices.function and shutil.which(with_own_python(choices.command)[0]) is None:
         hint = "Check the name and PATH."
         if program.endswith(".py"):
             hint = f"hvdprof run ... -- python {program}"

@@ -1,0 +1,98 @@
+"""`--sbatch` as users call it where there is no Slurm: the script is written all the same."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def queue(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    nowhere = folder / "nowhere"
+    nowhere.mkdir(exist_ok=True)
+    return subprocess.run(
+        [sys.executable, "-m", "hvdprof", *arguments],
+        cwd=folder,
+        env={**os.environ, "PATH": str(nowhere)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def lines(folder: Path, name: str) -> list[str]:
+    return (folder / f"{name}.sbatch").read_text().splitlines()
+
+
+def words_behind(script: list[str], option: str) -> list[str]:
+    """The words of the command behind the run directory."""
+    words = shlex.split(script[-1])
+    return words[words.index(option) + 2 :]
+
+
+SLURM = ("--launcher", "srun", "--sbatch")
+TRAIN = ("--", "python", "train.py")
+
+
+def test_a_script_with_its_own_options_is_queued_as_it_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    run = ("run", *SLURM, "--no-net", "--no-trace", "--np", "2,4", "--num-threads", "3")
+    script = ("--", "python", "train.py", "--lr", "0.1", "--name", "a b")
+    done = queue(tmp_path, *run, "--output", "my run", *script)
+
+    assert done.returncode == 0, done.stderr
+    assert "There is no sbatch here" in done.stderr
+    written = lines(tmp_path, "my run")
+    assert "#SBATCH --ntasks=4" in written
+    assert "#SBATCH --cpus-per-task=3" in written
+    assert "#SBATCH --job-name=hvdprof-train" in written
+    behind = words_behind(written, "--output")
+    own, of_script = behind[: behind.index("--")], behind[behind.index("--") :]
+    assert own == [
+        *("--np", "2,4", "--launcher", "srun", "--no-trace", "--num-threads", "3", "--no-net")
+    ]
+    assert of_script == list(script)
+    assert str(tmp_path / "my run") in shlex.split(written[-1])
+    assert not (tmp_path / "my run").exists()
+
+
+def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
+    done = queue(tmp_path, "bench", *SLURM, "--no-net", "--models", "mnist", "--output", "run")
+
+    assert done.returncode == 0, done.stderr
+    assert words_behind(lines(tmp_path, "run"), "--output") == [
+        *("--models", "mnist", "--launcher", "srun", "--no-net")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "--sbatch", "--np", "2", *TRAIN), "Add --launcher srun."),
+        (("run", *SLURM, "--np", "two", *TRAIN), "two"),
+        (("run", *SLURM, "--np", "2", "--repeats", "0", *TRAIN), "--repeats 0"),
+        (
+            ("run", *SLURM, *("--min-np", "1", "--host-discovery-script", "./hosts"), *TRAIN),
+            "elastic",
+        ),
+        (("bench", *SLURM, "--models", "lenet"), "lenet"),
+    ],
+)
+def test_a_mistake_writes_no_script(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    (tmp_path / "train.py").touch()
+    done = queue(tmp_path, *arguments)
+
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr
+    assert not list(tmp_path.rglob("*.sbatch"))
+
+
+def test_a_script_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "run.sbatch").write_text("mine")
+    done = queue(tmp_path, "bench", *SLURM, "--output", "run")
+
+    assert done.returncode == 7
+    assert (tmp_path / "run.sbatch").read_text() == "mine"
