@@ -21,7 +21,8 @@ INSTALL_HOROVOD_ARGS ?=
 PIP_VERSION := 26.3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-ALONE := horovod or timing or browser or install or gpu
+ALONE := timing or gpu
+REAL := horovod or browser or install
 
 # $(call provide,test command,what is missing,Debian packages)
 define provide
@@ -45,13 +46,15 @@ setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovo
 bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
-# What measures time or starts many processes would disturb, and be disturbed by, its neighbours.
+# What starts real ranks and browsers mostly waits for them, two files at a time on any machine; what
+# measures time would be disturbed by its neighbours.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by side first, the rest alone.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	failed=0; \
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(REAL) or $(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "($(REAL)) and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 

@@ -12,7 +12,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.model.run import RunAnalysis
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.horovod, pytest.mark.timing, pytest.mark.timeout(900)]
 
 BENCH = (sys.executable, "-m", "hvdprof", "bench", "--models", "mnist", "--np", "2")
 
