@@ -1,4 +1,4 @@
-"""``mpirun`` of Open MPI and ``mpiexec`` of the MPICH family."""
+"""``mpirun`` of Open MPI and ``mpiexec`` of MPICH."""
 
 from dataclasses import dataclass
 
@@ -41,7 +41,7 @@ class OpenMpiRun:
 
 @dataclass(frozen=True, slots=True)
 class MpichExec:
-    """Starts ranks by the Hydra ``mpiexec`` of MPICH and Intel MPI."""
+    """Starts ranks by Hydra, the ``mpiexec`` of MPICH."""
 
     mpiexec: str
 
