@@ -71,12 +71,12 @@ class DdpHandover:
 
         def begin() -> None:
             self._begin = marks.enter(COLLECTIVE_PHASE)
-            marks.num_waits += 1
+            marks.engine_waits(1)
             self._queue(harmless(marks, end))
 
         def end() -> None:
             self._is_queued = False
-            marks.num_waits -= 1
+            marks.engine_waits(-1)
             marks.add_blocked(self._begin, marks.leave(COLLECTIVE_PHASE))
 
         model = self._model()

@@ -114,7 +114,7 @@ class GradientWatch:
         self._depth += 1
         if self._depth == 1:
             self._optimizer_begin = self._marks.enter(OPTIMIZER_PHASE)
-            self._marks.num_waits += self._handover.blocks_in_step
+            self._marks.engine_waits(int(self._handover.blocks_in_step))
 
     def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._is_local_step(optimizer):
@@ -123,7 +123,7 @@ class GradientWatch:
         if self._depth == 0:
             end = self._marks.leave(OPTIMIZER_PHASE)
             if self._handover.blocks_in_step:
-                self._marks.num_waits -= 1
+                self._marks.engine_waits(-1)
                 self._marks.add_blocked(self._optimizer_begin, end)
 
     def _is_local_step(self, optimizer: Any) -> bool:

@@ -65,11 +65,11 @@ class HorovodHandover:
         @functools.wraps(synchronize)
         def bracketed(*args: Any, **kwargs: Any) -> Any:
             begin = enter()
-            marks.num_waits += 1
+            marks.engine_waits(1)
             try:
                 return synchronize(*args, **kwargs)
             finally:
-                marks.num_waits -= 1
+                marks.engine_waits(-1)
                 leave(begin)
 
         optimizer.synchronize = bracketed

@@ -317,11 +317,12 @@ class Recorder(Session):
 
     @guarded
     def _begin_wait(self) -> None:
-        # A collective that is made of others is one wait.
+        # A collective that is made of others is one wait, and so is an engine's that calls some.
         self._wait_depth += 1
         self._marks.num_waits += 1
         if self._wait_depth == 1:
-            self._wait_begin = self._marks.enter(COLLECTIVE_PHASE)
+            is_part = self._marks.num_engine_waits > 0
+            self._wait_begin = None if is_part else self._marks.enter(COLLECTIVE_PHASE)
 
     @guarded
     def _end_wait(self) -> None:

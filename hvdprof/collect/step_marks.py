@@ -27,7 +27,8 @@ class StepMarks:
 
     Phases may nest: the outer one is interrupted by the inner one and goes on after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
-    the collectives, one within the other, in which the rank stands right now. ``sees_blocked`` is
+    the collectives, one within the other, in which the rank stands right now, ``num_engine_waits``
+    those of them in which an engine waits for gradients. ``sees_blocked`` is
     false where the rank may have stood still in the step without a mark.
     """
 
@@ -41,6 +42,7 @@ class StepMarks:
         "is_open",
         "is_overfull",
         "loss",
+        "num_engine_waits",
         "num_waits",
         "phases",
         "sees_blocked",
@@ -49,7 +51,7 @@ class StepMarks:
     def __init__(self, source: TimeSource) -> None:
         self._now = source.now
         self.is_open = self.is_overfull = False
-        self.num_waits = 0
+        self.num_waits = self.num_engine_waits = 0
         self.failure: Exception | None = None
         self._clear()
 
@@ -65,7 +67,7 @@ class StepMarks:
     def open(self, begin: Any) -> None:
         """Start a step; what an unfinished one left behind is dropped."""
         self._clear()
-        self.num_waits = 0
+        self.num_waits = self.num_engine_waits = 0
         self.begin = begin
         self.is_open, self.is_overfull = True, False
 
@@ -110,6 +112,11 @@ class StepMarks:
         """The phase that is open; empty where none is. May be asked from another thread."""
         last = self._open[-1:]
         return last[0][0] if last else ""
+
+    def engine_waits(self, change: int) -> None:
+        """An engine begins (1) or ends (-1) to wait; collectives that it calls are part of it."""
+        self.num_waits += change
+        self.num_engine_waits += change
 
     def add_blocked(self, begin: Any, end: Any) -> None:
         """The rank stood still from one mark to another; dropped where one of them is None."""

@@ -461,3 +461,23 @@ def test_a_peer_that_is_lost_in_the_exchange_of_clocks_is_not_raised():
     silent = SilentSession(ClockTurns(lost, force_tcp=False))
     silent.take_turn()
     silent.stop()
+
+
+def test_collectives_that_the_optimizer_calls_while_it_waits_count_once(recording):
+    # As those of Horovod do for sparse gradients.
+    class Sparse(FakeHorovodOptimizer):
+        def synchronize(self):
+            super().synchronize()
+            with recording.recorder.blocked():
+                super().synchronize()
+
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = Sparse(model, recording.time, wait_ns=100)
+    recording.recorder.watch(model, optimizer)
+    with recording.recorder.step(1, False):
+        optimizer.step()
+        with recording.recorder.blocked():
+            recording.time.advance(30)
+    (step,) = steps_of(recording.lines, "main")
+    assert step["blocked"] == [[0, 200], [205, 30]]
+    assert step["phases"] == [["optimizer", 0, 205], ["collective", 205, 30]]
