@@ -24,7 +24,8 @@ def cell_table(table: ModelTable) -> dmc.Stack:
         [
             dmc.Group(
                 [
-                    dmc.Text(caption, size="sm", className="grow"),
+                    # A basis of 0 leaves the button its room where the caption takes lines.
+                    dmc.Text(caption, size="sm", className="grow", style={"flexBasis": 0}),
                     save_button(name, f"the numbers of {table.model}"),
                 ],
                 gap="xs",

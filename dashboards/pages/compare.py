@@ -1,6 +1,7 @@
 """Two configurations side by side, of one run or of two; and what the toggles bring."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ KEYS: tuple[str, ...] = ("np", "one", "with", "other")
 
 _BETWEEN = "|"
 _THREE = 340
+_SIX = 760
+_HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "exposed comm.")
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 %)", "beyond chance")
 _TOGGLE_COLUMNS = (
     "model",
@@ -85,6 +88,7 @@ def layout(runs: RunStore, view: View) -> Any:
             _controls(runs, str(other_id), (looked, one_cell), (other, other_cell)),
             *([problem] if problem is not None else []),
             *_difference(one, second),
+            *_all_sides([(str(view.run), looked), (str(other_id), other)]),
             *_toggles(looked),
             _learning(looked, one_cell),
         ],
@@ -194,7 +198,7 @@ def _difference(one: Side, other: Side) -> list[Any]:
             ("what", "first", "second"),
             _side_by_side(one, other),
             narrowest=_THREE,
-            about="With 95 % intervals over launches.",
+            about="Samples a second and efficiency with their 95 % intervals over launches.",
         ),
         figure_card(
             "difference",
@@ -219,8 +223,28 @@ def _difference(one: Side, other: Side) -> list[Any]:
 
 
 def _side_by_side(one: Side, other: Side) -> list[tuple[str, str, str]]:
-    heads = ("configuration", "run", "samples/s", "efficiency", "step, median", "exposed comm.")
-    return list(zip(heads, _numbers(one), _numbers(other), strict=True))
+    return list(zip(_HEADS, _numbers(one), _numbers(other), strict=True))
+
+
+def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Any]:
+    """Every configuration of both runs, where they are more than the two above."""
+    sides = [
+        _side(analysis, run_id, cell)
+        for run_id, analysis in dict(runs).items()
+        for cell in _cells(analysis)
+    ]
+    if len(sides) <= 2:
+        return []
+    return [
+        text_card(
+            "all-configurations",
+            "Every configuration",
+            _HEADS,
+            [_numbers(side) for side in sides],
+            narrowest=_SIX,
+            about="All that was measured in what is compared, with the same intervals.",
+        )
+    ]
 
 
 def _numbers(side: Side) -> tuple[str, ...]:

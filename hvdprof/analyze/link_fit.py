@@ -74,9 +74,16 @@ def _fit(sizes: Any, times: Any) -> dict[str, Any]:
         "beta_ns_per_mb": slope * 1e6,
         "beta_low_ns_per_mb": low * 1e6,
         "beta_high_ns_per_mb": high * 1e6,
-        "bandwidth_gb_per_s": 1 / slope if slope > 0 else NAN,
+        "bandwidth_gb_per_s": _inverse(slope),
+        "bandwidth_low_gb_per_s": _inverse(high),
+        "bandwidth_high_gb_per_s": _inverse(low),
         "reason": "",
     }
+
+
+def _inverse(slope: float) -> float:
+    """Bandwidth of a slope, bytes a nanosecond; NaN where more bytes took no more time."""
+    return 1 / slope if slope > 0 else NAN
 
 
 def _no_fit(reason: str) -> dict[str, Any]:

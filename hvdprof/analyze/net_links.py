@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.link_fit import link_fit
-from hvdprof.analyze.uncertainty import NAN, median_of
+from hvdprof.analyze.uncertainty import median_of
 from hvdprof.model.net_tables import NET_LINKS
 
 _LINK = ["method", "from_host", "to_host", "np"]
@@ -49,9 +49,8 @@ def net_links(transfers: pd.DataFrame) -> pd.DataFrame:
 def _row(link: Mapping[str, Any], members: pd.DataFrame, fit: Mapping[Any, Any]) -> dict[str, Any]:
     smallest = members.loc[members["size_bytes"] == members["size_bytes"].min(), "time_ns"]
     latency = median_of(smallest.to_numpy(dtype=np.float64))
-    betas = [fit[f"beta{end}_ns_per_mb"] for end in ("", "_high", "_low")]
-    speeds = [1e6 / beta if beta > 0 else NAN for beta in betas]
-    taken = [name for name in NET_LINKS.column_names if name.startswith(("alpha", "beta"))]
+    numbers = ("alpha", "beta", "bandwidth")
+    taken = [name for name in NET_LINKS.column_names if name.startswith(numbers)]
     return {
         **link,
         "num_messages": fit["num_executions"],
@@ -60,8 +59,5 @@ def _row(link: Mapping[str, Any], members: pd.DataFrame, fit: Mapping[Any, Any])
         "latency_low_ns": latency.low,
         "latency_high_ns": latency.high,
         **{name: fit[name] for name in taken},
-        "bandwidth_gb_per_s": speeds[0],
-        "bandwidth_low_gb_per_s": speeds[1],
-        "bandwidth_high_gb_per_s": speeds[2],
         "reason": fit["reason"],
     }

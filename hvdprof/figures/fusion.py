@@ -32,9 +32,7 @@ def fusion_fill(collectives: pd.DataFrame) -> go.Figure:
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         figure.add_trace(outline(100 * rows["fill"].to_numpy(), edges, plain(name), colour))
     figure.add_vline(x=100, line={"dash": "dash", "color": "#666666", "width": 1})
-    figure.update_xaxes(
-        title_text="share of the fusion buffer that is filled, %", **log_axis([*edges, 100])
-    )
+    figure.update_xaxes(title_text="fill of the fusion buffer, %", **log_axis([*edges, 100]))
     figure.update_yaxes(title_text="executions", rangemode="tozero")
     return figure
 

@@ -97,7 +97,13 @@ def _frame(lanes: Lanes, drawn: Ints, first_ns: int, last_ns: int) -> go.Figure:
         legend={"itemclick": False, "itemdoubleclick": False}
         | {"font": {"size": 11}, "entrywidth": 62},
     )
-    figure.update_xaxes(range=[first_ns / 1e6, last_ns / 1e6], title_text="time in the pass, ms")
+    figure.update_xaxes(
+        range=[first_ns / 1e6, last_ns / 1e6],
+        title_text="time in the pass, ms",
+        # 2,000 ms rather than 2k ms.
+        exponentformat="none",
+        separatethousands=True,
+    )
     figure.update_yaxes(
         range=[len(drawn) - 0.5, -0.5],
         fixedrange=True,

@@ -17,6 +17,7 @@ from hvdprof.rundir.plan import DDP_ENGINE
 _ROW_HEIGHT = 44
 _ROOM = 120
 _MOST_POINTS = 200
+_LEAST_WIDTH = 0.25
 _LAUNCH = ["pass_id", "segment"]
 _TOGGLES = ["engine", "compression", "reduction"]
 
@@ -70,9 +71,27 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
         )
     )
     figure.add_vline(x=1, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
-    figure.update_xaxes(title_text="throughput by that without the toggle", tickformat=".0%")
+    figure.update_xaxes(
+        title_text="throughput by that without the toggle",
+        tickformat=".0%",
+        range=_range_of(shown),
+    )
     figure.update_yaxes(autorange="reversed", ticks="")
     return figure
+
+
+def _range_of(toggles: pd.DataFrame) -> list[float]:
+    """Where the axis begins and ends: all points, and of intervals as much as leaves them legible.
+
+    Two repeats leave an interval that may reach to thousands of percent; it is cut by the edge of
+    the figure, and told in full where it is pointed at.
+    """
+    points = [*toggles["speedup"], 1.0]
+    widest = max(max(points) - min(points), _LEAST_WIDTH)
+    low = max(np.nanmin([*points, *toggles["speedup_low"]]), min(points) - 2 * widest, 0.0)
+    high = min(np.nanmax([*points, *toggles["speedup_high"]]), max(points) + 2 * widest)
+    margin = 0.05 * (high - low)
+    return [float(max(low - margin, 0.0)), float(high + margin)]
 
 
 def _name(row: Mapping[Hashable, Any]) -> str:

@@ -187,9 +187,20 @@ def _line(fit: Mapping[Hashable, Any], label: str, colour: str) -> go.Scatter:
         name=f"fit: {text}",
         legendgroup=label,
         line={"color": colour, "width": 2, "dash": "dash"},
-        hovertext=f"<b>{label}</b><br>{text}",
+        hovertext=f"<b>{label}</b><br>{_with_intervals(fit)}",
         hoverinfo="text",
     )
+
+
+def _with_intervals(fit: Mapping[Hashable, Any]) -> str:
+    """The fit with its 95 % intervals, a line a number."""
+    named = {"alpha": ("_ns", "ns"), "beta": ("_ns_per_mb", "ns/MB")}
+    named["bandwidth"] = ("_gb_per_s", "GB/s")
+    lines = []
+    for name, (suffix, unit) in named.items():
+        value, low, high = (float(fit[f"{name}{end}{suffix}"]) for end in ("", "_low", "_high"))
+        lines.append(f"{name} {units.interval_of_unit(value, low, high, unit)}")
+    return "<br>".join(lines)
 
 
 def _expected(choices: pd.DataFrame) -> go.Scatter:

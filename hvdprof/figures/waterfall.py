@@ -17,6 +17,7 @@ from hvdprof.model.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _HEIGHT = 520
+_SHORT = 0.5
 _LABEL_CHARACTERS = 20
 
 
@@ -67,7 +68,7 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
     step_ns = largest["time_ns"] / largest["share"]
     base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
     reached = base_ns
-    figure.add_trace(_whole("baseline", base_ns))
+    figure.add_trace(_whole("baseline", base_ns, step_ns))
     for term, name in CAUSES.items():
         row = terms[term]
         figure.add_trace(
@@ -90,7 +91,7 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
             )
         )
         reached += row["time_ns"]
-    figure.add_trace(_whole(_name(cell), step_ns))
+    figure.add_trace(_whole(_name(cell), step_ns, base_ns))
     figure.update_layout(bargap=0.25)
     figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_yaxes(ticks="", autorange="reversed")
@@ -102,17 +103,19 @@ def _name(cell: WaterfallCell) -> str:
     return f"{plain(cell.model, _LABEL_CHARACTERS)}<br>{ranks}<br>{cell.toggles}"
 
 
-def _whole(name: str, time_ns: float) -> go.Bar:
+def _whole(name: str, time_ns: float, other_ns: float) -> go.Bar:
     return go.Bar(
         y=[name],  # type: ignore[arg-type]
         x=[time_ns / 1e6],
         orientation="h",
         marker={"color": NEUTRAL_COLOUR},
         text=[f"<b>{units.milliseconds(time_ns)}</b>"],
-        textposition="inside",
+        # On the narrowest screen a text within a short bar would be cut.
+        textposition="inside" if time_ns >= _SHORT * other_ns else "outside",
         insidetextanchor="end",
         textangle=0,
-        insidetextfont={"color": "#222222", "size": 13},
+        textfont={"color": "#222222", "size": 13},
+        cliponaxis=False,
         constraintext="none",
         hoverinfo="skip",
         showlegend=False,

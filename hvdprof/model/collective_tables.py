@@ -117,6 +117,8 @@ LINK_FIT = Table(
         Column("beta_low_ns_per_mb", "float64", "ns/MB", "Lower end of the 95 % interval."),
         Column("beta_high_ns_per_mb", "float64", "ns/MB", "Upper end of the 95 % interval."),
         Column("bandwidth_gb_per_s", "float64", "GB/s", "Bytes by time for large payloads."),
+        Column("bandwidth_low_gb_per_s", "float64", "GB/s", "Lower end of the 95 % interval."),
+        Column("bandwidth_high_gb_per_s", "float64", "GB/s", "Upper end of the 95 % interval."),
         Column("reason", "str", "", "Why there is no fit; empty where there is one."),
     ),
 )

@@ -25,6 +25,9 @@ def test_exact_times_give_latency_and_bandwidth():
 
     assert row["alpha_ns"] == pytest.approx(ALPHA_NS, rel=0.01)
     assert row["bandwidth_gb_per_s"] == pytest.approx(1 / BETA, rel=0.01)
+    assert row["bandwidth_low_gb_per_s"] == pytest.approx(1e6 / row["beta_high_ns_per_mb"])
+    assert row["bandwidth_low_gb_per_s"] <= row["bandwidth_gb_per_s"]
+    assert row["bandwidth_gb_per_s"] <= row["bandwidth_high_gb_per_s"]
     assert (row["np"], row["num_sizes"], row["reason"]) == (4, 12, "")
 
 

@@ -73,6 +73,20 @@ def test_a_run_that_cannot_be_compared_is_said_and_the_page_goes_on(tmp_path):
         assert "Side by side" in text
 
 
+def test_every_configuration_of_both_runs_is_in_one_table(tmp_path):
+    paths = [measured_run(tmp_path / name) for name in ("one", "two")]
+    view = View(compare.PATH, {"run": "one", "with": "two"})
+    text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
+    table = text[text.index("Every configuration") :]
+    table = table[: table.index("Do fp16")]
+    for run in ("one", "two"):
+        assert table.count(f'"children": "{run}"') == 3
+    assert table.count("mnist np=2, fp16 average") == 2
+    two_cells = [one for one in both_engines() if one.segments[0].engine == "ddp"]
+    alone = page_text(compare, write_run(tmp_path / "ddp", two_cells))
+    assert "Every configuration" not in alone
+
+
 @pytest.mark.parametrize("make", [empty_run, lone_timeline])
 def test_without_data_it_says_how_to_get_them(tmp_path, make):
     folder = tmp_path / "run" if make is empty_run else tmp_path

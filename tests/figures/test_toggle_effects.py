@@ -35,6 +35,23 @@ def test_speedups_with_their_intervals():
     assert "fp16: pays" in points.hovertext[0]
 
 
+def test_an_interval_of_two_repeats_leaves_the_points_apart():
+    figure = toggle_speedups(
+        TOGGLES.frame([toggle_row(1.2, 0.02, 74.0), toggle_row(0.9, 0.8, 1.0, toggle="adasum")])
+    )
+    low, high = figure.layout.xaxis.range
+    assert 0 <= low < 0.8
+    assert 1.2 < high < 2.5
+    assert "74" in figure.data[0].hovertext[0] or "7,400" in figure.data[0].hovertext[0]
+
+
+def test_a_narrow_interval_is_shown_in_full():
+    figure = toggle_speedups(TOGGLES.frame([toggle_row(1.2, 1.1, 1.4)]))
+    low, high = figure.layout.xaxis.range
+    assert low < 1.0
+    assert high > 1.4
+
+
 def test_what_could_not_be_compared_is_left_out():
     figure = toggle_speedups(TOGGLES.frame([toggle_row(NAN, NAN, NAN, verdict="not comparable")]))
     assert "No toggle" in figure.layout.annotations[0].text

@@ -28,6 +28,8 @@ def fit_row(**values):
         "beta_low_ns_per_mb": 1.9e6,
         "beta_high_ns_per_mb": 2.1e6,
         "bandwidth_gb_per_s": 0.5,
+        "bandwidth_low_gb_per_s": 0.48,
+        "bandwidth_high_gb_per_s": 0.53,
         "reason": "",
     }
     return row | values
@@ -51,6 +53,8 @@ def test_points_are_medians_and_the_line_is_the_fit():
     assert list(points.y) == pytest.approx([3.0, 17.0])
     assert (line.y[0], line.y[-1]) == pytest.approx((3.0, 17.0))
     assert line.name == "fit: 1.00 ms + 2.00 ms a MB (0.500 GB/s)"
+    assert "bandwidth 0.500 GB/s (0.480 to 0.530)" in line.hovertext
+    assert "beta 2.00 ms/MB (1.90 to 2.10)" in line.hovertext
 
 
 def test_a_fit_with_a_reason_against_it_is_not_drawn():
