@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.clock_faults import ClockFault, clock_of
 from hvdprof.collect.faults import FAULTS, Fault, parse_faults, to_text
 from hvdprof.collect.header import header
@@ -76,7 +76,7 @@ def open_session(
     clock = clock_of(of_clocks, identity.rank)
     # Ranks of one host share a clock, unless it was put wrong for one of them.
     always = bool(of_clocks) or os.environ.get(CLOCK_EXCHANGE) == "always"
-    clocks = ClockTurns(lambda: rank_group(identity), force_tcp=always, clock=clock)
+    clocks = ClockTurns(lambda: _group_of(identity, always), force_tcp=always, clock=clock)
     try:
         file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
         file.write("header", **header(identity, device, clock))
@@ -94,3 +94,11 @@ def open_session(
     install(recorder)
     watch_over(recorder.standing, folder, identity.rank)
     recorder.exchange_clocks("start")
+
+
+def _group_of(identity: Identity, always: bool) -> RankGroup:
+    # One host has one clock. So no collective is slipped into a job that may not expect one: there
+    # some ranks alone may train, or may have joined already.
+    if identity.local_size == identity.size and not always:
+        return RankGroup(0, 1, lambda value: [value])
+    return rank_group(identity)

@@ -69,6 +69,19 @@ def test_given_rank_wins_over_the_environment(folder, monkeypatch, capsys):
     assert "call start() after hvd.init()" in capsys.readouterr().err
 
 
+def test_ranks_of_one_host_are_not_asked_for_their_clocks(folder, monkeypatch, capsys):
+    def stands_for_ever(_):
+        raise AssertionError("a collective that only this rank takes part in")
+
+    monkeypatch.setattr("hvdprof.collect.opening.rank_group", stands_for_ever)
+    collect.start(rank=1, size=2, local_rank=1, local_size=2)
+    train(1)
+    collect.stop()
+    lines = recorded(folder / "rank-1.jsonl")
+    assert [one["method"] for one in of_kind(lines, "clock")] == ["same-clock", "same-clock"]
+    assert capsys.readouterr().err == ""
+
+
 def test_after_stop_calls_do_nothing(folder):
     collect.start()
     collect.stop()
