@@ -1,13 +1,10 @@
 """The main job on real Horovod, from the command line to what is left on disk."""
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,59 +14,12 @@ from hvdprof.api import analyze_run, load_run
 from hvdprof.model.tables import SCALING
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.processes import is_running
+from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
-HVDPROF = [sys.executable, "-m", "hvdprof"]
 SHORT = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--quiet")
 LONG = ("--models", "mnist", "--np", "2", "--max-seconds", "120", "--repeats", "1", "--quiet")
-
-
-def _hvdprof(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*HVDPROF, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600
-    )
-
-
-@contextlib.contextmanager
-def _started(*arguments: str, cwd: Path) -> Iterator["subprocess.Popen[str]"]:
-    with subprocess.Popen(
-        [*HVDPROF, *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.terminate()
-
-
-def _wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.1)
-    raise AssertionError(f"not within {seconds} s")
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    *whole, _ = path.read_text().split("\n")
-    return [json.loads(line) for line in whole]
-
-
-def _pids_in_step(run: Path, step: int) -> dict[int, int]:
-    """Process ids by rank, once rank 0 has done that many steps of a two-rank pass."""
-    for folder in sorted((run / "passes").glob("*np2*/recorder")):
-        ranks = [_lines(folder / f"rank-{rank}.jsonl") for rank in (0, 1)]
-        if all(ranks) and sum(line["kind"] == "step" for line in ranks[0]) >= step:
-            return {rank: lines[0]["pid"] for rank, lines in enumerate(ranks)}
-    return {}
 
 
 def _cells(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
@@ -77,7 +27,7 @@ def _cells(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
 
 
 def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
-    done = _hvdprof(
+    done = hvdprof(
         *("bench", *SHORT, "--np", "1,2,3", "--output", "run", "--format", "json"),
         *("--compression", "none,fp16", "--reduction", "average,adasum"),
         *("--controller", "mpi", "--attribution"),
@@ -118,13 +68,13 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
     )
     assert sum(event.get("name") == "ADASUM" for event in timeline) == 12 * 8
     assert list((run / "passes/03-np2-throughput-r1/timeline").iterdir()) == []
-    again = _hvdprof("analyze", "run", "--format", "json", cwd=tmp_path)
+    again = hvdprof("analyze", "run", "--format", "json", cwd=tmp_path)
     assert json.loads(again.stdout)["scaling"] == result["scaling"]
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_both_controllers(tmp_path: Path, controller: str) -> None:
-    done = _hvdprof(
+    done = hvdprof(
         *("bench", *SHORT, "--np", "1,2", "-o", "run", "--controller", controller), cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
@@ -134,7 +84,7 @@ def test_both_controllers(tmp_path: Path, controller: str) -> None:
     assert not analysis.failed
     activities = set(run.events.query("source == 'timeline'").activity)
     assert f"{controller.upper()}_ALLREDUCE" in activities
-    trace = _hvdprof("export", "run", "-o", "trace.json", cwd=tmp_path)
+    trace = hvdprof("export", "run", "-o", "trace.json", cwd=tmp_path)
     assert trace.returncode == 0, trace.stderr
     names = {
         event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -143,11 +93,11 @@ def test_both_controllers(tmp_path: Path, controller: str) -> None:
 
 
 def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> None:
-    with _started("bench", *LONG, "-o", "run", cwd=tmp_path) as process:
-        pids = _wait_for(lambda: _pids_in_step(tmp_path / "run", step=8))
+    with started("bench", *LONG, "-o", "run", cwd=tmp_path) as process:
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=8))
         os.kill(pids[1], signal.SIGKILL)
         # The trace pass would take its two minutes.
-        _wait_for(lambda: (tmp_path / "run/passes/02-np2-trace-r1/recorder/rank-1.jsonl").exists())
+        wait_for(lambda: (tmp_path / "run/passes/02-np2-trace-r1/recorder/rank-1.jsonl").exists())
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
@@ -158,7 +108,7 @@ def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> No
     assert failure.signal == "SIGKILL"
     steps = load_run(tmp_path / "run").steps
     assert set(steps["rank"]) == {0, 1}
-    shown = _hvdprof("analyze", "run", cwd=tmp_path)
+    shown = hvdprof("analyze", "run", cwd=tmp_path)
     assert shown.returncode == 0
     assert "rank 1 was ended by SIGKILL" in " ".join(shown.stdout.split())
 
@@ -166,8 +116,8 @@ def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> No
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, controller: str) -> None:
     arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--controller", controller)
-    with _started(*arguments, "--num-steps", "200000", cwd=tmp_path) as process:
-        pids = _wait_for(lambda: _pids_in_step(tmp_path / "run", step=8))
+    with started(*arguments, "--num-steps", "200000", cwd=tmp_path) as process:
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=8))
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -179,7 +129,7 @@ def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, control
 
     manifest_file = tmp_path / "run/manifest.json"
     manifest_file.write_text(manifest_file.read_text().replace("200000", "12"))
-    resumed = _hvdprof("bench", "--resume", "run", "--quiet", cwd=tmp_path)
+    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert Manifest.read(tmp_path / "run").status == Status.DONE
     assert not analyze_run(load_run(tmp_path / "run")).failed
@@ -188,7 +138,7 @@ def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, control
 def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "precious").touch()
-    done = _hvdprof("bench", *SHORT, "-o", "run", cwd=tmp_path)
+    done = hvdprof("bench", *SHORT, "-o", "run", cwd=tmp_path)
     assert done.returncode == 7
     assert "run is not empty" in done.stderr
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
@@ -209,19 +159,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.root
 def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk: Path) -> None:
     arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--num-steps", "400")
-    with _started(*arguments, cwd=small_disk) as process:
-        _wait_for(lambda: _pids_in_step(small_disk / "run", step=8))
-        with contextlib.suppress(OSError), (small_disk / "filler").open("wb") as filler:
-            while True:
-                filler.write(bytes(1_000_000))
-                filler.flush()
+    with started(*arguments, cwd=small_disk) as process:
+        wait_for(lambda: pids_in_step(small_disk / "run", step=8))
+        filler = fill_disk(small_disk)
         _, stderr = process.communicate(timeout=300)
     assert process.returncode == 7, stderr
     assert "Traceback" not in stderr
     assert "disk" in stderr
     assert load_run(small_disk / "run").steps.shape[0] > 8
-    (small_disk / "filler").unlink()
-    resumed = _hvdprof("bench", "--resume", "run", "--quiet", cwd=small_disk)
+    filler.unlink()
+    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=small_disk)
     assert resumed.returncode == 0, resumed.stderr
 
 
@@ -245,7 +192,7 @@ def test_a_mistake_is_one_message_and_starts_nothing(
 ) -> None:
     if arguments == ("--device", "cuda") and Path("/dev/nvidia0").exists():
         pytest.skip("there is a GPU here")
-    done = _hvdprof("bench", *arguments, cwd=tmp_path)
+    done = hvdprof("bench", *arguments, cwd=tmp_path)
     assert done.returncode == exit_code
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -253,7 +200,7 @@ def test_a_mistake_is_one_message_and_starts_nothing(
 
 
 def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
-    done = _hvdprof("bench", "--preset", "quick", "--dry-run", "--use-adasum", cwd=tmp_path)
+    done = hvdprof("bench", "--preset", "quick", "--dry-run", "--use-adasum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("-m bench_models.train --plan") == 10
     assert "export HOROVOD_TIMELINE=DYNAMIC" in done.stdout

@@ -40,12 +40,33 @@ def settle(
         )
     else:
         blamed = open_segments[:1] if progress.ranks else open_segments
+    is_enough = _is_enough(record, progress, least_steps)
     for segment in blamed:
-        is_enough = least_steps is not None and _fewest_steps(record, progress) >= least_steps
         segment.status = Status.PARTIAL if is_enough else Status.FAILED
         segment.failure = failure
     failed = any(segment.failure is not None for segment in record.segments)
     record.status = Status.FAILED if failed or record.exit_code else Status.DONE
+
+
+def interrupt(
+    record: PassRecord, progress: PassProgress, *, least_steps: int | None = None
+) -> None:
+    """Give every planned segment of a pass that the user has ended its status.
+
+    A segment that all ranks ended is done, and one of a script that got as far as ``least_steps``
+    (as for ``settle``) has a result all the same. The others are open.
+    """
+    ended = progress.ended_segments(record.size)
+    is_enough = _is_enough(record, progress, least_steps)
+    for segment in record.segments:
+        if segment.segment.id in ended:
+            segment.status = Status.DONE
+        elif is_enough:
+            segment.status = Status.PARTIAL
+            segment.failure = Failure(reason="it was interrupted")
+        else:
+            segment.status = Status.INTERRUPTED
+    record.status = Status.INTERRUPTED
 
 
 def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | None:
@@ -109,10 +130,11 @@ class GivenUp:
                 segment.failure = Failure(reason=f"not tried again because {why} before")
 
 
-def _fewest_steps(record: PassRecord, progress: PassProgress) -> int:
-    if len(progress.ranks) < record.size:
-        return 0
-    return min(state.num_steps for state in progress.ranks.values())
+def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | None) -> bool:
+    """Whether every rank recorded as many steps, where there is such a number."""
+    if least_steps is None or len(progress.ranks) < record.size:
+        return False
+    return min(state.num_steps for state in progress.ranks.values()) >= least_steps
 
 
 def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:

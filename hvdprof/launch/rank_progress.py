@@ -18,7 +18,8 @@ class RankState:
     """What one rank's recorder file says so far.
 
     ``segment`` is the one that runs, None between segments; ``num_steps`` counts its steps.
-    ``ended`` holds the segments that ran to their end, ``finished`` says the file was closed.
+    ``ended`` holds the segments that ran to their end, ``finished`` says the file was closed;
+    ``timelines`` are the files of Horovod's timelines that it began, in the pass, by segment.
     """
 
     rank: int
@@ -28,6 +29,7 @@ class RankState:
     ended: set[str] = field(default_factory=set)
     finished: bool = False
     problems: list[str] = field(default_factory=list)
+    timelines: dict[str, str] = field(default_factory=dict)
     size_bytes: int = 0
 
 
@@ -81,6 +83,8 @@ def _apply(state: RankState, line: bytes) -> None:
     elif kind == "segment_end":
         state.ended.add(record["id"])
         state.segment = None
+    elif kind == "timeline" and record.get("action") == "start":
+        state.timelines[state.segment or ""] = str(record.get("file"))
     elif kind == "problem":
         state.problems.append(str(record.get("message")))
     elif kind == "end":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from hvdprof.launch.attempts import settle
+from hvdprof.launch.attempts import interrupt, settle
 from hvdprof.launch.explain import explain, explain_last, worker_ends
 from hvdprof.launch.failure_place import MemoryWatch, with_place
 from hvdprof.launch.placement_check import refine_from_ranks
@@ -15,6 +15,7 @@ from hvdprof.launch.session_passes import add_sessions, end_sessions, settle_ses
 from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall, StallWatch
+from hvdprof.launch.timeline_check import fail_without_timeline
 from hvdprof.launch.workload import least_partial_steps
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
@@ -96,11 +97,9 @@ class FixedPass:
     def interrupt(self) -> None:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
         self.progress.update()
-        record = self._of.record
-        ended = self.progress.ended_segments(record.size)
-        for segment in record.segments:
-            segment.status = Status.DONE if segment.segment.id in ended else Status.INTERRUPTED
-        record.status = Status.INTERRUPTED
+        interrupt(
+            self._of.record, self.progress, least_steps=least_partial_steps(self._of.settings)
+        )
 
     def settle(self, outcome: Outcome) -> None:
         """The launch has ended: give the pass and its segments their status, and say why."""
@@ -114,6 +113,7 @@ class FixedPass:
             )
         settle(of.record, self.progress, failure, least_steps=least_partial_steps(of.settings))
         refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
+        fail_without_timeline(of.record, of.paths, self.progress, _tail(of.paths.stderr))
 
 
 class ElasticPass:

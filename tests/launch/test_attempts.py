@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hvdprof.launch.attempts import settle
+from hvdprof.launch.attempts import interrupt, settle, split_unfinished
 from hvdprof.launch.design import plan_design
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import ScriptSettings
@@ -72,3 +72,37 @@ def test_processes_that_are_each_a_job_of_their_own_are_named(recorded):
     assert segment.status == Status.FAILED
     assert "every process was a job of its own" in segment.failure.reason
     assert "--mpi=pmix" in segment.failure.reason
+
+
+@pytest.mark.parametrize(
+    ("least", "status"),
+    [(25, Status.PARTIAL), (31, Status.INTERRUPTED), (None, Status.INTERRUPTED)],
+)
+def test_an_interrupted_script_has_a_result_after_steps_enough(recorded, least, status):
+    record, progress = recorded
+    for state in progress.ranks.values():
+        state.ended.clear()
+    interrupt(record, progress, least_steps=least)
+
+    (segment,) = record.segments
+    assert (segment.status, record.status) == (status, Status.INTERRUPTED)
+    assert (segment.failure is not None) == (status == Status.PARTIAL)
+    again = split_unfinished(record, retry_failed=True)
+    assert [one.status for one in again.segments] == [Status.PLANNED]
+    assert again.segments[0].failure is None
+
+
+def test_what_all_ranks_had_ended_before_an_interrupt_is_done(recorded):
+    record, progress = recorded
+    interrupt(record, progress, least_steps=25)
+
+    assert [segment.status for segment in record.segments] == [Status.DONE]
+    assert record.segments[0].failure is None
+
+
+def test_a_rank_that_recorded_nothing_leaves_an_interrupted_script_without_a_result(recorded):
+    record, progress = recorded
+    del progress.ranks[1]
+    interrupt(record, progress, least_steps=25)
+
+    assert [segment.status for segment in record.segments] == [Status.INTERRUPTED]
