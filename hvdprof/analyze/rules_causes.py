@@ -58,7 +58,9 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
             pattern = str(rows["pattern"].mode().iloc[0])
             phases = rows["phase"].value_counts()
             phase = str(phases.index[0])
-            cost = float(rows["cost_share"].mean())
+            # What comes back is a mean over launches; one in which it was on time counts too.
+            costs = launches.loc[launches["rank"] == rank, ["cost_share", "cost_ns"]]
+            cost, cost_ns = (float(total) / num_launches for total in costs.sum())
             often = f"in {units.percent(float(rows['share_late'].mean()), 0)} of the steps"
             late = units.milliseconds(float(rows["lateness_when_late_ns"].mean()))
             where = "in no single phase" if phase == UNATTRIBUTED else f"in its {phase} phase"
@@ -78,7 +80,7 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
                 **cost_of(
                     cell,
                     cost,
-                    float(rows["cost_ns"].mean()),
+                    cost_ns,
                     ceiling_share(evidence, cell, ON_TIME, rank),
                 ),
             )

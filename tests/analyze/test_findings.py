@@ -354,6 +354,24 @@ def test_a_rank_late_in_one_launch_of_three_is_not_named():
     assert ids(given) == []
 
 
+def test_what_a_rank_costs_is_a_mean_over_all_launches():
+    rows = [
+        straggler("persistent", share=0.3)[1],
+        straggler("none", share=0.02)[1].assign(segment="t"),
+    ]
+    two = pd.concat([segments().astype(object), segments(segment="t").astype(object)])
+    declared = next(one for one in TABLES if one.name == "segments")
+    frame = pd.concat([one.astype(object) for one in rows]).to_dict("records")
+    (row,) = findings(
+        evidence([("stragglers", table("stragglers", *frame))], segments=declared.frame(two))
+    ).to_dict("records")
+
+    assert row["cost_share"] == pytest.approx(0.16)
+    assert row["cost_ns"] == pytest.approx(0.16 * 31e6)
+    assert row["severity"] == "warning"
+    assert "in 1 of 2 launches" in row["evidence"]
+
+
 def test_findings_come_with_cost_and_ceiling_and_the_costliest_first():
     ceiling = CELL | {"remedy": "ideal network", "saved_share": 0.3, "rank": None}
     given = evidence(
