@@ -162,7 +162,7 @@ class AutoRecorder(ProcessRecording):
             return
         self._optimizers.append(weakref.ref(optimizer))
         # First: a rank whose recording fails still has to end its steps with the others.
-        self.tracker.follow(optimizer)
+        self.tracker.follow(optimizer, self.trains_here)
         if is_first:
             self._bracket_torch(sys.modules["torch"])
         if self._sessions is None or self._session_number is not None:
@@ -247,6 +247,12 @@ class AutoRecorder(ProcessRecording):
                 return call(*args, **kwargs)
 
         return waiting
+
+    def trains_here(self) -> None:
+        """The first update of the job: this is the thread that trains, whichever began."""
+        super().trains_here()
+        if not self.tracker.num_total and self._forwards is not None:
+            self._forwards.move_here()
 
     def is_here(self) -> bool:
         """Whether this thread is recorded right now; between two sessions it is not."""

@@ -61,6 +61,10 @@ class ForwardWatch:
             if "_parameters" in getattr(one, "__dict__", ()) and self._is_trained(one):
                 self._bracket(kind)
 
+    def move_here(self) -> None:
+        """Watch the passes in this thread, instead of in the one that made the watch."""
+        self._owner = threading.get_ident()
+
     def settle(self) -> None:
         """Keep to the classes that were outermost so far."""
         # Compiled code that saw the brackets would be compiled once more without them.
@@ -114,7 +118,7 @@ class ForwardWatch:
 
     def is_watched(self, kind: type) -> bool:
         """Whether calls of a class are bracketed in this thread."""
-        # Other threads serve metrics or data; the training runs in the one that made the optimizer.
+        # Other threads serve metrics or data.
         return kind in self._restore and threading.get_ident() == self._owner
 
     def _opened(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:

@@ -41,6 +41,11 @@ class ProcessRecording:
         self._told_before = _last_told()
         return True
 
+    def trains_here(self) -> None:
+        """The first update of the job: this is the thread that trains, whichever began."""
+        if not self.tracker.num_total and os.getpid() == self._pid:
+            self._thread = threading.get_ident()
+
     def is_own(self) -> bool:
         """Whether this is the thread that trains, and not a forked worker or one that serves."""
         is_own = os.getpid() == self._pid and threading.get_ident() == self._thread

@@ -130,9 +130,7 @@ class Recorder(Session):
     def loss(self, value: Any) -> None:
         """Keep a loss, a number or a tensor with one element, for the line of the open step."""
         if self._marks.is_open:
-            # A GPU's loss starts its way to the host here and is read with the step's marks.
-            is_tensor = hasattr(value, "detach")
-            self._marks.loss = value.detach().to("cpu", non_blocking=True) if is_tensor else value
+            self._marks.loss = _on_its_way(value)
 
     @guarded
     def samples(self, number: int) -> None:
@@ -360,3 +358,12 @@ class Recorder(Session):
         self._watches.let_go()
         self._file.close()
         self._on_end(successor)
+
+
+def _on_its_way(loss: Any) -> Any:
+    """A loss that can be read with the marks of its step, for which nothing waits."""
+    if not getattr(loss, "is_cuda", False):
+        return loss.detach() if hasattr(loss, "detach") else loss
+    # Into pinned memory: a copy to any other lets the host wait until the GPU has come so far.
+    host = loss.detach().new_empty(loss.shape, device="cpu", pin_memory=True)
+    return host.copy_(loss.detach(), non_blocking=True)

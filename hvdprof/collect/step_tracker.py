@@ -3,12 +3,13 @@
 import contextlib
 import functools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect.auto_settings import AutoSettings
+from hvdprof.collect.problems import print_problem
 
 
 class StepAbandonedError(Exception):
@@ -38,6 +39,7 @@ class StepTracker:
         self._has_gradients = False
         self.has_begun = False
         self._follows_evaluation = False
+        self._num_after_evaluation = 0
         self._is_marked = False
 
     @property
@@ -55,7 +57,7 @@ class StepTracker:
         # A script may have trained before, which nobody records.
         self._drop()
         self._num_before, self._timeline_path = num_before, timeline
-        self.num_ended = 0
+        self.num_ended = self._num_after_evaluation = 0
         self.has_begun = self._had_timeline = self._follows_evaluation = False
 
     def break_off(self) -> None:
@@ -63,13 +65,19 @@ class StepTracker:
         self._drop()
         self._timeline = None
 
-    def follow(self, optimizer: Any) -> None:
-        """Let the steps of an optimizer end the steps of the recording."""
+    def follow(self, optimizer: Any, steps: Callable[[], None] = lambda: None) -> None:
+        """Let the steps of an optimizer end the steps of the recording.
+
+        Args:
+            optimizer: The optimizer.
+            steps: Called before each.
+        """
         step = optimizer.step
         function = getattr(step, "__func__", None)
 
         # A bound method, because learning-rate schedulers of torch take it apart.
         def tracked(own: Any, *args: Any, **kwargs: Any) -> Any:
+            steps()
             result = function(own, *args, **kwargs) if function else step(*args, **kwargs)
             self.step_ended()
             return result
@@ -152,6 +160,7 @@ class StepTracker:
             # A step whose batch nobody saw counts as one sample: rates are steps a second then.
             collect.samples(self._settings.batch_size or self._num_samples or 1)
             self._close()
+            self._num_after_evaluation += self._follows_evaluation
             self._follows_evaluation = False
         self._count()
         self._begin()
@@ -169,6 +178,13 @@ class StepTracker:
     def end(self) -> None:
         """The script is over; what is open is dropped."""
         self._drop()
+        if self._num_after_evaluation and self._num_after_evaluation >= self.num_ended - 1:
+            message = (
+                "no step is counted, since a forward pass that is not for training comes in each: "
+                "mark the steps in the script"
+            )
+            print_problem(message)
+            collect.note("problem", message=message)
         self._end_timeline()
 
     def _begin(self) -> None:

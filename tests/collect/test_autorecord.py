@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import threading
 import weakref
 from types import SimpleNamespace
 
@@ -233,6 +234,20 @@ def test_a_script_that_goes_on_with_another_model_is_told_that_it_is_not_recorde
     (problem,) = of_kind(lines, "problem")
     assert "made after the first steps is not recorded" in problem["message"]
     assert capsys.readouterr().err.count("made after the first steps") == 1
+
+
+def test_a_script_that_trains_in_another_thread_than_it_began_in(script, folder):
+    thread = threading.Thread(target=script.train)
+    thread.start()
+    thread.join()
+    script.hvd.shutdown()
+
+    steps = steps_of(script.lines(folder), "main")
+    # The first one is seen when it ends, which tells where the script trains.
+    for step in steps[1:]:
+        assert step["samples"] == BATCH
+        for part in ("data", "forward", "backward", "optimizer"):
+            assert phase_ns(step, part) > 0, part
 
 
 def test_inputs_whose_length_cannot_be_told_end_the_recording_and_not_the_training(folder, capsys):

@@ -481,3 +481,29 @@ def test_collectives_that_the_optimizer_calls_while_it_waits_count_once(recordin
     (step,) = steps_of(recording.lines, "main")
     assert step["blocked"] == [[0, 200], [205, 30]]
     assert step["phases"] == [["optimizer", 0, 205], ["collective", 205, 30]]
+
+
+def test_on_a_gpu_a_loss_goes_to_pinned_memory_so_that_nothing_waits_for_it(tmp_path):
+    class Loss:
+        """As a tensor on a GPU, which is nowhere read but through a copy."""
+
+        is_cuda, shape = True, ()
+
+        def detach(self):
+            return self
+
+        def new_empty(self, shape, *, device, pin_memory):
+            assert (shape, device, pin_memory) == ((), "cpu", True)
+            return self.Host()
+
+        class Host:
+            def copy_(self, source, *, non_blocking):
+                assert source.is_cuda
+                assert non_blocking
+                return torch.tensor(0.5)
+
+    recording, _ = on_gpu(tmp_path, lag_ns=60)
+    with recording.recorder.segment("one"):
+        recording.train_step(100, loss=Loss())
+    (step,) = steps_of(recording.lines, "one")
+    assert step["loss"] == 0.5

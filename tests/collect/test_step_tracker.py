@@ -36,6 +36,9 @@ class Calls:
         yield
         self.log.append("timeline ends")
 
+    def note(self, kind, message):
+        self.log.append(f"{kind} {message}")
+
     def samples(self, number):
         self.log.append(f"samples {number}")
 
@@ -226,3 +229,27 @@ def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
     tracked.step_ended()
 
     assert calls.log == ["begin", "samples 16", "end", "begin"]
+
+
+def test_a_script_that_evaluates_in_every_step_is_told_that_none_counts(calls, capsys):
+    tracked = tracker()
+    for _ in range(4):
+        tracked.evaluates()
+        train(tracked)
+    tracked.end()
+
+    assert calls.log[-1].startswith("problem no step is counted")
+    assert "mark the steps in the script" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_script_that_evaluates_now_and_then_is_not(calls, capsys, every):
+    tracked = tracker()
+    for i in range(6):
+        train(tracked)
+        if i % every == 0:
+            tracked.evaluates()
+    tracked.end()
+
+    assert not any(one.startswith("problem") for one in calls.log)
+    assert capsys.readouterr().err == ""
