@@ -17,6 +17,7 @@ from hvdprof.launch.environment import RECORDER_DIR
 from hvdprof.launch.process import marked_processes
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
+from tests.builders.network_hosts import network_hosts
 from tests.builders.other_mpi import NoOtherMpiError, OtherMpi, other_mpi
 from tests.builders.processes import is_running
 
@@ -124,6 +125,33 @@ def test_a_killed_rank_is_named_and_nothing_is_left(case: Case, tmp_path: Path) 
     assert (failure.rank, failure.signal) == (1, "SIGKILL")
     assert not any(map(is_running, pids))
     assert marked_processes(str(recorder), RECORDER_DIR) == []
+
+
+@pytest.mark.root
+def test_two_hosts(case: Case, tmp_path: Path) -> None:
+    with network_hosts(tmp_path / "hosts") as hosts:
+        path = os.pathsep.join([str(tmp_path / "hosts" / "bin"), case.mpi.environment["PATH"]])
+        options = ("--hosts", hosts.argument, "--np", "2", "-q", "--no-trace", "--no-net")
+        done = subprocess.run(
+            hosts.command(
+                hosts.names[0],
+                *case.mpi.command("run", *options, *case.options()),
+                *("--", *SCRIPT, "--epochs", "1"),
+            ),
+            cwd=tmp_path,
+            env={**case.mpi.environment, "PATH": path, "OMPI_MCA_btl_tcp_if_include": "eth0"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert hosts.processes() == []
+        names = hosts.names
+    run = load_run(tmp_path / "run")
+    assert run.ranks.sort_values("rank")["hostname"].astype(str).tolist() == names
+    assert run.manifest.versions["mpi"] == case.version
+    # 16 steps, of which 5 are for warming up.
+    assert run.steps[~run.steps["warmup"]].groupby("rank").size().tolist() == [11, 11]
 
 
 def test_hydra_keeps_the_lines_of_an_exception_whole(mpich: OtherMpi, tmp_path: Path) -> None:
