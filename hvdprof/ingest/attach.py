@@ -231,14 +231,25 @@ def _appearing_whole(folder: Path) -> Iterator[Path]:
         content = building / "run"
         content.mkdir()
         yield content
-        if folder.exists():
-            # A folder cannot be renamed onto one that is not empty.
-            folder.replace(building / "old")
-        content.replace(folder)
+        _take_place(content, folder, building / "old")
     except OSError as error:
         raise StorageError(f"Could not write {folder}: {error.strerror}.") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _take_place(content: Path, folder: Path, old: Path) -> None:
+    if not folder.exists():
+        content.replace(folder)
+        return
+    # A folder cannot be renamed onto one that is not empty.
+    folder.replace(old)
+    try:
+        content.replace(folder)
+    except OSError:
+        # What was there before is not lost with what did not come to be.
+        old.replace(folder)
+        raise
 
 
 def _copy(source: Path, target: Path) -> None:

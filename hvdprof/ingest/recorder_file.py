@@ -207,7 +207,9 @@ class _Reader:
         if self.file.header:
             # A second launch wrote into the same file: its clock lines belong to it alone.
             self.file = RecorderFile()
-            self.counts["earlier recordings"] += 1
+            self.current_segment = ""
+            self.counts = Counter({"earlier recordings": self.counts["earlier recordings"] + 1})
+            self.unknown_kinds.clear()
         whole(line["rank"]), whole(line["monotonic_ns"]), whole(line["wall_ns"])
         self.file.header = line
 

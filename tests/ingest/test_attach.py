@@ -166,6 +166,25 @@ def test_a_run_is_replaced_only_on_demand_and_only_an_attached_one(tmp_path: Pat
     assert (own / "thesis.tex").exists()
 
 
+def test_a_run_that_cannot_be_replaced_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, run = Given(outputs=[output(tmp_path, "job.out")]), tmp_path / "run"
+    attach(run, given, Stated(name="first"))
+    rename = Path.replace
+
+    def refused(path: Path, target: Path) -> Path:
+        if path.name == "run" and path != run:
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(StorageError, match="Input/output error"):
+        attach(run, given, Stated(name="second"), overwrite=True)
+    assert Manifest.read(run).name == "first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.out", "run"]
+
+
 def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(source: object, target: object) -> None:
         raise OSError(28, "No space left on device")

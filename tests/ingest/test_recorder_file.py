@@ -83,6 +83,16 @@ def test_a_second_recording_replaces_the_first(tmp_path: Path) -> None:
     assert file.problems == ["1 earlier recordings in the same file were left out"]
 
 
+def test_nothing_of_the_first_recording_is_told_of_the_second(tmp_path: Path) -> None:
+    # Cut off within a segment, behind lines that could not be used.
+    first = [*LINES[:6], "{damaged", '{"kind": "gpu_clock"}']
+    mark = json.dumps({"kind": "mark", "name": "begin", "monotonic_ns": 5})
+    file = read(tmp_path, "\n".join([*first, LINES[0], mark, *LINES[1:]]) + "\n")
+    assert num_steps(file) == 5
+    assert [one.segment for one in file.marks if one.name == "begin"] == [""]
+    assert file.problems == ["1 earlier recordings in the same file were left out"]
+
+
 def test_the_recorders_own_problems_are_told(tmp_path: Path) -> None:
     line = json.dumps({"kind": "problem", "message": "no hooks in this torch"})
     file = read(tmp_path, "\n".join([LINES[0], line, *LINES[1:]]) + "\n")
