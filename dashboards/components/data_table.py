@@ -21,7 +21,7 @@ from hvdprof.report.table_text import (
     is_number,
 )
 
-_MOST_ROWS = 1_000
+_MOST_ROWS = 400
 _ROW_HEIGHT = 34
 _MOST_SHOWN = 12
 _TEXT = "_text"

@@ -28,6 +28,9 @@ from hvdprof.model.causes import (
 )
 from hvdprof.model.waterfall_tables import POP, WATERFALL
 
+ROUNDING = 1e-9
+"""Shares of a step below this are errors of floating-point sums."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkShares:
@@ -98,6 +101,8 @@ def waterfall(
         terms = _terms(shares, base_shares, work * base_ns / step_ns, ratio)
         whole = 1.0 - work * base_ns / step_ns
         rest = whole - sum(term.value for term in terms.values())
+        # A sum of floats that should be 0 would be told as -0.0 %.
+        rest = 0.0 if abs(rest) < ROUNDING else rest
         terms[RESIDUAL_TERM] = Spread(rest, math.nan, 0.0)
         rows += [_row(time.cell, name, term, step_ns) for name, term in terms.items()]
     return WATERFALL.frame(rows)
