@@ -1,9 +1,10 @@
 """Running a design pass by pass; the manifest is up to date after every one of them."""
 
+import contextlib
 import datetime as dt
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.reserve import free_room, keep_room
 from hvdprof.launch.session_passes import place_behind
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
@@ -85,24 +87,34 @@ class Sweep:
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
+        resume = resume_command(self.settings, self.paths.folder)
+        keep_room(self.paths.reserve)
         with interruptible():
             try:
                 self._run_passes()
             except InterruptedRunError as error:
                 self._settle_status(Status.INTERRUPTED)
-                error.hint = f"{resume_command(self.settings, self.paths.folder)}   goes on."
+                error.hint = f"{resume}   goes on."
                 raise
+            except StorageError as error:
+                # Where not even that can be written, the manifest of before says what had begun.
+                with contextlib.suppress(StorageError):
+                    self._settle_status(Status.INTERRUPTED)
+                error.hint = f"What was measured is kept. Free some space, then: {resume}"
+                raise
+            finally:
+                free_room(self.paths.reserve)
         self._settle_status(Status.FAILED if self._failures() else Status.DONE)
         if failures := self._failures():
             raise SweepIncompleteError(
                 f"{failures} of {self._count()} measurements failed; the table says why.",
-                hint=f"{resume_command(self.settings, self.paths.folder)}   tries them again.",
+                hint=f"{resume}   tries them again.",
             )
 
     def _run_passes(self) -> None:
         waiting = deque(self._open_passes())
         self.manifest.status = Status.RUNNING
-        self.manifest.write(self.paths)
+        self._save()
         self.observer.sweep_started(list(waiting))
         while waiting:
             record = waiting.popleft()
@@ -110,13 +122,13 @@ class Sweep:
             if all(segment.status != Status.PLANNED for segment in record.segments):
                 record.status = Status.FAILED
                 continue
-            self._require_space()
+            require_space(self.paths.folder)
             self._run_pass(record)
             rest = split_unfinished(record, retry_failed=False)
             if rest is not None:
                 self._insert_after(record, rest)
                 waiting.appendleft(rest)
-            self.manifest.write(self.paths)
+            self._save()
             self.observer.pass_ended(record)
 
     def _open_passes(self) -> list[PassRecord]:
@@ -147,7 +159,7 @@ class Sweep:
                 paths=paths,
                 manifest=self.manifest,
                 settings=self.settings,
-                save=lambda: self.manifest.write(self.paths),
+                save=self._save,
                 tell=lambda stall: self.observer.stalled(record, stall),
             )
         )
@@ -169,7 +181,7 @@ class Sweep:
         watched.settle(outcome)
         self._given_up.note(record, hung=outcome.hung)
         if record.status == Status.FAILED:
-            self._require_space()
+            self._blame_disk(record)
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
@@ -181,7 +193,7 @@ class Sweep:
         record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
         record.load_average_before = load_average()
         self._plan(record).write(paths.plan)
-        self.manifest.write(self.paths)
+        self._save()
 
     def _plan(self, record: PassRecord) -> Plan:
         settings = self.settings
@@ -224,20 +236,28 @@ class Sweep:
             )
         )
 
-    def _require_space(self) -> None:
+    def _blame_disk(self, record: PassRecord) -> None:
+        """Raise where a pass failed on a disk that is full, which its failures then say too."""
         try:
             require_space(self.paths.folder)
         except StorageError as error:
-            self._settle_status(Status.INTERRUPTED)
-            error.hint = (
-                f"What was measured is kept. Free some space, then: "
-                f"{resume_command(self.settings, self.paths.folder)}"
-            )
+            for segment in record.segments:
+                if segment.failure is not None:
+                    reason = f"{segment.failure.reason}; {error.message.rstrip('.')}"
+                    segment.failure = replace(segment.failure, reason=reason)
             raise
 
     def _settle_status(self, status: Status) -> None:
         self.manifest.status = status
-        self.manifest.write(self.paths)
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            self.manifest.write(self.paths)
+        except StorageError:
+            if not free_room(self.paths.reserve):
+                raise
+            self.manifest.write(self.paths)
 
     def _failures(self) -> int:
         return sum(

@@ -113,6 +113,11 @@ class RunPaths:
         """What was measured of the network between the hosts; absent where nothing was."""
         return self.folder / NET_NAME
 
+    @property
+    def reserve(self) -> Path:
+        """There while the run goes on: room for the manifest on a disk that has become full."""
+        return self.folder / "reserve"
+
     def of_pass(self, pass_id: str) -> PassPaths:
         """The files of the pass of that id."""
         return PassPaths(self.folder / "passes" / pass_id)

@@ -308,6 +308,38 @@ def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     assert _statuses(manifest)["03-np2-throughput-r1"]["mnist-none-average"] == "planned"
 
 
+def test_a_disk_that_takes_no_manifest_takes_it_in_the_room_that_was_kept(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(fault="raise:mnist-none-average", sizes=(2,))
+    write, written = Manifest.write, []
+
+    def write_where_there_is_room(manifest: Manifest, paths: RunPaths) -> None:
+        written.append(manifest.status)
+        # Full from the end of the first pass on.
+        if len(written) > 2 and paths.reserve.exists():
+            raise StorageError("Could not write manifest.json: No space left on device.")
+        write(manifest, paths)
+
+    monkeypatch.setattr(Manifest, "write", write_where_there_is_room)
+    monkeypatch.setattr(
+        "hvdprof.launch.preflight.free_bytes", lambda _: 10 if len(written) > 1 else 10**12
+    )
+    with pytest.raises(StorageError, match="0 MB of disk space left") as raised:
+        sweep.run()
+    assert "What was measured is kept" in raised.value.hint
+    assert not sweep.paths.reserve.exists()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    (failed,) = [
+        segment.failure
+        for record in manifest.passes
+        for segment in record.segments
+        if segment.failure is not None
+    ]
+    assert "0 MB of disk space left" in failed.reason
+
+
 def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,))
     sweep.program = lambda _, plan: (

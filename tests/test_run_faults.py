@@ -1,0 +1,178 @@
+"""Real faults of scripts under `hvdprof run`: named with cause, rank and host, nothing is lost."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import RunAnalysis, analyze_run, load_run
+from hvdprof.launch.environment import RECORDER_DIR
+from hvdprof.launch.process import marked_processes
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Failure, Manifest, Status
+from tests.builders import user_script
+from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
+
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+
+ENOUGH = 60
+"""Steps after which a launch that fails has a result."""
+
+
+def command(controller: str, *options: str, epochs: int = 100_000) -> tuple[str, ...]:
+    own = ("run", "--np", "2", "-q", "-o", "run", "--controller", controller, *options)
+    return (*own, "--", "python", user_script.__file__, "--epochs", str(epochs))
+
+
+def failure_of(run: Path) -> Failure:
+    (failure,) = [
+        segment.failure
+        for record in Manifest.read(run).passes
+        for segment in record.segments
+        if segment.failure is not None
+    ]
+    return failure
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def readable(folder: Path) -> RunAnalysis:
+    """The analysis of what was recorded before, of which a report can be made."""
+    done = hvdprof("report", "run", "-o", "report.md", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "samples/s" in (folder / "report.md").read_text()
+    analysis = analyze_run(load_run(folder / "run"))
+    assert analysis.scaling["np"].tolist() == [2]
+    assert analysis.scaling["num_steps"].min() >= 20
+    assert analysis.run.steps.groupby("rank").size().min() >= ENOUGH
+    return analysis
+
+
+def nothing_runs(run: Path) -> bool:
+    folders = [RunPaths(run).of_pass(one.id).recorder_folder for one in Manifest.read(run).passes]
+    return not any(marked_processes(str(folder), RECORDER_DIR) for folder in folders)
+
+
+@pytest.mark.parametrize(
+    ("controller", "number", "told"),
+    [
+        ("gloo", signal.SIGKILL, "rank 1 was ended by SIGKILL"),
+        ("mpi", signal.SIGSEGV, "rank 1 was ended by SIGSEGV"),
+        ("gloo", signal.SIGTERM, "rank 1 ended without a message"),
+    ],
+)
+def test_a_rank_that_a_signal_ends(
+    tmp_path: Path, controller: str, number: signal.Signals, told: str
+) -> None:
+    with started(*command(controller, "--no-trace"), cwd=tmp_path) as process:
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
+        os.kill(pids[1], number)
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 6, stderr
+    assert "Traceback" not in stderr
+    assert "hvdprof run --resume run" in stderr
+    assert told in words(stdout)
+    failure = failure_of(tmp_path / "run")
+    assert failure.reason.startswith(told)
+    assert (failure.rank, failure.host) == (1, socket.gethostname())
+    assert nothing_runs(tmp_path / "run")
+    (failed,) = readable(tmp_path).failed
+    assert (failed.rank, failed.is_counted) == (1, True)
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
+    done = hvdprof(*command(controller, "--no-trace"), "--fail-at", str(ENOUGH + 5), cwd=tmp_path)
+    assert done.returncode == 6, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "rank 1 raised RuntimeError: on purpose" in words(done.stdout)
+    failure = failure_of(tmp_path / "run")
+    assert (failure.rank, failure.host) == (1, socket.gethostname())
+    # The last lines say where.
+    assert any(Path(user_script.__file__).name in line for line in failure.lines)
+    assert "RuntimeError: on purpose" in failure.lines[-1]
+    assert nothing_runs(tmp_path / "run")
+    readable(tmp_path)
+    shown = hvdprof("analyze", "run", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "rank 1 raised RuntimeError: on purpose" in words(shown.stdout)
+
+
+@pytest.mark.parametrize("controller", ["gloo", "mpi"])
+def test_ctrl_c_keeps_the_steps_before_and_resume_goes_on(tmp_path: Path, controller: str) -> None:
+    arguments = command(controller, "--no-trace", "--num-steps", "99999")
+    with started(*arguments, cwd=tmp_path) as process:
+        wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert "hvdprof run --resume run" in stderr
+    assert "it was interrupted" in words(stdout)
+    assert Manifest.read(tmp_path / "run").status == Status.INTERRUPTED
+    assert nothing_runs(tmp_path / "run")
+    readable(tmp_path)
+
+    manifest_file = RunPaths(tmp_path / "run").manifest
+    manifest_file.write_text(manifest_file.read_text().replace("99999", "25"))
+    resumed = hvdprof("run", "--resume", "run", "-q", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    (record,) = Manifest.read(tmp_path / "run").passes
+    assert (record.id, record.status) == ("01-np2-throughput-r1-attempt2", Status.DONE)
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    assert analysis.scaling["num_launches"].tolist() == [1]
+
+
+def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
+    with started(*command("gloo", epochs=6), cwd=tmp_path) as process:
+        (folder,) = wait_for(lambda: list(tmp_path.glob("run/passes/02-np2-trace-r1/timeline")))
+        # Long before the ranks have imported torch.
+        (folder / "main.json").symlink_to("/nowhere/at/all.json")
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 6, stderr
+    told = "rank 0 could not write Horovod's timeline: Error opening the Horovod Timeline file"
+    assert told in words(stdout)
+    failure = failure_of(tmp_path / "run")
+    assert (failure.rank, failure.host) == (0, socket.gethostname())
+    assert nothing_runs(tmp_path / "run")
+    analysis = readable(tmp_path)
+    assert {len(own) for _, own in analysis.run.steps.groupby(["pass_id", "rank"])} == {96}
+    # Without a timeline nothing is told of what one costs.
+    assert analysis.scaling["observer_cost"].isna().all()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=60m", "tmpfs"]
+    mounted = subprocess.run(["mount", *options, str(folder)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.root
+def test_no_space_left(small_disk: Path) -> None:
+    with started(*command("gloo", epochs=60), cwd=small_disk) as process:
+        wait_for(lambda: pids_in_step(small_disk / "run", step=ENOUGH))
+        filler = fill_disk(small_disk)
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 7, stdout + stderr
+    assert "Traceback" not in stderr
+    assert "disk space left" in stderr
+    assert "hvdprof run --resume run" in stderr
+    assert nothing_runs(small_disk / "run")
+    # The manifest was written all the same, and says why.
+    assert Manifest.read(small_disk / "run").status == Status.INTERRUPTED
+    assert "disk space left" in failure_of(small_disk / "run").reason
+    assert "disk space left" in words(stdout)
+    filler.unlink()
+    readable(small_disk)
