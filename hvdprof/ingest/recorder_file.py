@@ -25,6 +25,7 @@ Line = dict[str, Any]
 _STEP_COLUMNS = 5 + NUM_STEP_PARTS
 _LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
+_HEADER_NUMBERS = ("size", "local_rank", "local_size", "pid", "num_gpus", "num_threads")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ class _Reader:
 
     def take(self, text: bytes) -> bool:
         try:
-            line = json.loads(text)
+            line = _loaded(text)
             handle = self.by_kind.get(line["kind"])
             if handle is None:
                 self.unknown_kinds[str(line["kind"])] += 1
@@ -211,7 +212,7 @@ class _Reader:
             self.counts = Counter({"earlier recordings": self.counts["earlier recordings"] + 1})
             self.unknown_kinds.clear()
         whole(line["rank"]), whole(line["monotonic_ns"]), whole(line["wall_ns"])
-        self.file.header = line
+        self.file.header = {name: value for name, value in line.items() if _is_usable(name, value)}
 
     def clock(self, line: Line) -> None:
         self.file.exchanges.append(
@@ -318,6 +319,24 @@ class _Reader:
             problems.append(f"its schema version is {self.file.header.get('schema_version')}")
         self.file.problems += problems
         return self.file
+
+
+def _loaded(text: bytes) -> Any:
+    line = json.loads(text.decode("utf-8"))
+    if b"\\u" not in text:
+        return line
+    # A lone half of a pair of characters fits into no column.
+    return json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _is_usable(name: str, value: Any) -> bool:
+    if name not in _HEADER_NUMBERS:
+        return True
+    try:
+        whole(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _buckets(values: Any, num_tensors: int) -> list[tuple[int, int, "array[int]"]]:

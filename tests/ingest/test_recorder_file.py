@@ -93,6 +93,21 @@ def test_nothing_of_the_first_recording_is_told_of_the_second(tmp_path: Path) ->
     assert file.problems == ["1 earlier recordings in the same file were left out"]
 
 
+def test_half_a_character_is_replaced(tmp_path: Path) -> None:
+    mark = '{"kind": "mark", "name": "b\\ud800c \\u00e9", "monotonic_ns": 5}'
+    file = read(tmp_path, "\n".join([LINES[0], mark, *LINES[1:]]) + "\n")
+    assert [one.name for one in file.marks if one.monotonic_ns == 5] == ["b?c é"]
+    assert file.problems == []
+
+
+@pytest.mark.parametrize("value", [2**70, "many", 1.5, None, [1]])
+def test_numbers_of_the_header_that_are_none_are_missing(tmp_path: Path, value: object) -> None:
+    header = json.loads(LINES[0]) | {"pid": value, "num_threads": 3}
+    file = read(tmp_path, "\n".join([json.dumps(header), *LINES[1:]]) + "\n")
+    assert "pid" not in file.header
+    assert (file.header["num_threads"], num_steps(file)) == (3, 5)
+
+
 def test_the_recorders_own_problems_are_told(tmp_path: Path) -> None:
     line = json.dumps({"kind": "problem", "message": "no hooks in this torch"})
     file = read(tmp_path, "\n".join([LINES[0], line, *LINES[1:]]) + "\n")
