@@ -1,6 +1,7 @@
 """`hvdprof run` on an elastic script under real Horovod: ranks come, and ranks die."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import elastic_script
 from tests.builders.network_hosts import network_hosts
+from tests.builders.running_command import hvdprof, started, wait_for
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
 
@@ -99,6 +102,36 @@ def test_a_rank_that_dies_is_named_and_both_timelines_are_kept(tmp_path):
     assert set(analysis.run.table("timelines")["pass_id"].astype(str)) == {
         path.parent.parent.name for path in files
     }
+
+
+def test_resuming_keeps_the_sessions_and_makes_the_launch_once_more(tmp_path):
+    listed, discover = discovery(tmp_path, "localhost:1\n")
+    elastic = ("--min-np", "1", "--host-discovery-script", str(discover), "--no-trace")
+    script = ("--", "python", SCRIPT, "--hosts", str(listed), "--batches", "99999")
+    first = "01-elastic-throughput-r1"
+    with started("run", "-q", "-o", "run", *elastic, *script, cwd=tmp_path) as process:
+        recording = RunPaths(tmp_path / "run").of_pass(first).session(1).recorder_file(0)
+        wait_for(lambda: recording.exists() and recording.read_bytes().count(b'"step"') >= 60)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "hvdprof run --resume run" in stderr
+    manifest_file = RunPaths(tmp_path / "run").manifest
+    manifest_file.write_text(manifest_file.read_text().replace("99999", "60"))
+
+    resumed = hvdprof("run", "--resume", "run", "-q", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    manifest = Manifest.read(tmp_path / "run")
+    assert manifest.status == Status.DONE
+    assert [record.id for record in manifest.passes] == [
+        first,
+        f"{first}-session1",
+        f"{first}-attempt2",
+        f"{first}-attempt2-session1",
+    ]
+    analysis = analyze_run(load_run(tmp_path / "run"))
+    assert analysis.scaling["num_launches"].tolist() == [2]
+    assert len(analysis.table("sessions")) == 2
 
 
 @pytest.mark.root

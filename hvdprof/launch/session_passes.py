@@ -6,7 +6,7 @@ from dataclasses import replace
 from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.session_progress import ElasticProgress, size_of
 from hvdprof.launch.settings import BenchSettings
-from hvdprof.rundir.layout import session_id
+from hvdprof.rundir.layout import RunPaths, session_id
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord, Status
 
 LAUNCH_ITSELF = 0
@@ -49,6 +49,18 @@ def end_sessions(
         refine_from_ranks(record, manifest, session, settings)
         longest = max(longest, min(state.num_steps for state in session.ranks.values()))
     return longest
+
+
+def recover_sessions(manifest: Manifest, paths: RunPaths, settings: BenchSettings) -> None:
+    """Mark the sessions of launches that nobody saw the end of as done, from their recordings.
+
+    So it is where hvdprof itself was killed, or its machine went down.
+    """
+    for launch in [one for one in manifest.passes if one.session == LAUNCH_ITSELF]:
+        if launch.status == Status.RUNNING:
+            progress = ElasticProgress(paths.of_pass(launch.id))
+            progress.update()
+            end_sessions(manifest, launch, progress, settings)
 
 
 def settle_sessions(

@@ -18,7 +18,7 @@ from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.reserve import free_room, keep_room
-from hvdprof.launch.session_passes import place_behind
+from hvdprof.launch.session_passes import place_behind, recover_sessions
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.watched_pass import Watched, WatchedPass, watch_pass
@@ -132,9 +132,13 @@ class Sweep:
             self.observer.pass_ended(record)
 
     def _open_passes(self) -> list[PassRecord]:
-        """The passes to run; what an earlier run left unfinished becomes a new attempt."""
+        """The passes to run; what an earlier run left unfinished becomes a new attempt.
+
+        Sessions of elastic launches are never run again: what they recorded stays.
+        """
         open_passes = []
-        for record in list(self.manifest.passes):
+        recover_sessions(self.manifest, self.paths, self.settings)
+        for record in [one for one in self.manifest.passes if not one.session]:
             rest = split_unfinished(record, retry_failed=True)
             if rest is not None:
                 self._insert_after(record, rest)

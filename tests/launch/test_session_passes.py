@@ -9,6 +9,7 @@ from hvdprof.launch.session_passes import (
     add_sessions,
     end_sessions,
     place_behind,
+    recover_sessions,
     settle_sessions,
 )
 from hvdprof.launch.session_progress import ElasticProgress, SessionStalls
@@ -137,6 +138,35 @@ def test_a_launch_that_failed_keeps_the_failure_and_its_sessions_their_steps(
     assert launch.status == Status.FAILED
     assert [(one.status, one.failure) for one in launch.segments] == [(status, failure)]
     assert manifest.passes[1].segments[0].status == Status.DONE
+
+
+def test_sessions_whose_end_nobody_saw_are_kept_as_they_were_recorded(
+    tmp_path, manifest, launch, progress
+):
+    write_session(tmp_path, launch, 1, [3])
+    progress.update()
+    add_sessions(manifest, launch, progress)
+    launch.status = Status.RUNNING
+    # hvdprof was killed; the job went on for a while, and came into another session.
+    write_session(tmp_path, launch, 1, [9])
+    write_session(tmp_path, launch, 2, [4, 5])
+    recover_sessions(manifest, RunPaths(tmp_path), SETTINGS)
+
+    sessions = manifest.passes[1:3]
+    assert [(one.session, one.size, one.status) for one in sessions] == [
+        (1, 1, Status.DONE),
+        (2, 2, Status.DONE),
+    ]
+    assert all(split_unfinished(one, retry_failed=True) is None for one in sessions)
+    assert split_unfinished(launch, retry_failed=True).id == f"{launch.id}-attempt2"
+
+
+def test_launches_that_have_ended_or_not_begun_have_nothing_to_recover(tmp_path, manifest, launch):
+    launch.status = Status.DONE
+    before = list(manifest.passes)
+    recover_sessions(manifest, RunPaths(tmp_path), SETTINGS)
+
+    assert manifest.passes == before
 
 
 def test_the_next_attempt_stands_behind_the_sessions_and_knows_nothing_of_their_ends(
