@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.log_axis import log_axis
@@ -23,6 +24,7 @@ _ROW_HEIGHT = 30
 _ROOM = 150
 _SQUARE_HEIGHT = 520
 _MOST_NAMES = 24
+_MOST_TIMES = 12
 _LABEL_CHARACTERS = 30
 
 
@@ -74,10 +76,17 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
         )
     drawn = [f"bandwidth{end}_gb_per_s" for end in ("", "_low", "_high")]
     values = 1000 * rows[drawn].to_numpy(dtype=np.float64).ravel()
-    figure.update_xaxes(title_text="bandwidth, MB/s", **log_axis(values[np.isfinite(values)]))
+    figure.update_xaxes(title_text="bandwidth, MB/s", **_speed_axis(values[np.isfinite(values)]))
     figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], ticks="")
     figure.update_layout(showlegend=True)
     return figure
+
+
+def _speed_axis(speeds: NDArray[np.float64]) -> dict[str, Any]:
+    """From 0 where that shows all; a log axis where the slowest would be lost beside the others."""
+    if speeds.max() > _MOST_TIMES * speeds.min():
+        return log_axis(speeds)
+    return {"rangemode": "tozero"}
 
 
 def _square(figure: go.Figure, links: pd.DataFrame, method: str) -> go.Figure:

@@ -30,6 +30,17 @@ def test_a_pair_is_a_point_a_method_with_its_interval():
     assert figure.layout.xaxis.title.text == "bandwidth, MB/s"
 
 
+def test_bandwidths_that_are_alike_start_at_zero_and_others_are_on_a_log_axis():
+    assert drawn(net_recording()).layout.xaxis.rangemode == "tozero"
+    far = net_recording(
+        records=[
+            *link("tcp", alpha_ns=50_000, bytes_per_s=1e9, ends=(1, 0)),
+            *link("broadcast", alpha_ns=50_000, bytes_per_s=1e7, ends=(1, 0)),
+        ]
+    )
+    assert drawn(far).layout.xaxis.type == "log"
+
+
 def test_many_hosts_are_a_square_that_is_alike_on_both_sides():
     recording = of_hosts([1e8] * 6 + [2e7])
     (square,) = drawn(recording).data
