@@ -1,11 +1,12 @@
 """Open MPI 5 and MPICH under real ranks, each in an environment that has it before all else."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,25 +43,28 @@ class Case:
         return ("--controller", "mpi", "--launcher", self.launcher, "-o", "run", *more)
 
 
-def _made(factory: pytest.TempPathFactory, requirement: str) -> OtherMpi:
+@contextlib.contextmanager
+def _other_mpi(folder: Path, requirement: str) -> Iterator[OtherMpi]:
     try:
-        return other_mpi(factory.mktemp("mpi") / "venv", requirement)
+        with other_mpi(folder / "venv", requirement) as made:
+            yield made
     except NoOtherMpiError as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def open_mpi_5(tmp_path_factory: pytest.TempPathFactory) -> OtherMpi:
+def open_mpi_5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherMpi]:
     """Open MPI 5 with the Horovod of the tests, built for version 4: both are libmpi.so.40."""
-    return _made(tmp_path_factory, OPEN_MPI_5)
+    with _other_mpi(tmp_path_factory.mktemp("mpi"), OPEN_MPI_5) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
-def mpich(tmp_path_factory: pytest.TempPathFactory) -> OtherMpi:
+def mpich(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OtherMpi]:
     """MPICH with a Horovod built for it."""
-    made = _made(tmp_path_factory, MPICH)
-    assert "works: two ranks under mpirun (MPICH 4.3.2)" in made.install_horovod()
-    return made
+    with _other_mpi(tmp_path_factory.mktemp("mpi"), MPICH) as made:
+        assert "works: two ranks under mpirun (MPICH 4.3.2)" in made.install_horovod()
+        yield made
 
 
 @pytest.fixture(params=["mpirun-of-open-mpi-5", "horovodrun-of-open-mpi-5", "mpiexec-of-mpich"])
@@ -173,12 +177,9 @@ def test_horovodrun_does_not_know_mpich(mpich: OtherMpi, tmp_path: Path) -> None
 
 
 def test_a_horovod_of_another_mpi_is_told_before_anything_starts(tmp_path: Path) -> None:
-    try:
-        made = other_mpi(tmp_path / "venv", MPICH)
-    except NoOtherMpiError as error:
-        pytest.skip(str(error))
-    options = ("--np", "2", "-o", "run", "--quiet")
-    done = made.hvdprof("bench", *options, "--controller", "mpi", cwd=tmp_path)
+    options = ("--np", "2", "-o", "run", "--quiet", "--controller", "mpi")
+    with _other_mpi(tmp_path, MPICH) as made:
+        done = made.hvdprof("bench", *options, cwd=tmp_path)
     assert done.returncode == 5
     assert "Horovod loads Open MPI v" in " ".join(done.stderr.split())
     assert "is MPICH 4.3.2: every rank would be rank 0 of 1" in " ".join(done.stderr.split())

@@ -1,9 +1,12 @@
 """An environment with another MPI than the one that the tests run in, which it sees besides."""
 
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +66,9 @@ class OtherMpi:
         )
 
 
-def other_mpi(folder: Path, requirement: str) -> OtherMpi:
-    """A new environment in a folder, with an MPI from the package index.
+@contextlib.contextmanager
+def other_mpi(folder: Path, requirement: str) -> Iterator[OtherMpi]:
+    """A new environment in a folder, with an MPI from the package index; removed in the end.
 
     All else, torch above all, is that of the running interpreter: what is installed there is found
     behind what is installed here.
@@ -76,6 +80,14 @@ def other_mpi(folder: Path, requirement: str) -> OtherMpi:
     Raises:
         NoOtherMpiError: The package index does not answer, or has no such package.
     """
+    try:
+        yield _made(folder, requirement)
+    finally:
+        # With Horovod some hundred megabytes, which pytest would keep for three sessions.
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(folder: Path, requirement: str) -> OtherMpi:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     own = sysconfig.get_path("purelib", vars={"base": str(folder)})
     seen = sysconfig.get_path("purelib")
