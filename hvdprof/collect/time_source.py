@@ -84,25 +84,30 @@ class CudaClock:
         make_event: Makes an event with ``record``, ``query``, ``synchronize`` and
             ``elapsed_time`` as ``torch.cuda.Event(enable_timing=True)`` has them.
         host_clock: Monotonic nanoseconds of the host.
+        record: Records an event where the model computes; on the current stream if not given.
     """
 
     def __init__(
-        self, make_event: Callable[[], Any], host_clock: Callable[[], int] = time.monotonic_ns
+        self,
+        make_event: Callable[[], Any],
+        host_clock: Callable[[], int] = time.monotonic_ns,
+        record: Callable[[Any], None] = lambda event: event.record(),
     ) -> None:
         self._make_event = make_event
+        self._record = record
         self._host_clock = host_clock
         self._free: list[Any] = []
         self._next_anchor: tuple[Any, int] | None = None
         self.anchor()
 
     def now(self) -> Any:
-        """An event, recorded on the current stream."""
+        """An event, recorded."""
         try:
             # One look at the list: backward runs in threads of its own, one a GPU.
             event = self._free.pop()
         except IndexError:
             event = self._make_event()
-        event.record()
+        self._record(event)
         return event
 
     def begin_step(self) -> Any:
@@ -167,4 +172,14 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
     torch = sys.modules.get("torch")
     if torch is None:
         raise LookupError("torch is not imported, so no CUDA events can be made")
-    return CudaClock(lambda: torch.cuda.Event(enable_timing=True), clock)
+    number = device.removeprefix("cuda").removeprefix(":")
+    if number and not number.isdecimal():
+        raise ValueError(f"{device!r} is no GPU; cuda and cuda:0 are")
+    index = int(number) if number else None
+    current_stream = torch.cuda.current_stream
+    return CudaClock(
+        lambda: torch.cuda.Event(enable_timing=True),
+        clock,
+        # Not on the current GPU: a script may leave that at 0, and name another one itself.
+        lambda event: event.record(current_stream(index)),
+    )

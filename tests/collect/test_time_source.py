@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from hvdprof.collect import time_source
@@ -93,3 +95,31 @@ def test_cuda_without_torch_is_said(monkeypatch):
     monkeypatch.delitem(time_source.sys.modules, "torch", raising=False)
     with pytest.raises(LookupError, match="torch is not imported"):
         time_source_of("cuda:1")
+
+
+@pytest.mark.parametrize(("device", "stream"), [("cuda:1", "stream of 1"), ("cuda", "stream of 0")])
+def test_events_are_recorded_where_the_model_computes(monkeypatch, device, stream):
+    # A script may leave the current GPU at 0, and name another one itself.
+    recorded_on = []
+
+    class Event(SimpleNamespace):
+        def record(self, on):
+            recorded_on.append(on)
+
+        def synchronize(self):
+            pass
+
+    cuda = SimpleNamespace(
+        Event=Event,
+        current_stream=lambda index: f"stream of {0 if index is None else index}",
+    )
+    monkeypatch.setitem(time_source.sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    clock = time_source_of(device)
+    clock.now()
+    assert recorded_on == [stream] * 2
+
+
+def test_a_gpu_without_a_number_is_refused(monkeypatch):
+    monkeypatch.setitem(time_source.sys.modules, "torch", SimpleNamespace())
+    with pytest.raises(ValueError, match="'cuda:first' is no GPU"):
+        time_source_of("cuda:first")
