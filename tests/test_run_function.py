@@ -129,6 +129,56 @@ def test_recordings_come_back_from_a_host_that_shares_no_files(tmp_path):
     assert not list(elsewhere.iterdir())
 
 
+@pytest.fixture
+def hosts(tmp_path):
+    (tmp_path / "hosts").mkdir()
+    with network_hosts(tmp_path / "hosts") as made:
+        yield made
+
+
+def on_hosts(hosts, folder, epochs=1):
+    """The command that runs the notebook on hosts, on the first of them."""
+    code = NOTEBOOK.replace("FOLDER", f"{str(folder)!r}, hosts={hosts.argument!r}")
+    code = code.replace("epochs=1)", f"epochs={epochs})")
+    *python, _, _ = hosts.hvdprof_command()
+    return [*python, "-c", code]
+
+
+@pytest.mark.root
+def test_hosts_of_a_function_are_asked_before_anything_starts(hosts, tmp_path):
+    hosts.unreachable(hosts.names[1])
+    command = on_hosts(hosts, tmp_path / "r")
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    assert ended.returncode == 1
+    last = ended.stderr.strip().splitlines()[-2:]
+    told = f"EnvironmentNotReadyError: {hosts.names[1]} cannot be reached: ssh: connect to host"
+    assert told in " ".join(last)
+    assert not (tmp_path / "r" / "passes").exists()
+
+
+@pytest.mark.root
+def test_a_host_of_a_function_that_vanishes_is_named(hosts, tmp_path):
+    command = on_hosts(hosts, tmp_path / "r", epochs=10**6)
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        folder = tmp_path / "r" / "passes" / "01-np2-throughput-r1"
+        recording = folder / "recorder" / "rank-1.jsonl"
+        deadline = time.monotonic() + 120
+        while not (recording.exists() and recording.read_bytes().count(b'"step"') >= 60):
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        hosts.cut(hosts.names[1])
+        _, errors = running.communicate(timeout=120)
+    finally:
+        running.kill()
+        running.communicate()
+
+    assert f"host {hosts.names[1]}, which ran rank 1, has vanished (no answer for" in errors
+    assert hosts.processes() == []
+    assert "samples/s" in analyze_run(load_run(tmp_path / "r")).verdict.sentence
+
+
 def test_what_a_rank_raises_is_told_and_what_it_recorded_is_kept(tmp_path):
     runner = FunctionRunner(np=2, controller="gloo", trace=False, output=tmp_path / "r")
 
