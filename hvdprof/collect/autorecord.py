@@ -69,7 +69,8 @@ class AutoRecorder(ProcessRecording):
         self._hvd = hvd
         self._settings = settings
         self._optimizers: list[weakref.ref[Any]] = []
-        self._told_late = False
+        self._device = ""
+        self._told: set[str] = set()
         self._forwards: ForwardWatch | None = None
         self._looked_after, self._is_settled = -1, False
         self._sessions: ElasticSessions | None = None
@@ -155,7 +156,10 @@ class AutoRecorder(ProcessRecording):
             if self._forwards is not None and not self.tracker.has_begun:
                 collect.watch(_Nameless(), optimizer)
             elif self._forwards is not None and self.is_own():
-                self._tell_late()
+                self._tell(
+                    "an optimizer that was made after the first steps is not recorded: the updates "
+                    "of the first one alone end a step"
+                )
             return
         is_first = not self.has_begun
         if is_first and not self.begin():
@@ -168,24 +172,24 @@ class AutoRecorder(ProcessRecording):
         if self._sessions is None or self._session_number is not None:
             self._begin()
 
-    def _tell_late(self) -> None:
-        if not self._told_late:
-            self._told_late = True
-            message = (
-                "an optimizer that was made after the first steps is not recorded: the updates of "
-                "the first one alone end a step"
-            )
+    def _tell(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
             print_problem(message)
             collect.note("problem", message=message)
 
-    def _begin(self) -> None:
+    def _alive(self) -> list[Any]:
         # Not kept alive: a script may drop a model to make room for the next one.
-        optimizers = [one for made in self._optimizers if (one := made()) is not None]
+        return [one for made in self._optimizers if (one := made()) is not None]
+
+    def _begin(self) -> None:
+        optimizers = self._alive()
         if not optimizers:
             return
         first = optimizers[0]
         parameters = [one for group in first.param_groups for one in group["params"]]
-        collect.start(device=str(parameters[0].device), session=self._session_number)
+        self._device = _device_of(first)
+        collect.start(device=self._device, session=self._session_number)
         if self._sessions is not None:
             collect.note(SESSION, **self._sessions.line())
         for optimizer in optimizers:
@@ -227,11 +231,20 @@ class AutoRecorder(ProcessRecording):
         if self._forwards is None or num_ended == self._looked_after or self._is_settled:
             return
         self._looked_after = num_ended
+        self._look_for_device()
         if num_ended < DISCOVERY_STEPS:
             self._forwards.look_for_modules()
         else:
             self._is_settled = True
             self._forwards.settle()
+
+    def _look_for_device(self) -> None:
+        now = next((_device_of(one) for one in self._alive()), self._device)
+        if now != self._device:
+            self._tell(
+                f"the model moved from {self._device} to {now} after its optimizer was made: times "
+                f"are taken on {self._device}; make the optimizer afterwards"
+            )
 
     def _forward(self, inputs: Any) -> Any:
         if not self.is_here():
@@ -265,6 +278,11 @@ class AutoRecorder(ProcessRecording):
         if self._forwards is not None:
             self.guarded(self._forwards.remove)
         super().end()
+
+
+def _device_of(optimizer: Any) -> str:
+    parameters = (one for group in optimizer.param_groups for one in group["params"])
+    return str(next(parameters).device)
 
 
 def _replace(hvd: Any, name: str, bracket: Callable[[Callable[..., Any]], Any]) -> None:

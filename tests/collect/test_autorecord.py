@@ -250,6 +250,47 @@ def test_a_script_that_trains_in_another_thread_than_it_began_in(script, folder)
             assert phase_ns(step, part) > 0, part
 
 
+def test_a_model_that_moves_after_its_optimizer_was_made_is_told(script, folder, monkeypatch):
+    # To a GPU, which is not here: as if the optimizer had been made elsewhere.
+    monkeypatch.setattr(script.recorder, "_device", "meta")
+    script.train()
+    script.hvd.shutdown()
+
+    (problem,) = of_kind(script.lines(folder), "problem")
+    assert "moved from meta to cpu after its optimizer was made" in problem["message"]
+
+
+def test_a_closure_that_computes_the_whole_step_is_recorded_within_the_optimizer(script, folder):
+    # As PyTorch Lightning calls optimizers; one that has raised is not a step.
+    criterion = torch.nn.CrossEntropyLoss()
+    for inputs, labels in script.loader:
+
+        def closure(inputs=inputs, labels=labels):
+            script.optimizer.zero_grad()
+            loss = criterion(script.model(inputs), labels)
+            loss.backward()
+            return loss
+
+        def failing():
+            raise FloatingPointError("loss is not finite")
+
+        with pytest.raises(FloatingPointError):
+            script.optimizer.step(failing)
+        assert script.optimizer.step(closure).shape == ()
+    script.hvd.shutdown()
+
+    lines = script.lines(folder)
+    steps = steps_of(lines, "main")
+    assert [step["step"] for step in steps] == [0, 1, 2, 3, 4]
+    assert of_kind(lines, "problem") == []
+    for step in steps[1:]:
+        ends = [begin + length for _, begin, length in step["phases"]]
+        begins = [begin for _, begin, _ in step["phases"]]
+        assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False))
+        names = [name for name, _, length in step["phases"]]
+        assert names[-5:] == ["optimizer", "forward", "optimizer", "backward", "optimizer"]
+
+
 def test_inputs_whose_length_cannot_be_told_end_the_recording_and_not_the_training(folder, capsys):
     class Odd(torch.nn.Module):
         def __init__(self, model):
