@@ -58,9 +58,12 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
     """A rate with its interval: ``'1,234 ± 40'``, or ``'9,472 (2,582 to 34,751)'`` where lopsided.
 
     A wide interval of a positive quantity is lopsided, and a symmetric one would reach below zero.
+    Where one end alone is known: ``'24.1 (15.2 or more)'``.
     """
-    if math.isnan(low) or math.isnan(high) or math.isnan(per_second):
-        return rate(per_second)
+    if math.isnan(per_second):
+        return MISSING
+    if math.isnan(low) or math.isnan(high):
+        return rate(per_second) + _open_ends(low, high, rate)
     if _is_even(per_second - low, high - per_second, smallest=0.01 * abs(per_second)):
         return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
     return f"{rate(per_second)} ({rate(low)} to {rate(high)})"
@@ -99,13 +102,28 @@ def of_unit(value: float, unit: str) -> str:
 
 
 def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
-    """A number with the ends of its interval, the unit once, ``'12.3 ms (11.0 to 14.2)'``."""
+    """A number with the ends of its interval, the unit once, ``'12.3 ms (11.0 to 14.2)'``.
+
+    Where one end alone is known: ``'12.3 ms (11.0 or more)'``.
+    """
+    if math.isnan(value):
+        return MISSING
     text = of_unit(value, unit)
-    if math.isnan(low) or math.isnan(high):
-        return text
     sign = text.rpartition(" ")[2]
-    ends = (of_unit(end, unit).removesuffix(f" {sign}") for end in (low, high))
-    return f"{text} ({' to '.join(ends)})"
+
+    def end_text(end: float) -> str:
+        return of_unit(end, unit).removesuffix(f" {sign}")
+
+    if math.isnan(low) or math.isnan(high):
+        return text + _open_ends(low, high, end_text)
+    return f"{text} ({end_text(low)} to {end_text(high)})"
+
+
+def _open_ends(low: float, high: float, text: Callable[[float], str]) -> str:
+    """What is known of an interval that lacks an end: a number without any would look exact."""
+    if not math.isnan(low):
+        return f" ({text(low)} or more)"
+    return "" if math.isnan(high) else f" ({text(high)} or less)"
 
 
 def _is_even(below: float, above: float, *, smallest: float) -> bool:

@@ -54,3 +54,14 @@ def test_three_significant_digits_do_not_invent_zeros_before_the_point() -> None
 )
 def test_a_number_is_told_in_the_unit_of_its_column(value: float, unit: str, text: str) -> None:
     assert units.of_unit(value, unit) == text
+
+
+def test_an_interval_with_one_end_says_so() -> None:
+    nan = float("nan")
+    assert units.rate_interval(24.1, 15.2, nan) == "24.1 (15.2 or more)"
+    assert units.rate_interval(24.1, nan, 30.0) == "24.1 (30.0 or less)"
+    assert units.interval_of_unit(24.1, 15.2, nan, "MB/s") == "24.1 MB/s (15.2 or more)"
+    assert units.interval_of_unit(2e6, nan, 3e6, "ns") == "2.00 ms (3.00 or less)"
+    assert units.interval_of_unit(24.1, nan, nan, "MB/s") == "24.1 MB/s"
+    assert units.interval_of_unit(nan, 15.2, nan, "MB/s") == "-"
+    assert units.rate_interval(nan, 15.2, 16.0) == "-"

@@ -57,8 +57,8 @@ def network_cards(runs: RunStore, run_id: str) -> list[Any]:
             "Bandwidth between the hosts",
             net_bandwidths(links),
             about="Measured on its own, one rank on every host: the slope of time over size, with "
-            "its 95 % interval. TCP is what the network gives a single connection; Horovod what "
-            "the library in use makes of it.",
+            "its 95 % interval; hollow points have no upper end. TCP is what the network gives a "
+            "single connection; Horovod what the library in use makes of it.",
         ),
         table_card(
             "Links",

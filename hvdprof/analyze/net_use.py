@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof import units
 from hvdprof.analyze.collectives import bus_factor
 from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.uncertainty import NAN, Interval, median_of
@@ -84,8 +85,7 @@ def _compared(rows: pd.DataFrame, link: Mapping[str, Any]) -> dict[str, Any]:
     latency = max(float(link["alpha_ns"]), 0.0)
     large = latency <= MOST_LATENCY * _time(link, sizes)[0]
     if large.sum() < LEAST_EXECUTIONS:
-        reason = f"only {large.sum()} allreduces are large enough for bandwidth to decide"
-        return _no_comparison(int(large.sum()), reason)
+        return _no_comparison(int(large.sum()), _too_few(int(large.sum()), latency, link))
     sizes, reached = sizes[large], known["busbw_gb_per_s"].to_numpy(dtype=np.float64)[large]
     factor = bus_factor(_ALLREDUCE, float(link["np"]))
     allowed = factor * sizes / _time(link, sizes)
@@ -102,6 +102,13 @@ def _compared(rows: pd.DataFrame, link: Mapping[str, Any]) -> dict[str, Any]:
         "share_high": share[2] * of_allowed[0] / of_allowed[1],
         "reason": "",
     }
+
+
+def _too_few(number: int, latency_ns: float, link: Mapping[str, Any]) -> str:
+    least = 1e6 * latency_ns * (1 / MOST_LATENCY - 1) / float(link["beta_ns_per_mb"])
+    size = units.byte_size(least)
+    which = "no allreduce carries" if number == 0 else f"only {number} allreduces carry"
+    return f"{which} {size} or more, and of smaller ones latency takes more than a fifth"
 
 
 def _time(link: Mapping[str, Any], sizes: NDArray[np.float64]) -> NDArray[np.float64]:

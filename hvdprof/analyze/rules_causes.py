@@ -98,15 +98,18 @@ def _explained(phase: str, share: float) -> str:
 def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
     """Ranks that are slow by turns, none more than the others."""
     for cell, share, cost_ns in costly_terms(evidence, TRANSIENT_IMBALANCE):
+        crowd = cell_setting(evidence.run, cell).crowd
         yield Finding(
             "late-by-turns",
             severity_of_cost(share),
             cell_name(cell),
             f"{cell_place(cell)}: in every step another rank is the slowest, which costs "
             f"{units.percent(share)} of the step; no rank stands out.",
-            "even out the work per sample (bucket by length, equal shards), pin ranks to cores, "
+            ("end the other processes and measure again; else " if crowd else "")
+            + "even out the work per sample (bucket by length, equal shards), pin ranks to cores, "
             "and look for jitter: other processes, power capping, shared storage",
-            "likely",
+            "possible" if crowd else "likely",
+            evidence=crowd,
             **cost_of(cell, share, cost_ns, ceiling_share(evidence, cell, NO_JITTER)),
         )
 

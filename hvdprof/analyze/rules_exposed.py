@@ -116,7 +116,7 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
     )
     told = (
         f"large allreduces reach {reached} of bus bandwidth, {share} of the {allowed} that the "
-        f"same {setting.num_hosts} hosts gave on their own"
+        f"same {setting.num_hosts} hosts gave before the run"
     )
     if row["share"] >= NETWORK_SHARE:
         return Likely(

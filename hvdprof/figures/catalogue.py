@@ -156,7 +156,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "network",
         "Bandwidth between the hosts",
         "Measured before the run, one rank on every host: the slope of time over size, with its "
-        "95 % interval.",
+        "95 % interval. Hollow points have no upper end: time hardly grew with size.",
         lambda analysis: net_bandwidths(analysis.table(NET_LINKS.name)),
         NET_LINKS.name,
     ),

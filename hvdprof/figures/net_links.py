@@ -61,7 +61,12 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
                 y=of_method["place"],
                 mode="markers",
                 name=_OVER.get(str(method), plain(method)),
-                marker={"size": 9, "color": LINE_COLOURS[number]},
+                marker={
+                    "size": 9,
+                    "color": LINE_COLOURS[number],
+                    # Hollow where the interval has no upper end: it goes on to the right.
+                    "symbol": ["circle-open" if gone else "circle" for gone in high.isna()],
+                },
                 error_x={
                     "type": "data",
                     "symmetric": False,

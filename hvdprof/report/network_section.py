@@ -27,9 +27,7 @@ NET_HEADS = (
 _ENDS = ("", "_low", "_high")
 _OVER = {"tcp": "TCP", "broadcast": "Horovod", "allreduce": "allreduce"}
 _MOST_PAIRS = 3
-_CAPTION = (
-    "one rank on every host, nothing else running; TCP and Horovod one way, allreduce as a whole"
-)
+_CAPTION = "before the run, one rank on every host; TCP and Horovod one way, allreduce as a whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ def _use(row: Mapping[Hashable, Any]) -> str:
     return (
         f"Large allreduces of {row['np']} ranks reach {reached} of bus bandwidth "
         f"({units.byte_size(row['size_bytes'])} each), {share} of the {allowed} that the hosts "
-        "gave on their own."
+        "gave before the run."
     )
 
 

@@ -482,7 +482,7 @@ def test_the_share_of_the_network_stands_as_evidence_with_its_interval():
     (row,) = findings(on_two_hosts(0.9)).to_dict("records")
     assert row["evidence"] == (
         "large allreduces reach 20.0 MB/s of bus bandwidth, 90.0 % (85.0 to 95.0) of the "
-        "25.0 MB/s that the same 2 hosts gave on their own"
+        "25.0 MB/s that the same 2 hosts gave before the run"
     )
 
 
@@ -573,3 +573,11 @@ def test_what_costs_one_rank_stands_last_of_its_severity():
     two = replace(one, np=2, cost_share=0.3)
     note = replace(two, severity="note")
     assert sorted([one, note, two], key=by_gravity) == [two, one, note]
+
+
+def test_ranks_slow_by_turns_beside_other_processes_are_theirs_first():
+    (row,) = findings(evidence([term("transient-imbalance", 0.3)], **crowded(1.7))).to_dict(
+        "records"
+    )
+    assert row["evidence"] == "other processes kept up to 1.7 of 2 cores busy"
+    assert row["remedy"].startswith("end the other processes")

@@ -75,7 +75,12 @@ def test_the_interval_holds_as_often_as_it_says_where_neighbours_are_alike():
 def test_small_allreduces_are_left_out_and_said_so():
     (row,) = use(executions(0.5, size=40_000)).to_dict("records")
     assert np.isnan(row["share"])
-    assert row["reason"] == "only 0 allreduces are large enough for bandwidth to decide"
+    # 2 ms are a fifth of 10 ms, of which 8 ms carry 80 kB at 10 MB/s.
+    assert row["reason"] == (
+        "no allreduce carries 80.0 kB or more, and of smaller ones latency takes more than a fifth"
+    )
+    (few,) = use(executions(0.5, number=3)).to_dict("records")
+    assert few["reason"].startswith("only 3 allreduces carry 80.0 kB or more")
 
 
 def test_ranks_on_other_hosts_than_those_measured_are_not_compared():

@@ -38,7 +38,7 @@ def test_links_are_rows_and_their_use_a_sentence(measured):
     (sentence,) = section.sentences
     assert sentence.startswith("Large allreduces of 2 ranks reach 8.9")
     assert "(4.00 MB each), 89." in sentence or "(4.00 MB each), 90." in sentence
-    assert sentence.endswith("that the hosts gave on their own.")
+    assert sentence.endswith("that the hosts gave before the run.")
 
 
 @pytest.mark.parametrize("width", [80, 132])
