@@ -18,11 +18,10 @@ from hvdprof.collect.ddp_handover import recorded_hook
 from hvdprof.collect.problems import print_problem
 from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Piece, Session, SilentSession
-from hvdprof.collect.step_marks import COLLECTIVE_PHASE, MAX_PIECES, StepMarks
-from hvdprof.collect.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.step_marks import COLLECTIVE_PHASE
+from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.time_source import TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.collect.watch_list import WatchList
 from hvdprof.collect.watchdog import Standing
 
 __all__ = ["IMPLICIT_SEGMENT", "Recorder", "print_problem"]
@@ -54,19 +53,15 @@ class Recorder(Session):
         self._source = source
         self._clocks = clocks
         self._on_end = on_end
-        self._marks = StepMarks(source)
-        self._steps = StepWriter(file, source)
-        self._watches = WatchList(source, self._marks)
+        self._steps = StepRecording(file, source, self._report)
+        self._marks, self._watches = self._steps.marks, self._steps.watches
         self._timeline = TimelineSwitch(file, clock, self._report)
         self._segment: str | None = None
         self._segment_begin_ns = 0
         self._is_declared = False
-        self._step_number = 0
-        self._samples, self._warmup = 0, False
         self._wait_begin: Any = None
         self._wait_depth = 0
         self._has_ended = False
-        self._told_full = False
         self._step_context = Bracket(self._begin_step, self._end_step)
         self._phase_contexts: dict[str, Bracket] = {}
 
@@ -101,7 +96,7 @@ class Recorder(Session):
 
     def step(self, samples: int, warmup: bool) -> AbstractContextManager[None]:
         """A context; its line is written at its end, or a step later on a GPU."""
-        self._samples, self._warmup = samples, warmup
+        self._steps.expect(samples, warmup)
         return self._step_context
 
     def phase(self, name: str) -> AbstractContextManager[None]:
@@ -135,8 +130,7 @@ class Recorder(Session):
     @guarded
     def samples(self, number: int) -> None:
         """Count more samples into the open step."""
-        if self._marks.is_open:
-            self._samples += number
+        self._steps.add_samples(number)
 
     def blocked(self) -> AbstractContextManager[None]:
         """A context in which the rank stands still for other ranks."""
@@ -172,7 +166,7 @@ class Recorder(Session):
         handed = self._watches.handed()
         return Standing(
             segment=self._segment or "",
-            step=self._step_number,
+            step=self._steps.number,
             is_open=marks.is_open,
             waits=marks.num_waits > 0,
             phase=marks.innermost(),
@@ -217,7 +211,7 @@ class Recorder(Session):
         self._source.anchor()
         self._segment = segment_id
         self._segment_begin_ns = self._clock()
-        self._step_number = 0
+        self._steps.number = 0
 
     @guarded
     def _end_segment(self, ran_to_its_end: bool) -> None:
@@ -242,68 +236,15 @@ class Recorder(Session):
 
     @guarded
     def _begin_step(self) -> None:
-        self._raise_failure()
-        if self._marks.is_open:
-            raise RuntimeError("a step begins within a step")
+        self._steps.check()
         if self._segment is None:
             self._begin_segment(IMPLICIT_SEGMENT)
         self._declare(self._segment or IMPLICIT_SEGMENT)
-        self._watches.begin_step()
-        self._marks.open(self._source.begin_step())
+        self._steps.begin()
 
     @guarded
     def _end_step(self, ran_to_its_end: bool) -> None:
-        marks = self._marks
-        self._raise_failure()
-        if marks.is_overfull:
-            self._leave_out(ran_to_its_end)
-            return
-        if not marks.is_open or not ran_to_its_end:
-            marks.drop()
-            return
-        if self._file.is_full:
-            self._stop_steps()
-            return
-        end = self._source.now()
-        marks.close(end)
-        step = FinishedStep(
-            segment=self._segment or IMPLICIT_SEGMENT,
-            number=self._step_number,
-            # What nobody tells counts as one sample: rates are steps a second then.
-            samples=int(self._samples) or 1,
-            warmup=self._warmup,
-            begin=marks.begin,
-            end=end,
-            phases=marks.phases,
-            ready=self._watches.ready(),
-            blocked=marks.blocked if marks.sees_blocked else None,
-            buckets=[self._watches.placed(bucket) for bucket in marks.buckets],
-            loss=marks.loss,
-        )
-        self._step_number += 1
-        self._steps.add(step)
-
-    def _raise_failure(self) -> None:
-        if self._marks.failure is not None:
-            raise self._marks.failure
-
-    def _leave_out(self, was_taken: bool) -> None:
-        self._marks.is_overfull = False
-        # Other ranks may have recorded it, and number theirs alike.
-        self._step_number += was_taken
-        self._report(
-            f"a step was left out: it has more than {MAX_PIECES} pieces of phases; does the script "
-            "go on with another optimizer than its first?"
-        )
-
-    def _stop_steps(self) -> None:
-        self._marks.drop()
-        if not self._told_full:
-            self._told_full = True
-            self._report(
-                f"the recorder file has become large: steps from {self._step_number} on are not "
-                "recorded"
-            )
+        self._steps.end(self._segment or IMPLICIT_SEGMENT, ran_to_its_end)
 
     @guarded
     def _enter(self, name: str) -> None:

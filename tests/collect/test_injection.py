@@ -41,6 +41,7 @@ def train(num_steps: int = 7) -> FakeModel:
     return model
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("phase", ["data", "forward", "backward", "optimizer"])
 @pytest.mark.parametrize("kind", ["sleep", "cpu"])
 def test_a_fault_lengthens_its_own_phase_alone(folder, monkeypatch, phase, kind):

@@ -1,0 +1,126 @@
+"""The steps of a rank, one at a time, from their marks to their lines in the recorder file."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.step_marks import MAX_PIECES, StepMarks
+from hvdprof.collect.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.time_source import TimeSource
+from hvdprof.collect.watch_list import WatchList
+
+
+class StepRecording:
+    """Opens, closes, numbers and hands over the steps of a segment.
+
+    Args:
+        file: Where their lines go.
+        source: Where their marks come from.
+        report: Told of steps that are left out.
+    """
+
+    def __init__(
+        self, file: RecorderFile, source: TimeSource, report: Callable[[str], None]
+    ) -> None:
+        self.marks = StepMarks(source)
+        self.watches = WatchList(source, self.marks)
+        self.number = 0
+        self._file = file
+        self._source = source
+        self._report = report
+        self._writer = StepWriter(file, source)
+        self._samples: Any = 0
+        self._warmup = False
+        self._told_full = False
+
+    def expect(self, samples: Any, warmup: bool) -> None:
+        """Of the step that begins next: samples that are known, and whether it shall count."""
+        self._samples, self._warmup = samples, warmup
+
+    def add_samples(self, number: Any) -> None:
+        """Count more samples into the open step."""
+        if self.marks.is_open:
+            self._samples += number
+
+    def check(self) -> None:
+        """Raise what a hook has met meanwhile, and raise where a step is open."""
+        self._raise_failure()
+        if self.marks.is_open:
+            raise RuntimeError("a step begins within a step")
+
+    def begin(self) -> None:
+        """Open a step."""
+        self.watches.begin_step()
+        self.marks.open(self._source.begin_step())
+
+    def end(self, segment: str, ran_to_its_end: bool) -> None:
+        """Close the step, and write those whose marks can be read.
+
+        Args:
+            segment: The segment that it belongs to.
+            ran_to_its_end: Whether no exception left it.
+
+        Raises:
+            OSError: The recorder file took no more.
+            Exception: What a hook has met meanwhile.
+        """
+        self._raise_failure()
+        marks = self.marks
+        if marks.is_overfull:
+            self._leave_out(ran_to_its_end)
+        elif not marks.is_open or not ran_to_its_end:
+            marks.drop()
+        elif self._file.is_full:
+            self._stop()
+        else:
+            self._finish(segment)
+
+    def write_rest(self) -> None:
+        """Wait for the steps that are left and write them.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        self._writer.write_rest()
+
+    def _finish(self, segment: str) -> None:
+        marks = self.marks
+        end = self._source.now()
+        marks.close(end)
+        step = FinishedStep(
+            segment=segment,
+            number=self.number,
+            # What nobody tells counts as one sample: rates are steps a second then.
+            samples=int(self._samples) or 1,
+            warmup=self._warmup,
+            begin=marks.begin,
+            end=end,
+            phases=marks.phases,
+            ready=self.watches.ready(),
+            blocked=marks.blocked if marks.sees_blocked else None,
+            buckets=[self.watches.placed(bucket) for bucket in marks.buckets],
+            loss=marks.loss,
+        )
+        self.number += 1
+        self._writer.add(step)
+
+    def _raise_failure(self) -> None:
+        if self.marks.failure is not None:
+            raise self.marks.failure
+
+    def _leave_out(self, was_taken: bool) -> None:
+        self.marks.is_overfull = False
+        # Other ranks may have recorded it, and number theirs alike.
+        self.number += was_taken
+        self._report(
+            f"a step was left out: it has more than {MAX_PIECES} pieces of phases; does the script "
+            "go on with another optimizer than its first?"
+        )
+
+    def _stop(self) -> None:
+        self.marks.drop()
+        if not self._told_full:
+            self._told_full = True
+            self._report(
+                f"the recorder file has become large: steps from {self.number} on are not recorded"
+            )
