@@ -20,7 +20,7 @@ _OVER = {
 }
 _ENDS = ("", "_low", "_high")
 _MOST_PAIRS = 15
-_ROW_HEIGHT = 30
+_ROW_HEIGHT = 36
 _ROOM = 150
 _SQUARE_HEIGHT = 520
 _MOST_NAMES = 24
@@ -60,6 +60,9 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
                 x=speeds,
                 y=of_method["place"],
                 mode="markers",
+                orientation="h",
+                # Methods of a pair stand side by side; the allreduce has a line of its own.
+                offsetgroup="" if method == "allreduce" else str(method),
                 name=_OVER.get(str(method), plain(method)),
                 marker={
                     "size": 9,
@@ -83,7 +86,8 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
     values = 1000 * rows[drawn].to_numpy(dtype=np.float64).ravel()
     figure.update_xaxes(title_text="bandwidth, MB/s", **_speed_axis(values[np.isfinite(values)]))
     figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], ticks="")
-    figure.update_layout(showlegend=True)
+    # Methods that found the same bandwidth would hide each other on one line.
+    figure.update_layout(showlegend=True, scattermode="group", scattergap=0.5)
     return figure
 
 

@@ -23,6 +23,7 @@ def test_a_pair_is_a_point_a_method_with_its_interval():
     # Who asked whom is another one for each method; the pair is the same.
     assert list(tcp.y) == list(horovod.y) == ["h1 - h2"]
     assert list(of_all.y) == ["all 2 hosts"]
+    assert tcp.offsetgroup != horovod.offsetgroup
     assert tcp.x[0] == pytest.approx(25, rel=1e-3)
     assert "25.0 MB/s (" in tcp.hovertext[0]
     assert "ms (" in tcp.hovertext[0]
