@@ -96,15 +96,18 @@ def _explained(phase: str, share: float) -> str:
 
 
 def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks that are slow by turns, none more than the others."""
+    """Ranks that are slow by turns, none more than the others but for one that is called late."""
+    with_late_rank = {(one.model, one.np, one.engine) for one in late_rank(evidence)}
     for cell, share, cost_ns in costly_terms(evidence, TRANSIENT_IMBALANCE):
         crowd = cell_setting(evidence.run, cell).crowd
+        has_late_rank = (cell["model"], cell["np"], cell["engine"]) in with_late_rank
+        others = "the rank called late has its part in it" if has_late_rank else "none stands out"
         yield Finding(
             "late-by-turns",
             severity_of_cost(share),
             cell_name(cell),
-            f"{cell_place(cell)}: in every step another rank is the slowest, which costs "
-            f"{units.percent(share)} of the step; no rank stands out.",
+            f"{cell_place(cell)}: now one rank is the slowest, now another, which costs "
+            f"{units.percent(share)} of the step; {others}.",
             ("end the other processes and measure again; else " if crowd else "")
             + "even out the work per sample (bucket by length, equal shards), pin ranks to cores, "
             "and look for jitter: other processes, power capping, shared storage",

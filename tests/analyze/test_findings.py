@@ -581,3 +581,14 @@ def test_ranks_slow_by_turns_beside_other_processes_are_theirs_first():
     )
     assert row["evidence"] == "other processes kept up to 1.7 of 2 cores busy"
     assert row["remedy"].startswith("end the other processes")
+
+
+def test_where_a_rank_is_called_late_it_is_not_said_that_none_stands_out():
+    by_turns = term("transient-imbalance", 0.3)
+    (alone,) = findings(evidence([by_turns])).to_dict("records")
+    assert alone["sentence"].endswith("none stands out.")
+    rows = findings(evidence([by_turns, straggler("transient")])).set_index("id")
+    assert rows.loc["late-by-turns", "sentence"].endswith(
+        "the rank called late has its part in it."
+    )
+    assert "late-rank-transient" in rows.index
