@@ -107,6 +107,7 @@ def test_outside_an_allocation_it_says_so(slurm: SlurmNode, tmp_path: Path) -> N
     )
     assert done.returncode == 5
     assert "not inside a Slurm allocation" in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("controller", ["mpi", "gloo"])

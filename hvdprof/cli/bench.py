@@ -263,13 +263,14 @@ def bench(
     else:
         tools = find_tools()
         manifest = prepare(choices, KNOWN_MODELS, tools, controller=controller, device=device)
-        folder = output or Path("runs/RUN")
-        if not dry_run:
-            folder = make_run_folder(manifest, output, name)
+        unmade = output or Path("runs/RUN")
+        folder = unmade if dry_run else new_run_folder(output, name)
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
         print_commands(sweep, sys.stdout)
         return
+    if resume is None:
+        make_run_folder(manifest, folder, name)
     if not quiet:
         announce(manifest, folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)

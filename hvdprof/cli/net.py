@@ -96,7 +96,12 @@ def net(
     settings = BenchSettings.from_manifest(manifest.settings)
     probe = NetProbe(
         settings=settings,
-        launcher=find_launcher(settings.controller, tools.mpi, settings.launcher),
+        launcher=find_launcher(
+            settings.controller,
+            tools.mpi,
+            settings.launcher,
+            mpi_library=tools.horovod.mpi_library,
+        ),
         mpi=tools.mpi,
         effort=effort,
     )

@@ -239,13 +239,15 @@ def run(
             return
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)
-        folder = output or Path("runs/RUN")
-        if not dry_run:
-            folder = make_run_folder(manifest, output, name)
+        manifest.name = name
+        unmade = output or Path("runs/RUN")
+        folder = unmade if dry_run else new_run_folder(output, name)
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
         print_commands(sweep, sys.stdout)
         return
+    if resume is None:
+        make_run_folder(manifest, folder, manifest.name)
     if not quiet:
         announce(manifest, folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)
