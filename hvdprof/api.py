@@ -31,7 +31,7 @@ from hvdprof.errors import HvdprofError, UnreadableInputError, UsageError
 from hvdprof.ingest import load, load_files
 from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.scaling_text import SAMPLES_PER_S, read_scaling_text
-from hvdprof.launch.function_run import (
+from hvdprof.launch.functions.run import (
     HOROVOD_RUN,
     SPARK,
     FunctionChoices,

@@ -10,8 +10,8 @@ import pytest
 
 from hvdprof.api import FunctionRunner, analyze_run, load_run
 from hvdprof.errors import SweepIncompleteError, UsageError
-from hvdprof.launch import function_job
 from hvdprof.launch.bench import read_for_resuming
+from hvdprof.launch.functions import job as function_job
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.network_hosts import network_hosts
 from tests.builders.user_function import BATCH, train

@@ -90,7 +90,7 @@ def _unfinished(run: Run) -> Iterator[str]:
     if left and run.manifest.status == Status.INTERRUPTED:
         yield (
             f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} are "
-            f"missing. `hvdprof bench --resume {run.folder}` goes on."
+            f"missing. `{run.manifest.resume_command(run.folder)}` goes on."
         )
 
 

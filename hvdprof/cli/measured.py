@@ -13,9 +13,9 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
-from hvdprof.launch.host_launch import ready_hosts
-from hvdprof.launch.host_net import BRIEF, NetProbe
-from hvdprof.launch.host_shell import hosts_with_ranks
+from hvdprof.launch.remote.launch import ready_hosts
+from hvdprof.launch.remote.net import BRIEF, NetProbe
+from hvdprof.launch.remote.shell import hosts_with_ranks
 from hvdprof.launch.sweep import Sweep
 from hvdprof.report.reporter import Reporter
 

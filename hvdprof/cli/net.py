@@ -13,9 +13,9 @@ from hvdprof.cli.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
 from hvdprof.errors import HvdprofError, UsageError
 from hvdprof.launch.bench import find_tools, machine_of, make_run_folder
 from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
-from hvdprof.launch.host_net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
-from hvdprof.launch.host_shell import host_shell
-from hvdprof.launch.host_survey import host_records, survey_hosts
+from hvdprof.launch.remote.net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
+from hvdprof.launch.remote.shell import host_shell
+from hvdprof.launch.remote.survey import host_records, survey_hosts
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.report.net_report import render_net, render_net_json

@@ -13,9 +13,9 @@ from hvdprof.launch.choices import check_stall_limits, parse_sizes
 from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN, SRUN
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.elastic import prepare_elastic
-from hvdprof.launch.host_shell import is_this_host
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.preflight import GLOO
+from hvdprof.launch.remote.shell import is_this_host
 from hvdprof.launch.settings import (
     DEFAULT_STALL_WARN_S,
     BenchSettings,

@@ -22,7 +22,7 @@ from hvdprof.launch.session_passes import place_behind, recover_sessions
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.watched_pass import Watched, WatchedPass, watch_pass
-from hvdprof.launch.workload import program_of, resume_command
+from hvdprof.launch.workload import program_of
 from hvdprof.machine.load import CpuUse, load_average
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
@@ -87,7 +87,7 @@ class Sweep:
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
-        resume = resume_command(self.settings, self.paths.folder)
+        resume = self.manifest.resume_command(self.paths.folder)
         keep_room(self.paths.reserve)
         with interruptible():
             try:

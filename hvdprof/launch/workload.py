@@ -58,10 +58,3 @@ def least_partial_steps(settings: BenchSettings) -> int | None:
     if settings.script is None:
         return None
     return settings.num_warmup_batches + LEAST_STEPS
-
-
-def resume_command(settings: BenchSettings, folder: Path) -> str:
-    """The command that goes on with an unfinished run; a function has to be handed over again."""
-    if settings.script is not None and settings.script.is_function:
-        return "FunctionRunner(...).run(...)"
-    return f"hvdprof {'run' if settings.script else 'bench'} --resume {folder}"

@@ -149,6 +149,13 @@ class Manifest:
     status: str = Status.PLANNED
     warnings: list[str] = field(default_factory=list)
 
+    def resume_command(self, folder: Path) -> str:
+        """What goes on with the run where it has not finished; a function is handed over again."""
+        script = self.settings.get("script")
+        if script and script.get("is_function"):
+            return "FunctionRunner(...).run(...)"
+        return f"hvdprof {'run' if script else 'bench'} --resume {folder}"
+
     def write(self, paths: RunPaths) -> None:
         """Write the manifest whole into the run directory.
 

@@ -20,7 +20,6 @@ from hvdprof.launch.settings import BenchSettings, ModelSettings, ScriptSettings
 from hvdprof.launch.workload import (
     least_partial_steps,
     program_of,
-    resume_command,
     workload_environment,
 )
 from hvdprof.rundir.layout import PassPaths
@@ -88,11 +87,6 @@ def test_only_a_trace_pass_names_a_timeline():
 
     told = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
     assert told.timeline == "/runs/r/passes/p/timeline/main.json"
-
-
-def test_a_run_goes_on_with_its_own_command(tmp_path):
-    assert resume_command(of_script(), Path("r")) == "hvdprof run --resume r"
-    assert resume_command(bench_settings(), Path("r")) == "hvdprof bench --resume r"
 
 
 def test_settings_survive_the_manifest():

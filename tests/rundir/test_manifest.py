@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,15 @@ def test_recorder_files_are_listed_by_rank(tmp_path: Path) -> None:
     (paths.recorder_folder / "rank-x.jsonl").touch()
     names = [path.name for path in paths.recorder_files()]
     assert names == ["rank-0.jsonl", "rank-2.jsonl", "rank-10.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "command"),
+    [
+        ({"script": None}, "hvdprof bench --resume r"),
+        ({"script": {"is_function": False}}, "hvdprof run --resume r"),
+        ({"script": {"is_function": True}}, "FunctionRunner(...).run(...)"),
+    ],
+)
+def test_a_run_goes_on_with_its_own_command(settings: dict[str, Any], command: str) -> None:
+    assert replace(_manifest(), settings=settings).resume_command(Path("r")) == command

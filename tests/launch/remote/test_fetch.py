@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.host_fetch import STANDING_AFTER_S, StandingFetch, fetch, on_each, told_by
-from hvdprof.launch.host_shell import HostShell
+from hvdprof.launch.remote.fetch import STANDING_AFTER_S, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.remote.shell import HostShell
 from hvdprof.rundir.layout import PassPaths
 
 

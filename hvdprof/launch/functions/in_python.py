@@ -1,8 +1,9 @@
 """Functions started by ``horovod.run``, in a process of its own.
 
-``python -m hvdprof.launch.in_python FOLDER SIZE CONTROLLER HOSTS MPI_ARGS`` reads the function from
-the folder, lets ``horovod.run`` call it in that many ranks, and writes their ends there. A process
-of its own has the environment of the pass, and is ended as every other launcher is.
+``python -m hvdprof.launch.functions.in_python FOLDER SIZE CONTROLLER HOSTS MPI_ARGS`` reads the
+function from the folder, lets ``horovod.run`` call it in that many ranks, and writes their ends
+there. A process of its own has the environment of the pass, and is ended as every other launcher
+is.
 """
 
 import pickle
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.collect.recorded_function import RankEnd
-from hvdprof.launch.function_job import FunctionJob
+from hvdprof.launch.functions.job import FunctionJob
 from hvdprof.launch.job import Job
 from hvdprof.launch.preflight import GLOO, MPI
 from hvdprof.launch.process import Launch, Outcome, run_launcher
@@ -42,12 +43,12 @@ class InPython:
         """Nothing: ranks may be more than processors."""
 
     def command(self, job: Job) -> list[str]:
-        """``python -m hvdprof.launch.in_python FOLDER SIZE CONTROLLER HOSTS MPI_ARGS``."""
+        """``python -m`` this module, behind ``env`` where MPI needs it; see above."""
         yields = self.yields and self.controller == MPI and job.device != "cuda"
         path = ["env", f"PATH={self.path}"] if self.path and self.controller == MPI else []
         return [
             *path,
-            *python_program("hvdprof.launch.in_python", str(self.folder), str(job.size)),
+            *python_program("hvdprof.launch.functions.in_python", str(self.folder), str(job.size)),
             *(self.controller, job.hosts or "", _YIELDING if yields else ""),
         ]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hvdprof.launch import host_watch
-from hvdprof.launch.host_watch import HostWatch, answers
+from hvdprof.launch.remote import watch as host_watch
+from hvdprof.launch.remote.watch import HostWatch, answers
 
 
 class _Clock:
@@ -51,7 +51,9 @@ def test_a_host_that_is_gone_is_lost_after_a_while() -> None:
     asked = hosts.asked
     clock.now_s += host_watch.QUIET_S
     watch.look(7)
-    _until(lambda: hosts.asked == asked + 2)
+    assert watch._asking is not None
+    watch._asking.join()
+    assert hosts.asked == asked + 2
     for _ in range(2):
         clock.now_s += 4
         watch.ask()

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from hvdprof import units
 from hvdprof.errors import InterruptedRunError
-from hvdprof.launch.host_fetch import FILES, StandingFetch, fetch, on_each, told_by
-from hvdprof.launch.host_files import pack
-from hvdprof.launch.host_fit import capacity_of, fit_to_hosts
-from hvdprof.launch.host_readiness import ask_hosts, has_other_hosts, is_of_function
-from hvdprof.launch.host_shell import HostShell, host_shell, hosts_with_ranks, is_this_host
-from hvdprof.launch.host_watch import HostWatch
 from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.process import Launch, Outcome, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
+from hvdprof.launch.remote.fetch import FILES, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.remote.files import pack
+from hvdprof.launch.remote.fit import capacity_of, fit_to_hosts
+from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts, is_of_function
+from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks, is_this_host
+from hvdprof.launch.remote.watch import HostWatch
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.sweep import Sweep
 from hvdprof.rundir.layout import PassPaths
@@ -128,7 +128,7 @@ class LaunchOnHosts:
         """End what a launch that failed has left on hosts; one that is not reached has nothing."""
 
         def end(name: str) -> str:
-            return told_by(self.shell, name, ("hvdprof.launch.host_end", str(paths.folder)))
+            return told_by(self.shell, name, ("hvdprof.launch.remote.end", str(paths.folder)))
 
         on_each(names, end)
 

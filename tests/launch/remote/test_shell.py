@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.host_shell import HostShell, host_shell, hosts_with_ranks, is_this_host
+from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks, is_this_host
 from tests.builders.bench_settings import bench_settings
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, MissingExtraError
-from hvdprof.launch.function_job import FunctionJob
-from hvdprof.launch.in_session import call_session
+from hvdprof.launch.functions.in_session import call_session
+from hvdprof.launch.functions.job import FunctionJob
 from hvdprof.launch.job import Job
 from hvdprof.launch.process import Launch, Outcome
 

@@ -15,14 +15,14 @@ from hvdprof.errors import (
     UsageError,
 )
 from hvdprof.launch.bench import Tools, find_tools, make_run_folder, sweep_of
-from hvdprof.launch.function_job import FunctionJob, name_of, returned
-from hvdprof.launch.host_launch import ready_hosts
-from hvdprof.launch.in_python import InPython
+from hvdprof.launch.functions.in_python import InPython
+from hvdprof.launch.functions.job import FunctionJob, name_of, returned
+from hvdprof.launch.functions.on_ray import OnRay
+from hvdprof.launch.functions.on_spark import OnSpark
 from hvdprof.launch.job import Job
-from hvdprof.launch.on_ray import OnRay
-from hvdprof.launch.on_spark import OnSpark
 from hvdprof.launch.preflight import AUTO, GLOO, MPI
 from hvdprof.launch.process import Launch, Outcome
+from hvdprof.launch.remote.launch import ready_hosts
 from hvdprof.launch.script_run import ScriptChoices, prepare_script
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.launch.silent_observer import SilentObserver

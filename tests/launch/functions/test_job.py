@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.launch.function_job import FunctionJob, name_of, returned
+from hvdprof.launch.functions.job import FunctionJob, name_of, returned
 from hvdprof.launch.process import Outcome
 from tests.builders.launches import launch_into
 

@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
-from hvdprof.launch import on_spark
-from hvdprof.launch.function_job import FunctionJob
-from hvdprof.launch.on_ray import OnRay
-from hvdprof.launch.on_spark import OnSpark, TaskLines, errors_of_the_job
+from hvdprof.launch.functions import on_spark
+from hvdprof.launch.functions.job import FunctionJob
+from hvdprof.launch.functions.on_ray import OnRay
+from hvdprof.launch.functions.on_spark import OnSpark, TaskLines, errors_of_the_job
 from tests.builders.launches import launch_into
 
 JOB = FunctionJob(b"")

@@ -12,9 +12,9 @@ from typing import Any
 
 from hvdprof import units
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
-from hvdprof.launch.host_brief import HostBrief, parse_brief
-from hvdprof.launch.host_shell import HostShell
 from hvdprof.launch.preflight import GLOO
+from hvdprof.launch.remote.brief import HostBrief, parse_brief
+from hvdprof.launch.remote.shell import HostShell
 from hvdprof.launch.surroundings import python_program
 
 SURVEY_TIMEOUT_S = 180.0
@@ -112,7 +112,7 @@ def host_records(briefs: Mapping[str, HostBrief]) -> list[dict[str, Any]]:
 
 
 def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostBrief | Problem:
-    command = shell.command(name, python_program("hvdprof.launch.host_brief", str(token)))
+    command = shell.command(name, python_program("hvdprof.launch.remote.brief", str(token)))
     try:
         done = subprocess.run(
             command,

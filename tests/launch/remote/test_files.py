@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import StorageError, UnreadableInputError
-from hvdprof.launch import host_files
-from hvdprof.launch.host_files import main, pack, unpack, written_folders
+from hvdprof.launch.remote import files as host_files
+from hvdprof.launch.remote.files import main, pack, unpack, written_folders
 from hvdprof.rundir.layout import PassPaths
 
 
@@ -92,7 +92,7 @@ def test_there_and_back_by_the_commands(tmp_path: Path) -> None:
     there, here = _pass(tmp_path / "there"), tmp_path / "here"
     out = io.BytesIO()
     pack(there, [there / "plan.json"], out)
-    command = [sys.executable, "-m", "hvdprof.launch.host_files"]
+    command = [sys.executable, "-m", "hvdprof.launch.remote.files"]
     put = subprocess.run([*command, "put", str(here)], input=out.getvalue(), capture_output=True)
     assert (put.returncode, put.stderr) == (0, b"")
     assert (here / "plan.json").read_text() == "{}"

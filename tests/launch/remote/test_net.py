@@ -7,8 +7,8 @@ import pytest
 
 from hvdprof.collect.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
-from hvdprof.launch.host_net import BRIEF, THOROUGH, NetProbe, recording_of, sizes_of
 from hvdprof.launch.job import Job
+from hvdprof.launch.remote.net import BRIEF, THOROUGH, NetProbe, recording_of, sizes_of
 from tests.builders.bench_settings import bench_settings
 
 SETTINGS = bench_settings(hosts="h1:4,h2:4,h3:4", sizes=(1, 12), controller="gloo")

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
-from hvdprof.launch import function_run
-from hvdprof.launch.function_run import FunctionChoices, main_launch, measure_function
-from hvdprof.launch.in_python import InPython
+from hvdprof.launch.functions import run as function_run
+from hvdprof.launch.functions.in_python import InPython
+from hvdprof.launch.functions.run import FunctionChoices, main_launch, measure_function
 from hvdprof.launch.job import Job
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.manifest import Mode, PassRecord
@@ -103,7 +103,15 @@ def launch_into_nothing(hosts, device):
 
 
 def test_the_command_that_calls_horovod_run():
-    assert command("gloo")[1:] == ["-m", "hvdprof.launch.in_python", "/own", "2", "gloo", "", ""]
+    assert command("gloo")[1:] == [
+        "-m",
+        "hvdprof.launch.functions.in_python",
+        "/own",
+        "2",
+        "gloo",
+        "",
+        "",
+    ]
     assert command("gloo", hosts="a:1,b:1")[-2] == "a:1,b:1"
 
 
@@ -122,8 +130,8 @@ def test_waiting_ranks_yield_their_core_under_open_mpi_without_gpus():
 
 
 def test_a_launch_that_brings_nothing_back_has_no_values(tmp_path, monkeypatch):
-    from hvdprof.launch import in_python
-    from hvdprof.launch.function_job import FunctionJob
+    from hvdprof.launch.functions import in_python
+    from hvdprof.launch.functions.job import FunctionJob
     from hvdprof.launch.process import Outcome
 
     failed = Outcome(exit_code=1, hung=False, duration_s=1.0)

@@ -16,11 +16,11 @@ from hvdprof.launch.bench import Tools, manifest_without_passes
 from hvdprof.launch.choices import Machine
 from hvdprof.launch.choose_launcher import SRUN
 from hvdprof.launch.environment import inherited_environment, names_to_pass_on
-from hvdprof.launch.host_shell import hosts_with_ranks
 from hvdprof.launch.hosts import parse_hosts
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.process import Watch, run_to_end
+from hvdprof.launch.remote.shell import hosts_with_ranks
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import python_program
 from hvdprof.machine.mpi import Mpi

@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.host_files``: files of a pass as one stream, to a host or back.
+"""``python -m hvdprof.launch.remote.files``: files of a pass as one stream, to a host or back.
 
     put FOLDER           unpacks what comes on standard input into the folder of a pass
     get FOLDER NAMES     packs what its ranks have written there onto standard output

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch import host_launch
-from hvdprof.launch.host_end import main as end_ranks
-from hvdprof.launch.host_fetch import fetch
-from hvdprof.launch.host_launch import LaunchOnHosts, ranks_of_hosts
-from hvdprof.launch.host_shell import HostShell
 from hvdprof.launch.job import Job
 from hvdprof.launch.process import Launch, Watch
+from hvdprof.launch.remote import launch as host_launch
+from hvdprof.launch.remote.end import main as end_ranks
+from hvdprof.launch.remote.fetch import fetch
+from hvdprof.launch.remote.launch import LaunchOnHosts, ranks_of_hosts
+from hvdprof.launch.remote.shell import HostShell
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from tests.builders.bench_settings import bench_settings
@@ -131,9 +131,9 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     on_hosts, paths = _on_hosts(tmp_path)
     gone = tmp_path / "gone"
     watch = host_launch.HostWatch
-    monkeypatch.setattr("hvdprof.launch.host_watch.QUIET_S", 0.1)
-    monkeypatch.setattr("hvdprof.launch.host_watch.LEAST_SILENT_S", 1.0)
-    monkeypatch.setattr("hvdprof.launch.host_watch._PAUSE_S", 0.2)
+    monkeypatch.setattr("hvdprof.launch.remote.watch.QUIET_S", 0.1)
+    monkeypatch.setattr("hvdprof.launch.remote.watch.LEAST_SILENT_S", 1.0)
+    monkeypatch.setattr("hvdprof.launch.remote.watch._PAUSE_S", 0.2)
     monkeypatch.setattr(
         host_launch, "HostWatch", lambda hosts: watch(hosts, lambda name: not gone.exists())
     )

@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
-from hvdprof.launch.in_session import call_session
+from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.process import Watch
 from tests.builders.launches import launch_into
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
-from hvdprof.launch.host_brief import MARK, HostBrief, parse_brief, take_brief
-from hvdprof.launch.host_shell import HostShell
-from hvdprof.launch.host_survey import host_records, problems_of, survey_hosts
+from hvdprof.launch.remote.brief import MARK, HostBrief, parse_brief, take_brief
+from hvdprof.launch.remote.shell import HostShell
+from hvdprof.launch.remote.survey import host_records, problems_of, survey_hosts
 
 VERSIONS = {
     "hvdprof": "0.1",
@@ -68,7 +68,7 @@ def test_hosts_that_fit_together(tmp_path: Path) -> None:
 
 
 def test_every_host_with_a_problem_is_named(tmp_path: Path) -> None:
-    module = "hvdprof.launch.host_brief"
+    module = "hvdprof.launch.remote.brief"
     not_found = f"Error while finding module specification for '{module}' (ModuleNotFoundError: "
     with pytest.raises(EnvironmentNotReadyError) as raised:
         _survey(

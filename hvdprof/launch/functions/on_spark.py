@@ -19,8 +19,8 @@ from typing import IO, Any
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.launch.environment import PASS_MARK
-from hvdprof.launch.function_job import FunctionJob
-from hvdprof.launch.in_session import call_session
+from hvdprof.launch.functions.in_session import call_session
+from hvdprof.launch.functions.job import FunctionJob
 from hvdprof.launch.job import Job
 from hvdprof.launch.process import Launch, Outcome, end_marked
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from hvdprof.collect.host_facts import usable_cores
-from hvdprof.launch import host_launch
 from hvdprof.launch.capacity import Capacity
 from hvdprof.launch.design import plan_design
-from hvdprof.launch.host_brief import MARK, HostBrief
-from hvdprof.launch.host_fit import capacity_of, fit_to_hosts
-from hvdprof.launch.host_launch import LaunchOnHosts, ready_hosts
+from hvdprof.launch.remote import launch as host_launch
+from hvdprof.launch.remote.brief import MARK, HostBrief
+from hvdprof.launch.remote.fit import capacity_of, fit_to_hosts
+from hvdprof.launch.remote.launch import LaunchOnHosts, ready_hosts
 from hvdprof.launch.settings import BenchSettings, ScriptSettings
 from hvdprof.launch.silent_observer import SilentObserver
 from hvdprof.launch.sweep import Sweep
@@ -149,8 +149,8 @@ def sweep(tmp_path, monkeypatch):
         answers += f"{name}) echo {shlex.quote(MARK + json.dumps(asdict(brief)))};;\n"
     agent.write_text(f"#!/bin/bash\ncase $1 in\n{answers}esac\n")
     agent.chmod(0o755)
-    monkeypatch.setattr("hvdprof.launch.host_shell.is_this_host", lambda name: False)
-    monkeypatch.setattr("hvdprof.launch.host_readiness.is_this_host", lambda name: False)
+    monkeypatch.setattr("hvdprof.launch.remote.shell.is_this_host", lambda name: False)
+    monkeypatch.setattr("hvdprof.launch.remote.readiness.is_this_host", lambda name: False)
 
     def build(settings=PLANNED) -> Sweep:
         manifest = planned(tmp_path / "run", settings)

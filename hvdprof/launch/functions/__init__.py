@@ -1,0 +1,1 @@
+"""Functions instead of scripts: from Python itself, below Spark, on Ray."""
