@@ -1,6 +1,5 @@
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -24,13 +23,6 @@ class _Hosts:
     def __call__(self, name: str) -> bool:
         self.asked += 1
         return name not in self.gone
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
 
 
 def test_hosts_are_not_asked_while_ranks_get_on() -> None:
