@@ -61,6 +61,8 @@ _CONSEQUENCES = (
     "Connection reset by peer",
     "Broken pipe",
 )
+_OF_THE_SHELL = "Terminated"
+"""Printed by the shell in front of a rank that horovodrun ends while the rank is about to end."""
 _EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
     r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
 )
@@ -281,4 +283,7 @@ def _last_lines(printed: _Printed, rank: int | None) -> list[str]:
 
 
 def _last_lines_of(printed: _Printed, rank: int | None) -> list[str]:
-    return [line for line in printed.by_rank.get(rank, []) if line.strip("-= ")][-MAX_LINES:]
+    lines = [line for line in printed.by_rank.get(rank, []) if line.strip("-= ")]
+    while len(lines) > 1 and lines[-1].strip() == _OF_THE_SHELL:
+        lines.pop()
+    return lines[-MAX_LINES:]

@@ -117,6 +117,14 @@ def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
     assert failure.reason == "rank 1 raised RuntimeError: boom at step 10"
 
 
+def test_the_shell_in_front_of_a_rank_has_not_the_last_word(tmp_path: Path) -> None:
+    stderr = "[1]<stderr>:ValueError: no\n[1]<stderr>:Terminated\n"
+    assert _explained(tmp_path, "", stderr).lines == ["ValueError: no"]
+    told = "Process 1 exit with status code 143."
+    (end,) = worker_ends(told, "[1]<stderr>:Terminated\n")
+    assert end.lines == ["Terminated"]
+
+
 def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
     stderr = "prterun was unable to find the specified executable\n  Executable: none\n"
     failure = _explained(tmp_path, "", stderr, exit_code=66)
