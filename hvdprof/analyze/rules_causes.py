@@ -165,9 +165,9 @@ def _why_slower(setting: CellSetting) -> str:
         )
     if setting.every_core_computes:
         return (
-            "every core computes, and Horovod's threads take their turns: fewer ranks or threads a "
-            "host (OMP_NUM_THREADS) show whether it is that, or the memory bandwidth and caches "
-            "that the ranks of a host share"
+            "every core computes, and the threads that communicate take their turns: fewer ranks "
+            "or threads a host (OMP_NUM_THREADS) show whether it is that, or the memory bandwidth "
+            "and caches that the ranks of a host share"
         )
     return (
         "give every rank cores of its own and OMP_NUM_THREADS to match; the ranks of a host also "
