@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from hvdprof.model.tables import SCALING
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.processes import is_running
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
+from tests.builders.small_disk import small_disk
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
@@ -144,16 +144,10 @@ def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["precious"]
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=60m", "tmpfs"]
-    mounted = subprocess.run(["mount", *options, str(folder)], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+@pytest.fixture(name="small_disk")
+def a_small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "60m") as folder:
+        yield folder
 
 
 @pytest.mark.root

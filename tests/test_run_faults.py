@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Failure, Manifest, Status
 from tests.builders import user_script
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
+from tests.builders.small_disk import small_disk
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
 
@@ -147,16 +147,10 @@ def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
     assert analysis.scaling["observer_cost"].isna().all()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=60m", "tmpfs"]
-    mounted = subprocess.run(["mount", *options, str(folder)], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+@pytest.fixture(name="small_disk")
+def a_small_disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "60m") as folder:
+        yield folder
 
 
 @pytest.mark.root
