@@ -37,7 +37,7 @@ def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation:
     if not environment.get("SLURM_JOB_ID"):
         raise EnvironmentNotReadyError(
             "This is not inside a Slurm allocation, so --launcher srun has nowhere to run.",
-            hint="salloc -n 4 hvdprof bench --launcher srun ...   (or add --sbatch)",
+            hint="salloc -n 4 hvdprof ... --launcher srun   (or add --sbatch)",
         )
     names = _node_names(environment.get("SLURM_JOB_NODELIST", ""))
     tasks = tasks_per_node(

@@ -41,7 +41,7 @@ def rank_variables(slurm: Mapping[str, str]) -> dict[str, str]:
     except (KeyError, ValueError, IndexError) as error:
         raise EnvironmentNotReadyError(
             f"This process was not started by srun ({error} is missing).",
-            hint="hvdprof bench --launcher srun",
+            hint="hvdprof bench --launcher srun ...   (or hvdprof run)",
         ) from error
     # Of nodes with unlike numbers of ranks, only those that have this local rank are across.
     across = [index for index, number in enumerate(tasks) if number > local_rank]
