@@ -8,6 +8,11 @@ from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import Finding
 from hvdprof.model.net_tables import NET_HOSTS
 
+SLOW_HOST_LINK = "slow-host-link"
+FAR_HOST = "far-host"
+NETWORK_FINDINGS = (SLOW_HOST_LINK, FAR_HOST)
+"""What is found by the measurement of the network alone, whatever the job makes of it."""
+
 SLOW_SHARE = 2 / 3
 """A link is called slow that has a third less than the others, beyond both intervals."""
 
@@ -44,7 +49,7 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
         own = _with_ends(row, "bandwidth", "_gb_per_s")
         share = units.interval_of_unit(*_ends(row, "bandwidth_share", ""), "ratio")
         yield Finding(
-            "slow-host-link",
+            SLOW_HOST_LINK,
             "warning",
             host,
             f"The network to {host} is slow: at most {own} over {_OVER[method]}, {share} of what "
@@ -67,7 +72,7 @@ def far_host(evidence: Evidence) -> Iterator[Finding]:
         host = str(row["host"])
         own = units.interval_of_unit(*_ends(row, "latency", "_ns"), "ns")
         yield Finding(
-            "far-host",
+            FAR_HOST,
             "note",
             host,
             f"A small message to {host} takes {own} over TCP, between the other hosts "

@@ -17,7 +17,6 @@ from hvdprof.launch.remote.net import THOROUGH, NetEffort, NetProbe, net_manifes
 from hvdprof.launch.remote.shell import host_shell
 from hvdprof.launch.remote.survey import host_records, survey_hosts
 from hvdprof.launch.settings import BenchSettings
-from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.report.net_report import render_net, render_net_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status
@@ -79,8 +78,8 @@ def net(
 ) -> None:
     """Measure latency and bandwidth between hosts: plain TCP, Horovod, and allreduce.
 
-    One rank runs on every host. `hvdprof bench` and `run` do it in brief before they start on
-    several hosts.
+    One rank runs on every host. Of three hosts or more it says whose link is slow. `hvdprof bench`
+    and `run` do it in brief before they start on several hosts.
     """
     if run is not None:
         if hosts is not None:
@@ -136,8 +135,7 @@ def _asked(probe: NetProbe, folder: Path) -> list[dict[str, Any]]:
 
 def _show(folder: Path, format_: NetFormat) -> None:
     analysis = analyze_run(load_run(folder))
-    links, notes = analysis.table(NET_LINKS.name), analysis.run.notes
     if format_ is NetFormat.JSON:
-        render_net_json(links, notes, sys.stdout)
+        render_net_json(analysis, sys.stdout)
     else:
-        render_net(links, notes, sys.stdout)
+        render_net(analysis, sys.stdout)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Sequence
 from typing import IO, Any
 
 import pandas as pd
@@ -12,39 +11,51 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.analyze.rules_network import NETWORK_FINDINGS
+from hvdprof.model.net_tables import NET_LINKS
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.findings_section import print_findings
 from hvdprof.report.hanging_text import print_hanging
 from hvdprof.report.network_section import NET_HEADS, net_row
 
 NET_SCHEMA_VERSION = 1
 
 
-def render_net(links: pd.DataFrame, notes: Sequence[str], stream: IO[str]) -> None:
-    """Write a row for every pair of hosts and method, then what was not measured.
+def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = None) -> None:
+    """Write a row for every pair of hosts and method, what was not measured, then findings.
 
     Args:
-        links: NET_LINKS.
-        notes: What is missing.
+        analysis: Of a run whose network was measured, alone or before something else: of its
+            findings those on links are written.
         stream: Where to.
+        width: Columns to write for; those of the terminal, or 80, where not given.
     """
-    console = Console(file=stream, highlight=False, emoji=False)
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    links = analysis.table(NET_LINKS.name)
     if links.empty:
         console.print("No measurement of a network here.")
     else:
         console.print(_table(links))
         console.print(Text(_explained(links), style="dim"), soft_wrap=True)
-    for note in notes:
+    for note in analysis.run.notes:
         print_hanging(console, "  ! ", note)
+    print_findings(console, _findings(analysis))
 
 
-def render_net_json(links: pd.DataFrame, notes: Sequence[str], stream: IO[str]) -> None:
-    """Write one indented JSON object and a newline: the rows of NET_LINKS, and notes."""
-    rows = [
-        {str(name): _plain(value) for name, value in row.items()}
-        for row in links.to_dict("records")
-    ]
-    content = {"schema_version": NET_SCHEMA_VERSION, "net_links": rows, "notes": list(notes)}
+def render_net_json(analysis: RunAnalysis, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline: rows of NET_LINKS, findings on them, notes."""
+    content = {
+        "schema_version": NET_SCHEMA_VERSION,
+        "net_links": _rows(analysis.table(NET_LINKS.name)),
+        "findings": _rows(_findings(analysis)),
+        "notes": list(analysis.run.notes),
+    }
     json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
     stream.write("\n")
+
+
+def _findings(analysis: RunAnalysis) -> pd.DataFrame:
+    return analysis.findings[analysis.findings["id"].isin(NETWORK_FINDINGS)]
 
 
 def _table(links: pd.DataFrame) -> Table:
@@ -74,6 +85,13 @@ def _explained(links: pd.DataFrame) -> str:
         "intervals.\nTCP and Horovod: one way, half of the time there and back; allreduce: its "
         "whole time."
     )
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(name): _plain(value) for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,45 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import UsageError
+from tests.builders.net_recording import of_hosts
+from tests.builders.run_directory import write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory as `hvdprof net` leaves it, of three hosts of which one has a slow link."""
+    folder = write_run(tmp_path / "run", [])
+    of_hosts([1e8, 1e8, 2e7]).write(folder)
+    return folder
+
+
+def invoke(*arguments: Any) -> Any:
+    result = CliRunner().invoke(build_app(), [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_it_says_what_the_analysis_of_the_run_says_of_slow_links(run: Path) -> None:
+    told = invoke("net", run).stdout
+    _, _, findings = told.partition("\nFindings\n")
+    assert "The network to h3 is slow" in findings
+    assert findings.strip() in invoke("analyze", run).stdout
+
+
+def test_json_has_the_rows_that_the_analysis_of_the_run_has(run: Path) -> None:
+    told = json.loads(invoke("net", run, "--format", "json").stdout)
+    analysed = json.loads(invoke("analyze", run, "--format", "json").stdout)
+    assert told["findings"] == analysed["findings"] != []
+    assert told["net_links"] == analysed["tables"]["net_links"]
+
+
+def test_a_run_and_hosts_are_not_taken_together(run: Path) -> None:
+    with pytest.raises(UsageError, match="not both"):
+        invoke("net", run, "--hosts", "h1,h2")
