@@ -1,7 +1,7 @@
 """A program of its own: a figure as JSON on standard input, its image on standard output.
 
-``python draw_image.py png 900 2`` is given format, width in CSS pixels and scale. It imports nothing
-of hvdprof. It ends with ``NO_BROWSER`` where Chromium is missing or does not start.
+``python draw_image.py png 900 2`` is given format, width in CSS pixels and scale. It imports
+nothing of hvdprof. It ends with ``NO_BROWSER`` where Chromium is missing or does not start.
 """
 
 import json
