@@ -1,12 +1,16 @@
 """What becomes of the segments of a pass when its launch has ended, and what is tried again."""
 
+import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
+
+_ATTEMPT = re.compile(r"-attempt(\d+)$")
 
 
 def settle(
@@ -69,10 +73,17 @@ def interrupt(
     record.status = Status.INTERRUPTED
 
 
-def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | None:
+def split_unfinished(
+    record: PassRecord, passes: Iterable[PassRecord], *, retry_failed: bool
+) -> PassRecord | None:
     """Take what has no result out of a pass and make it the next attempt; None where nothing is.
 
     Every cell stands in a manifest once, so the segments move; the files of the old pass stay.
+
+    Args:
+        record: The pass.
+        passes: All passes of the manifest: the attempt gets a name, and so files, of its own.
+        retry_failed: Take what failed too.
     """
     wanted = {Status.PLANNED, Status.RUNNING, Status.INTERRUPTED}
     if retry_failed:
@@ -83,7 +94,7 @@ def split_unfinished(record: PassRecord, *, retry_failed: bool) -> PassRecord | 
     record.segments = [segment for segment in record.segments if segment not in rest]
     return replace(
         record,
-        id=_next_id(record.id),
+        id=_next_id(record.id, [one.id for one in passes]),
         status=Status.PLANNED,
         segments=[SegmentRecord(segment=segment.segment) for segment in rest],
         command=[],
@@ -164,6 +175,9 @@ def _sizes_told(progress: PassProgress) -> set[int]:
     return {int(header["size"]) for header in headers if "size" in header}
 
 
-def _next_id(pass_id: str) -> str:
-    base, marker, number = pass_id.rpartition("-attempt")
-    return f"{base}-attempt{int(number) + 1}" if marker else f"{pass_id}-attempt2"
+def _next_id(pass_id: str, taken: Iterable[str]) -> str:
+    """The attempt after the last one: a pass of which several segments failed has several."""
+    base = _ATTEMPT.sub("", pass_id)
+    attempts = (_ATTEMPT.search(one) for one in taken if _ATTEMPT.sub("", one) == base)
+    last = max((int(found[1]) for found in attempts if found), default=1)
+    return f"{base}-attempt{last + 1}"

@@ -124,7 +124,7 @@ class Sweep:
                 continue
             require_space(self.paths.folder)
             self._run_pass(record)
-            rest = split_unfinished(record, retry_failed=False)
+            rest = split_unfinished(record, self.manifest.passes, retry_failed=False)
             if rest is not None:
                 self._insert_after(record, rest)
                 waiting.appendleft(rest)
@@ -139,7 +139,7 @@ class Sweep:
         open_passes = []
         recover_sessions(self.manifest, self.paths, self.settings)
         for record in [one for one in self.manifest.passes if not one.session]:
-            rest = split_unfinished(record, retry_failed=True)
+            rest = split_unfinished(record, self.manifest.passes, retry_failed=True)
             if rest is not None:
                 self._insert_after(record, rest)
                 open_passes.append(rest)

@@ -87,7 +87,7 @@ def test_an_interrupted_script_has_a_result_after_steps_enough(recorded, least, 
     (segment,) = record.segments
     assert (segment.status, record.status) == (status, Status.INTERRUPTED)
     assert (segment.failure is not None) == (status == Status.PARTIAL)
-    again = split_unfinished(record, retry_failed=True)
+    again = split_unfinished(record, [record], retry_failed=True)
     assert [one.status for one in again.segments] == [Status.PLANNED]
     assert again.segments[0].failure is None
 

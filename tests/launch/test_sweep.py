@@ -291,6 +291,26 @@ def test_resuming_tries_what_failed_again(sweep_of: Callable[..., Sweep]) -> Non
     }
 
 
+def test_what_failed_beside_an_attempt_is_tried_again_in_files_of_its_own(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="raise:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    sweep_of(Manifest.read(sweep.paths.folder)).run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert [record.id for record in resumed.passes] == [
+        "01-np2-throughput-r1-attempt3",
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1",
+    ]
+    for record, cell in zip(resumed.passes, ("mnist", "resnet18"), strict=False):
+        text = sweep.paths.of_pass(record.id).recorder_file(0).read_text()
+        assert {
+            line["id"] for line in map(json.loads, text.splitlines()) if line["kind"] == "segment"
+        } == {f"{cell}-none-average"}
+
+
 def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
