@@ -19,7 +19,7 @@ from hvdprof.analyze.losses import losses
 from hvdprof.analyze.network import network_tables, network_verdict
 from hvdprof.analyze.scaling import scaling
 from hvdprof.analyze.sessions import session_tables
-from hvdprof.analyze.step_work import step_work
+from hvdprof.analyze.step_work import step_work, with_all_ranks
 from hvdprof.analyze.toggles import toggles
 from hvdprof.analyze.trust import warnings_of
 from hvdprof.analyze.verdict import verdict
@@ -55,7 +55,8 @@ def analyze_run(run: Run) -> RunAnalysis:
     learned = final_losses(run.steps, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
     lost = losses(times, facts)
-    waits = waiting_tables(run.arrivals, step_work(run.steps, run.events, of_job))
+    recorded = step_work(run.steps, run.events, of_job)
+    waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))
     works = waits.works
     derived = {
         WATERFALL.name: waterfall(times, works, facts),

@@ -85,6 +85,22 @@ def step_work(
     return found
 
 
+def with_all_ranks(
+    works: Mapping[LaunchKey, StepWork], segments: pd.DataFrame
+) -> dict[LaunchKey, StepWork]:
+    """The launches of which every rank recorded its steps.
+
+    Where one is missing nobody knows who came last: waiting for it would be told as a transfer.
+
+    Args:
+        works: The steps of each launch.
+        segments: SEGMENTS, which tell the number of ranks.
+    """
+    sizes = segments[[*LAUNCH, "size"]].itertuples(index=False, name=None)
+    size_of = {(str(pass_id), str(segment)): int(size) for pass_id, segment, size in sizes}
+    return {key: work for key, work in works.items() if len(work.ranks) == size_of[key]}
+
+
 def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:
     """The end of the last blocked piece of each rank and step, by launch."""
     blocked = events[

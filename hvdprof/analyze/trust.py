@@ -79,8 +79,8 @@ def _missing_ranks(run: Run) -> Iterator[str]:
         worst = lacking.iloc[0]
         yield (
             f"{_number(len(lacking), 'measurement')} without recordings of all ranks, such as "
-            f"{worst['pass_id']} with {worst['num_ranks_recorded']} of {worst['size']}: a rank "
-            "that was late there is not seen."
+            f"{worst['pass_id']} with {worst['num_ranks_recorded']} of {worst['size']}: who waited "
+            "there for whom, and for what, is not told."
         )
 
 

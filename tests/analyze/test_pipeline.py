@@ -61,6 +61,30 @@ def test_ranks_that_recorded_nothing_but_finished_are_told(tmp_path: Path) -> No
     assert analysis.verdict.sentence.startswith("Nothing was measured")
 
 
+@pytest.mark.parametrize("missing", [[0], [1]])
+def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
+    tmp_path: Path, missing: list[int]
+) -> None:
+    one = [PassSpec(repeat=number) for number in (1, 2)]
+    blocked = SegmentSpec(parts_ms=typical_parts(20, blocked_ms=10))
+    two = [PassSpec(size=2, repeat=number, segments=[blocked]) for number in (1, 2)]
+    for launch in two:
+        launch.missing_ranks = missing
+    analysis = analysis_of(tmp_path, [*one, *two])
+    assert analysis.scaling["efficiency"].iloc[1] == pytest.approx(0.5)
+    for name in ("waterfall", "pop", "ceilings", "blame", "stragglers"):
+        assert analysis.table(name).empty
+    assert set(analysis.findings["id"]) == {"input-bound", "no-rank-evidence"}
+
+
+def test_a_rank_that_did_not_record_in_one_launch_leaves_the_others(tmp_path: Path) -> None:
+    passes = [PassSpec(size=size, repeat=number) for size in (1, 2) for number in (1, 2)]
+    passes[2].missing_ranks = [1]
+    analysis = analysis_of(tmp_path, passes)
+    assert set(analysis.table("blame")["pass_id"].astype(str)) == {"04-np2-throughput-r2"}
+    assert set(analysis.table("ceilings")["np"]) == {2}
+
+
 def test_a_single_step_gives_a_number_without_interval(tmp_path: Path) -> None:
     segment = SegmentSpec(num_warmup_batches=0, num_steps=1)
     row = analysis_of(tmp_path, [PassSpec(segments=[segment])]).scaling.iloc[0]

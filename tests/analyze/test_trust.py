@@ -55,7 +55,7 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
         (
             {"missing_ranks": [1]},
             "1 measurement without recordings of all ranks, such as 06-np2-throughput-r3 with "
-            "1 of 2: a rank that was late there is not seen.",
+            "1 of 2: who waited there for whom, and for what, is not told.",
         ),
         (
             {"segments": [SegmentSpec(status="failed", failure=Failure(reason="It hung."))]},
