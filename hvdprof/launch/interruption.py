@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as one exception, raised once, so that cleaning up is not cut short."""
+"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ from typing import NoReturn
 from hvdprof.errors import InterruptedRunError
 
 _HANDLED_BYTES = 64
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Within the block the first Ctrl-C or SIGTERM raises; further ones are ignored.
+    """Within the block the first Ctrl-C, SIGTERM or SIGHUP raises; further ones are ignored.
 
-    The former handlers are back afterwards. Signals reach the main thread alone: on another one,
-    as some notebooks have, nothing is changed.
+    A SIGHUP that is ignored, as behind ``nohup``, stays so. The former handlers are back
+    afterwards. Signals reach the main thread alone: on another one, as some notebooks have, nothing
+    is changed.
 
     Raises:
         InterruptedRunError: One of the signals came.
@@ -28,12 +28,14 @@ def interruptible() -> Iterator[None]:
         yield
         return
 
+    signals = _signals()
+
     def on_signal(number: int, frame: FrameType | None) -> NoReturn:
-        for each in _SIGNALS:
+        for each in signals:
             signal.signal(each, signal.SIG_IGN)
         raise InterruptedRunError(f"Ended by {signal.Signals(number).name}.")
 
-    former = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    former = {number: signal.signal(number, on_signal) for number in signals}
     try:
         yield
     finally:
@@ -51,14 +53,14 @@ def interruptible_within_others() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    former = {number: signal.getsignal(number) for number in _SIGNALS}
+    former = {number: signal.getsignal(number) for number in _signals()}
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
     # Python writes the numbers of signals there, whoever handles them.
     own = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        for number in _SIGNALS:
+        for number in former:
             # The one exception by which Ray lets itself be interrupted; others it swallows.
             signal.signal(number, signal.default_int_handler)
         yield
@@ -66,7 +68,7 @@ def interruptible_within_others() -> Iterator[None]:
         signal.set_wakeup_fd(own)
         for number, handler in former.items():
             signal.signal(number, handler)
-        came = _came(reading)
+        came = [number for number in _came(reading) if number in former]
         os.close(reading)
         os.close(writing)
         if came:
@@ -75,7 +77,13 @@ def interruptible_within_others() -> Iterator[None]:
 
 def _came(reading: int) -> list[int]:
     try:
-        numbers = os.read(reading, _HANDLED_BYTES)
+        return list(os.read(reading, _HANDLED_BYTES))
     except BlockingIOError:
         return []
-    return [number for number in numbers if number in _SIGNALS]
+
+
+def _signals() -> tuple[signal.Signals, ...]:
+    """Those that ask this process to end, of which the last comes from a terminal that is gone."""
+    asked = (signal.SIGINT, signal.SIGTERM)
+    is_kept_off = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return asked if is_kept_off else (*asked, signal.SIGHUP)

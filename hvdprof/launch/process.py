@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
 from hvdprof.launch.environment import PASS_MARK
 from hvdprof.launch.job import Job
 from hvdprof.rundir.layout import PassPaths
@@ -70,6 +71,7 @@ def run_launcher(launch: Launch) -> Outcome:
 
     Raises:
         EnvironmentNotReadyError: The launcher itself could not be started.
+        StorageError: The files for its output cannot be written.
     """
     return run_to_end(
         launch.command,
@@ -94,28 +96,23 @@ def run_to_end(
 
     Raises:
         EnvironmentNotReadyError: The launcher itself could not be started.
+        StorageError: The files for its output cannot be written.
     """
     mark = uuid.uuid4().hex
     started = time.monotonic()
     child = None
     try:
-        with stdout.open("ab") as out, stderr.open("ab") as err:
-            child = subprocess.Popen(
-                command,
-                env={**environment, PASS_MARK: mark},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+        with _appended(stdout) as out, _appended(stderr) as err:
+            child = _start(command, {**environment, PASS_MARK: mark}, out, err)
         hung = _wait(child, watch)
-    except OSError as error:
-        raise EnvironmentNotReadyError(
-            f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
-        ) from error
     finally:
-        # A signal between the start and the assignment leaves only the mark to go by.
-        end_marked(mark, child)
+        try:
+            # A signal between the start and the assignment leaves only the mark to go by.
+            end_marked(mark, child)
+        except InterruptedRunError:
+            # It came in the midst of the ending; the ones after it are ignored.
+            end_marked(mark, child)
+            raise
     return Outcome(child.returncode, hung, time.monotonic() - started)
 
 
@@ -169,6 +166,31 @@ class Patience:
         if seen != self._seen:
             self._seen, self._since = seen, now
         return now - self._since > self._watch.timeout_s
+
+
+def _appended(path: Path) -> IO[bytes]:
+    try:
+        return path.open("ab")
+    except OSError as error:
+        raise StorageError(f"Could not write {path}: {error.strerror}.") from error
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], out: IO[bytes], err: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentNotReadyError(
+            f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
+        ) from error
 
 
 def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:

@@ -49,9 +49,13 @@ class PassProgress:
         return sum(state.size_bytes for state in self.ranks.values())
 
     def _read_on(self, path: Path, state: RankState) -> None:
-        with path.open("rb") as file:
-            file.seek(state.size_bytes)
-            added = file.read()
+        try:
+            with path.open("rb") as file:
+                file.seek(state.size_bytes)
+                added = file.read()
+        except OSError:
+            # Not readable over a network just now: the next look reads on.
+            return
         state.size_bytes += len(added)
         *lines, rest = (self._carried.get(state.rank, b"") + added).split(b"\n")
         self._carried[state.rank] = rest

@@ -180,6 +180,9 @@ def _explained(of: Watched, outcome: Outcome, progress: PassProgress) -> Failure
 
 
 def _tail(path: Path) -> str:
+    if not path.exists():
+        # Nothing was started, since a host was gone before.
+        return ""
     with path.open("rb") as file:
         file.seek(0, 2)
         file.seek(max(0, file.tell() - _TAIL_BYTES))

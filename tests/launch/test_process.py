@@ -4,13 +4,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError
-from hvdprof.launch.interruption import interruptible
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
+from hvdprof.launch.interruption import interruptible, interruptible_within_others
 from hvdprof.launch.process import Outcome, Watch, run_to_end
 from tests.builders.processes import is_running
 
@@ -98,6 +99,66 @@ def test_a_signal_ends_every_process_and_a_second_one_does_not_cut_that_short(
         )
     thread.join()
     assert not is_running(int(pid_file.read_text()))
+
+
+def _signal_when_there(file: Path, sign: signal.Signals) -> threading.Thread:
+    """Sends a signal to this process once there is something in a file."""
+
+    def send() -> None:
+        while not file.exists() or not file.read_text().strip():
+            time.sleep(0.05)
+        os.kill(os.getpid(), sign)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+def test_ranks_do_not_outlive_the_terminal(tmp_path: Path) -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    pid_file = tmp_path / "pid"
+    try:
+        with pytest.raises(InterruptedRunError, match="SIGHUP"), interruptible():
+            thread = _signal_when_there(pid_file, signal.SIGHUP)
+            _run(tmp_path, ORPHAN.format(pid=pid_file, then="sleep 600"))
+    finally:
+        signal.signal(signal.SIGHUP, former)
+    thread.join()
+    assert not is_running(int(pid_file.read_text()))
+
+
+@pytest.mark.parametrize("block", [interruptible, interruptible_within_others])
+def test_nohup_keeps_its_word(block: Callable[[], AbstractContextManager[None]]) -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with block():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, former)
+
+
+def test_a_signal_while_ranks_are_ended_does_not_leave_them_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hvdprof.launch.process.GRACE_S", 1.0)
+    pid_file, asked = tmp_path / "pid", tmp_path / "asked"
+    # It hangs, is asked to end and does not; then the user loses patience too.
+    stubborn = f"trap 'echo 1 > {asked}' TERM; while true; do sleep 0.1; done"
+    with pytest.raises(InterruptedRunError, match="SIGINT"), interruptible():
+        thread = _signal_when_there(asked, signal.SIGINT)
+        _run(
+            tmp_path,
+            ORPHAN.format(pid=pid_file, then=stubborn),
+            Watch(progress=lambda: 1, timeout_s=0.6),
+        )
+    thread.join()
+    assert not is_running(int(pid_file.read_text()))
+
+
+def test_what_is_wrong_with_the_disk_is_not_blamed_on_the_launcher(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"absent/out: No such file or directory"):
+        _run(tmp_path / "absent", "exit 0")
 
 
 def test_former_handlers_are_back_after_an_interruptible_block() -> None:

@@ -71,3 +71,15 @@ def test_damage_is_remembered_and_skipped(tmp_path: Path) -> None:
     progress.update()
     assert progress.ranks[0].segment == "a"
     assert len(progress.ranks[0].problems) == 2
+
+
+def test_a_file_that_cannot_be_read_just_now_is_read_at_the_next_look(tmp_path: Path) -> None:
+    paths = PassPaths(tmp_path)
+    progress = PassProgress(paths)
+    in_the_way = paths.recorder_file(0)
+    in_the_way.mkdir(parents=True)
+    assert progress.update() == 0
+    in_the_way.rmdir()
+    _append(paths, 0, {"kind": "segment", "id": "a"})
+    assert progress.update() > 0
+    assert progress.ranks[0].segment == "a"

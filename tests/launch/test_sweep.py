@@ -14,12 +14,19 @@ import pytest
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.design import plan_design
 from hvdprof.launch.job import Job
+from hvdprof.launch.process import Outcome
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
 from hvdprof.launch.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import (
+    MANIFEST_SCHEMA_VERSION,
+    Failure,
+    Manifest,
+    PassRecord,
+    Status,
+)
 from hvdprof.rundir.plan import Plan
 from tests.builders import fake_ranks
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
@@ -233,6 +240,17 @@ def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(
     failure = Manifest.read(sweep.paths.folder).passes[0].segments[0].failure
     assert failure is not None
     assert "the recording is not complete" in failure.reason
+
+
+def test_a_pass_that_was_not_even_started_fails_by_its_reason(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    gone = Failure(reason="host far, which ran rank 1, has vanished (no answer)", rank=1)
+    sweep.run_launch = lambda launch: Outcome(1, False, 0.0, gone)
+    with pytest.raises(SweepIncompleteError, match="2 of 2"):
+        sweep.run()
+    assert Manifest.read(sweep.paths.folder).passes[0].segments[0].failure == gone
 
 
 def _interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
