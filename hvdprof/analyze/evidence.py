@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.analyze.job_steps import LAUNCH
-from hvdprof.analyze.launches import LaunchKey
-from hvdprof.model.cell_key import with_engine
+from hvdprof.analyze.launches import LaunchKey, is_finished
+from hvdprof.model.cell_key import with_engine, without_toggles
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
@@ -42,6 +42,17 @@ class Evidence:
         segments = self.run.segments
         own = segments.loc[(segments["engine"] == engine).to_numpy(), LAUNCH].astype(str)
         return set(own.itertuples(index=False, name=None))
+
+    def measured(self) -> pd.DataFrame:
+        """Rows of SEGMENTS that speak for their cell: finished, for throughput, without toggles.
+
+        Names are plain text, so that they can be merged with any table.
+        """
+        segments = self.run.segments
+        throughput = (segments["mode"] == "throughput").to_numpy()
+        base = segments[throughput & without_toggles(segments) & is_finished(segments)]
+        names = {"model": "str", "size": "int64", "engine": "str", "oversubscribed": "bool"}
+        return base[[*LAUNCH, *names]].astype({**dict.fromkeys(LAUNCH, "str"), **names})
 
     def setting(self, name: str) -> str | None:
         """An environment variable as the ranks had it; None where it was not set."""

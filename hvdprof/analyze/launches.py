@@ -56,8 +56,13 @@ def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
 
 def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
     """The segments that ran to their end, or far enough to have a result."""
-    done = segments.loc[segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(), LAUNCH]
+    done = segments.loc[is_finished(segments), LAUNCH]
     return list(done.astype(str).itertuples(index=False, name=None))
+
+
+def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which rows of SEGMENTS ran to their end, or far enough to have a result."""
+    return segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(dtype=bool)
 
 
 def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:

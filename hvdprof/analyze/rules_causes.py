@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
 from hvdprof import units
@@ -18,6 +19,8 @@ from hvdprof.analyze.finding_of_cell import (
     costly_terms,
     step_ns,
 )
+from hvdprof.analyze.job_steps import LAUNCH
+from hvdprof.analyze.launches import rows_by_launch
 from hvdprof.analyze.stragglers import UNATTRIBUTED
 from hvdprof.analyze.uncertainty import NAN
 from hvdprof.model.causes import (
@@ -27,17 +30,22 @@ from hvdprof.model.causes import (
     ON_TIME,
     TRANSIENT_IMBALANCE,
 )
-from hvdprof.model.cell_key import without_toggles
+from hvdprof.model.cell_key import short_name
 
 SHARE_OF_LAUNCHES = 0.5
+
+_SLOW_COMPUTE = (
+    "look at that host's clocks, temperature and other processes ({tools}), and at uneven work "
+    "per sample"
+)
+_TOOLS_OF_GPUS = "nvidia-smi -q -d CLOCK,PERFORMANCE; top"
+_TOOLS_OF_CPUS = "top; grep MHz /proc/cpuinfo"
 
 _REMEDY_OF_PHASE = {
     "data": "give that rank's input more workers or faster storage (num_workers=, "
     "prefetch_factor=; .prefetch() of tf.data), and check that all ranks read equal shards",
-    "forward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
-    "CLOCK,PERFORMANCE; top), and at uneven work per sample",
-    "backward": "look at that host's clocks, temperature and other processes (nvidia-smi -q -d "
-    "CLOCK,PERFORMANCE; top), and at uneven work per sample",
+    "forward": _SLOW_COMPUTE,
+    "backward": _SLOW_COMPUTE,
     "optimizer": "do the same work on every rank after optimizer.step(): checkpoints and logging "
     "on one rank delay all",
     "pause": "look for what this rank alone does between steps: logging, checkpoints, evaluation, "
@@ -66,14 +74,16 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
             where = "in no single phase" if phase == UNATTRIBUTED else f"in its {phase} phase"
             if phase == "pause":
                 where = "outside every phase"
-            explained = _explained(phase, float(rows["phase_share"].mean()))
+            of_phase = rows.loc[rows["phase"] == phase, "phase_share"]
+            explained = _explained(phase, float(of_phase.mean()))
+            on_gpus = cell_setting(evidence.run, cell).on_gpus
             yield Finding(
                 f"late-rank-{pattern}",
                 severity_of_cost(cost),
                 f"rank {rank}",
                 f"{cell_place(cell)}: rank {rank}{_host(evidence, rows, int(str(rank)))} is late "
                 f"{often} by {late}, which it loses {where}; the others wait for it.",
-                _REMEDY_OF_PHASE[phase],
+                _REMEDY_OF_PHASE[phase].format(tools=_TOOLS_OF_GPUS if on_gpus else _TOOLS_OF_CPUS),
                 "likely" if len(rows) > 1 else "possible",
                 evidence=f"last in {units.percent(float(rows['share_last'].mean()), 0)} of the "
                 f"steps, in {len(rows)} of {num_launches} launches; {explained}",
@@ -119,17 +129,21 @@ def late_by_turns(evidence: Evidence) -> Iterator[Finding]:
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
     """Every rank waits for data, also the one that waits least."""
+    shares = _least_shares(evidence, "data")
     for cell in evidence.cells():
-        share = _least_share(evidence, cell, "data")
+        # By name: as a whole, two rows with a missing number are never equal.
+        share = shares.get(cell_name(cell), 0.0)
         if is_base(cell) and share >= SMALLEST_COST:
+            pinned = "pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
             whose = "every rank spends at least" if cell["np"] > 1 else "the rank spends"
             yield Finding(
                 "input-bound",
                 severity_of_cost(share),
                 cell_name(cell),
                 f"{cell_place(cell)}: {whose} {units.percent(share)} of its step on getting data.",
-                "more data workers (num_workers=), prefetch_factor=, pin_memory=True; with tf.data "
-                ".map(..., num_parallel_calls=) and .prefetch(); or faster storage",
+                f"more data workers (num_workers=), prefetch_factor={', ' if pinned else ''}"
+                f"{pinned}; with tf.data .map(..., num_parallel_calls=) and .prefetch(); or faster "
+                "storage",
                 "certain",
                 **cost_of(
                     cell, share, share * step_ns(cell), ceiling_share(evidence, cell, NO_DATA)
@@ -189,43 +203,48 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
             ):
                 continue
             cell = {str(name): value for name, value in after.items()}
+            # Of the step, not of the baseline's: the time that the smaller size would have taken.
+            share = lost / before["efficiency"]
             yield Finding(
                 "size-cliff",
-                severity_of_cost(lost),
+                severity_of_cost(share),
                 cell_name(cell),
                 f"{cell_place(cell)}: efficiency falls to {units.percent(after['efficiency'])}, "
                 f"from {units.percent(before['efficiency'])} on {before['np']} ranks.",
                 "see what changes at that size: a second host, another socket or switch; compare "
                 "hvdprof bench --hosts on one and on two hosts",
                 "possible",
-                **cost_of(cell, lost, lost * step_ns(cell), NAN),
+                **cost_of(cell, share, share * step_ns(cell), NAN),
             )
 
 
 def _by_cell(evidence: Evidence, table: pd.DataFrame) -> Iterator[tuple[Cell, pd.DataFrame]]:
-    """The rows of the throughput launches of each cell without toggles."""
-    segments = evidence.run.segments
-    base = segments[(segments["mode"] == "throughput").to_numpy() & without_toggles(segments)]
-    names = base[["pass_id", "segment", "model", "size", "engine"]].astype(
-        {"pass_id": str, "segment": str, "model": str, "size": int, "engine": str}
-    )
-    joined = table.astype({"pass_id": str, "segment": str}).merge(names, on=["pass_id", "segment"])
+    """The rows of the launches that speak for each cell without toggles."""
+    joined = table.astype(dict.fromkeys(LAUNCH, str)).merge(evidence.measured(), on=LAUNCH)
     for cell in evidence.cells():
         if is_base(cell):
             own = (joined["model"] == cell["model"]) & (joined["size"] == cell["np"])
             yield cell, joined[own & (joined["engine"] == cell["engine"])]
 
 
-def _least_share(evidence: Evidence, cell: Cell, part: str) -> float:
-    """The share of a part in the steps of the cell's throughput launches, of the least rank."""
+def _least_shares(evidence: Evidence, part: str) -> dict[str, float]:
+    """The share of a part in the steps of each cell without toggles, of the least rank."""
     steps = evidence.run.steps
-    counted = steps.loc[~steps["warmup"], ["pass_id", "segment", "rank", "dur_ns", f"{part}_ns"]]
-    for own, rows in _by_cell(evidence, counted):
-        # By name: as a whole, two rows with a missing number are never equal.
-        if cell_name(own) == cell_name(cell) and len(rows):
-            sums = rows.groupby("rank")[[f"{part}_ns", "dur_ns"]].sum()
-            return float((sums[f"{part}_ns"] / sums["dur_ns"]).min())
-    return 0.0
+    ranks, counted = steps["rank"].to_numpy(), ~steps["warmup"].to_numpy(dtype=bool)
+    times, lengths = (steps[name].to_numpy(dtype=np.float64) for name in (f"{part}_ns", "dur_ns"))
+    rows_of = dict(rows_by_launch(steps))
+    shares = {}
+    for _, launches in evidence.measured().groupby(["model", "size", "engine"]):
+        keys = launches[LAUNCH].itertuples(index=False, name=None)
+        rows = np.concatenate([rows_of.get(key, np.empty(0, dtype=np.intp)) for key in keys])
+        rows = rows[counted[rows]]
+        whole = np.bincount(ranks[rows], lengths[rows])
+        own = np.bincount(ranks[rows], times[rows])[whole > 0] / whole[whole > 0]
+        if len(own):
+            first = launches.iloc[0]
+            name = short_name(first["model"], int(first["size"]), str(first["engine"]))
+            shares[name] = float(own.min())
+    return shares
 
 
 def _host(evidence: Evidence, rows: pd.DataFrame, rank: int) -> str:

@@ -160,6 +160,13 @@ def _on_cores(setting: CellSetting) -> Likely:
             f"{_SEND_LESS_OFTEN}; {no_wire}",
             setting.crowd,
         )
+    if setting.controller != "mpi":
+        return Likely(
+            "exposed-transfer",
+            f"on one host it is reduced {cores}",
+            f"{less}{_SEND_LESS_OFTEN}; {no_wire}",
+            setting.crowd,
+        )
     return Likely(
         "shared-memory-transfer",
         f"on one host MPI reduces {cores}, through shared memory",

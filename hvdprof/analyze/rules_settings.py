@@ -6,6 +6,7 @@ from typing import Any
 from hvdprof import units
 from hvdprof.analyze.evidence import Evidence, is_base
 from hvdprof.analyze.finding import Finding, severity_of_cost
+from hvdprof.analyze.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.timeline_file_tables import TIMELINES
@@ -109,16 +110,18 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
     stalls = evidence.table("stalls")
     if stalls.empty:
         return
-    ranks = sorted({int(rank) for rank in stalls["stalled_rank"] if rank >= 0})
-    first = stalls.iloc[0]
+    # Horovod 0.13 and earlier list the ranks that were ready: these are waited with, not for.
+    missing = stalls[(stalls["state"] != "ready").to_numpy()]
+    ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
+    where = f", missing on {ranks_text(ranks)}" if ranks else ""
+    first = (stalls if missing.empty else missing).iloc[0]
     yield Finding(
         "stalled-tensors",
         "error" if stalls["shutdown"].any() else "warning",
         f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
-        f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled, missing "
-        f"on rank {', '.join(map(str, ranks)) or '?'}.",
-        "look at what that rank did then: evaluation, a checkpoint, an exception, uneven numbers "
-        "of batches (hvd.join())",
+        f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled{where}.",
+        "look at what the missing rank did then: evaluation, a checkpoint, an exception, uneven "
+        "numbers of batches (hvd.join())",
         "certain",
         file=str(first["file"]),
         line=int(first["line"]),

@@ -13,7 +13,6 @@ from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.finding_of_cell import cell_name, cell_place, cost_of
 from hvdprof.analyze.job_steps import LAUNCH
-from hvdprof.model.cell_key import without_toggles
 from hvdprof.model.tables import JOB_STEPS
 
 LONG_STEP = 2.0
@@ -36,14 +35,12 @@ _IRREGULAR = (
 def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     """Steps of the whole job that take far longer than the others, at a regular distance or not.
 
-    Told where half of the launches of a cell or more have them.
+    Told where half of the launches of a cell or more have them. Ranks that share cores take turns,
+    which makes single steps long for a reason that is known.
     """
-    segments, names = evidence.run.segments, dict.fromkeys(LAUNCH, str)
-    measured = segments[(segments["mode"] == "throughput").to_numpy() & without_toggles(segments)]
-    steps = evidence.table(JOB_STEPS.name).astype(names)
-    joined = steps[steps["steady"]].merge(
-        measured[[*LAUNCH, "model", "size", "engine"]].astype(names), on=LAUNCH
-    )
+    measured = evidence.measured()
+    steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
+    joined = steps[steps["steady"]].merge(measured[~measured["oversubscribed"]], on=LAUNCH)
     for (model, size, engine), of_cell in joined.groupby(
         ["model", "size", "engine"], observed=True
     ):

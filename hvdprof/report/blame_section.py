@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.analyze.launches import is_finished
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, STRAGGLERS
@@ -111,9 +112,9 @@ def print_blame(console: Console, page: BlamePage | None) -> None:
 
 
 def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
-    """The rows of a table of launches that are of the verdict's cell and measure throughput."""
+    """The rows of a table of launches that speak for the throughput of the verdict's cell."""
     verdict, segments = analysis.verdict, analysis.run.segments
-    measured = segments[(segments["mode"] == "throughput").to_numpy()]
+    measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
     names = dict.fromkeys(_LAUNCH, str)
     return analysis.table(name).astype(names).merge(of_cell[_LAUNCH].astype(names), on=_LAUNCH)

@@ -592,3 +592,90 @@ def test_where_a_rank_is_called_late_it_is_not_said_that_none_stands_out():
         "the rank called late has its part in it."
     )
     assert "late-rank-transient" in rows.index
+
+
+def twice(status):
+    """Two launches of the cell, the second one with this status."""
+    both = pd.concat(
+        [segments().astype(object), segments(segment="t", status=status).astype(object)]
+    )
+    return next(one for one in TABLES if one.name == "segments").frame(both)
+
+
+@pytest.mark.parametrize(("status", "expected"), [("failed", []), ("partial", ["late"])])
+def test_a_launch_that_failed_speaks_for_no_cell(status, expected):
+    late = straggler("persistent")[1].assign(segment="t").astype(object)
+    on_time = straggler("none", share=0.0)[1].astype(object)
+    declared = next(one for one in TABLES if one.name == "stragglers")
+    given = evidence(
+        [("stragglers", declared.frame(pd.concat([on_time, late])))], segments=twice(status)
+    )
+    assert [name.partition("-")[0] for name in ids(given)] == expected
+    waiting = evidence(steps=data_steps(0.3).assign(segment="t"), segments=twice(status))
+    assert bool(ids(waiting)) == bool(expected)
+    slow = long_steps(range(5, 100, 20)).tables["job_steps"].assign(segment="t")
+    quick = long_steps([]).tables["job_steps"]
+    steps = [("job_steps", pd.concat([quick, slow], ignore_index=True))]
+    assert bool(ids(evidence(steps, segments=twice(status)))) == bool(expected)
+
+
+def test_steps_of_ranks_that_share_cores_are_long_for_a_reason_that_is_known():
+    given = evidence(
+        [("job_steps", long_steps(range(5, 100, 20)).tables["job_steps"])],
+        segments=segments(oversubscribed=True),
+    )
+    assert ids(given) == []
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_a_late_rank_of_a_host_without_gpus_is_not_sent_to_nvidia_smi(phase):
+    (row,) = findings(evidence([straggler("persistent", phase=phase)])).to_dict("records")
+    assert "nvidia-smi" not in row["remedy"]
+    assert "/proc/cpuinfo" in row["remedy"]
+    on_gpus = evidence([straggler("persistent", phase=phase)], ranks=ranks(0, 1, device="cuda:0"))
+    (row,) = findings(on_gpus).to_dict("records")
+    assert "nvidia-smi" in row["remedy"]
+
+
+def test_memory_is_pinned_for_gpus_alone():
+    for device, told in (("cpu", False), ("cuda:0", True)):
+        given = evidence(steps=data_steps(0.3), ranks=ranks(0, 1, device=device))
+        (row,) = findings(given).to_dict("records")
+        assert ("pin_memory" in row["remedy"]) == told
+
+
+def test_how_much_a_phase_explains_is_of_the_launches_that_name_it():
+    rows = [
+        straggler("persistent", phase=phase, phase_share=share)[1].assign(segment=name)
+        for name, phase, share in (("s", "data", 0.9), ("t", "data", 0.9), ("u", "pause", 0.3))
+    ]
+    three = pd.concat([segments(segment=name).astype(object) for name in "stu"])
+    stragglers, declared = (
+        next(one for one in TABLES if one.name == name) for name in ("stragglers", "segments")
+    )
+    frame = stragglers.frame(pd.concat([one.astype(object) for one in rows]))
+    (row,) = findings(evidence([("stragglers", frame)], segments=declared.frame(three))).to_dict(
+        "records"
+    )
+    assert row["evidence"].endswith("data explains 90 % of the lateness")
+
+
+def test_a_cliff_costs_what_the_step_takes_more_than_at_the_size_before():
+    (row,) = findings(evidence([sizes(0.6)])).to_dict("records")
+    assert row["cost_share"] == pytest.approx(1 - 0.6 / 0.9)
+    assert row["cost_ns"] == pytest.approx((1 - 0.6 / 0.9) * 31e6)
+
+
+def test_ranks_that_were_ready_are_not_called_missing():
+    rows = [{"file": "f", "line": 1, "state": "ready", "stalled_rank": rank} for rank in (0, 2)]
+    (row,) = findings(evidence([("stalls", table("stalls", *rows))])).to_dict("records")
+    assert row["sentence"] == "Horovod warned once that tensors stalled."
+    many = [{"file": "f", "state": "missing", "stalled_rank": rank} for rank in range(512)]
+    (row,) = findings(evidence([("stalls", table("stalls", *many))])).to_dict("records")
+    assert "missing on ranks 0, 1, 2, 3, 4 and 507 more." in row["sentence"]
+
+
+def test_a_controller_that_is_not_known_is_not_called_mpi():
+    row = exposed(controller="")
+    assert row["id"] == "exposed-transfer"
+    assert "MPI" not in row["sentence"] + row["remedy"]
