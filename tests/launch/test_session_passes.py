@@ -157,8 +157,11 @@ def test_sessions_whose_end_nobody_saw_are_kept_as_they_were_recorded(
         (1, 1, Status.DONE),
         (2, 2, Status.DONE),
     ]
-    assert all(split_unfinished(one, retry_failed=True) is None for one in sessions)
-    assert split_unfinished(launch, retry_failed=True).id == f"{launch.id}-attempt2"
+    assert all(
+        split_unfinished(one, manifest.passes, retry_failed=True) is None for one in sessions
+    )
+    again = split_unfinished(launch, manifest.passes, retry_failed=True)
+    assert again.id == f"{launch.id}-attempt2"
 
 
 def test_launches_that_have_ended_or_not_begun_have_nothing_to_recover(tmp_path, manifest, launch):
@@ -177,8 +180,8 @@ def test_the_next_attempt_stands_behind_the_sessions_and_knows_nothing_of_their_
     launch.worker_ends = [WorkerEnd(rank=1, exit_code=137)]
     settle_sessions(manifest, launch, progress, SETTINGS, Failure(reason="on purpose"))
 
-    assert split_unfinished(manifest.passes[1], retry_failed=True) is None
-    attempt = split_unfinished(launch, retry_failed=True)
+    assert split_unfinished(manifest.passes[1], manifest.passes, retry_failed=True) is None
+    attempt = split_unfinished(launch, manifest.passes, retry_failed=True)
     assert (attempt.session, attempt.worker_ends) == (0, [])
     assert place_behind(manifest, launch) == 2
     assert place_behind(manifest, manifest.passes[2]) == 3
