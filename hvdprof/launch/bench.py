@@ -16,7 +16,7 @@ from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
 from hvdprof.launch.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.design import plan_design
 from hvdprof.launch.environment import inherited_environment
-from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.hosts import is_this_host, parse_hosts
 from hvdprof.launch.job import Launcher
 from hvdprof.launch.preflight import choose_controller, require_space
 from hvdprof.launch.settings import BenchSettings
@@ -236,10 +236,10 @@ def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
 
 def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) -> Capacity:
     names = [host.name for host in parse_hosts(settings.hosts)] if settings.hosts else ["localhost"]
-    here = "localhost"
+    own = {name for name in names if is_this_host(name)}
     return Capacity(
-        cores_by_host={name: machine.num_cores if name == here else None for name in names},
-        gpus_by_host={name: machine.num_gpus if name == here else None for name in names},
+        cores_by_host={name: machine.num_cores if name in own else None for name in names},
+        gpus_by_host={name: machine.num_gpus if name in own else None for name in names},
         nccl=horovod.nccl and settings.device == "cuda",
     )
 

@@ -1,7 +1,7 @@
 """From what the user typed to complete settings: presets, defaults, and one message per mistake."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -268,10 +268,19 @@ def _check_numbers(choices: Choices) -> None:
         ("--cache-capacity", choices.cache_capacity, 0),
         ("--timeout", choices.timeout_s, 1),
     )
+    check_at_least(lowest)
+    check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
+
+
+def check_at_least(lowest: Iterable[tuple[str, float | None, float]]) -> None:
+    """Check options that are numbers: each with what was given and the least that can be used.
+
+    Raises:
+        UsageError: One is less, or no number; those that were not given are left out.
+    """
     for option, value, low in lowest:
         if value is not None and not low <= value < math.inf:
             raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
-    check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
 
 
 def check_stall_limits(warn_s: float, kill_s: float | None) -> None:
@@ -280,9 +289,7 @@ def check_stall_limits(warn_s: float, kill_s: float | None) -> None:
     Raises:
         UsageError: It would not be, or the seconds are none.
     """
-    for option, value, low in (("--stall-warn", warn_s, 0), ("--stall-kill", kill_s, 1)):
-        if value is not None and not low <= value < math.inf:
-            raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
+    check_at_least((("--stall-warn", warn_s, 0), ("--stall-kill", kill_s, 1)))
     if kill_s is not None and not 0 < warn_s <= kill_s:
         raise UsageError(
             f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",

@@ -1,7 +1,9 @@
 """Hosts and their slots, as Horovod's ``-H`` spells them, and where the ranks go."""
 
+import socket
 from dataclasses import dataclass
 
+from hvdprof.collect.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
 
 
@@ -37,6 +39,19 @@ def ranks_by_host(hosts: tuple[Host, ...], size: int) -> dict[str, int]:
         if ranks > 0:
             placed[host.name] = ranks
     return placed
+
+
+def is_this_host(name: str) -> bool:
+    """Whether a name or an address means the host of this process."""
+    own = socket.gethostname()
+    if name in ("localhost", own, own.split(".")[0]):
+        return True
+    try:
+        address = socket.gethostbyname(name)
+    except OSError:
+        # Known to ssh alone, by an alias of its configuration.
+        return False
+    return address.startswith("127.") or address in own_addresses()
 
 
 def _parse_host(part: str, text: str) -> Host:

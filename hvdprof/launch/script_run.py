@@ -9,13 +9,12 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
-from hvdprof.launch.choices import check_stall_limits, parse_sizes
+from hvdprof.launch.choices import check_at_least, check_stall_limits, parse_sizes
 from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN, SRUN
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.elastic import prepare_elastic
-from hvdprof.launch.hosts import parse_hosts
+from hvdprof.launch.hosts import is_this_host, parse_hosts
 from hvdprof.launch.preflight import GLOO
-from hvdprof.launch.remote.shell import is_this_host
 from hvdprof.launch.settings import (
     DEFAULT_STALL_WARN_S,
     BenchSettings,
@@ -193,6 +192,7 @@ def check_script_choices(choices: ScriptChoices) -> None:
     ):
         if value is not None and value < 1:
             raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
+    check_at_least((("--timeout", choices.timeout_s, 1),))
     check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
     if choices.num_warmup_batches < 0:
         raise UsageError(

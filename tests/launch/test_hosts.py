@@ -1,7 +1,9 @@
+import socket
+
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.hosts import Host, parse_hosts, ranks_by_host
+from hvdprof.launch.hosts import Host, is_this_host, parse_hosts, ranks_by_host
 
 
 def test_hosts_with_and_without_slots() -> None:
@@ -20,3 +22,11 @@ def test_what_is_not_a_host_is_named(text: str) -> None:
 )
 def test_hosts_are_filled_in_order(size: int, expected: dict[str, int]) -> None:
     assert ranks_by_host((Host("a", 2), Host("b", 4)), size) == expected
+
+
+def test_names_of_this_host() -> None:
+    assert is_this_host("localhost")
+    assert is_this_host("127.0.0.1")
+    assert is_this_host(socket.gethostname())
+    assert not is_this_host("192.0.2.7")
+    assert not is_this_host("no-such-host.invalid")

@@ -210,6 +210,12 @@ def test_mistakes_are_told_before_anything_starts(changes, error, told):
     assert told in raised.value.hint
 
 
+@pytest.mark.parametrize("timeout_s", [0.0, -5.0, float("nan"), float("inf")])
+def test_a_launch_of_a_script_is_given_time(timeout_s):
+    with pytest.raises(UsageError, match=r"--timeout .*: must be a number of at least 1\."):
+        prepared(timeout_s=timeout_s)
+
+
 @pytest.mark.parametrize("hosts", [None, "localhost:1,far:1"])
 def test_a_script_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

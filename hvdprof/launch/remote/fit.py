@@ -9,7 +9,8 @@ from hvdprof.collect.host_facts import usable_cores
 from hvdprof.launch.allocation import find_allocation
 from hvdprof.launch.capacity import Capacity, Crowd, can_pin, crowds, threads_that_fit
 from hvdprof.launch.choose_launcher import SRUN
-from hvdprof.launch.remote.shell import hosts_with_ranks, is_this_host
+from hvdprof.launch.hosts import is_this_host
+from hvdprof.launch.remote.shell import hosts_with_ranks
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hvdprof import units
 from hvdprof.errors import InterruptedRunError
+from hvdprof.launch.hosts import is_this_host
 from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.process import Launch, Outcome, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
@@ -15,7 +16,7 @@ from hvdprof.launch.remote.fetch import FILES, StandingFetch, fetch, on_each, to
 from hvdprof.launch.remote.files import pack
 from hvdprof.launch.remote.fit import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts, is_of_function
-from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks, is_this_host
+from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks
 from hvdprof.launch.remote.watch import HostWatch
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.sweep import Sweep

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.remote.shell import HostShell, hosts_with_ranks, is_this_host
+from hvdprof.launch.hosts import is_this_host
+from hvdprof.launch.remote.shell import HostShell, hosts_with_ranks
 from hvdprof.launch.remote.survey import host_records, survey_hosts
 from hvdprof.launch.settings import BenchSettings
 

@@ -3,16 +3,15 @@
 import os
 import shlex
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.collect.clock_exchange import own_addresses
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.allocation import find_allocation, find_srun
 from hvdprof.launch.choose_launcher import HOROVODRUN, SRUN
 from hvdprof.launch.design import placement
+from hvdprof.launch.hosts import is_this_host
 from hvdprof.launch.job import Job
 from hvdprof.launch.preflight import GLOO
 from hvdprof.launch.settings import BenchSettings
@@ -98,16 +97,3 @@ def hosts_with_ranks(settings: BenchSettings, size: int | None = None) -> dict[s
         size=wanted, program=(), hosts=None, environment={}, passed_on=(), device=settings.device
     )
     return srun_placement(job, find_allocation())
-
-
-def is_this_host(name: str) -> bool:
-    """Whether a name or an address means the host of this process."""
-    own = socket.gethostname()
-    if name in ("localhost", own, own.split(".")[0]):
-        return True
-    try:
-        address = socket.gethostbyname(name)
-    except OSError:
-        # Known to ssh alone, by an alias of its configuration.
-        return False
-    return address.startswith("127.") or address in own_addresses()

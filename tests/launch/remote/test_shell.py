@@ -1,11 +1,10 @@
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks, is_this_host
+from hvdprof.launch.remote.shell import HostShell, host_shell, hosts_with_ranks
 from tests.builders.bench_settings import bench_settings
 
 
@@ -77,11 +76,3 @@ def test_hosts_of_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n1")
     monkeypatch.setenv("SLURM_TASKS_PER_NODE", "4")
     assert hosts_with_ranks(bench_settings(launcher="srun", sizes=(2,))) == {"n1": 2}
-
-
-def test_names_of_this_host() -> None:
-    assert is_this_host("localhost")
-    assert is_this_host("127.0.0.1")
-    assert is_this_host(socket.gethostname())
-    assert not is_this_host("192.0.2.7")
-    assert not is_this_host("no-such-host.invalid")
