@@ -12,7 +12,7 @@ from hvdprof.launch.job_script import JobScript, submit
 from hvdprof.launch.surroundings import python_program
 from hvdprof.rundir.whole_file import write_whole
 
-_NOT_PASSED_ON = frozenset({"sbatch", "output"})
+_NOT_PASSED_ON = frozenset({"sbatch", "output", "dry_run"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,8 @@ class Queued:
 
 def write_and_submit(context: typer.Context, queued: Queued) -> None:
     """Write the job script beside the run directory, and submit it where there is ``sbatch``.
+
+    With ``--dry-run`` it is only printed.
 
     Args:
         context: The command as it was typed.
@@ -60,6 +62,9 @@ def write_and_submit(context: typer.Context, queued: Queued) -> None:
         folder=folder,
         working_folder=Path.cwd(),
     )
+    if context.params["dry_run"]:
+        sys.stdout.write(script.text())
+        return
     write_whole(script.path, script.text(), overwrite=False)
     sys.stderr.write(f"Wrote {script.path}\n")
     answer = submit(script.path)

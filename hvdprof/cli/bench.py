@@ -244,23 +244,23 @@ def bench(
     asked = check(choices, KNOWN_MODELS)
     if data_dir is not None:
         _check_digits(data_dir)
-    if sbatch:
-        write_and_submit(
-            context,
-            Queued(
-                command="bench",
-                name=name,
-                folder=new_run_folder(output, name),
-                launcher=asked.launcher,
-                num_ranks=max(asked.sizes),
-                cpus_per_task=asked.num_threads,
-            ),
-        )
-        return
     if resume is not None:
         refuse_other_settings(context)
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
+        if sbatch:
+            write_and_submit(
+                context,
+                Queued(
+                    command="bench",
+                    name=name,
+                    folder=new_run_folder(output, name),
+                    launcher=asked.launcher,
+                    num_ranks=max(asked.sizes),
+                    cpus_per_task=asked.num_threads,
+                ),
+            )
+            return
         tools = find_tools()
         manifest = prepare(choices, KNOWN_MODELS, tools, controller=controller, device=device)
         unmade = output or Path("runs/RUN")

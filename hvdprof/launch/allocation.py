@@ -87,7 +87,8 @@ def require_pmix(srun: str) -> None:
     Raises:
         EnvironmentNotReadyError: It cannot.
     """
-    listed = _answer([srun, "--mpi=list"])
+    answer = _answer([srun, "--mpi=list"])
+    listed = answer.stdout + answer.stderr
     if PMIX not in re.split(r"[^\w]+", listed):
         raise EnvironmentNotReadyError(
             "This Slurm has no PMIx (srun --mpi=list), so its tasks would not find each other "
@@ -100,7 +101,9 @@ def _node_names(nodes: str) -> list[str]:
     if not re.search(r"[,\[]", nodes):
         names = [nodes] if nodes else []
     else:
-        names = _answer(["scontrol", "show", "hostnames", nodes]).split()
+        answer = _answer(["scontrol", "show", "hostnames", nodes])
+        # What it complains of is no name of a node.
+        names = answer.stdout.split() if answer.returncode == 0 else []
     if not names:
         raise EnvironmentNotReadyError(
             "Slurm does not name the nodes of this allocation (SLURM_JOB_NODELIST).",
@@ -109,11 +112,10 @@ def _node_names(nodes: str) -> list[str]:
     return names
 
 
-def _answer(command: list[str]) -> str:
+def _answer(command: list[str]) -> "subprocess.CompletedProcess[str]":
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentNotReadyError(
             f"{' '.join(command)} does not answer: {error}.", hint="Ask who runs this Slurm."
         ) from error
-    return done.stdout + done.stderr

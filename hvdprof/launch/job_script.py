@@ -32,14 +32,15 @@ class JobScript:
 
     def text(self) -> str:
         """The script. Partition, time and account are left to ``SBATCH_...`` variables."""
-        printed = self.folder.absolute().with_name(f"{self.folder.name}.slurm-%j.out")
+        # Slurm takes a lone % for the start of a pattern of its own.
+        beside = str(self.folder.absolute()).replace("%", "%%")
         return "\n".join(
             [
                 "#!/bin/bash",
                 f"#SBATCH --job-name={shlex.quote(f'hvdprof-{self.name}')}",
                 f"#SBATCH --ntasks={self.num_ranks}",
                 f"#SBATCH --cpus-per-task={self.cpus_per_task}",
-                f"#SBATCH --output={shlex.quote(str(printed))}",
+                f"#SBATCH --output={shlex.quote(f'{beside}.slurm-%j.out')}",
                 f"cd {shlex.quote(str(self.working_folder))}",
                 f"exec {shlex.join(self.command)}",
                 "",
@@ -65,4 +66,4 @@ def submit(script: Path) -> str:
             f"Slurm does not take the job: {done.stderr.strip()}",
             hint=f"Mend {script} or set SBATCH_PARTITION and the like, then: sbatch {script}",
         )
-    return done.stdout.strip()
+    return done.stdout.strip() or "Submitted"

@@ -46,6 +46,8 @@ class MpichExec:
     mpiexec: str
 
     def command(self, job: Job) -> list[str]:
-        """``mpiexec -n N [-hosts HOSTS] PROGRAM`` with every line prefixed by rank."""
-        hosts = ["-hosts", job.hosts] if job.hosts else []
+        """``mpiexec -n N -hosts HOSTS PROGRAM`` with every line prefixed by rank."""
+        # Inside a batch job it would take the nodes of the allocation, and its srun to reach them.
+        here = ["-launcher", "fork", "-hosts", f"localhost:{job.size}"]
+        hosts = ["-hosts", job.hosts] if job.hosts else here
         return [self.mpiexec, "-prepend-rank", "-n", str(job.size), *hosts, *job.program]

@@ -31,12 +31,16 @@ def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit and cleanness of the working tree that a folder lies in; None outside of one."""
+    """Commit and cleanness of the working tree that a folder lies in; None outside of one.
+
+    ``dirty`` is None where git does not tell within seconds, as over a slow network.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    changes = _git(folder, "status", "--porcelain")
-    return {"commit": commit, "dirty": bool(changes)}
+    # Nobody's index is refreshed behind their back.
+    changes = _git(folder, "--no-optional-locks", "status", "--porcelain")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
 
 def python_program(module: str, *arguments: str) -> tuple[str, ...]:

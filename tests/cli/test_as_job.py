@@ -79,6 +79,8 @@ def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
             "elastic",
         ),
         (("bench", *SLURM, "--models", "lenet"), "lenet"),
+        (("bench", "--sbatch", "--resume", "runs/before"), "--sbatch cannot change"),
+        (("run", "--sbatch", "--resume", "runs/before"), "--sbatch cannot change"),
     ],
 )
 def test_a_mistake_writes_no_script(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
@@ -96,3 +98,15 @@ def test_a_script_is_not_written_over(tmp_path: Path) -> None:
 
     assert done.returncode == 7
     assert (tmp_path / "run.sbatch").read_text() == "mine"
+
+
+def test_a_dry_run_of_a_job_is_its_script_alone(tmp_path: Path) -> None:
+    done = queue(tmp_path, "bench", *SLURM, "--np", "2", "--output", "50%", "--dry-run")
+
+    assert done.returncode == 0, done.stderr
+    written = done.stdout.splitlines()
+    assert written[0] == "#!/bin/bash"
+    assert "--dry-run" not in written[-1]
+    # A lone % would be a pattern of Slurm's own.
+    assert f"#SBATCH --output={tmp_path}/50%%.slurm-%j.out" in written
+    assert not list(tmp_path.rglob("*.sbatch"))

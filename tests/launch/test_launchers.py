@@ -62,8 +62,13 @@ def test_horovodrun() -> None:
 
 def test_mpich() -> None:
     launcher = MpichExec("mpiexec")
-    assert launcher.command(JOB) == ["mpiexec", "-prepend-rank", "-n", "2", *PROGRAM]
-    assert "-hosts" in launcher.command(replace(JOB, hosts="a:1,b:1"))
+    assert launcher.command(JOB) == [
+        *("mpiexec", "-prepend-rank", "-n", "2"),
+        *("-launcher", "fork", "-hosts", "localhost:2"),
+        *PROGRAM,
+    ]
+    elsewhere = launcher.command(replace(JOB, hosts="a:1,b:1"))
+    assert elsewhere[4 : -len(PROGRAM)] == ["-hosts", "a:1,b:1"]
 
 
 def test_horovodrun_in_front_of_mpirun() -> None:

@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,21 @@ def test_the_allocation_of_a_shell() -> None:
     assert find_allocation(variables).hosts == (Host("vm", 1),)
     with pytest.raises(EnvironmentNotReadyError, match="does not name the nodes"):
         find_allocation({"SLURM_JOB_ID": "5"})
+
+
+def test_what_slurm_complains_of_is_no_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    inside = {"SLURM_JOB_ID": "5", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)"}
+
+    scontrol.write_text("#!/bin/sh\necho 'scontrol: warning: old' >&2\necho n1\necho n2\n")
+    scontrol.chmod(0o755)
+    assert find_allocation(inside).hosts == (Host("n1", 1), Host("n2", 1))
+    scontrol.write_text("#!/bin/sh\necho 'scontrol: error: Invalid hostlist' >&2\nexit 1\n")
+    with pytest.raises(EnvironmentNotReadyError, match="does not name the nodes"):
+        find_allocation(inside)
 
 
 def test_the_variables_of_a_rank_of_gloo() -> None:
