@@ -47,6 +47,8 @@ def main() -> None:
                 state.sampler.record_batch(number, BATCH)
                 time.sleep(options.pause)
                 fail(options, state.batch)
+                if state.batch == options.grow_at + 40:
+                    wait_for_hosts(options, state)
                 if state.batch % options.commit_every == 0:
                     state.commit()
                 if state.batch >= options.batches:
@@ -67,6 +69,14 @@ def fail(options: argparse.Namespace, batch: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if batch == options.raise_at and last:
         raise RuntimeError("on purpose")
+
+
+def wait_for_hosts(options: argparse.Namespace, state: hvd.elastic.TorchState) -> None:
+    """Stay at a batch, should the new hosts not be known yet, until the reset for them."""
+    wanted = sum(int(host.rpartition(":")[2]) for host in options.grow_to.split(","))
+    while options.grow_at >= 0 and hvd.size() < wanted:
+        state.commit()
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 _NOT_TO_BE_HAD = ("No matching distribution", "Could not find a version")
 _OF_ANOTHER_MPI = ("LD_LIBRARY_PATH", "OPAL_PREFIX", "PYTHONPATH")
-_COMMAND_TIMEOUT_S = 300
+_COMMAND_TIMEOUT_S = 600
 # Building Horovod takes two to five minutes on two cores; the package index may be slow.
 _INSTALL_TIMEOUT_S = 1200
 

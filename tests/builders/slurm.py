@@ -19,7 +19,7 @@ from pathlib import Path
 
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "sinfo")
 _SBIN = "/usr/sbin:/usr/local/sbin"
-_WAIT_S = 30.0
+_WAIT_S = 120.0
 
 
 class NoSlurmError(Exception):
@@ -117,7 +117,7 @@ def _start(folder: Path, configuration: Path, hostname: str, environment: dict[s
     for command in commands:
         # Daemons keep what they inherit open: a pipe would never end.
         with (folder / "start.log").open("ab") as log:
-            done = subprocess.run(command, env=environment, stdout=log, stderr=log, timeout=60)
+            done = subprocess.run(command, env=environment, stdout=log, stderr=log, timeout=_WAIT_S)
         if done.returncode != 0:
             raise NoSlurmError(f"{command[0]} does not start: {_end_of(folder / 'start.log')}")
     deadline = time.monotonic() + _WAIT_S
