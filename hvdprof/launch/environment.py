@@ -46,6 +46,8 @@ _OF_A_SURROUNDING_JOB = (
     "PRTE_",
     "HOROVOD_GLOO_RENDEZVOUS",
     "TORCHELASTIC_",
+    # Options of torchrun, which operators of clusters set in their containers.
+    "PET_",
 )
 _PASSED_ON = ("HOROVOD_", "HVDPROF_", "NCCL_", "OMP_", "MKL_", "TF_", "GLOO_", "CUDA_")
 _PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")

@@ -11,7 +11,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.errors import EnvironmentNotReadyError, HvdprofError
 from hvdprof.launch.allocation import tasks_per_node
 from hvdprof.launch.gloo_rendezvous import ADDRESS
 
@@ -21,9 +21,14 @@ _SIOCGIFADDR = 0x8915
 def main(arguments: Sequence[str] | None = None) -> None:
     """Become the program, as the rank that Slurm says."""
     program = list(sys.argv[1:] if arguments is None else arguments)
-    environment = {**os.environ, **rank_variables(os.environ)}
-    environment["HOROVOD_GLOO_IFACE"] = interface_towards(os.environ[ADDRESS])
-    os.execvpe(program[0], program, environment)
+    try:
+        environment = {**os.environ, **rank_variables(os.environ)}
+        environment["HOROVOD_GLOO_IFACE"] = interface_towards(os.environ[ADDRESS])
+        os.execvpe(program[0], program, environment)
+    except HvdprofError as error:
+        sys.exit(f"hvdprof: {error.message}")
+    except OSError as error:
+        sys.exit(f"hvdprof: {socket.gethostname()} cannot start {program[0]}: {error.strerror}.")
 
 
 def rank_variables(slurm: Mapping[str, str]) -> dict[str, str]:
@@ -59,14 +64,20 @@ def rank_variables(slurm: Mapping[str, str]) -> dict[str, str]:
 
 
 def interface_towards(address: str) -> str:
-    """The network interface by which an address is reached; ``lo`` for this host's own."""
+    """The network interface by which an address is reached.
+
+    Raises:
+        EnvironmentNotReadyError: None has the address that this host would send from.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.connect((address, 9))
         own = asking.getsockname()[0]
         for _, name in socket.if_nameindex():
             if _address_of(asking, name) == own:
                 return name
-    return "lo"
+    if own.startswith("127."):
+        return "lo"
+    raise EnvironmentNotReadyError(f"No network interface of this host has its address {own}.")
 
 
 def _address_of(asking: socket.socket, interface: str) -> str:

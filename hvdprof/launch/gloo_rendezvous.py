@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
+from hvdprof.collect.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
 from hvdprof.launch.hosts import Host, parse_hosts
 
@@ -49,7 +50,11 @@ def own_address(hosts: Sequence[Host]) -> str:
         return "127.0.0.1"
     # Nothing is sent: the kernel only looks up by which interface it would go.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.connect((others[0], _DISCARD_PORT))
+        try:
+            asking.connect((others[0], _DISCARD_PORT))
+        except socket.gaierror:
+            # Slurm reaches nodes by addresses that their names need not tell.
+            return next(iter(own_addresses()[1:]), "127.0.0.1")
         return str(asking.getsockname()[0])
 
 

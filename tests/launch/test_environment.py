@@ -43,6 +43,8 @@ def test_what_would_change_the_measurement_is_not_inherited() -> None:
         "PMIX_RANK": "3",
         "WORLD_SIZE": "4",
         "TORCHELASTIC_RUN_ID": "x",
+        # It would wait for another node.
+        "PET_NNODES": "2",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
     }
     assert inherited_environment(surrounding) == {"PATH": "/bin", "HOROVOD_FUSION_THRESHOLD": "1"}

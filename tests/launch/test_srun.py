@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.collect.clock_exchange import own_addresses
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.allocation import Allocation, find_allocation, tasks_per_node
 from hvdprof.launch.gloo_rank import interface_towards, rank_variables
+from hvdprof.launch.gloo_rank import main as become_rank
 from hvdprof.launch.gloo_rendezvous import own_address
 from hvdprof.launch.hosts import Host
 from hvdprof.launch.job import Job
@@ -124,3 +126,20 @@ def test_a_host_alone_meets_on_the_loopback() -> None:
     assert own_address([Host("localhost", 2)]) == "127.0.0.1"
     assert interface_towards("127.0.0.1") == "lo"
     assert own_address([Host("127.0.0.2", 1)]).startswith("127.")
+
+
+def test_nodes_whose_names_cannot_be_looked_up_meet_at_an_address_of_this_host() -> None:
+    address = own_address([Host("no-such-node.invalid", 1)])
+    assert address in (*own_addresses(), "127.0.0.1")
+    assert interface_towards(address)
+
+
+def test_a_rank_says_in_a_line_why_it_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match=r"^hvdprof: This process was not started by srun"):
+        become_rank(["true"])
+    for name in ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("SLURM_STEP_TASKS_PER_NODE", "1")
+    monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
+    with pytest.raises(SystemExit, match=r" cannot start no-such-program: No such file or direc"):
+        become_rank(["no-such-program"])
