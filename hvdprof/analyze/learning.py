@@ -7,19 +7,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.cells import Cell, CellTime
+from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.launches import LaunchKey, rows_by_launch
 from hvdprof.analyze.uncertainty import NAN
 
 COMPARED_SHARE = 0.1
 
+Curves = Mapping[LaunchKey, tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""Of each launch: samples of all ranks seen up to each step, and the mean loss of the step."""
 
-def final_losses(steps: pd.DataFrame, cells: Sequence[CellTime]) -> dict[Cell, float]:
+
+def loss_curves(steps: pd.DataFrame) -> Curves:
+    """The curves of all launches; a loss is NaN where it was not recorded.
+
+    Args:
+        steps: STEPS.
+    """
+    by_step = steps.groupby([*LAUNCH, "step"], observed=True, sort=True)
+    table = by_step.agg(samples=("samples", "sum"), loss=("loss", "mean")).reset_index()
+    samples, loss = (table[name].to_numpy(dtype=np.float64) for name in ("samples", "loss"))
+    return {key: (np.cumsum(samples[rows]), loss[rows]) for key, rows in rows_by_launch(table)}
+
+
+def final_losses(curves: Curves, cells: Sequence[CellTime]) -> dict[Cell, float]:
     """The loss of each cell after as many samples as every cell of its model has seen.
 
     The mean over launches, ranks and the steps in which the last tenth of these samples lies;
     warm-up batches count, as the model learned from them too. NaN where no loss was recorded.
     """
-    curves = _curves(steps)
     losses = {}
     for model in dict.fromkeys(time.cell.model for time in cells):
         of_model = [time for time in cells if time.cell.model == model]
@@ -33,14 +48,13 @@ def final_losses(steps: pd.DataFrame, cells: Sequence[CellTime]) -> dict[Cell, f
     return losses
 
 
-def samples_to_loss_ratio(steps: pd.DataFrame, own: CellTime, other: CellTime) -> float:
+def samples_to_loss_ratio(curves: Curves, own: CellTime, other: CellTime) -> float:
     """Samples after which one cell reaches a loss, by those of the other.
 
     The loss is the worse one of what both reach at their end, so that both reach it; a cell reaches
     it where the mean over a tenth of its samples first gets there, and the mean over its launches
     counts. NaN where no loss was recorded, or where losses do not fall.
     """
-    curves = _curves(steps)
     ends: list[float] = []
     smoothed: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = []
     for time in (own, other):
@@ -64,18 +78,6 @@ def _smoothed(
     width = max(1, round(COMPARED_SHARE * int(known.sum())))
     sums = np.cumsum(np.concatenate([[0.0], loss[known]]))
     return seen[known][width - 1 :], (sums[width:] - sums[:-width]) / width
-
-
-def _curves(
-    steps: pd.DataFrame,
-) -> Mapping[LaunchKey, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Of each launch: samples of all ranks seen up to each step, and the mean loss of the step."""
-    curves = {}
-    for key, rows in rows_by_launch(steps):
-        by_step = steps.iloc[rows].groupby("step", sort=True)
-        samples = by_step["samples"].sum().to_numpy(dtype=np.float64)
-        curves[key] = (np.cumsum(samples), by_step["loss"].mean().to_numpy(dtype=np.float64))
-    return curves
 
 
 def _mean_before(seen: NDArray[np.float64], loss: NDArray[np.float64], num_samples: float) -> float:

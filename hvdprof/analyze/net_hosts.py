@@ -60,9 +60,17 @@ def _of_both_ends(links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArray[np.float64]:
-    """Value, lower and upper end [3, hosts] of the best that any pair of a host allows."""
-    by_host = pairs.groupby("host", sort=False)[[name.format(end) for end in _ENDS]]
-    return by_host.agg(best).loc[hosts].to_numpy(dtype=np.float64).T
+    """Value, lower and upper end [3, hosts] of the best that any pair of a host allows.
+
+    A pair without a value or without an end on the better side may be better than all others, so
+    that the best is not known there. The end on the other side holds whatever it would say.
+    """
+    columns = [name.format(end) for end in _ENDS]
+    by_host = pairs[columns].groupby(pairs["host"].to_numpy(), sort=False)
+    known = by_host.agg(best).loc[hosts]
+    is_open = pairs[columns].isna().groupby(pairs["host"].to_numpy(), sort=False).any().loc[hosts]
+    is_open[name.format("_low" if best == "max" else "_high")] = False
+    return known.mask(is_open).to_numpy(dtype=np.float64).T
 
 
 def _against_others(best: NDArray[np.float64], place: int) -> tuple[Interval, float]:

@@ -14,7 +14,7 @@ from hvdprof.analyze.findings import findings
 from hvdprof.analyze.job_steps import job_steps
 from hvdprof.analyze.launch_facts import launch_facts
 from hvdprof.analyze.launches import launches, mark_steady
-from hvdprof.analyze.learning import final_losses
+from hvdprof.analyze.learning import final_losses, loss_curves
 from hvdprof.analyze.losses import losses
 from hvdprof.analyze.network import network_tables, network_verdict
 from hvdprof.analyze.scaling import scaling
@@ -52,7 +52,8 @@ def analyze_run(run: Run) -> RunAnalysis:
     by_launch = launches(of_job, run.segments)
     times = cell_times(by_launch, run.segments)
     facts = launch_facts(run.steps, of_job)
-    learned = final_losses(run.steps, throughput_cells(times))
+    curves = loss_curves(run.steps)
+    learned = final_losses(curves, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
     lost = losses(times, facts)
     recorded = step_work(run.steps, run.events, of_job)
@@ -62,7 +63,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         WATERFALL.name: waterfall(times, works, facts),
         POP.name: pop(times, works, facts),
         CEILINGS.name: ceilings(times, works, facts),
-        TOGGLES.name: toggles(times, works, run.segments, by_cell, run.steps),
+        TOGGLES.name: toggles(times, works, run.segments, by_cell, curves),
         REPLAYS.name: bucket_replays(
             works,
             waits.collective_arrivals,

@@ -47,7 +47,7 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
             continue
         named.add(host)
         own = _with_ends(row, "bandwidth", "_gb_per_s")
-        share = units.interval_of_unit(*_ends(row, "bandwidth_share", ""), "ratio")
+        share, typical = _against_others(row)
         yield Finding(
             SLOW_HOST_LINK,
             "warning",
@@ -56,8 +56,7 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
             "the other hosts have; an allreduce is as quick as its slowest link.",
             _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY,
             "certain",
-            evidence=f"the best of its {row['num_pairs']} pairs; median of the other hosts' best: "
-            f"{_bandwidth(float(row['typical_gb_per_s']))}",
+            evidence=f"the best of its {row['num_pairs']} pairs{typical}",
         )
 
 
@@ -88,10 +87,16 @@ def _ends(row: dict[Any, Any], name: str, unit: str) -> tuple[float, float, floa
     return value, low, high
 
 
+def _against_others(row: dict[Any, Any]) -> tuple[str, str]:
+    """Its share of the others' bandwidth, and that bandwidth where it could be timed."""
+    share, low, high = _ends(row, "bandwidth_share", "")
+    if share != share:
+        return f"at most {units.percent(high)}", ""
+    typical = units.of_unit(1000 * float(row["typical_gb_per_s"]), "MB/s")
+    told = units.interval_of_unit(share, low, high, "ratio")
+    return told, f"; median of the other hosts' best: {typical}"
+
+
 def _with_ends(row: dict[Any, Any], name: str, unit: str) -> str:
     value, low, high = _ends(row, name, unit)
     return units.interval_of_unit(1000 * value, 1000 * low, 1000 * high, "MB/s")
-
-
-def _bandwidth(gb_per_s: float) -> str:
-    return units.of_unit(1000 * gb_per_s, "MB/s")

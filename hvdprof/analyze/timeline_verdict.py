@@ -47,7 +47,8 @@ def timeline_verdict(
 
 def verdict_of_sums(sums: TimelineSums, inferred: pd.DataFrame, told: Mapping[str, Any]) -> str:
     """As ``timeline_verdict``, of sums over the rows of the file."""
-    if sums.num_steady < LEAST_EXECUTIONS:
+    # Five executions of no length at one moment last nothing altogether.
+    if sums.num_steady < LEAST_EXECUTIONS or not sums.steady.length_ns:
         return (
             f"Too short for an answer: {units.count(sums.num_steady)} executions after warm-up, "
             f"fewer than {LEAST_EXECUTIONS}."

@@ -11,10 +11,10 @@ import scipy.special
 
 from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.launches import LaunchKey
-from hvdprof.analyze.learning import samples_to_loss_ratio
+from hvdprof.analyze.learning import Curves, samples_to_loss_ratio
 from hvdprof.analyze.scaling import in_order
 from hvdprof.analyze.step_work import StepWork
-from hvdprof.analyze.uncertainty import CONFIDENCE, NAN
+from hvdprof.analyze.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
@@ -28,7 +28,7 @@ def toggles(
     works: Mapping[LaunchKey, StepWork],
     segments: pd.DataFrame,
     scaling: pd.DataFrame,
-    steps: pd.DataFrame,
+    curves: Curves,
 ) -> pd.DataFrame:
     """TOGGLES: every cell with one toggle against the cell without, paired by repeat.
 
@@ -53,7 +53,7 @@ def toggles(
         logs = _log_ratios(time, base, works, repeat_of)
         rows.append(_row(time, base, logs, len(pairs), _learned(scaling, time, base)))
         rows[-1] |= _times(time, base, works)
-        rows[-1]["samples_to_loss_ratio"] = samples_to_loss_ratio(steps, time, base)
+        rows[-1]["samples_to_loss_ratio"] = samples_to_loss_ratio(curves, time, base)
     return TOGGLES.frame(rows)
 
 
@@ -105,7 +105,8 @@ def _row(
         level = 1 - (1 - CONFIDENCE) / (2 * num_comparisons)
         quantile = float(scipy.special.stdtrit(len(logs) - 1, level))
         reach = quantile * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-    low, high = math.exp(mean - reach), math.exp(mean + reach)
+    # Two repeats that differ much say nothing: beyond this there is no float.
+    low, high = math.exp(mean - reach), math.exp(min(mean + reach, LARGEST_LOG))
     verdict, reason = _verdict(time, low, high, len(logs))
     return {
         "model": time.cell.model,

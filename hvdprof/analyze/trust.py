@@ -51,7 +51,7 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
     if cut:
         yield (
             f"{_number(len(cut), 'launch')} did not run to the end; the steps before it are in the "
-            f"numbers: {cut[0].pass_id}: {cut[0].reason}."
+            f"numbers: {cut[0].pass_id}: {cut[0].reason.rstrip('.')}."
         )
     failed = [one for one in failed if not one.is_counted]
     if failed:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 NAN = float("nan")
+LARGEST_LOG = 700.0
+"""The exponential of more than that is no float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class LogEstimate:
             return Interval(math.exp(self.value), NAN, NAN)
         reach = float(scipy.special.stdtrit(self.degrees, (1 + CONFIDENCE) / 2)) * self.error
         low, high = self.value - reach, self.value + reach
-        return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, 700.0)))
+        return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, LARGEST_LOG)))
 
 
 def autocorrelation_time(values: NDArray[np.float64]) -> float:

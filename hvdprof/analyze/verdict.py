@@ -7,7 +7,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.uncertainty import NAN
-from hvdprof.model.cell_key import of_base_cell, place_name, with_engine, without_toggles
+from hvdprof.model.cell_key import (
+    of_base_cell,
+    place_name,
+    setting_of_row,
+    with_engine,
+    without_toggles,
+)
 from hvdprof.model.parts import PART_NAMES
 from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.rundir.manifest import Manifest, Status
@@ -18,6 +24,9 @@ SMALLEST_NAMED_SHARE = 0.05
 
 SMALLEST_MADE_UP_SHARE = 0.02
 """What other parts gain is told where it is more: the biggest loss exceeds the whole one then."""
+
+_NO_SECOND_SIZE = "with no second number of ranks measured"
+_NO_PLAIN_CELL = "with nothing measured without toggles"
 
 
 def verdict(
@@ -46,8 +55,11 @@ def verdict(
         return _scaling_verdict(_worst(valid), losses)
     if not many.empty:
         return _oversubscribed_verdict(_worst(many))
+    if not base.empty:
+        return _one_size_verdict(base, _NO_SECOND_SIZE)
     if not scaling.empty:
-        return _one_size_verdict(base if not base.empty else scaling)
+        plain = without_toggles(scaling).all()
+        return _one_size_verdict(scaling, _NO_SECOND_SIZE if plain else _NO_PLAIN_CELL)
     return _empty_verdict(failed, manifest)
 
 
@@ -95,15 +107,16 @@ def _oversubscribed_verdict(cell: pd.Series) -> Verdict:
     return _verdict(sentence, cell, "", NAN)
 
 
-def _one_size_verdict(cells: pd.DataFrame) -> Verdict:
+def _one_size_verdict(cells: pd.DataFrame, why: str) -> Verdict:
     cell = cells.iloc[-1]
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
-    sentence = f"{_place(cell)}: {speed} samples/s"
+    toggled = "" if why == _NO_SECOND_SIZE else f" ({setting_of_row(cell)})"
+    sentence = f"{_place(cell)}{toggled}: {speed} samples/s"
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         sentence += f", {_efficiency(cell)} of {cell['baseline']}"
-    sentence += "; with no second number of ranks measured there is no scaling to judge."
+    sentence += f"; {why} there is no scaling to judge."
     return _verdict(sentence, cell, "", NAN)
 
 

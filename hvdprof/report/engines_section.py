@@ -76,7 +76,9 @@ def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
         for one in differences.to_dict("records")
         if is_beyond_chance(one["low_ns"], one["high_ns"])
     ]
-    if not found and len(differences):
+    if differences["low_ns"].isna().all():
+        return ()
+    if not found:
         return ("by cause no difference is beyond chance",)
     order = sorted(found, key=lambda one: -abs(one["difference_ns"]))
     return tuple(

@@ -5,6 +5,7 @@ from collections import Counter
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.model.cell_key import short_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waiting_tables import CLOCKS
 from hvdprof.rundir.manifest import Manifest
@@ -82,7 +83,7 @@ def _clocks(clocks: pd.DataFrame) -> str:
 def _observer(scaling: pd.DataFrame) -> str:
     known = scaling[scaling["observer_cost"].notna().to_numpy()]
     return "; ".join(
-        f"{row['model']} np={row['np']}: "
+        f"{short_name(row['model'], row['np'], row['engine'])}: "
         + units.percent_interval(
             row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
         )

@@ -1,6 +1,7 @@
 """What the terminal report says, as plain texts: shaping apart from drawing."""
 
 import os
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,13 +112,18 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
     sizes = [row["np"] for row in rows]
     return ModelTable(
         model=str(rows[0]["model"]),
-        caption=f"{_batch_sizes(cells)} samples per rank and step, efficiency against "
-        + " or ".join(dict.fromkeys(cells["baseline"])),
+        caption=f"{_batch_sizes(cells)} samples per rank and step, {_reference(cells)}",
         rows=tuple(
             _cell_row(row, last_of_size=size != following)
             for row, size, following in zip(rows, sizes, [*sizes[1:], None], strict=True)
         ),
     )
+
+
+def _reference(cells: pd.DataFrame) -> str:
+    """What the efficiencies refer to; without a cell that has no toggle there is nothing."""
+    names = " or ".join(dict.fromkeys(filter(None, cells["baseline"])))
+    return f"efficiency against {names}" if names else "nothing without toggles to compare with"
 
 
 def _batch_sizes(cells: pd.DataFrame) -> str:
@@ -205,7 +211,7 @@ def _where(manifest: Manifest) -> str:
 
 
 def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
-    folder = _shortest(analysis.run.folder)
+    folder = shlex.quote(_shortest(analysis.run.folder))
     commands = [(f"hvdprof dashboard {folder}", "look at it in the browser")]
     if any(
         one.mode == Mode.TRACE and one.status == Status.DONE for one in analysis.run.manifest.passes

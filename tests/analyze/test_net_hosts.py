@@ -1,10 +1,15 @@
+import math
+
 import pytest
 
+from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.net_hosts import net_hosts
 from hvdprof.analyze.net_links import net_links
-from hvdprof.analyze.rules_network import SLOW_SHARE
+from hvdprof.analyze.rules_network import SLOW_SHARE, slow_host_link
 from hvdprof.ingest.net_file import net_transfers
 from hvdprof.model.net_tables import NET_LINKS
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import run
 from tests.builders.net_recording import net_recording, of_hosts
 
 
@@ -64,3 +69,42 @@ def test_half_the_bandwidth_is_found_in_spite_of_noise():
         for seed in range(10)
     ]
     assert found.count(["h4"]) >= 9
+
+
+def pairs(*ends):
+    """Links of three hosts, each with its bandwidth and the ends of its interval."""
+    names = [("h1", "h2"), ("h1", "h3"), ("h2", "h3")]
+    rows = [
+        {
+            "method": "tcp",
+            "from_host": one,
+            "to_host": other,
+            "bandwidth_gb_per_s": value,
+            "bandwidth_low_gb_per_s": low,
+            "bandwidth_high_gb_per_s": high,
+            "latency_ns": 20_000.0,
+            "latency_low_ns": 19_000.0,
+            "latency_high_ns": 21_000.0,
+        }
+        for (one, other), (value, low, high) in zip(names, ends, strict=True)
+    ]
+    return net_hosts(declared_rows(NET_LINKS, *rows))
+
+
+def test_a_pair_whose_upper_end_is_not_known_may_be_as_quick_as_any():
+    nan = float("nan")
+    table = pairs((0.02, 0.01, nan), (0.015, 0.01, 0.02), (0.1, 0.09, 0.11)).set_index("host")
+    assert table.loc["h1", "bandwidth_gb_per_s"] == 0.02
+    assert math.isnan(table.loc["h1", "bandwidth_share_high"])
+    assert slow_ones(table.reset_index()) == []
+
+
+def test_a_pair_too_quick_to_be_timed_leaves_a_slow_host_with_an_upper_end_alone():
+    nan = float("nan")
+    table = pairs((nan, 0.09, nan), (0.02, 0.019, 0.021), (0.02, 0.019, 0.021))
+    assert table["bandwidth_gb_per_s"].isna().tolist() == [True, True, False]
+    assert slow_ones(table) == ["h3"]
+    given = Evidence(run(), {"net_hosts": table})
+    (found,) = slow_host_link(given)
+    assert "over TCP, at most 23.3 % of what the other hosts have" in found.sentence
+    assert found.evidence == "the best of its 2 pairs"

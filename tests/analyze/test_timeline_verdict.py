@@ -62,3 +62,10 @@ def test_every_recording_gets_a_sentence_that_ends(name):
 
     assert told.endswith(".")
     assert "nan" not in told.lower()
+
+
+def test_executions_of_no_length_at_one_moment_are_too_short_for_an_answer():
+    uses, executions = uses_without_ranks()
+    at_once = executions.assign(start_ns=0, dur_ns=0)
+    told = timeline_verdict(uses, at_once, INFERRED_STEPS.empty(), {"rank_ticks": "none"})
+    assert told.startswith("Too short for an answer")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.builders.analysis import analysis_of
@@ -51,3 +53,25 @@ def test_on_one_rank_there_is_nothing_to_compare(tmp_path):
     row = toggle_row(tmp_path, passes(8.0, size=1, compression="fp16"))
 
     assert row["verdict"] == "not comparable"
+
+
+def test_repeats_that_differ_beyond_all_bounds_are_not_comparable(tmp_path):
+    # Six comparisons share the level: with two repeats each the quantile is 76.
+    plain = [SegmentSpec(model=f"m{number}", num_steps=1) for number in range(6)]
+    specs = [
+        PassSpec(
+            size=2,
+            repeat=repeat,
+            segments=[
+                *plain,
+                *(
+                    replace(one, compression="fp16", parts_ms=typical_parts(length_ms))
+                    for one in plain
+                ),
+            ],
+        )
+        for repeat, length_ms in ((1, 0.001), (2, 1e6))
+    ]
+    rows = analysis_of(tmp_path / "run", specs).table("toggles")
+    assert set(rows["verdict"]) == {"not comparable"}
+    assert rows["speedup_high"].max() < float("inf")

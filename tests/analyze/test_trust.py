@@ -70,6 +70,12 @@ def test_what_happened_in_one_pass(
     assert warnings(tmp_path, changed(**fields)) == [sentence]
 
 
+def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
+    cut = SegmentSpec(status="partial", failure=Failure(reason="Rank 1 was killed."))
+    told = warnings(tmp_path, changed(segments=[cut]))
+    assert told[0].endswith("06-np2-throughput-r3: Rank 1 was killed.")
+
+
 def test_load_before_the_first_pass(tmp_path: Path) -> None:
     passes = sweep(TWO)
     passes[0].load_average_before = 3.2

@@ -129,3 +129,16 @@ def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path
     analysis = analysis_of(tmp_path, passes)
     assert "exposed communication (16.0 points)" in analysis.verdict.sentence
     assert any("one launch of each cell" in warning for warning in analysis.warnings)
+
+
+def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> None:
+    passes = [
+        PassSpec(size=size, repeat=repeat, segments=[SegmentSpec(compression="fp16")])
+        for size in (1, 2)
+        for repeat in (1, 2)
+    ]
+    verdict = analysis_of(tmp_path, passes).verdict
+    assert verdict.sentence.startswith("mnist on 2 ranks (fp16 average): 6,400 ± 0 samples/s; ")
+    assert verdict.sentence.endswith(
+        "with nothing measured without toggles there is no scaling to judge."
+    )

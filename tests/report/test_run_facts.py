@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+from hvdprof.model.tables import SCALING
 from hvdprof.model.waiting_tables import CLOCKS
 from hvdprof.report.run_facts import run_facts
 from tests.builders import finished_analysis
@@ -37,3 +40,15 @@ def test_clocks_are_told_with_their_error():
     assert facts(derived=clocks(0))["clocks"] == "all ranks read the same clock"
     assert facts(derived=clocks(120_000))["clocks"].startswith("ranks agree to 0.120 ms")
     assert "clocks" not in facts()
+
+
+def test_what_the_timeline_costs_is_told_by_engine():
+    scaling = SCALING.frame(
+        [
+            finished_analysis.cell(engine=engine, observer_cost=cost)
+            for engine, cost in (("horovod", 0.012), ("ddp", 0.034))
+        ]
+    )
+    told = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
+    assert "resnet18 np=2: 1.2" in told["what the timeline costs"]
+    assert "resnet18 np=2 DDP: 3.4" in told["what the timeline costs"]
