@@ -33,7 +33,7 @@ def attached_size(
 
     A timeline names the ranks at the first use of a tensor, NCCL the size of its communicators.
     Ranks in names of files, and in launchers' tags before the lines, come after that: some may be
-    missing.
+    missing. Tags of rank 0 alone tell nothing, for in most jobs no other rank prints.
 
     Args:
         timelines: Horovod timelines.
@@ -55,7 +55,8 @@ def attached_size(
         if size:
             return Counted(size, reason, is_uncached)
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
-    return Counted(tagged or None, "lines are tagged with", is_uncached)
+    size = tagged if tagged > 1 else None
+    return Counted(size, "lines are tagged with", is_uncached)
 
 
 def _timeline(path: Path) -> TimelineFile:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hvdprof.ingest.text_lines import line_blocks
 from hvdprof.ingest.timeline.chunks import Progress
 from hvdprof.ingest.wrappers import SRUN_TAG, TAG, without_colours
+from hvdprof.ingest.wrappers_hydra import HydraPieces
 
 _SERVICE_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z| UTC)? [\w.-]+ -- ")
 
@@ -29,6 +30,7 @@ def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[P
 
     A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
     memory stays bounded. A carriage return ends a piece too: progress bars draw over themselves.
+    Whether Hydra tagged the lines is told by all that stand in the first megabyte.
 
     Args:
         path: The file; gzip and zstd are told by their content.
@@ -40,12 +42,20 @@ def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[P
         OSError: The file cannot be read.
     """
     number = 1
-    for lines, ended in line_blocks(path, progress=progress):
+    hydra: HydraPieces | None = None
+    for place, (lines, ended) in enumerate(line_blocks(path, progress=progress)):
+        if place == 0:
+            hydra = HydraPieces.of_file([without_colours(line) for line in lines])
         for line in lines:
-            for part in _pieces(line):
-                yield unwrapped(part, number)
+            if hydra is None:
+                yield from (unwrapped(part, number) for part in _pieces(line))
+            else:
+                rank, text = hydra.take(without_colours(line))
+                yield from (PrintedLine(number, part, rank) for part in _pieces(text))
             number += 1
         number -= not ended
+    for rank, text in hydra.rest() if hydra else ():
+        yield PrintedLine(number - 1, text, rank)
 
 
 def unwrapped(text: str, number: int = 1) -> PrintedLine:

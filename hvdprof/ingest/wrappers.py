@@ -3,6 +3,7 @@
 Launchers put a tag before each line and sometimes into the middle of one: Open MPI writes
 ``[1,0]<stdout>:`` (version 5 with a blank behind it) and a date before it where asked to, Horovod's
 own launcher ``[0]<stdout>:``, SageMaker ``[1,mpirank:0,algo-1]<stdout>:``, ``srun -l`` ``0: ``.
+Hydra's ``[0] `` takes more than a line to tell: ``wrappers_hydra``.
 """
 
 import re
@@ -21,6 +22,8 @@ TAG_AND_BLANK = re.compile(TAG.pattern + " ?")
 SRUN_TAG = re.compile(r"^ {0,3}(?P<rank>\d{1,5}): (?!\[(?!\d{4}-\d\d-|[TDIWEF] ))")
 """The number that ``srun -l`` puts before a line."""
 
+_HYDRA_TAG = re.compile(r"\[(?P<rank>\d{1,5})\] ")
+
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -30,9 +33,12 @@ def without_colours(text: str) -> str:
 
 
 def tagged_rank(wrapper: str) -> int | None:
-    """The rank that the last launcher's tag in a text states; ``None`` where there is no tag."""
+    """The rank that the last launcher's tag in a text states; ``None`` where there is no tag.
+
+    Hydra's counts where nothing else stands in the text: NCCL itself writes no ``[0] `` there.
+    """
     ranks = [tag["rank"] for tag in TAG.finditer(wrapper)]
     if ranks:
         return int(ranks[-1])
-    numbered = SRUN_TAG.match(wrapper)
-    return int(numbered["rank"]) if numbered else None
+    alone = SRUN_TAG.match(wrapper) or _HYDRA_TAG.fullmatch(wrapper)
+    return int(alone["rank"]) if alone else None

@@ -82,6 +82,24 @@ def test_the_number_of_ranks_is_told_by_tags(tmp_path: Path) -> None:
     assert attach(tmp_path / "r", Given(outputs=[printed]), Stated(name="a")).passes[0].size == 2
 
 
+def test_the_number_of_ranks_is_told_by_tags_of_hydra(tmp_path: Path) -> None:
+    text = "[0] step 1\n[2] Traceback (most recent call last):\n[2] RuntimeError: out of luck\n"
+    printed = output(tmp_path, "job.out", text)
+    manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    assert manifest.passes[0].size == 3
+    incidents = load_run(tmp_path / "run").table("incidents")
+    assert incidents[["rank", "line", "message"]].astype(object).to_numpy().tolist() == [
+        [2, 3, "RuntimeError: out of luck"]
+    ]
+
+
+@pytest.mark.parametrize("text", ["[0]<stdout>:step 1\n", "[0] a\n[0] b\n[0] c\n"])
+def test_tags_of_rank_0_alone_do_not_tell_the_number_of_ranks(tmp_path: Path, text: str) -> None:
+    printed = output(tmp_path, "job.out", text)
+    with pytest.raises(UsageError, match="how many ranks"):
+        attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+
+
 def test_a_number_of_ranks_that_the_files_contradict_is_a_warning(
     tmp_path: Path, nccl_logs: Path
 ) -> None:
