@@ -55,8 +55,7 @@ def attached_size(
         if size:
             return Counted(size, reason, is_uncached)
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
-    size = tagged if tagged > 1 else None
-    return Counted(size, "lines are tagged with", is_uncached)
+    return Counted(tagged if tagged > 1 else None, "lines are tagged with", is_uncached)
 
 
 def _timeline(path: Path) -> TimelineFile:
