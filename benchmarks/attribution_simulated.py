@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.blame import blame
-from hvdprof.analyze.ceilings import cost_of_rank
+from hvdprof.analyze.ceilings import costs_of_ranks
 from hvdprof.analyze.stragglers import stragglers
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
@@ -99,7 +99,7 @@ def score(task: tuple[Setting, int]) -> Score:
         if is_named:
             rank_right += 1
             phase_right += named.loc[rank, "phase"] == phase
-            errors.append(cost_of_rank(work, rank) / truth - 1)
+            errors.append(costs_of_ranks(work)[rank] / truth - 1)
     return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
 
 

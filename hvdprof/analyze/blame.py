@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.ceilings import cost_of_rank
+from hvdprof.analyze.ceilings import costs_of_ranks
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.step_work import StepWork, Times
-from hvdprof.analyze.uncertainty import NAN
 from hvdprof.model.waiting_tables import BLAME
 
 UNDECIDED = -1
@@ -61,7 +60,7 @@ def blame(work: StepWork, u_ns: Times, key: LaunchKey) -> pd.DataFrame:
     found = waiting(work.arrived, u_ns)
     step_ns = float(work.step_times.mean())
     num_ranks = len(work.ranks)
-    costs = [cost_of_rank(work, place) if num_ranks > 1 else NAN for place in range(num_ranks)]
+    costs = costs_of_ranks(work)
     return BLAME.frame(
         {
             "pass_id": [key[0]] * num_ranks,
@@ -74,6 +73,6 @@ def blame(work: StepWork, u_ns: Times, key: LaunchKey) -> pd.DataFrame:
             "counterfactual_ns": found.counterfactual.mean(axis=0),
             "fair_share_ns": found.fair_share.mean(axis=0),
             "cost_ns": costs,
-            "cost_share": [cost / step_ns for cost in costs],
+            "cost_share": costs / step_ns,
         }
     )

@@ -13,7 +13,13 @@ from hvdprof.analyze.baseline import baselines
 from hvdprof.analyze.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.launch_spread import spread
 from hvdprof.analyze.launches import LaunchKey
-from hvdprof.analyze.replay import Change, on_ideal_network, replay, with_rank_on_time
+from hvdprof.analyze.replay import (
+    Change,
+    on_ideal_network,
+    replay,
+    with_each_rank_on_time,
+    with_rank_on_time,
+)
 from hvdprof.analyze.scaling import Facts, in_order, samples_per_rank
 from hvdprof.analyze.step_work import StepWork
 from hvdprof.analyze.uncertainty import NAN
@@ -51,10 +57,12 @@ def ceilings(
     return CEILINGS.frame(rows)
 
 
-def cost_of_rank(work: StepWork, place: int) -> float:
-    """What the lateness of one rank costs a step of a launch in the replay, ns; never negative."""
-    saved = work.step_times.mean() - with_rank_on_time(work, place).mean()
-    return max(float(saved), 0.0)
+def costs_of_ranks(work: StepWork) -> _Times:
+    """[ranks] What the lateness of each costs a step in the replay, ns; never negative."""
+    if len(work.ranks) < 2:
+        return np.full(len(work.ranks), NAN)
+    saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
+    return np.asarray(np.maximum(saved, 0.0))
 
 
 def _remedies(launches: list[StepWork]) -> Iterator[tuple[str, int | None, _Replay]]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.step_work import StepWork, Times
+from hvdprof.analyze.step_work import StepWork, Times, medians_of_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,22 @@ def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
     before = work.before if change.before is None else change.before
     tail = work.tail if change.tail is None else change.tail
     after = work.after if change.after is None else change.after
-    rest = tail + after
     if not len(work.steps):
         return np.empty(0)
     # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): no step has to wait for another.
-    longest = rest.max(axis=1)
+    rest, begun = _rest_and_begun(work, tail, after)
+    times: NDArray[np.float64] = (begun + before).max(axis=1) + rest.max(axis=1) - begun.max(axis=1)
+    return times
+
+
+def _rest_and_begun(work: StepWork, tail: Times, after: Times) -> tuple[Times, Times]:
+    """What follows the last arrival of a step, and when ranks begin: after the arrival before."""
+    rest = tail + after
     begun = np.concatenate([work.begin[:1], rest[:-1]])
     is_first = ~work.follows
     is_first[0] = True
     begun[is_first] = work.begin[is_first]
-    times: NDArray[np.float64] = (begun + before).max(axis=1) + longest - begun.max(axis=1)
-    return times
+    return rest, begun
 
 
 def on_ideal_network(work: StepWork) -> NDArray[np.float64]:
@@ -74,3 +79,31 @@ def _as_others(times: Times, place: int) -> Times:
     changed = times.copy()
     changed[:, place] = np.minimum(changed[:, place], others)
     return changed
+
+
+def with_each_rank_on_time(work: StepWork) -> Times:
+    """[steps, ranks] Step times, ns, as of ``with_rank_on_time`` for the rank of each column.
+
+    One rank at a time would go through all others for each: this takes as long as a few of them.
+
+    Args:
+        work: The measured steps of two ranks or more.
+    """
+    before, after = (
+        np.minimum(times, medians_of_others(times)) for times in (work.before, work.after)
+    )
+    rest, begun = _rest_and_begun(work, work.tail, work.after)
+    own_rest, own_begun = _rest_and_begun(work, work.tail, after)
+    return np.asarray(
+        _with_own(begun + work.before, own_begun + before)
+        + _with_own(rest, own_rest)
+        - _with_own(begun, own_begun)
+    )
+
+
+def _with_own(times: Times, own: Times) -> Times:
+    """The largest time of each step with that of the column's rank replaced by its ``own``."""
+    rows, last = np.arange(len(times)), times.argmax(axis=1)
+    others = np.broadcast_to(times.max(axis=1, keepdims=True), times.shape).copy()
+    others[rows, last] = np.partition(times, -2, axis=1)[:, -2]
+    return np.asarray(np.maximum(others, own))

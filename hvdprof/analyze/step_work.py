@@ -101,6 +101,22 @@ def with_all_ranks(
     return {key: work for key, work in works.items() if len(work.ranks) == size_of[key]}
 
 
+def medians_of_others(times: Times) -> Times:
+    """The median of the other ranks' times in the same step, [steps, ranks], of two ranks or more.
+
+    Args:
+        times: [steps, ranks]
+    """
+    num_ranks = times.shape[1]
+    ordered = np.sort(times, axis=1)
+    rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
+    # From the sorted row with one place left out.
+    lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
+    low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
+    high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
+    return np.asarray((low + high) / 2)
+
+
 def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:
     """The end of the last blocked piece of each rank and step, by launch."""
     blocked = events[

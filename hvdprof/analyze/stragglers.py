@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.beyond_chance import above_zero
 from hvdprof.analyze.launches import LaunchKey
-from hvdprof.analyze.step_work import StepWork, Times
+from hvdprof.analyze.step_work import StepWork, Times, medians_of_others
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.model.waiting_tables import STRAGGLERS
 
@@ -60,16 +60,7 @@ def windows(work: StepWork) -> Windows:
 
 def lateness(times: Times) -> Times:
     """Each rank's time less the median of the other ranks' in the same step, [steps, ranks]."""
-    num_ranks = times.shape[1]
-    if num_ranks < 2:
-        return np.zeros_like(times)
-    ordered = np.sort(times, axis=1)
-    rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
-    # The median of the others, from the sorted row with one place left out.
-    lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
-    low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
-    high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
-    return np.asarray(times - (low + high) / 2)
+    return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)
 
 
 def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
@@ -109,6 +100,7 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     steadily = often & (late.mean(axis=0) >= smallest_ns) & _above_chance(late)
     named = (alone & is_late.any(axis=0)) | steadily
     rotating = not named.any() and _by_turns(lead, smallest_ns)
+    late_in = {name: lateness(times) for name, times in found.phases.items()} if named.any() else {}
     rows: list[dict[str, Any]] = []
     for place in range(num_ranks):
         mean = mean_of(late[:, place])
@@ -119,7 +111,11 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
             pattern = "persistent" if often[place] else "transient"
             # Steps chosen for being late are chosen for their noise too; all steps are not.
             every = often[place] or interval.low > 0
-            phase, phase_share = _phase(found, place, is_late[:, place] | every)
+            chosen = is_late[:, place] | every
+            phase, phase_share = _phase(
+                float(late[chosen, place].mean()),
+                {name: float(times[chosen, place].mean()) for name, times in late_in.items()},
+            )
         last = float((found.length.argmax(axis=1) == place).mean())
         low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
@@ -205,11 +201,8 @@ def _by_turns(lead: Times, smallest_ns: float) -> bool:
     return whole >= smallest_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
 
 
-def _phase(found: Windows, place: int, steps: NDArray[np.bool_]) -> tuple[str, float]:
-    whole = float(lateness(found.length)[steps, place].mean())
-    shares = {
-        name: float(lateness(times)[steps, place].mean()) / whole
-        for name, times in found.phases.items()
-    }
-    name = max(shares, key=lambda one: shares[one])
-    return (name if shares[name] >= LEAST_EXPLAINED else UNATTRIBUTED), shares[name]
+def _phase(whole: float, in_phases: Mapping[str, float]) -> tuple[str, float]:
+    """The phase that explains a lateness, and the share of it that the largest one explains."""
+    name = max(in_phases, key=lambda one: in_phases[one])
+    share = in_phases[name] / whole
+    return (name if share >= LEAST_EXPLAINED else UNATTRIBUTED), share

@@ -1,7 +1,15 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from hvdprof.analyze.replay import Change, on_ideal_network, replay, with_rank_on_time
+from hvdprof.analyze.replay import (
+    Change,
+    on_ideal_network,
+    replay,
+    with_each_rank_on_time,
+    with_rank_on_time,
+)
 from hvdprof.analyze.step_work import step_work
 from tests.builders.step_works import MS, simulated, tables_of
 
@@ -52,6 +60,18 @@ def test_a_rank_on_time_gives_back_what_it_was_late():
 
     assert saved == pytest.approx(25 * MS * (np.arange(60) % 3 == 0), abs=1)
     assert replay(work) == pytest.approx(with_rank_on_time(work, 1))
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 6])
+def test_every_rank_on_time_is_each_alone_side_by_side(num_ranks):
+    work = simulated(40, num_ranks, noise=0.2, seed=num_ranks)
+    # Some steps are missing: what comes after them begins anew.
+    work = replace(work, follows=np.arange(40) % 7 != 0)
+
+    of_each = with_each_rank_on_time(work)
+
+    for place in range(num_ranks):
+        assert of_each[:, place] == pytest.approx(with_rank_on_time(work, place), abs=1e-3)
 
 
 def test_slow_updates_move_the_next_arrival():
