@@ -25,6 +25,7 @@ from hvdprof.cli.measuring_options import (
     StallWarn,
 )
 from hvdprof.launch.bench import (
+    RUNS_FOLDER,
     find_tools,
     make_run_folder,
     new_run_folder,
@@ -37,6 +38,7 @@ from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.presets import PRESETS
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
+from hvdprof.rundir.layout import RunPaths
 
 DESIGN = "Design"
 HOROVOD = "Horovod's knobs"
@@ -263,16 +265,16 @@ def bench(
             return
         tools = find_tools()
         manifest = prepare(choices, KNOWN_MODELS, tools, controller=controller, device=device)
-        unmade = output or Path("runs/RUN")
-        folder = unmade if dry_run else new_run_folder(output, name)
+        # It is made once the launcher is known to be there.
+        folder = output or RUNS_FOLDER / "RUN"
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
         print_commands(sweep, sys.stdout)
         return
     if resume is None:
-        make_run_folder(manifest, folder, name)
+        sweep.paths = RunPaths(make_run_folder(manifest, output, name))
     if not quiet:
-        announce(manifest, folder, sys.stderr)
+        announce(manifest, sweep.paths.folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)
 
 

@@ -25,6 +25,7 @@ from hvdprof.cli.measuring_options import (
 )
 from hvdprof.errors import UsageError
 from hvdprof.launch.bench import (
+    RUNS_FOLDER,
     find_tools,
     make_run_folder,
     new_run_folder,
@@ -41,6 +42,7 @@ from hvdprof.launch.script_run import (
 )
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, ElasticSettings
 from hvdprof.report.registry import reporter_for
+from hvdprof.rundir.layout import RunPaths
 
 ELASTIC = "Elastic jobs"
 
@@ -240,16 +242,16 @@ def run(
         tools = find_tools()
         manifest = prepare_script(choices, tools, controller=controller, device=device)
         manifest.name = name
-        unmade = output or Path("runs/RUN")
-        folder = unmade if dry_run else new_run_folder(output, name)
+        # It is made once the launcher is known to be there.
+        folder = output or RUNS_FOLDER / "RUN"
     sweep = sweep_of(manifest, folder, tools, observer)
     if dry_run:
         print_commands(sweep, sys.stdout)
         return
     if resume is None:
-        make_run_folder(manifest, folder, manifest.name)
+        sweep.paths = RunPaths(make_run_folder(manifest, output, manifest.name))
     if not quiet:
-        announce(manifest, folder, sys.stderr)
+        announce(manifest, sweep.paths.folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)
 
 

@@ -19,6 +19,7 @@ from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import is_this_host, parse_hosts
 from hvdprof.launch.job import Launcher
 from hvdprof.launch.preflight import choose_controller, require_space
+from hvdprof.launch.run_lock import only_one
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import git_state, versions
 from hvdprof.launch.sweep import Sweep, SweepObserver
@@ -172,20 +173,36 @@ def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
     Raises:
         StorageError: The folder exists with something in it, or cannot be made.
     """
-    folder = new_run_folder(output, name)
     manifest.name = name
     try:
-        if folder.exists() and any(folder.iterdir()):
-            raise StorageError(
-                f"{folder} is not empty, and a run is not written over another.",
-                hint=f"Name a new folder, or go on with that run (--resume {folder}).",
-            )
-        require_space(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        require_space(output or RUNS_FOLDER)
+        folder = _make_named(output) if output else _make_new(name)
     except OSError as error:
-        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+        where = error.filename or output or RUNS_FOLDER
+        raise StorageError(f"Could not make {where}: {error.strerror}.") from error
     manifest.write(RunPaths(folder))
     return folder
+
+
+def _make_named(folder: Path) -> Path:
+    if folder.exists() and any(folder.iterdir()):
+        raise StorageError(
+            f"{folder} is not empty, and a run is not written over another.",
+            hint=f"Name a new folder, or go on with that run (--resume {folder}).",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _make_new(name: str) -> Path:
+    while True:
+        folder = new_run_folder(None, name)
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            # A run that was started in the same second has taken the name meanwhile.
+            continue
+        return folder
 
 
 def new_run_folder(output: Path | None, name: str) -> Path:
@@ -199,9 +216,10 @@ def read_for_resuming(folder: Path) -> Manifest:
 
     Raises:
         UnreadableInputError: The folder holds no run, or none that this version can go on with.
-        UsageError: The run is complete.
+        UsageError: The run is complete, or still going on.
     """
-    manifest = Manifest.read(folder)
+    with only_one(folder):
+        manifest = Manifest.read(folder)
     if manifest.status == Status.DONE:
         raise UsageError(
             f"{folder} is complete; there is nothing to go on with.",

@@ -18,6 +18,7 @@ from hvdprof.launch.preflight import require_space
 from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.reserve import free_room, keep_room
+from hvdprof.launch.run_lock import only_one
 from hvdprof.launch.session_passes import place_behind, recover_sessions
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
@@ -83,10 +84,16 @@ class Sweep:
         """Run every pass that has no result yet.
 
         Raises:
+            UsageError: Another process is measuring into the run directory.
             InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
+        _make_folder(self.paths.folder)
+        with only_one(self.paths.folder):
+            self._run()
+
+    def _run(self) -> None:
         resume = self.manifest.resume_command(self.paths.folder)
         keep_room(self.paths.reserve)
         with interruptible():

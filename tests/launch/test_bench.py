@@ -1,9 +1,11 @@
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.bench import Tools, planned_manifest, prepare
+from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.launch.bench import Tools, make_run_folder, planned_manifest, prepare
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.survey import make_build
 
@@ -27,3 +29,28 @@ def test_the_cores_of_this_host_are_known_by_whatever_name_it_has(host, is_crowd
     # Of another host that is only known once it is asked.
     assert {record.oversubscribed for record in manifest.passes} == {is_crowded}
     assert {record.pinned for record in manifest.passes} == {not is_crowded}
+
+
+def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tools = Tools(make_build(), None)
+    manifests = [planned_manifest(bench_settings(), FOUR_CORES, tools) for _ in range(8)]
+    together = threading.Barrier(len(manifests))
+
+    def make(manifest):
+        together.wait()
+        return make_run_folder(manifest, None, "bench")
+
+    with ThreadPoolExecutor(len(manifests)) as pool:
+        folders = list(pool.map(make, manifests))
+    assert len(set(folders)) == len(manifests)
+    assert all((folder / "manifest.json").exists() for folder in folders)
+
+
+def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+    assert make_run_folder(manifest, tmp_path / "run", "bench") == tmp_path / "run"
+    with pytest.raises(StorageError, match="not empty"):
+        make_run_folder(manifest, tmp_path / "run", "bench")
+    with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
+        make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
