@@ -36,7 +36,7 @@ def started(*arguments: str, cwd: Path) -> Iterator["subprocess.Popen[str]"]:
                 process.terminate()
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
     """What a condition returns as soon as that is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -47,10 +47,10 @@ def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
 
 
 def pids_in_step(run: Path, step: int) -> dict[int, int]:
-    """Process ids by rank, once rank 0 has done that many steps of a two-rank pass."""
+    """Process ids by rank, once both have done that many steps of a two-rank pass."""
     for folder in sorted((run / "passes").glob("*np2*/recorder")):
         ranks = [_lines(folder / f"rank-{rank}.jsonl") for rank in (0, 1)]
-        if all(ranks) and sum(line["kind"] == "step" for line in ranks[0]) >= step:
+        if all(sum(line["kind"] == "step" for line in lines) >= step for lines in ranks):
             return {rank: lines[0]["pid"] for rank, lines in enumerate(ranks)}
     return {}
 
