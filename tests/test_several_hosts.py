@@ -5,7 +5,6 @@ Hosts are network namespaces of this machine.
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
+from tests.builders.running_command import pids_in_step, wait_for
 
 PACKAGE = Path(hvdprof.__file__).parent
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -129,11 +129,12 @@ def test_files_of_hosts_that_share_none_come_back(hosts: NetworkHosts, tmp_path:
 
 def test_a_script_on_hosts_that_share_no_files(hosts: NetworkHosts, tmp_path: Path) -> None:
     script = ("--", "python", user_script.__file__, "--epochs", "1")
-    done = _measured_apart(hosts, tmp_path, "run", "--controller", "mpi", *script)
+    options = ("--controller", "mpi", "--no-trace")
+    done = _measured_apart(hosts, tmp_path, "run", *options, *script)
     assert done.returncode == 0, done.stderr
     steps = load_run(tmp_path / "runs" / "run").steps
     counted = steps[~steps["warmup"]].groupby(["pass_id", "rank"], observed=True).size()
-    assert counted.tolist() == [11] * 4
+    assert counted.tolist() == [11, 11]
 
 
 def test_no_host_sees_the_folder(hosts: NetworkHosts, tmp_path: Path) -> None:
@@ -163,10 +164,9 @@ def test_a_host_that_vanishes_is_named_and_leaves_nothing_behind(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        recording = RunPaths(folder).of_pass("01-np2-throughput-r1").recorder_file(1)
-        _wait_for_steps(recording, 60, running)
+        wait_for(lambda: pids_in_step(folder, step=60) or running.poll() is not None)
         hosts.cut(hosts.names[1])
-        stdout, stderr = running.communicate(timeout=120)
+        stdout, stderr = running.communicate(timeout=300)
     finally:
         running.kill()
         running.communicate()
@@ -184,13 +184,3 @@ def test_a_host_that_vanishes_is_named_and_leaves_nothing_behind(
     assert run.steps.groupby("rank").size().min() >= 60
     assert analyze_run(run).scaling["np"].tolist() == [2]
     assert hosts.processes() == []
-
-
-def _wait_for_steps(recording: Path, steps: int, running: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
-    while running.poll() is None and time.monotonic() < deadline:
-        if recording.exists() and recording.read_bytes().count(b'"kind":"step"') >= steps:
-            return
-        time.sleep(0.1)
-    stdout, stderr = running.communicate(timeout=1)
-    raise AssertionError(f"no {steps} steps: {stdout}{stderr}")

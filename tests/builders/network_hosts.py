@@ -70,7 +70,7 @@ class NetworkHosts:
             self.hvdprof_command(*arguments, **environment),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
         )
 
     def hvdprof_command(self, *arguments: str, **environment: str) -> list[str]:
