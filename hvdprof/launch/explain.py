@@ -138,6 +138,9 @@ def explain(
             rank=silent[0] if len(silent) == 1 else None,
             lines=_last_lines(printed, None),
         )
+    number = _signal_of(128 - outcome.exit_code)
+    if ended is None and number is not None:
+        return _launcher_ended_by(signal.Signals(number).name, outcome, printed)
     rank = ended.rank if ended else None
     exit_code = ended.exit_code if ended else outcome.exit_code
     lines = _last_lines(printed, rank)
@@ -147,6 +150,15 @@ def explain(
         rank=rank,
         exit_code=exit_code,
         lines=lines,
+    )
+
+
+def _launcher_ended_by(name: str, outcome: Outcome, printed: _Printed) -> Failure:
+    return Failure(
+        reason=f"the launcher was ended by {name}{_advice(name)}",
+        exit_code=outcome.exit_code,
+        signal=name,
+        lines=_last_lines(printed, None),
     )
 
 

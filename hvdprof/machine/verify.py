@@ -12,6 +12,7 @@ from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
 from hvdprof.machine.network import hostname_resolves
 
 _TIMEOUT_S = 180
+_GRACE_S = 10
 _ALL_RIGHT = "hvdprof-allreduce-right"
 _PROGRAM = f"""
 import sys
@@ -74,30 +75,43 @@ def _try_gloo(python: str, environment: Mapping[str, str]) -> Trial:
 
 def _try(what: str, command: list[str], size: int, environment: Mapping[str, str]) -> Trial:
     try:
-        answer = subprocess.run(
+        child = subprocess.Popen(
             command,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-            env=dict(environment),
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=dict(environment),
         )
     except OSError as error:
         return Trial(what, worked=False, reason=f"{command[0]}: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return Trial(what, worked=False, reason=f"no end within {_TIMEOUT_S} s")
-    if answer.returncode == 0 and answer.stdout.count(_ALL_RIGHT) == size:
+    with child:
+        try:
+            printed, errors = child.communicate(timeout=_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            _end(child)
+            return Trial(what, worked=False, reason=f"no end within {_TIMEOUT_S} s")
+    if child.returncode == 0 and printed.count(_ALL_RIGHT) == size:
         return Trial(what, worked=True)
-    return Trial(what, worked=False, reason=_why(answer))
+    return Trial(what, worked=False, reason=_why(child.returncode, printed + errors))
 
 
-def _why(answer: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines()]
+def _end(launcher: "subprocess.Popen[str]") -> None:
+    # Asked first: a launcher that is killed leaves its ranks behind.
+    launcher.terminate()
+    try:
+        launcher.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+
+
+def _why(exit_code: int, text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
     told = [line for line in lines if line.strip("-* ")]
     telling = [line for line in told if "rror" in line or "not found" in line or "failed" in line]
     last = (telling or told or ["it printed nothing"])[0]
-    return f"exit code {answer.returncode}: {last}"
+    return f"exit code {exit_code}: {last}"
 
 
 def _is_of_a_job(name: str) -> bool:

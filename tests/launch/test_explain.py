@@ -239,3 +239,13 @@ def test_an_elastic_launch_fails_by_the_last_worker_with_an_error_of_its_own(
 @pytest.mark.parametrize("ends", [[], [TERMINATED, REMOVED], [VICTIM]])
 def test_workers_that_only_lost_a_peer_explain_nothing(ends: list[WorkerEnd]) -> None:
     assert explain_last(ends) is None
+
+
+@pytest.mark.parametrize(("exit_code", "name"), [(-9, "SIGKILL"), (-11, "SIGSEGV")])
+def test_a_launcher_that_was_ended_itself_is_told_by_its_signal(
+    tmp_path: Path, exit_code: int, name: str
+) -> None:
+    failure = _explained(tmp_path, "", "the last words\n", exit_code)
+    assert failure.reason.startswith(f"the launcher was ended by {name} (")
+    assert (failure.rank, failure.signal, failure.exit_code) == (None, name, exit_code)
+    assert failure.lines == ["the last words"]

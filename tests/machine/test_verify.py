@@ -7,6 +7,7 @@ from hvdprof.machine import verify
 from hvdprof.machine.horovod_build import require_horovod
 from hvdprof.machine.mpi import find_mpi
 from hvdprof.machine.verify import mpi_try_command, try_horovod
+from tests.builders.processes import is_running
 from tests.builders.survey import make_build, make_mpi
 
 
@@ -70,3 +71,18 @@ def test_a_missing_launcher_and_a_hang_are_told(
     trials = try_horovod(make_build(mpi=False), None, python)
     assert trials[0].reason == "no end within 0.3 s"
     assert "No such file" in trials[1].reason
+
+
+def test_a_launcher_that_hangs_is_asked_to_take_its_ranks_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_TIMEOUT_S", 1.0)
+    rank = tmp_path / "rank"
+    launcher = fake_python(
+        tmp_path / "mpirun",
+        f"sleep 300 & echo $! > {rank}\ntrap 'kill $!; exit 1' TERM\nwait",
+    )
+    python = fake_python(tmp_path / "python", "echo hvdprof-allreduce-right")
+    trials = try_horovod(make_build(gloo=False), make_mpi(mpirun=launcher), python)
+    assert trials[1].reason == "no end within 1.0 s"
+    assert not is_running(int(rank.read_text()))

@@ -18,6 +18,7 @@ from hvdprof.launch.job import Job
 from hvdprof.launch.preflight import GLOO, MPI
 from hvdprof.launch.process import Launch, Outcome, run_launcher
 from hvdprof.launch.surroundings import python_program
+from hvdprof.rundir.whole_file import open_whole
 
 _FUNCTION = "function.pickle"
 _ENDS = "ends.pickle"
@@ -77,7 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         use_mpi=controller == MPI,
         mpi_args=mpi_args or None,
     )
-    (Path(folder) / _ENDS).write_bytes(pickle.dumps(ends))
+    # Whole or not at all: this process may be ended at any time.
+    with open_whole(Path(folder) / _ENDS, binary=True) as file:
+        pickle.dump(ends, file)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

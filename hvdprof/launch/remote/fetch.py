@@ -89,9 +89,9 @@ def fetch(
 
     def get(name: str) -> str:
         module = (FILES, "get", str(paths.folder), *(one.name for one in wanted))
-        with tempfile.TemporaryFile(dir=paths.folder) as stream:
-            command = shell.command(name, python_program(*module))
-            try:
+        command = shell.command(name, python_program(*module))
+        try:
+            with tempfile.TemporaryFile(dir=paths.folder) as stream:
                 done = subprocess.run(
                     command,
                     stdin=subprocess.DEVNULL,
@@ -103,10 +103,10 @@ def fetch(
                     return _last_line(done.stderr) or f"exit code {done.returncode}"
                 stream.seek(0)
                 unpack(stream, paths.folder, wanted)
-            except HvdprofError as error:
-                return error.message
-            except (OSError, subprocess.SubprocessError) as error:
-                return str(error)
+        except HvdprofError as error:
+            return error.message
+        except (OSError, subprocess.SubprocessError) as error:
+            return str(error)
         return ""
 
     return on_each(names, get)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hvdprof import units
-from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.hosts import is_this_host
 from hvdprof.launch.placement_check import refine_from_ranks
 from hvdprof.launch.process import Launch, Outcome, run_launcher
@@ -91,7 +90,8 @@ class LaunchOnHosts:
             standing = StandingFetch(launch.paths, apart, self.shell)
             watched = _Watched(launch, watch, standing)
             outcome = self.run(watched.launch())
-        except InterruptedRunError:
+        except BaseException:
+            # Ctrl-C above all, and a disk that is full; whatever it is, no rank is left behind.
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))
             raise

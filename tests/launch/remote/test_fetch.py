@@ -41,6 +41,8 @@ def test_why_nothing_came_back_is_told(paths: PassPaths) -> None:
     assert fetch(paths, ["far"], HostShell(("true",), {})) == {"far": "no files came back"}
     (reason,) = fetch(paths, ["far"], HostShell(("/no/such/agent",), {})).values()
     assert "/no/such/agent" in reason
+    (reason,) = fetch(PassPaths(paths.folder / "absent"), ["far"], shell).values()
+    assert "No such file or directory" in reason
 
 
 def test_what_stands_still_is_fetched_only_while_nobody_gets_on(

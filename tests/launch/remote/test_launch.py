@@ -4,9 +4,11 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError
 from hvdprof.launch.job import Job
 from hvdprof.launch.process import Launch, Watch
 from hvdprof.launch.remote import launch as host_launch
@@ -160,6 +162,29 @@ def test_a_launch_that_fails_by_itself_keeps_its_own_reason(tmp_path: Path) -> N
     on_hosts, paths = _on_hosts(tmp_path, apart=())
     outcome = on_hosts(_launch(paths, "exit 3"))
     assert (outcome.exit_code, outcome.failure) == (3, None)
+
+
+@pytest.mark.parametrize("reason", [StorageError("no space left"), InterruptedRunError("SIGTERM")])
+def test_whatever_ends_the_watch_over_a_launch_ends_its_ranks(
+    tmp_path: Path, reason: HvdprofError
+) -> None:
+    on_hosts, paths = _on_hosts(tmp_path)
+    there = PassPaths(Path(str(paths.folder).replace("/here/", "/there/")))
+    environment = {**os.environ, "HVDPROF_RECORDER_DIR": str(there.recorder_folder)}
+    rank = subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True)
+
+    def run(launch: Launch) -> NoReturn:
+        raise reason
+
+    on_hosts.run = run
+    try:
+        with pytest.raises(type(reason)):
+            on_hosts(_launch(paths, "exit 0"))
+        assert rank.wait(20) != 0
+    finally:
+        rank.kill()
+        rank.wait()
+    assert on_hosts.manifest.passes[0].left_behind == ["far"]
 
 
 def test_ranks_that_a_launcher_leaves_behind_are_ended(tmp_path: Path) -> None:
