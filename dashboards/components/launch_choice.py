@@ -34,9 +34,9 @@ def chosen_launch(
         table: A table with rows of the launches to choose from.
         launches: These launches, where they are known already.
     """
-    asked = tuple((view.text(KEY) or "").split(_BETWEEN, 1))
+    asked = view.text(KEY)
     for launch in launches or launches_in(table):
-        if launch == asked:
+        if _BETWEEN.join(launch) == asked:
             return launch
     looked = runs.look(str(view.run))
     model, num_ranks = "", 0

@@ -135,16 +135,21 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
     if other is not analysis:
         there = list(_cells(other))
         return main, main if main in there else there[0]
-    model, num_ranks = main.split(_BETWEEN)[:2]
-    alike = [cell for cell in cells if cell.split(_BETWEEN)[0] == model and cell != main]
-    with_toggle = [cell for cell in alike if cell.split(_BETWEEN)[1] == num_ranks]
+    model, num_ranks, *_ = _names(main)
+    alike = [cell for cell in cells if _names(cell)[0] == model and cell != main]
+    with_toggle = [cell for cell in alike if _names(cell)[1] == num_ranks]
     if with_toggle:
         return main, with_toggle[0]
     return (alike or cells)[0], main
 
 
+def _names(cell: str) -> list[str]:
+    """What names a cell, in the order of ``CELL_KEY``; the name of a script may hold any sign."""
+    return cell.rsplit(_BETWEEN, len(CELL_KEY) - 1)
+
+
 def _label(cell: str) -> str:
-    model, num_ranks, *setting = cell.split(_BETWEEN)
+    model, num_ranks, *setting = _names(cell)
     return f"{model} np={num_ranks}, {setting_name(*setting)}"
 
 
@@ -291,7 +296,7 @@ def _toggles(analysis: RunAnalysis) -> list[Any]:
 
 
 def _learning(analysis: RunAnalysis, cell: str) -> dmc.Paper:
-    model, num_ranks = cell.split(_BETWEEN)[:2]
+    model, num_ranks, *_ = _names(cell)
     recording = analysis.run
     return figure_card(
         "learning",

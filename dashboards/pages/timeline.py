@@ -25,6 +25,7 @@ from dashboards.timeline_window import (
     window_of,
 )
 from dashboards.view import View
+from hvdprof import units
 from hvdprof.figures.timeline_facts import event_facts, timeline_passes
 from hvdprof.figures.timeline_figure import TimelineView, timeline_view
 from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
@@ -125,7 +126,7 @@ def chosen_pass(passes: dict[str, str], view: View) -> str:
     """The pass of the address if it is there, else the best one of the asked number of ranks."""
     if view.pass_id in passes:
         return str(view.pass_id)
-    ranks = "1 rank)" if view.np == 1 else f" {view.np} ranks)"
+    ranks = " 1 rank)" if view.np == 1 else f" {units.count(view.np or 0)} ranks)"
     return next((one for one, label in passes.items() if label.endswith(ranks)), next(iter(passes)))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.launches import LaunchKey, finished_launches
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -51,7 +51,8 @@ def opening_launch(
     """Of the launches in a table, the one to show unless another is asked for; None without any.
 
     That is the first of the given cell without toggles, measured without the timeline if there is
-    such a one; else the first without toggles that has the most ranks.
+    such a one; else the first without toggles that has the most ranks. One that failed is shown
+    where the cell has no other.
 
     Args:
         segments: SEGMENTS.
@@ -61,17 +62,18 @@ def opening_launch(
     """
     found = launches_in(table)
     rows = {(str(row["pass_id"]), str(row["segment"])): row for row in segments.to_dict("records")}
+    finished = set(finished_launches(segments))
     order = {mode: place for place, mode in enumerate(_PREFERRED)}
 
-    def badness(launch: LaunchKey) -> tuple[bool, bool, int, int]:
+    def badness(launch: LaunchKey) -> tuple[bool, bool, int, bool, int]:
         row = rows.get(launch)
         if row is None:
-            return (True, True, 0, len(order))
+            return (True, True, 0, True, len(order))
         is_cell = (row["model"], row["size"]) == (model, num_ranks)
         toggles = (row["compression"], row["reduction"])
         is_plain = toggles == ("none", "average") and row["engine"] != DDP_ENGINE
         mode = order.get(str(row["mode"]), len(order))
-        return (not is_cell, not is_plain, -int(row["size"]), mode)
+        return (not is_cell, not is_plain, -int(row["size"]), launch not in finished, mode)
 
     return min(found, key=badness, default=None)
 

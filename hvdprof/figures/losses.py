@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.palette import PART_COLOURS, empty_figure, say
+from hvdprof.figures.plain_text import plain
 from hvdprof.model.cell_key import CELL_KEY, setting_of_row
 from hvdprof.model.parts import PART_NAMES
 
@@ -48,7 +49,8 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
 
 def _label(row: Mapping[Hashable, Any]) -> str:
     crowded = "<br><i>oversubscribed</i>" if row["oversubscribed"] else ""
-    return f"{row['model']} np={row['np']}<br>{setting_of_row(row)}{crowded}"
+    model = plain(row["model"], _LEGEND_CHARACTERS)
+    return f"{model} np={row['np']}<br>{setting_of_row(row)}{crowded}"
 
 
 def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:

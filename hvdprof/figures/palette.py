@@ -60,6 +60,12 @@ CAUSE_COLOURS: dict[str, str] = {
 LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
 """Colours for lines that stand for configurations, in the order of use."""
 
+LINE_SYMBOLS: tuple[str, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down")
+"""Marks of these lines: with them no two lines differ by their colour alone."""
+
+LINE_DASHES: tuple[str, ...] = ("solid", "dash", "dot", "dashdot")
+"""Dashes of lines without marks, to the same end."""
+
 WAIT_COLOURS: dict[str, str] = {
     "waited_ns": _SKY_BLUE,
     "fair_share_ns": _VERMILION,

@@ -6,10 +6,19 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say, translucent
+from hvdprof.figures.palette import (
+    LINE_COLOURS,
+    LINE_SYMBOLS,
+    NEUTRAL_COLOUR,
+    empty_figure,
+    say,
+    translucent,
+)
+from hvdprof.figures.plain_text import plain
 from hvdprof.model.cell_key import setting_name, setting_of_row, with_engine
 
 _BAND_OPACITY = 0.12
+_LABEL_CHARACTERS = 40
 _CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
 
@@ -30,12 +39,13 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     figure.add_trace(_ideal(sizes))
     for index, (names, rows) in enumerate(cells.groupby(_CONFIGURATION, sort=False)):
         colour = LINE_COLOURS[index % len(LINE_COLOURS)]
+        symbol = LINE_SYMBOLS[index % len(LINE_SYMBOLS)]
         model, *setting = (str(name) for name in names)
-        label = f"{model} {setting_name(*setting)}"
+        label = f"{plain(model, _LABEL_CHARACTERS)} {setting_name(*setting)}"
         rows = rows.sort_values("np")
         figure.add_trace(_band(rows[~rows["oversubscribed"]], label, colour))
-        figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour))
-        figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour))
+        figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour, symbol))
+        figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour, symbol))
     if cells["oversubscribed"].any():
         figure.add_trace(_legend_of_hollow())
     figure.update_xaxes(
@@ -74,7 +84,7 @@ def _band(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
     )
 
 
-def _line(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+def _line(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatter:
     return go.Scatter(
         x=rows["np"],
         y=rows["efficiency"],
@@ -84,13 +94,13 @@ def _line(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
         legendgroup=label,
         showlegend=not rows.empty,
         line={"color": colour, "width": 2},
-        marker={"size": 9},
+        marker={"size": 9, "symbol": symbol},
         hovertext=_hover_texts(rows),
         hoverinfo="text",
     )
 
 
-def _hollow(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+def _hollow(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatter:
     return go.Scatter(
         x=rows["np"],
         y=rows["efficiency"],
@@ -99,7 +109,7 @@ def _hollow(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
         name=label,
         legendgroup=label,
         showlegend=False,
-        marker={"size": 10, "symbol": "circle-open", "color": colour, "line": {"width": 2}},
+        marker={"size": 10, "symbol": f"{symbol}-open", "color": colour, "line": {"width": 2}},
         hovertext=_hover_texts(rows),
         hoverinfo="text",
     )
@@ -129,7 +139,7 @@ def _bars(rows: pd.DataFrame, colour: str) -> dict[str, object]:
 
 def _hover_texts(rows: pd.DataFrame) -> list[str]:
     return [
-        f"<b>{row['model']}, np={row['np']}</b> {setting_of_row(row)}<br>"
+        f"<b>{plain(row['model'])}, np={row['np']}</b> {setting_of_row(row)}<br>"
         f"efficiency {_interval(row)} against {row['baseline']}<br>"
         f"{units.rate(row['samples_per_s'])} samples/s<br>"
         f"exposed communication {units.percent(row['blocked_share'])} of the step"

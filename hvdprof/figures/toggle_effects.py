@@ -8,7 +8,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.palette import (
+    LINE_COLOURS,
+    LINE_DASHES,
+    NEUTRAL_COLOUR,
+    empty_figure,
+    say,
+)
 from hvdprof.figures.plain_text import plain
 from hvdprof.figures.step_bins import bin_means, bin_starts
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, with_engine
@@ -129,18 +135,24 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
     of_cells = steps[steps["loss"].notna().to_numpy()].astype(names).merge(wanted, on=_LAUNCH)
     if of_cells.empty:
         return say(figure, "This run recorded no training loss for this cell.")
-    shown: dict[str, str] = {}
+    shown: dict[str, dict[str, Any]] = {}
     for key, rows in of_cells.groupby([*_TOGGLES, *_LAUNCH], sort=False):
         name = setting_name(*(str(part) for part in key[:3]))
         is_first = name not in shown
-        colour = shown.setdefault(name, LINE_COLOURS[len(shown) % len(LINE_COLOURS)])
-        figure.add_trace(_curve(rows, name, colour, in_legend=is_first))
+        looks = {
+            "color": LINE_COLOURS[len(shown) % len(LINE_COLOURS)],
+            "dash": LINE_DASHES[len(shown) % len(LINE_DASHES)],
+        }
+        line = shown.setdefault(name, looks)
+        figure.add_trace(_curve(rows, name, line, in_legend=is_first))
     figure.update_xaxes(title_text="samples of all ranks", rangemode="tozero")
     figure.update_yaxes(title_text="training loss, mean over ranks")
     return figure
 
 
-def _curve(rows: pd.DataFrame, name: str, colour: str, *, in_legend: bool) -> go.Scatter:
+def _curve(
+    rows: pd.DataFrame, name: str, line: Mapping[str, Any], *, in_legend: bool
+) -> go.Scatter:
     by_step = rows.groupby("step").agg(loss=("loss", "mean"), samples=("samples", "sum"))
     seen = by_step["samples"].cumsum().to_numpy(dtype=np.float64)
     starts = bin_starts(len(by_step), _MOST_POINTS)
@@ -151,6 +163,6 @@ def _curve(rows: pd.DataFrame, name: str, colour: str, *, in_legend: bool) -> go
         name=name,
         legendgroup=name,
         showlegend=in_legend,
-        line={"color": colour, "width": 1.5},
+        line={**line, "width": 1.5},
         hovertemplate=f"{name}: %{{y:.4~g}} after %{{x:,.0f}} samples<extra></extra>",
     )

@@ -65,6 +65,8 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         return say(figure, "No cell of several ranks has a baseline to be compared with.")
     terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
     largest = max(terms.values(), key=lambda row: abs(row["share"]))
+    if not largest["share"]:
+        return say(figure, "A step takes exactly as long as in the baseline: nothing is lost.")
     step_ns = largest["time_ns"] / largest["share"]
     base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
     reached = base_ns

@@ -8,7 +8,7 @@ from dashboards.pages import compare
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from tests.analyze.test_engines import both_engines
-from tests.builders.run_directory import write_run
+from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
@@ -98,3 +98,13 @@ def test_without_data_it_says_how_to_get_them(tmp_path, make):
 def test_in_a_browser(tmp_path, width):
     expected = {"measured": "Side by side", "empty": NOTHING, "timeline": NOTHING}
     check_in_browser(compare, tmp_path, width, expected)
+
+
+def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
+    named = SegmentSpec(model="a|2|<b>.py")
+    run = write_run(tmp_path / "run", [PassSpec(size=size, segments=[named]) for size in (1, 2)])
+    text = page_text(compare, run)
+    assert compared(text) == (
+        "a|2|<b>.py np=1, none average",
+        "a|2|<b>.py np=2, none average",
+    )

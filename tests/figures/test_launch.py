@@ -76,3 +76,11 @@ def test_a_cell_is_all_its_launches_in_the_same_mode():
 def test_a_label_names_model_ranks_and_toggles():
     label = launch_label(SEGMENTS_OF_SWEEP, ("02", "resnet18-none-average"))
     assert label == "resnet18 np=4, fp16 average (02)"
+
+
+def test_a_launch_that_failed_is_shown_where_the_cell_has_no_other():
+    failed = SEGMENTS_OF_SWEEP.assign(
+        status=["done", "done", "failed", "failed", "done"],
+    )
+    assert opening_launch(failed, LAUNCHES_OF_SWEEP)[0] == "05"
+    assert opening_launch(failed, LAUNCHES_OF_SWEEP.iloc[3:4])[0] == "04"

@@ -48,3 +48,10 @@ def test_hover_says_milliseconds_and_percent():
 
 def test_nothing_lost_is_said():
     assert "No cell has a baseline" in drawn([]).layout.annotations[0].text
+
+
+def test_a_name_is_never_html_and_leaves_room_for_its_bar():
+    figure = drawn(loss_rows(cell(model="<i>" + "x" * 180), blocked=3.5))
+    (label,) = {bar.y[0] for bar in figure.data if len(bar.y)}
+    assert label.startswith("&lt;i&gt;xxx")
+    assert len(label) < 70

@@ -87,3 +87,17 @@ def test_a_cell_without_interval_is_a_point_without_bar():
 def test_the_figure_is_json():
     figure, _ = drawn(two_toggles())
     assert json.loads(figure.to_json())["data"]
+
+
+def test_no_two_lines_differ_by_their_colour_alone():
+    rows = [cell(model=f"m{number}") for number in range(12)]
+    _, lines = drawn(rows)
+    looks = [(line.line.color, line.marker.symbol) for line in list(lines.values())[1:]]
+    assert len(set(looks)) == 12
+    assert len({symbol for _, symbol in looks[:5]}) == 5
+
+
+def test_a_name_is_never_html():
+    figure, lines = drawn([cell(model="<b>a</b>&b.py")])
+    assert list(lines)[1] == "&lt;b&gt;a&lt;/b&gt;&amp;b.py none average"
+    assert "<b>a</b>" not in str(figure)

@@ -5,6 +5,7 @@ from hvdprof.figures.waterfall import WaterfallCell, waterfall_cells, waterfall_
 from hvdprof.model.causes import CAUSES
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec
 
 
 def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
@@ -42,3 +43,9 @@ def test_without_a_waterfall_it_says_so():
 def test_every_cause_has_a_colour_of_its_own():
     assert set(CAUSE_COLOURS) == set(CAUSES)
     assert len(set(CAUSE_COLOURS.values())) == len(CAUSES)
+
+
+def test_a_cell_that_takes_exactly_as_long_as_its_baseline(tmp_path):
+    own = [PassSpec(size=size, segments=[SegmentSpec(parts_ms={"forward": 8})]) for size in (1, 2)]
+    figure = waterfall_figure(analysis_of(tmp_path / "run", own))
+    assert "nothing is lost" in figure.layout.annotations[0].text
