@@ -15,6 +15,8 @@ from hvdprof.launch.rank_progress import PassProgress, RankState
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 
 MAX_LINES = 12
+MAX_CHARACTERS = 2_000
+"""Of a line: an error may hold a whole tensor."""
 
 _TAG = re.compile(  # `[rank0]: ` is that of torch.distributed; the second form of `srun --label`.
     r"^(?:\[(?:rank|\d+,)?(?P<rank>\d+)\](?!:$)(?:: ?|\s?(?:<(?:stdout|stderr)>:)?)"
@@ -38,7 +40,8 @@ _LAUNCHER_ENDS = (
         r"exitcode\s+: (?:-(?P<signal>\d+)|(?P<code>\d+))",
         re.DOTALL,
     ),
-    # Slurm, which ends the other tasks after the first.
+    # Slurm, which ends the other tasks after the first; one that never ran is no killed one.
+    re.compile(r"srun: error: tasks? (?P<rank>\d+)\S* launch failed: (?P<why>[^\n]+)"),
     re.compile(r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
     re.compile(
         r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: "
@@ -73,6 +76,7 @@ class _End:
     rank: int | None
     exit_code: int | None
     signal: str | None
+    why_not_started: str
 
 
 @dataclass(slots=True)
@@ -88,7 +92,7 @@ class _Printed:
             tag = _TAG.match(line)
             rank = int(tag["rank"] or tag["task"]) if tag else None
             plain = _INNER_TAG.sub("", line[tag.end() :] if tag else line)
-            printed.by_rank.setdefault(rank, []).append(plain.rstrip())
+            printed.by_rank.setdefault(rank, []).append(plain[:MAX_CHARACTERS].rstrip())
         return printed
 
 
@@ -113,6 +117,12 @@ def explain(
         )
     raised = _first_cause(printed)
     ended = _launcher_end(stderr, progress) or _launcher_end(stdout, progress)
+    if ended and ended.why_not_started:
+        return Failure(
+            reason=f"{_named(ended.rank)} could not be started: {ended.why_not_started}",
+            rank=ended.rank,
+            lines=_last_lines(printed, None),
+        )
     if ended and ended.signal and ended.signal != "SIGTERM":
         return Failure(
             reason=f"{_named(ended.rank)} was ended by {ended.signal}{_advice(ended.signal)}",
@@ -233,7 +243,8 @@ def _launcher_end(text: str, progress: PassProgress) -> _End | None:
             code = int(groups["code"]) if groups.get("code") else None
             number = int(groups["signal"]) if groups.get("signal") else _signal_of(code)
             number = number or _DESCRIBED.get(groups.get("what") or "")
-            return _End(rank, code, signal.Signals(number).name if number else None)
+            name = signal.Signals(number).name if number else None
+            return _End(rank, code, name, groups.get("why") or "")
     return None
 
 

@@ -20,7 +20,8 @@ from hvdprof.launch.workload import least_partial_steps
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
 
-_TAIL_BYTES = 200_000
+_TAIL_BYTES = 8_000_000
+"""Room for a traceback of each of a thousand ranks, of which the first says why it all ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.explain import MAX_LINES, explain, explain_last, worker_ends
+from hvdprof.launch.explain import MAX_CHARACTERS, MAX_LINES, explain, explain_last, worker_ends
 from hvdprof.launch.process import Outcome
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.rundir.layout import PassPaths
@@ -249,3 +249,24 @@ def test_a_launcher_that_was_ended_itself_is_told_by_its_signal(
     assert failure.reason.startswith(f"the launcher was ended by {name} (")
     assert (failure.rank, failure.signal, failure.exit_code) == (None, name, exit_code)
     assert failure.lines == ["the last words"]
+
+
+def test_a_task_that_slurm_could_not_start_is_not_the_one_that_it_killed_for_it(
+    tmp_path: Path,
+) -> None:
+    said = (
+        "srun: error: task 0 launch failed: Unspecified error\n"
+        "srun: launch/slurm: launch_p_step_launch: StepId=1.4 aborted before step completely "
+        "launched.\n"
+        "srun: error: n2: task 1: Killed\n"
+    )
+    failure = _explained(tmp_path, "", said)
+    assert failure.reason == "rank 0 could not be started: Unspecified error"
+    assert (failure.rank, failure.signal) == (0, None)
+    assert failure.lines[0] == "srun: error: task 0 launch failed: Unspecified error"
+
+
+def test_an_error_that_prints_a_tensor_does_not_fill_the_manifest(tmp_path: Path) -> None:
+    failure = _explained(tmp_path, "", f"[1,1]<stderr>:ValueError: {'0.0, ' * 100_000}\n")
+    assert failure.reason.startswith("rank 1 raised ValueError: 0.0, 0.0, ")
+    assert max(map(len, (failure.reason, *failure.lines))) < MAX_CHARACTERS + 30

@@ -14,7 +14,7 @@ import pytest
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.design import plan_design
 from hvdprof.launch.job import Job
-from hvdprof.launch.process import Outcome
+from hvdprof.launch.process import Launch, Outcome
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.stall_watch import Stall
@@ -251,6 +251,27 @@ def test_a_pass_that_was_not_even_started_fails_by_its_reason(
     with pytest.raises(SweepIncompleteError, match="2 of 2"):
         sweep.run()
     assert Manifest.read(sweep.paths.folder).passes[0].segments[0].failure == gone
+
+
+def test_the_first_of_many_ranks_that_failed_is_found(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(512,))
+    frame = '  File "/home/user/train/loop.py", line 1, in step\n    loss.backward()\n'
+
+    def run(launch: Launch) -> Outcome:
+        launch.paths.stdout.touch()
+        with launch.paths.stderr.open("w") as file:
+            for rank in (500, *range(500), *range(501, 512)):
+                error = "ValueError: bad batch" if rank == 500 else "HorovodInternalError: gone"
+                text = f"Traceback (most recent call last):\n{frame * 12}{error}\n"
+                file.writelines(f"[1,{rank}]<stderr>:{line}\n" for line in text.splitlines())
+        return Outcome(1, False, 1.0)
+
+    sweep.run_launch = run
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    failure = Manifest.read(sweep.paths.folder).passes[0].segments[0].failure
+    assert failure is not None
+    assert failure.reason == "rank 500 raised ValueError: bad batch"
 
 
 def _interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
