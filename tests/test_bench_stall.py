@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
 BENCH = (sys.executable, "-m", "hvdprof", "bench", "--models", "mnist", "--np", "2")
 
@@ -19,14 +19,14 @@ def bench(folder: Path, fault: str, *options: str) -> "subprocess.CompletedProce
         env={**os.environ, "HVDPROF_FAULTS": fault},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=600,
     )
 
 
 def test_a_late_rank_is_named_with_its_stack_while_gloo_says_nothing(tmp_path: Path) -> None:
     fault = "sleep:phase=backward,rank=1,amount=9s,every=7"
     options = ("--num-steps", "8", "--num-warmup-batches", "3", "--controller", "gloo")
-    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "3")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4")
     assert done.returncode == 0, done.stderr
     first = next(line for line in done.stderr.splitlines() if "stall at step" in line)
     assert "rank 0 waits since" in first
@@ -41,7 +41,7 @@ def test_a_late_rank_is_named_with_its_stack_while_gloo_says_nothing(tmp_path: P
 def test_a_stall_that_lasts_ends_the_launch(tmp_path: Path) -> None:
     fault = "sleep:phase=forward,rank=0,amount=60s,every=6"
     options = ("--num-steps", "12", "--num-warmup-batches", "2", "--controller", "mpi")
-    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "2", "--stall-kill", "4")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4", "--stall-kill", "8")
     assert done.returncode == 6, done.stderr
     result = json.loads(done.stdout)
     assert result["failed"][0]["reason"].startswith("ended by --stall-kill: stall at step")
@@ -51,7 +51,7 @@ def test_a_stall_that_lasts_ends_the_launch(tmp_path: Path) -> None:
 def test_a_pause_of_all_ranks_is_no_stall(tmp_path: Path) -> None:
     fault = "sleep:phase=data,amount=6s,every=7"
     options = ("--num-steps", "8", "--num-warmup-batches", "3", "--controller", "gloo")
-    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "2")
+    done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4")
     assert done.returncode == 0, done.stderr
     assert "stall at" not in done.stderr
     assert not list((tmp_path / "run").glob("passes/*/stalls.jsonl"))
