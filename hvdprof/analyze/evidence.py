@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.analyze.job_steps import LAUNCH
-from hvdprof.analyze.launches import LaunchKey, is_finished
+from hvdprof.analyze.launches import is_finished
 from hvdprof.model.cell_key import with_engine, without_toggles
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -37,12 +37,6 @@ class Evidence:
         """Those of ``cells`` that Horovod's own settings may explain."""
         return [cell for cell in self.cells() if cell["engine"] == HOROVOD_ENGINE]
 
-    def launches_of(self, engine: str) -> set[LaunchKey]:
-        """The launches of an engine."""
-        segments = self.run.segments
-        own = segments.loc[(segments["engine"] == engine).to_numpy(), LAUNCH].astype(str)
-        return set(own.itertuples(index=False, name=None))
-
     def measured(self) -> pd.DataFrame:
         """Rows of SEGMENTS that speak for their cell: finished, for throughput, without toggles.
 
@@ -55,12 +49,13 @@ class Evidence:
         return base[[*LAUNCH, *names]].astype({**dict.fromkeys(LAUNCH, "str"), **names})
 
     def setting(self, name: str) -> str | None:
-        """An environment variable as the ranks had it; None where it was not set."""
+        """A variable as Horovod's ranks had it; None where it was not set, or none ran."""
         manifest = self.run.manifest
-        for record in manifest.passes:
+        own = [record for record in manifest.passes if record.engine == HOROVOD_ENGINE]
+        for record in own:
             if name in record.environment:
                 return record.environment[name]
-        return manifest.environment.get(name)
+        return manifest.environment.get(name) if own or not manifest.passes else None
 
     @property
     def controllers(self) -> set[str]:

@@ -73,11 +73,13 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
 
 def _steady(evidence: Evidence) -> pd.DataFrame:
     table = evidence.table(COLLECTIVES.name)
+    segments = evidence.run.segments
+    # What DDP puts into a bucket is none of Horovod's settings, and one rank sends nothing.
+    others = segments[((segments["engine"] == DDP_ENGINE) | (segments["size"] == 1)).to_numpy()]
+    left_out = set(others[_LAUNCH].astype(str).itertuples(index=False, name=None))
     names = table[_LAUNCH].astype(str).itertuples(index=False, name=None)
-    # What DDP puts into a bucket is none of Horovod's settings.
-    under_ddp = evidence.launches_of(DDP_ENGINE)
-    of_horovod = np.array([name not in under_ddp for name in names], dtype=bool)
-    return table[of_horovod & ~table["warmup"] & (table["step"] >= 0)]
+    kept = np.array([name not in left_out for name in names], dtype=bool)
+    return table[kept & ~table["warmup"] & (table["step"] >= 0)]
 
 
 def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: Any) -> dict[str, float]:

@@ -10,6 +10,7 @@ from hvdprof.analyze.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 SMALL_FUSION_BYTES = 2**20
 LONG_CYCLE_MS = 10.0
@@ -50,7 +51,8 @@ def cycle_too_long(evidence: Evidence) -> Iterator[Finding]:
 def cache_off(evidence: Evidence) -> Iterator[Finding]:
     """The response cache switched off in passes that measure throughput."""
     for record in evidence.run.manifest.passes:
-        if record.mode == "throughput" and record.environment.get("HOROVOD_CACHE_CAPACITY") == "0":
+        is_measured = record.mode == "throughput" and record.engine == HOROVOD_ENGINE
+        if is_measured and record.environment.get("HOROVOD_CACHE_CAPACITY") == "0":
             yield Finding(
                 "cache-off",
                 "warning",
@@ -92,8 +94,8 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 "timeline-slows",
                 "warning",
-                f"{cell['model']} np={cell['np']}",
-                f"{cell['model']} on {cell['np']} ranks: the pass with Horovod's timeline is "
+                short_name(*_group(cell)),
+                f"{place_name(*_group(cell))}: the pass with Horovod's timeline is "
                 f"{units.percent(cell['observer_cost'])} slower than that without.",
                 "write the timeline to a local disk or /dev/shm, and leave a core to its writer; "
                 "never read throughput from a run with HOROVOD_TIMELINE",

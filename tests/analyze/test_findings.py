@@ -679,3 +679,28 @@ def test_a_controller_that_is_not_known_is_not_called_mpi():
     row = exposed(controller="")
     assert row["id"] == "exposed-transfer"
     assert "MPI" not in row["sentence"] + row["remedy"]
+
+
+def test_collectives_of_one_rank_send_nothing():
+    alone = evidence([("collectives", collectives(1000))], segments=segments(size=1))
+    assert "many-small-messages" not in ids(alone)
+
+
+def test_settings_of_horovod_say_nothing_of_ddp_alone():
+    given = {
+        "HOROVOD_FUSION_THRESHOLD": "0",
+        "HOROVOD_CYCLE_TIME": "50",
+        "HOROVOD_CACHE_CAPACITY": "0",
+    }
+    ddp = pass_record(
+        "p", [segment("s", engine="ddp")], mode="throughput", controller="gloo", environment=given
+    )
+    under_ddp = manifest(passes=[ddp], environment=given)
+    assert ids(evidence(environment=given)) != []
+    assert ids(evidence(manifest=under_ddp, segments=segments(engine="ddp"))) == []
+
+
+def test_one_rank_is_not_called_ranks():
+    alone = cell(np=1, observer_cost=0.9, observer_cost_low=0.5)
+    (row,) = findings(evidence([("scaling", scaling(alone))])).to_dict("records")
+    assert row["sentence"].startswith("resnet18 on 1 rank: the pass")
