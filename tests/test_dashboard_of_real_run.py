@@ -13,7 +13,7 @@ from tests.builders.served_dashboard import served
 
 pytestmark = [pytest.mark.horovod, pytest.mark.browser, pytest.mark.timeout(600)]
 
-SMALL = ("--np", "1,2", "--models", "mnist", "--num-steps", "30", "--repeats", "2")
+SMALL = ("--np", "1,2", "--models", "mnist", "--num-steps", "30", "--repeats", "1")
 NO_NCCL = "NCCL"
 
 
