@@ -9,7 +9,7 @@ everything; one that was asked for before DDP's and one that was asked for after
 import functools
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hvdprof.collect.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, harmless
@@ -55,6 +55,10 @@ class DdpHandover:
         halved = any(name.startswith(_HALF_WIDTH_HOOKS) for name in hooks)
         width = parameter.element_size()
         return int(parameter.numel() * (min(width, _HALF_WIDTH) if halved else width))
+
+    def seen_bytes(self) -> Mapping[int, int]:
+        """Nothing: DDP does not keep what its hooks hand over."""
+        return {}
 
     def begin_step(self) -> None:
         """Expect a new backward, also where the last one was left by an exception."""

@@ -5,7 +5,7 @@ All hooks are PyTorch's own, on the objects of the script.
 
 import weakref
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hvdprof.collect.ddp_handover import DdpHandover, is_ddp
@@ -93,7 +93,11 @@ class GradientWatch:
             self._removers.pop()()
 
     def described(self) -> list[dict[str, Any]]:
-        """The watched tensors as the recorder file has them."""
+        """The watched tensors as the recorder file has them, by what is known of them now."""
+        for key, sent_bytes in self._handover.seen_bytes().items():
+            index = self._index_of.get(key)
+            if index is not None:
+                self.tensors[index] = replace(self.tensors[index], sent_bytes=sent_bytes)
         return [asdict(tensor) for tensor in self.tensors]
 
     def members(self, bucket: BucketMarks) -> list[int]:

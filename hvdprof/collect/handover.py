@@ -1,6 +1,6 @@
 """What the gradients of a rank are handed to, and how it is seen that the rank waits for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from hvdprof.collect.step_marks import StepMarks
@@ -19,6 +19,9 @@ class Handover(Protocol):
 
     def sent_bytes(self, parameter: Any) -> int:
         """What a rank hands over of this gradient in a step, after compression."""
+
+    def seen_bytes(self) -> Mapping[int, int]:
+        """What a rank was seen to hand over, by id of the parameter; holds against the above."""
 
     def begin_step(self) -> None:
         """Forget what an unfinished step left behind."""
@@ -46,6 +49,10 @@ class NoHandover:
     def sent_bytes(self, parameter: Any) -> int:
         """0: nothing is handed over."""
         return 0
+
+    def seen_bytes(self) -> Mapping[int, int]:
+        """Nothing."""
+        return {}
 
     def begin_step(self) -> None:
         """Nothing."""

@@ -5,11 +5,15 @@ because scripts that clip gradients call it themselves.
 """
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from hvdprof.collect.problems import print_problem
 from hvdprof.collect.step_marks import OPTIMIZER_PHASE, StepMarks, harmless
+
+_OF_HOROVOD = "horovod.torch.compression"
 
 
 def is_horovod(optimizer: Any) -> bool:
@@ -28,6 +32,11 @@ class HorovodHandover:
     def __init__(self, optimizer: Any) -> None:
         self._optimizer = weakref.ref(optimizer)
         self.blocks_in_step = hasattr(optimizer, "_starting_models")
+        self._seen: dict[int, int] = {}
+        # At size 1 nothing is ever handed over.
+        self._looks = bool(getattr(optimizer, "_requires_update", ())) and not _is_of_horovod(
+            optimizer._compression
+        )
 
     def name(self, parameter: Any) -> str | None:
         """The name of the request, which Horovod's timeline has too; None of an unknown one."""
@@ -41,12 +50,20 @@ class HorovodHandover:
         return f"grouped_allreduce.{names[group[0]]}_{place}of{len(group)}"
 
     def sent_bytes(self, parameter: Any) -> int:
-        """The bytes after compression; those before it where nothing can be told of it."""
+        """The bytes after one of Horovod's own compressions, before one of the script's own."""
         optimizer = self._optimizer()
         # At size 1 Horovod's optimizer hands nothing over: it requires no update from Horovod.
         if parameter not in getattr(optimizer, "_requires_update", ()):
             return 0
         return int(parameter.numel() * _sent_width(optimizer, parameter))
+
+    def seen_bytes(self) -> dict[int, int]:
+        """What Horovod had of each gradient when the rank first waited for it.
+
+        Only where the script compresses by means of its own, which are not called for that: they
+        may keep state. Nothing of a gradient that was missing then, or sparse.
+        """
+        return self._seen
 
     def begin_step(self) -> None:
         """Nothing."""
@@ -57,7 +74,7 @@ class HorovodHandover:
         if self.blocks_in_step or optimizer is None:
             return []
         synchronize, is_own = optimizer.synchronize, "synchronize" in vars(optimizer)
-        enter = harmless(marks, lambda: marks.enter(OPTIMIZER_PHASE))
+        enter = harmless(marks, functools.partial(self._enter if self._looks else _enter, marks))
         leave = harmless(
             marks, lambda begin: marks.add_blocked(begin, marks.leave(OPTIMIZER_PHASE))
         )
@@ -75,14 +92,55 @@ class HorovodHandover:
         optimizer.synchronize = bracketed
         return [functools.partial(_restore, self._optimizer, weakref.ref(bracketed), is_own)]
 
+    def _enter(self, marks: StepMarks) -> Any:
+        if self._looks:
+            self._look()
+        return _enter(marks)
+
+    def _look(self) -> None:
+        """See what Horovod was handed, in the first step in which that is anything."""
+        optimizer = self._optimizer()
+        if optimizer is None:
+            return
+        try:
+            self._looks = not optimizer._handles
+            self._seen = _handed(optimizer)
+        except Exception as error:
+            # Another version may keep it elsewhere: the gradients then count as uncompressed.
+            self._looks = False
+            print_problem(f"compressed sizes are not known: {type(error).__name__}: {error}")
+
+
+def _enter(marks: StepMarks) -> Any:
+    return marks.enter(OPTIMIZER_PHASE)
+
+
+def _is_of_horovod(compression: Any) -> bool:
+    return getattr(compression, "__module__", "") == _OF_HOROVOD
+
 
 def _sent_width(optimizer: Any, parameter: Any) -> int:
-    try:
-        compressed, _ = optimizer._compression.compress(parameter.detach().new_empty(0))
-        return int(compressed.element_size())
-    except Exception:
-        # A compression of the script's own may do anything, and need not take an empty tensor.
+    if not _is_of_horovod(optimizer._compression):
         return int(parameter.element_size())
+    # None of Horovod's own keeps state.
+    compressed, _ = optimizer._compression.compress(parameter.detach().new_empty(0))
+    return int(compressed.element_size())
+
+
+def _handed(optimizer: Any) -> dict[int, int]:
+    """Bytes by id of the parameter, of the tensors that wait in Horovod's table of handles."""
+    waiting = sys.modules["horovod.torch.mpi_ops"]._handle_map
+    seen = {}
+    for handed, (handle, _) in optimizer._handles.items():
+        if handle not in waiting:
+            continue
+        tensors = waiting[handle][0]
+        pairs = (
+            zip(handed, tensors, strict=True) if isinstance(handed, tuple) else [(handed, tensors)]
+        )
+        for parameter, tensor in pairs:
+            seen[id(parameter)] = int(tensor.numel() * tensor.element_size())
+    return seen
 
 
 def _restore(

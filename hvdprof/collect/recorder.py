@@ -59,6 +59,7 @@ class Recorder(Session):
         self._segment: str | None = None
         self._segment_begin_ns = 0
         self._is_declared = False
+        self._declared_bytes: list[int] = []
         self._wait_begin: Any = None
         self._wait_depth = 0
         self._has_ended = False
@@ -219,11 +220,13 @@ class Recorder(Session):
             return
         if ran_to_its_end:
             self._declare(self._segment)
+        learned = self._learned()
         self._watches.let_segment_go()
         self._steps.write_rest()
         # A segment that an exception ended has no end in the file.
         if ran_to_its_end:
-            self._file.write("segment_end", id=self._segment, monotonic_ns=self._clock())
+            end_ns = self._clock()
+            self._file.write("segment_end", id=self._segment, monotonic_ns=end_ns, **learned)
         self._segment = None
         self._is_declared = False
 
@@ -233,6 +236,12 @@ class Recorder(Session):
             self._is_declared = True
             begin_ns, tensors = self._segment_begin_ns, self._watches.described()
             self._file.write("segment", id=segment_id, monotonic_ns=begin_ns, tensors=tensors)
+            self._declared_bytes = _sent_bytes(tensors)
+
+    def _learned(self) -> dict[str, Any]:
+        """What is known of the tensors at the end of a segment and was not at its first step."""
+        declared, now = self._declared_bytes, _sent_bytes(self._watches.described())
+        return {"sent_bytes": now} if now != declared and len(now) == len(declared) else {}
 
     @guarded
     def _begin_step(self) -> None:
@@ -299,6 +308,10 @@ class Recorder(Session):
         self._watches.let_go()
         self._file.close()
         self._on_end(successor)
+
+
+def _sent_bytes(tensors: Sequence[dict[str, Any]]) -> list[int]:
+    return [tensor["sent_bytes"] for tensor in tensors]
 
 
 def _on_its_way(loss: Any) -> Any:

@@ -302,6 +302,10 @@ class _Reader:
 
     def segment_end(self, line: Line) -> None:
         self.current_segment = ""
+        recording = self.file.segments.get(str(line.get("id")))
+        sent = [whole(one) for one in line.get("sent_bytes", ())]
+        if recording is not None and sent and len(sent) == len(recording.sent_of):
+            recording.sent_of = sent
 
     def finished(self) -> RecorderFile:
         told = {

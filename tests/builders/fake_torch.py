@@ -146,7 +146,9 @@ class FakeOptimizer:
 
 
 class HalfCompression:
-    """Compression to two bytes an element."""
+    """Compression to two bytes an element, as Horovod's own."""
+
+    __module__ = "horovod.torch.compression"
 
     @staticmethod
     def compress(tensor: FakeParameter):
@@ -154,7 +156,9 @@ class HalfCompression:
 
 
 class NoCompression:
-    """No compression."""
+    """No compression, as Horovod's own."""
+
+    __module__ = "horovod.torch.compression"
 
     @staticmethod
     def compress(tensor: FakeParameter):

@@ -73,6 +73,9 @@ def recorded(path: Path) -> list[dict[str, Any]]:
         if line["kind"] == "step":
             keys -= {"loss", "buckets"}
             _check_step(line, num_tensors)
+        if line["kind"] == "segment_end" and "sent_bytes" in line:
+            keys -= {"sent_bytes"}
+            assert len(line["sent_bytes"]) == num_tensors
         if line["kind"] == "segment":
             num_tensors = len(line["tensors"])
             for tensor in line["tensors"]:

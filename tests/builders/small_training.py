@@ -9,16 +9,35 @@ import torch
 from hvdprof import collect
 from hvdprof.collect import horovod_group
 
+OWN_COMPRESSION = ("clip", "groups")
+
+
+class CountingCompression:
+    """Halves floats, counts its calls, and takes no tensor without elements."""
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+
+    def compress(self, tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
+        assert tensor.numel()
+        self.num_calls += 1
+        return tensor.half(), tensor.dtype
+
+    def decompress(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        return tensor.to(dtype)
+
 
 def main(kind: str) -> None:
     hvd.init()
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    compression = CountingCompression()
     optimizer = hvd.DistributedOptimizer(
         torch.optim.SGD(model.parameters(), lr=0.1),
         named_parameters=model.named_parameters(),
         groups=2 if kind == "groups" else None,
         backward_passes_per_step=2 if kind == "accumulate" else 1,
+        compression=compression if kind in OWN_COMPRESSION else hvd.Compression.fp16,
     )
     if kind == "unequal":
         horovod_group.GATHER_TIMEOUT_S = 1.0
@@ -43,6 +62,7 @@ def main(kind: str) -> None:
                     optimizer.step()
                 collect.loss(loss)
     collect.stop()
+    assert compression.num_calls == (4 * 4 if kind in OWN_COMPRESSION else 0)
     sys.stdout.write("trained\n")
 
 

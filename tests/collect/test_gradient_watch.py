@@ -1,5 +1,7 @@
 import gc
+import sys
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -217,13 +219,61 @@ def test_synchronize_that_was_replaced_meanwhile_is_left_alone():
     assert watched.optimizer.synchronize is later
 
 
-def test_a_compression_that_takes_no_empty_tensor_counts_as_none():
-    class Largest:
-        def compress(self, tensor):
-            raise IndexError("max(): Expected reduction dim to be specified for numel() == 0")
+class OwnCompression:
+    """Of a script: what it does is its own affair, so nobody else may call it."""
 
-    watched = Watched(compression=Largest())
+    def compress(self, tensor):
+        raise AssertionError("called by the recorder")
+
+
+class HandedOver:
+    """A watched model with an own compression, and what Horovod holds of its gradients."""
+
+    def __init__(self, monkeypatch, **waiting) -> None:
+        module = SimpleNamespace(_handle_map={name: (one, one) for name, one in waiting.items()})
+        monkeypatch.setitem(sys.modules, "horovod.torch.mpi_ops", module)
+        self.watched = Watched(compression=OwnCompression())
+        self.weight, _, self.bias = self.watched.model.parameters.values()
+        self.watched.optimizer._handles = {}
+
+    def step(self, handles) -> list[int]:
+        """The bytes that count after a step with handles by parameter."""
+        self.watched.optimizer._handles = {one: (name, None) for one, name in handles.items()}
+        self.watched.optimizer.step()
+        assert self.watched.marks.failure is None
+        return [tensor["sent_bytes"] for tensor in self.watched.watch.described()]
+
+
+def test_an_own_compression_is_not_called_and_counts_as_none_before_the_first_step():
+    watched = Watched(compression=OwnCompression())
     assert [tensor.sent_bytes for tensor in watched.watch.tensors] == [40, 8]
+
+
+def test_what_an_own_compression_made_is_seen_in_the_first_step(monkeypatch):
+    handed = HandedOver(monkeypatch, a=FakeParameter(3, 1), b=FakeParameter(2, 2))
+    assert handed.step({}) == [40, 8]
+    assert handed.step({handed.weight: "a", handed.bias: "b"}) == [3, 4]
+    assert handed.step({handed.weight: "b", handed.bias: "b"}) == [3, 4]
+
+
+def test_members_of_a_group_are_handed_over_together(monkeypatch):
+    handed = HandedOver(monkeypatch, a=(FakeParameter(3, 1), FakeParameter(2, 2)))
+    assert handed.step({(handed.weight, handed.bias): "a"}) == [3, 4]
+
+
+def test_a_gradient_that_was_not_handed_over_counts_as_before(monkeypatch):
+    handed = HandedOver(monkeypatch, b=FakeParameter(2, 2))
+    # Of a sparse one the handle is a function.
+    assert handed.step({handed.weight: print, handed.bias: "b"}) == [40, 4]
+
+
+def test_a_horovod_that_keeps_it_elsewhere_is_told_once_and_costs_nothing_else(monkeypatch, capsys):
+    handed = HandedOver(monkeypatch)
+    monkeypatch.setitem(sys.modules, "horovod.torch.mpi_ops", SimpleNamespace())
+    for _ in range(2):
+        assert handed.step({handed.weight: "a"}) == [40, 8]
+    told = capsys.readouterr().err
+    assert told.count("compressed sizes are not known: AttributeError") == 1
 
 
 def test_a_parameter_that_came_later_is_named_after_its_place():

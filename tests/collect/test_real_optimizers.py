@@ -11,6 +11,7 @@ from tests.builders.training_job import ROOT, Ended, mpirun, run_ranks
 pytestmark = pytest.mark.horovod
 
 SCRIPT = str(ROOT / "tests" / "builders" / "small_training.py")
+OWN_COMPRESSION = ("clip", "groups")
 
 
 def train(kind: str, folder, **environment: str) -> Ended:
@@ -40,6 +41,16 @@ def test_names_ready_times_and_blocked_time(tmp_path, kind):
         assert of_kind(lines, "problem") == []
         (declared,) = of_kind(lines, "segment")
         assert {tensor["name"] for tensor in declared["tensors"]} == names_in_timeline(ended)
+        halves = [tensor["size_bytes"] // 2 for tensor in declared["tensors"]]
+        sent = [tensor["sent_bytes"] for tensor in declared["tensors"]]
+        (ended_segment,) = of_kind(lines, "segment_end")
+        if kind in OWN_COMPRESSION:
+            # It is told by what the first step handed over.
+            assert sent == [2 * half for half in halves]
+            sent = ended_segment["sent_bytes"]
+        else:
+            assert "sent_bytes" not in ended_segment
+        assert sent == halves
         steps = steps_of(lines, "main")
         assert len(steps) == 4
         for step in steps:

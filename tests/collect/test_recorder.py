@@ -1,6 +1,8 @@
 import math
 import os
+import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +128,35 @@ def test_two_models_with_optimizers_of_their_own(recording):
     (step,) = steps_of(recording.lines, "main")
     assert step["ready"] == [-1, 0]
     assert blocked_ns(step) == 20
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_bytes_that_were_seen_in_a_step_stand_at_the_end_of_the_segment(
+    recording, monkeypatch, lasts
+):
+    given = FakeParameter(10, 1)
+    module = SimpleNamespace(_handle_map={7: (given, given)})
+    monkeypatch.setitem(sys.modules, "horovod.torch.mpi_ops", module)
+    model = FakeModel(weight=FakeParameter(10))
+    optimizer = FakeHorovodOptimizer(model, recording.time, compression=object())
+    optimizer._handles = {model.parameters["weight"]: (7, None)}
+    if lasts:
+        recording.recorder.watch(model, optimizer)
+    with recording.recorder.segment("one"):
+        if not lasts:
+            recording.recorder.watch(model, optimizer)
+        with recording.recorder.step(1, False):
+            optimizer.step()
+    with recording.recorder.segment("two"):
+        recording.train_step()
+    declared = [line["tensors"] for line in of_kind(recording.lines, "segment")]
+    assert [tensor["sent_bytes"] for tensor in declared[0]] == [40]
+    # What is known by then is declared at once.
+    assert [tensor["sent_bytes"] for tensor in declared[1]] == ([10] if lasts else [])
+    ends = of_kind(recording.lines, "segment_end")
+    assert [end.get("sent_bytes") for end in ends] == [[10], None]
+    read = read_recorder_file(recording.file.path).segments
+    assert [segment.sent_of for segment in read.values()] == [[10], [10] if lasts else []]
 
 
 def test_steps_outside_segments_belong_to_main(recording):

@@ -34,6 +34,20 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert (segment.size_bytes, segment.sent_bytes) == (4040, 4040)
 
 
+@pytest.mark.parametrize(
+    ("told", "sent"), [([2000, 20], 2020), ([], 4040), ([1], 4040), ([1, 2, 3], 4040)]
+)
+def test_bytes_at_the_end_of_a_segment_replace_those_at_its_begin(
+    tmp_path: Path, told: list[int], sent: int
+) -> None:
+    lines = [json.loads(line) for line in LINES]
+    ends = [line | {"sent_bytes": told} for line in lines if line["kind"] == "segment_end"]
+    others = [line for line in lines if line["kind"] != "segment_end"]
+    file = read(tmp_path, "".join(json.dumps(line) + "\n" for line in [*others, *ends]))
+    assert [one.sent_bytes for one in file.segments.values()] == [sent]
+    assert file.problems == []
+
+
 def test_a_torn_last_line_costs_one_step(tmp_path: Path) -> None:
     steps = [i for i, line in enumerate(LINES) if '"kind": "step"' in line]
     text = "\n".join(LINES[: steps[-1] + 1])[:-20]
