@@ -11,11 +11,16 @@ from typing import Protocol
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.attempts import GivenUp, split_unfinished
 from hvdprof.launch.design import hosts_argument
-from hvdprof.launch.environment import inherited_environment, names_to_pass_on, pass_environment
+from hvdprof.launch.environment import (
+    RECORDER_DIR,
+    inherited_environment,
+    names_to_pass_on,
+    pass_environment,
+)
 from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.job import Job, Launcher
 from hvdprof.launch.preflight import require_space
-from hvdprof.launch.process import Launch, Outcome, Watch, run_launcher
+from hvdprof.launch.process import Launch, Outcome, Watch, end_marked, run_launcher
 from hvdprof.launch.rank_progress import PassProgress
 from hvdprof.launch.reserve import free_room, keep_room
 from hvdprof.launch.run_lock import only_one
@@ -144,6 +149,9 @@ class Sweep:
         Sessions of elastic launches are never run again: what they recorded stays.
         """
         open_passes = []
+        for record in self.manifest.passes:
+            if record.status == Status.RUNNING:
+                self._end_left_over(record)
         recover_sessions(self.manifest, self.paths, self.settings)
         for record in [one for one in self.manifest.passes if not one.session]:
             rest = split_unfinished(record, self.manifest.passes, retry_failed=True)
@@ -153,6 +161,11 @@ class Sweep:
             elif record.status == Status.PLANNED:
                 open_passes.append(record)
         return open_passes
+
+    def _end_left_over(self, record: PassRecord) -> None:
+        """End a launch that has outlived the hvdprof that started it, as where that was killed."""
+        recordings = PassPaths(self.paths.of_pass(record.id).folder.absolute()).recorder_folder
+        end_marked(str(recordings), None, variable=RECORDER_DIR)
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
         self.manifest.passes.insert(place_behind(self.manifest, record), rest)

@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -348,6 +349,30 @@ def test_what_failed_beside_an_attempt_is_tried_again_in_files_of_its_own(
         assert {
             line["id"] for line in map(json.loads, text.splitlines()) if line["kind"] == "segment"
         } == {f"{cell}-none-average"}
+
+
+def test_a_launch_that_outlived_its_hvdprof_does_not_compete_with_the_next(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    killed = sweep.manifest.passes[0]
+    killed.status = Status.RUNNING
+    recordings = sweep.paths.of_pass(killed.id).recorder_folder
+    left = subprocess.Popen(
+        ["sleep", "300"],
+        env={**os.environ, "HVDPROF_RECORDER_DIR": str(recordings)},
+        start_new_session=True,
+    )
+    try:
+        sweep.run()
+        assert left.wait(20) != 0
+    finally:
+        left.kill()
+        left.wait()
+    assert [record.id for record in sweep.manifest.passes] == [
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1",
+    ]
 
 
 def test_a_full_disk_ends_the_sweep_with_what_was_measured(
