@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -142,8 +142,8 @@ def _found(folder: Path, rank: int) -> dict[str, Any]:
     return {
         "cost_ns": float(own["cost_ns"].iloc[0]) if len(own) else 0.0,
         "named": [
-            {"rank": int(row.rank), "phase": str(row.phase), "cost_ns": float(row.cost_ns)}
-            for row in named.itertuples()
+            {"rank": int(row["rank"]), "phase": str(row["phase"]), "cost_ns": float(row["cost_ns"])}
+            for row in named.to_dict("records")
         ],
         "step_ns": float(run.steps.loc[run.steps["pass_id"].isin(measured), "dur_ns"].median()),
     }
@@ -188,13 +188,13 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         "| right phase named | another rank named | error of the cost, median (largest) |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for (ranks, share, every), group in frame[frame["share"] > 0].groupby(["np", "share", "every"]):
-        lines.append(_fault_row(f"{ranks}", share, every, group.to_dict("records")))
+    for _, group in frame[frame["share"] > 0].groupby(["np", "share", "every"]):
+        lines.append(_fault_row(_cases(group)))
     for (ranks, phase), group in frame[frame["share"] == 0].groupby(["np", "phase"]):
         alarms = sum(bool(named) for named in group["named"])
         what = "a clock put wrong" if phase == CLOCK else "none (clean)"
         lines.append(f"| {ranks} | {what} | | {len(group)} | | | {alarms} of {len(group)} | |")
-    summary = _together(frame[frame["share"] > 0].to_dict("records"))
+    summary = _together(_cases(frame[frame["share"] > 0]))
     lines += ["", summary] if summary else []
     wrong = frame[frame["phase"] == CLOCK]
     if len(wrong):
@@ -206,6 +206,10 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         ]
     lines += ["", _load(frame["load"])]
     return "\n".join(lines)
+
+
+def _cases(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _load(loads: "pd.Series[float]") -> str:
@@ -247,8 +251,8 @@ def _true_ns(case: dict[str, Any]) -> float:
     return float(case["share"] * MODEL_S * 1e9 / case["every"])
 
 
-def _fault_row(ranks: str, share: float, every: int, cases: Iterable[dict[str, Any]]) -> str:
-    cases = list(cases)
+def _fault_row(cases: Sequence[dict[str, Any]]) -> str:
+    """The row of cases that differ in the rank, its phase and the repeat alone."""
     hits = [(case, one) for case in cases for one in case["named"] if one["rank"] == case["rank"]]
     phases = sum(one["phase"] == case["phase"] for case, one in hits)
     wrong = sum(any(one["rank"] != case["rank"] for one in case["named"]) for case in cases)
@@ -256,6 +260,7 @@ def _fault_row(ranks: str, share: float, every: int, cases: Iterable[dict[str, A
     of_step = np.median([_true_ns(case) / case["step_ns"] for case in cases])
     error = f"{np.median(errors):.1%} ({errors.max():.1%})" if len(errors) else "not named"
     number = len(cases)
+    ranks, share, every = (cases[0][name] for name in ("np", "share", "every"))
     how = f"{share:.0%}" + (f", every {every}th step" if every > 1 else "")
     return (
         f"| {ranks} | {how} | {of_step:.1%} | {number} | {len(hits)} of {number} "

@@ -98,7 +98,7 @@ def score(task: tuple[Setting, int]) -> Score:
         truths.append((truth / float(work.step_times.mean()), is_named))
         if is_named:
             rank_right += 1
-            phase_right += named.loc[rank, "phase"] == phase
+            phase_right += str(named.loc[rank, "phase"]) == phase
             errors.append(costs_of_ranks(work)[rank] / truth - 1)
     return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
 

@@ -31,17 +31,22 @@ STEP_NS = 100_000_000
 SHARES = {"data": 2, "forward": 30, "backward": 58, "blocked": 5, "optimizer": 5}
 
 
+def repeated(text: str, num_rows: int) -> "pd.Categorical[str]":
+    """A column of one text."""
+    return pd.Categorical.from_codes(np.zeros(num_rows, dtype=np.int8), pd.Index([text]))
+
+
 def filled(declared: Table, num_rows: int, **known: object) -> pd.DataFrame:
     """A declared table of so many rows; what is not given is zero or empty."""
     blank = {"category": "", "str": "", "bool": False, "float64": np.nan}
     columns: dict[str, object] = {
         column.name: np.full(num_rows, blank.get(column.dtype, 0))
         if column.dtype != "category"
-        else pd.Categorical.from_codes(np.zeros(num_rows, dtype=np.int8), [""])
+        else repeated("", num_rows)
         for column in declared.columns
     }
     for name, value in {"pass_id": LAUNCH[0], "segment": LAUNCH[1]}.items():
-        columns[name] = pd.Categorical.from_codes(np.zeros(num_rows, dtype=np.int8), [value])
+        columns[name] = repeated(value, num_rows)
     return declared.frame(columns | known)
 
 
@@ -58,7 +63,7 @@ def executions_of(num: int) -> pd.DataFrame:
         num,
         step=step,
         fusion_id=number,
-        collective=pd.Categorical.from_codes(np.zeros(num, dtype=np.int8), ["ALLREDUCE"]),
+        collective=repeated("ALLREDUCE", num),
         num_tensors=TENSORS_OF_AN_EXECUTION,
         size_bytes=size,
         start_ns=start,
@@ -77,7 +82,7 @@ def uses_of(executions: pd.DataFrame) -> pd.DataFrame:
         len(number),
         step=np.repeat(executions["step"].to_numpy(), TENSORS_OF_AN_EXECUTION),
         fusion_id=number,
-        tensor=pd.Categorical.from_codes(np.arange(len(number)) % len(names), names),
+        tensor=pd.Categorical.from_codes(np.arange(len(number)) % len(names), pd.Index(names)),
         negotiation_start_ns=start - 900_000,
         negotiation_ns=500_000,
     )
@@ -96,13 +101,11 @@ def steps_of(num_steps: int, num_ranks: int) -> tuple[pd.DataFrame, pd.DataFrame
     pieces = filled(
         EVENTS,
         len(step) * len(SHARES),
-        source=pd.Categorical.from_codes(
-            np.zeros(len(step) * len(SHARES), dtype=np.int8), ["recorder"]
-        ),
+        source=repeated("recorder", len(step) * len(SHARES)),
         rank=np.repeat(rank, len(SHARES)),
         step=np.repeat(step, len(SHARES)),
         activity=pd.Categorical.from_codes(
-            np.tile(np.arange(len(SHARES)), len(step)), list(SHARES)
+            np.tile(np.arange(len(SHARES)), len(step)), pd.Index(list(SHARES))
         ),
         start_ns=np.repeat(start, len(SHARES)) + np.tile(begins, len(step)),
         dur_ns=np.tile([STEP_NS * share // 100 for share in SHARES.values()], len(step)),

@@ -85,11 +85,12 @@ def _metadata(kind: str, pid: int, **args: Any) -> dict[str, Any]:
 
 def write(path: Path, num_bytes: int, spacing: str, numbers: random.Random) -> int:
     """Write a timeline of about so many bytes; the number of records it holds."""
-    options: dict[str, Any] = {
+    by_spacing: dict[str, dict[str, Any]] = {
         "horovod": {},
         "compact": {"separators": (",", ":")},
         "indented": {"indent": 1},
-    }[spacing]
+    }
+    options = by_spacing[spacing]
     with path.open("wb", buffering=1 << 22) as file:
         file.write(b"[\n")
         if num_bytes <= _LARGEST_WHOLE:

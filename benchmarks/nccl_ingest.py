@@ -76,8 +76,8 @@ def _compare(path: Path) -> None:
         for name in WAYS:
             command = [sys.executable, __file__, "--way", name, "--file", str(path)]
             answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            seconds, peak = answer.split()
-            rounds[name].append((float(seconds), float(peak)))
+            of_round, peak_of_round = map(float, answer.split())
+            rounds[name].append((of_round, peak_of_round))
     print(f"{megabytes:.0f} MB")
     for name, measured in rounds.items():
         seconds = statistics.median(second for second, _ in measured)

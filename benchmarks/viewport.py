@@ -14,6 +14,7 @@ Times are those of the processor, since the machine may be shared; one request u
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,27 @@ from hvdprof.figures.timeline_figure import timeline_view
 from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.model.run import Run
 from hvdprof.model.tables import ARRIVALS, EVENTS, SEGMENTS, STEPS
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 
 _STEP_NS = 50_000_000
 _PARTS = (("data", 0, 1), ("forward", 1, 14), ("backward", 15, 25), ("optimizer", 40, 9))
 _ACTIVITIES = ("MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE", "MEMCPY_OUT_FUSION_BUFFER")
 _NUM_TENSORS = 161
 _NUM_VIEWS = 100
+_MANIFEST = Manifest(
+    schema_version=MANIFEST_SCHEMA_VERSION,
+    hvdprof_version="",
+    name="synthetic",
+    created_at="",
+    command=[],
+    settings={},
+    environment={},
+    versions={},
+    hosts=[],
+    git=None,
+    passes=[],
+    skipped=[],
+)
 
 
 def main() -> None:
@@ -122,8 +137,8 @@ def synthetic_run(number: int, num_ranks: int) -> Run:
     written = _written(number - len(recorded), num_steps)
     events = EVENTS.frame(pd.concat([recorded, written], ignore_index=True))
     return Run(
-        folder=None,
-        manifest=Manifest,
+        folder=Path(),
+        manifest=_MANIFEST,
         segments=SEGMENTS.empty(),
         steps=STEPS.empty(),
         arrivals=ARRIVALS.empty(),
@@ -140,7 +155,7 @@ def _recorded(num_steps: int, num_ranks: int) -> pd.DataFrame:
     return _frame(
         "recorder",
         "part",
-        pd.Categorical.from_codes(part, names),
+        pd.Categorical.from_codes(part, pd.Index(names)),
         start_ns=step * _STEP_NS + offsets[part] * 1_000_000,
         dur_ns=lengths[part] * 1_000_000,
         rank=rank,
@@ -159,7 +174,7 @@ def _written(number: int, num_steps: int) -> pd.DataFrame:
     frame = _frame(
         "timeline",
         "activity",
-        pd.Categorical.from_codes(what, ("ALLREDUCE", *_ACTIVITIES)),
+        pd.Categorical.from_codes(what, pd.Index(["ALLREDUCE", *_ACTIVITIES])),
         start_ns=execution * length + np.maximum(what - 1, 0) * (length // 4),
         dur_ns=np.where(what == 0, length * 3 // 4, length // 4),
         rank=np.zeros(len(what), int),
@@ -168,12 +183,14 @@ def _written(number: int, num_steps: int) -> pd.DataFrame:
     names = [f"allreduce.layer{number}.weight" for number in range(_NUM_TENSORS)]
     return frame.assign(
         phase=np.where(what == 0, "operation", "activity"),
-        tensor=pd.Categorical.from_codes(tensor, names),
+        tensor=pd.Categorical.from_codes(tensor, pd.Index(names)),
         fusion_id=execution,
     )
 
 
-def _frame(source: str, phase: str, activity: pd.Categorical, **columns: object) -> pd.DataFrame:
+def _frame(
+    source: str, phase: str, activity: "pd.Categorical[Any]", **columns: object
+) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "pass_id": "pass",

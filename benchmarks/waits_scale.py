@@ -57,10 +57,11 @@ class Launch:
             ready = arrived[:, None, :] - backward[:, None, :] * fraction[:, None]
             num_steps = len(arrived)
             tensor = np.tile(np.repeat(np.arange(num_tensors), num_ranks), num_steps)
+            zeros = np.zeros(ready.size, int)
             yield ARRIVALS.frame(
                 {
-                    "pass_id": pd.Categorical.from_codes(np.zeros(ready.size, int), [KEY[0]]),
-                    "segment": pd.Categorical.from_codes(np.zeros(ready.size, int), [KEY[1]]),
+                    "pass_id": pd.Categorical.from_codes(zeros, pd.Index([KEY[0]])),
+                    "segment": pd.Categorical.from_codes(zeros, pd.Index([KEY[1]])),
                     "rank": np.tile(self.work.ranks, num_steps * num_tensors),
                     "step": np.repeat(self.work.steps[rows], num_tensors * num_ranks),
                     "tensor": pd.Categorical.from_codes(tensor, self.names),

@@ -1,0 +1,1 @@
+"""What hvdprof costs, and how right it is, measured."""
