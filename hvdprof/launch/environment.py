@@ -49,8 +49,14 @@ _OF_A_SURROUNDING_JOB = (
     # Options of torchrun, which operators of clusters set in their containers.
     "PET_",
 )
-_PASSED_ON = ("HOROVOD_", "HVDPROF_", "NCCL_", "OMP_", "MKL_", "TF_", "GLOO_", "CUDA_")
-_PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+_PASSED_ON = (
+    *("HOROVOD_", "HVDPROF_", "NCCL_", "GLOO_", "UCX_", "FI_", "CUDA_"),
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_"),
+    *("TF_", "XLA_", "TORCH_", "PYTORCH_"),
+)
+_PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+# As horovod/runner/common/util/env.py of 0.28.1 has it: each host counts its own GPUs.
+_OF_THIS_HOST = ("CUDA_VISIBLE_DEVICES",)
 
 
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -67,12 +73,16 @@ def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def names_to_pass_on(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of inherited variables that ranks on other hosts need too, sorted."""
+    """Names of inherited variables that ranks on other hosts need too, sorted.
+
+    They are those that change how fast a rank is: it would be compared with ranks that have them.
+    """
     return tuple(
         sorted(
             name
             for name in inherited_environment(environment)
             if name.startswith(_PASSED_ON) or name in _PASSED_ON_NAMES
+            if name not in _OF_THIS_HOST
         )
     )
 

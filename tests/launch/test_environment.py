@@ -55,6 +55,12 @@ def test_names_for_other_hosts() -> None:
     assert names_to_pass_on(surrounding) == ("NCCL_DEBUG", "OMP_X", "PATH")
 
 
+def test_ranks_on_other_hosts_are_as_fast_as_those_here_on_gpus_of_their_own() -> None:
+    fast = ("KMP_BLOCKTIME", "LD_PRELOAD", "OPENBLAS_NUM_THREADS", "TORCH_X", "UCX_TLS")
+    surrounding = dict.fromkeys((*fast, "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_VISIBLE_DEVICES"), "1")
+    assert names_to_pass_on(surrounding) == ("CUDA_DEVICE_MAX_CONNECTIONS", *fast)
+
+
 @pytest.mark.parametrize(
     ("mode", "timeline", "cache"),
     [
