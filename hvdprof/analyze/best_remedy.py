@@ -19,6 +19,9 @@ _IF_MENDED = {
 }
 """What a finding's ceiling assumes, by the name of its rule."""
 
+SMALLEST_GAIN = 0.01
+"""What gives back less of the step is no remedy to be promised."""
+
 
 def best_remedy(verdict: Verdict, findings: pd.DataFrame) -> str:
     """`` On a perfect network it would reach at most 91.0 %.``, or nothing.
@@ -30,7 +33,7 @@ def best_remedy(verdict: Verdict, findings: pd.DataFrame) -> str:
         & (findings["np"] == verdict.np).fillna(False)
         & (findings["engine"] == verdict.engine)
         & findings["id"].astype(str).isin(_IF_MENDED)
-        & (findings["ceiling_share"] > 0)
+        & (findings["ceiling_share"] >= SMALLEST_GAIN)
         & (findings["ceiling_share"] < 1)
     ]
     if own.empty:

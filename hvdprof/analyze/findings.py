@@ -9,6 +9,7 @@ from hvdprof.analyze import rules_causes as causes
 from hvdprof.analyze import rules_communication as communication
 from hvdprof.analyze import rules_evidence as of_evidence
 from hvdprof.analyze import rules_exposed as exposed
+from hvdprof.analyze import rules_late as late
 from hvdprof.analyze import rules_network as network
 from hvdprof.analyze import rules_settings as settings
 from hvdprof.analyze import rules_stalls as stalls
@@ -20,8 +21,8 @@ from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
 Rule = Callable[[Evidence], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
-    causes.late_rank,
-    causes.late_by_turns,
+    late.late_rank,
+    late.late_by_turns,
     causes.input_bound,
     exposed.exposed_transfer,
     causes.compute_inflation,

@@ -10,6 +10,9 @@ from rich.text import Text
 from hvdprof import units
 from hvdprof.report.hanging_text import print_hanging
 
+_SMALLEST_TOLD = 0.0005
+"""Less would be told as 0.0 %."""
+
 
 def print_findings(console: Console, findings: pd.DataFrame) -> None:
     """Print rows of ``FINDINGS`` in their order below a heading; nothing where there are none."""
@@ -28,6 +31,6 @@ def print_findings(console: Console, findings: pd.DataFrame) -> None:
 def ceiling_of(row: Mapping[Hashable, Any]) -> str:
     """What mending it gives back at most, as a sentence; empty where that is not known."""
     share = row["ceiling_share"]
-    if pd.isna(share) or share <= 0:
+    if pd.isna(share) or share < _SMALLEST_TOLD:
         return ""
     return f" Mended, a step would take at most {units.percent(float(share))} less."

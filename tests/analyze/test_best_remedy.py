@@ -27,6 +27,7 @@ def of_cell(id_, ceiling, **values):
         ([of_cell("exposed-transfer", float("nan"))], ""),
         ([of_cell("size-cliff", 0.3)], ""),
         ([of_cell("exposed-transfer", 0.3)], ""),
+        ([of_cell("late-rank-persistent", 0.0001)], ""),
     ],
 )
 def test_the_remedy_with_the_most_to_give_is_told(rows, clause):

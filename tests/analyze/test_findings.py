@@ -704,3 +704,39 @@ def test_one_rank_is_not_called_ranks():
     alone = cell(np=1, observer_cost=0.9, observer_cost_low=0.5)
     (row,) = findings(evidence([("scaling", scaling(alone))])).to_dict("records")
     assert row["sentence"].startswith("resnet18 on 1 rank: the pass")
+
+
+def late_ranks(number, **values):
+    """Ranks of two hosts that are late in forward, each of which alone costs next to nothing."""
+    rows = [
+        straggler("persistent", share=0.001, rank=rank, phase="forward", **values)[1].astype(object)
+        for rank in range(number)
+    ]
+    declared = next(one for one in TABLES if one.name == "stragglers")
+    hosts = tuple("node1" if rank < number / 2 else "node2" for rank in range(number))
+    own = evidence(
+        [
+            ("stragglers", declared.frame(pd.concat(rows))),
+            term("persistent-imbalance", 0.12),
+        ],
+        ranks=ranks(*range(number), hosts=hosts),
+    )
+    return findings(own).to_dict("records")
+
+
+def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_together():
+    (row,) = late_ranks(12)
+    assert (row["id"], row["severity"]) == ("late-rank-persistent", "warning")
+    assert row["subject"] == "ranks 0, 1, 2, 3, 4 and 7 more"
+    assert (
+        "more (node1 and node2) are late, each in 90 % of the steps by 6.00 ms" in (row["sentence"])
+    )
+    assert "in their forward phase; the others wait for them." in row["sentence"]
+    assert row["remedy"].startswith("look at their hosts' clocks")
+    assert row["evidence"].startswith("12 ranks, each in 1 or more of 1 launches; forward explains")
+    assert row["cost_share"] == pytest.approx(0.12)
+    assert pd.isna(row["ceiling_share"])
+
+
+def test_few_ranks_that_are_late_are_told_one_by_one():
+    assert [row["subject"] for row in late_ranks(3)] == ["rank 0", "rank 1", "rank 2"]
