@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import unittest.mock
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from hvdprof.api import analyze_run, load_run
+from hvdprof.cli.main import main
 from hvdprof.model.tables import SCALING
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.processes import is_running
@@ -21,6 +23,11 @@ pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 SHORT = ("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--quiet")
 LONG = ("--models", "mnist", "--np", "2", "--max-seconds", "120", "--repeats", "1", "--quiet")
 
+ENDLESS = 200_000
+"""Steps that no test waits for."""
+LASTING = 417
+"""Steps that last until a disk is filled."""
+
 
 def _cells(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
     return {(r["engine"], r["np"], r["compression"], r["reduction"]) for r in rows}
@@ -28,9 +35,9 @@ def _cells(rows: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
 
 def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
     done = hvdprof(
-        *("bench", *SHORT, "--np", "1,2,3", "--output", "run", "--format", "json"),
+        *("bench", *SHORT, "--np", "1,2", "--output", "run", "--format", "json"),
         *("--compression", "none,fp16", "--reduction", "average,adasum"),
-        *("--controller", "mpi", "--attribution"),
+        *("--controller", "mpi"),
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -40,13 +47,11 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
         ("torch", 1, "none", "average"),
         ("horovod", 1, "none", "average"),
         *(("horovod", 2, c, r) for c in ("none", "fp16") for r in ("average", "adasum")),
-        *(("horovod", 3, c, "average") for c in ("none", "fp16")),
     }
     skipped = {(s["np"], s["compression"], s["reduction"]) for s in result["skipped"]}
     assert skipped == {
         *((1, "fp16", r) for r in ("average", "adasum")),
         (1, "none", "adasum"),
-        *((3, c, "adasum") for c in ("none", "fp16")),
     }
     assert set(result["scaling"][0]) == set(SCALING.column_names)
     for row in result["scaling"]:
@@ -64,32 +69,38 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
 
     run = tmp_path / "run"
     timeline = json.loads(
-        (run / "passes/05-np2-trace-r1/timeline/mnist-fp16-adasum.json").read_text()
+        (run / "passes/04-np2-trace-r1/timeline/mnist-fp16-adasum.json").read_text()
     )
     assert sum(event.get("name") == "ADASUM" for event in timeline) == 12 * 8
     assert list((run / "passes/03-np2-throughput-r1/timeline").iterdir()) == []
     again = hvdprof("analyze", "run", "--format", "json", cwd=tmp_path)
     assert json.loads(again.stdout)["scaling"] == result["scaling"]
+    _joins_timeline_and_steps(tmp_path, "mpi")
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_both_controllers(tmp_path: Path, controller: str) -> None:
+def test_three_ranks_by_gloo(tmp_path: Path) -> None:
     done = hvdprof(
-        *("bench", *SHORT, "--np", "1,2", "-o", "run", "--controller", controller), cwd=tmp_path
+        *("bench", *SHORT, "--np", "3", "-o", "run", "--controller", "gloo", "--attribution"),
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("mnist on 2 ranks: ")
-    run = load_run(tmp_path / "run")
-    analysis = analyze_run(run)
-    assert not analysis.failed
-    activities = set(run.events.query("source == 'timeline'").activity)
-    assert f"{controller.upper()}_ALLREDUCE" in activities
-    trace = hvdprof("export", "run", "-o", "trace.json", cwd=tmp_path)
+    assert done.stdout.startswith("mnist on 3 ranks: ")
+    modes = [record.mode for record in Manifest.read(tmp_path / "run").passes]
+    assert modes == ["throughput", "trace", "attribution"]
+    _joins_timeline_and_steps(tmp_path, "gloo")
+
+
+def _joins_timeline_and_steps(folder: Path, controller: str) -> None:
+    run = load_run(folder / "run")
+    assert not analyze_run(run).failed
+    reduced = f"{controller.upper()}_ALLREDUCE"
+    assert reduced in set(run.events.query("source == 'timeline'").activity)
+    trace = hvdprof("export", "run", "-o", "trace.json", cwd=folder)
     assert trace.returncode == 0, trace.stderr
     names = {
-        event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        event["name"] for event in json.loads((folder / "trace.json").read_text())["traceEvents"]
     }
-    assert {"backward", f"{controller.upper()}_ALLREDUCE"} <= names
+    assert {"backward", reduced} <= names
 
 
 def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> None:
@@ -99,7 +110,7 @@ def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> No
         # The trace pass would take its two minutes.
         wait_for(lambda: (tmp_path / "run/passes/02-np2-trace-r1/recorder/rank-1.jsonl").exists())
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in stderr
     failure = Manifest.read(tmp_path / "run").passes[0].segments[0].failure
@@ -113,13 +124,12 @@ def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> No
     assert "rank 1 was ended by SIGKILL" in " ".join(shown.stdout.split())
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, controller: str) -> None:
-    arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--controller", controller)
-    with started(*arguments, "--num-steps", "200000", cwd=tmp_path) as process:
+def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path) -> None:
+    arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--controller", "gloo")
+    with started(*arguments, "--num-steps", str(ENDLESS), cwd=tmp_path) as process:
         pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=8))
         process.send_signal(signal.SIGINT)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "--resume run" in stderr
     assert "The run was interrupted" in " ".join(stdout.split())
@@ -127,12 +137,17 @@ def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path, control
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.status == Status.INTERRUPTED
 
-    manifest_file = tmp_path / "run/manifest.json"
-    manifest_file.write_text(manifest_file.read_text().replace("200000", "12"))
-    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    assert Manifest.read(tmp_path / "run").status == Status.DONE
+    _goes_on_for_a_few_steps(tmp_path, instead_of=ENDLESS)
     assert not analyze_run(load_run(tmp_path / "run")).failed
+
+
+def _goes_on_for_a_few_steps(folder: Path, *, instead_of: int) -> None:
+    manifest_file = folder / "run/manifest.json"
+    text = manifest_file.read_text()
+    manifest_file.write_text(text.replace(f'"num_steps": {instead_of}', '"num_steps": 12'))
+    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert Manifest.read(folder / "run").status == Status.DONE
 
 
 def test_a_folder_with_a_run_is_not_written_over(tmp_path: Path) -> None:
@@ -152,7 +167,7 @@ def a_small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk: Path) -> None:
-    arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--num-steps", "400")
+    arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--num-steps", str(LASTING))
     with started(*arguments, cwd=small_disk) as process:
         wait_for(lambda: pids_in_step(small_disk / "run", step=8))
         filler = fill_disk(small_disk)
@@ -162,8 +177,13 @@ def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk:
     assert "disk" in stderr
     assert load_run(small_disk / "run").steps.shape[0] > 8
     filler.unlink()
-    resumed = hvdprof("bench", "--resume", "run", "--quiet", cwd=small_disk)
-    assert resumed.returncode == 0, resumed.stderr
+    _goes_on_for_a_few_steps(small_disk, instead_of=LASTING)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -182,15 +202,23 @@ def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk:
     ],
 )
 def test_a_mistake_is_one_message_and_starts_nothing(
-    tmp_path: Path, arguments: tuple[str, ...], exit_code: int, message: str
+    in_folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    exit_code: int,
+    message: str,
 ) -> None:
     if arguments == ("--device", "cuda") and Path("/dev/nvidia0").exists():
         pytest.skip("there is a GPU here")
-    done = hvdprof("bench", *arguments, cwd=tmp_path)
-    assert done.returncode == exit_code
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    # Not in processes of their own: ten of them would take longer to start than to say so.
+    with (
+        unittest.mock.patch("sys.argv", ["hvdprof", "bench", *arguments]),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    assert ended.value.code == exit_code
+    assert message in capsys.readouterr().err
+    assert list(in_folder.iterdir()) == []
 
 
 def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
