@@ -1,4 +1,7 @@
-"""The main job and a script over two hosts: network namespaces, so nothing leaves this machine."""
+"""The main job and a script over two hosts: network namespaces, so nothing leaves this machine.
+
+By Gloo the main job, and by MPI a script, run over hosts that share no files.
+"""
 
 import json
 import subprocess
@@ -7,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import analyze_run, load_run
+from hvdprof.api import Run, analyze_run, load_run
 from tests.builders import user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
 
-pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.horovod, pytest.mark.root, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +27,11 @@ def _hvdprof(hosts: NetworkHosts, *arguments: str) -> "subprocess.CompletedProce
     return hosts.hvdprof(*arguments, HVDPROF_CLOCK_EXCHANGE="always")
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_two_hosts(hosts: NetworkHosts, controller: str, tmp_path: Path) -> None:
+def test_bench_by_mpi(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _hvdprof(
         hosts,
-        *("bench", "--hosts", hosts.argument, "--np", "2"),
-        *("--models", "mnist", "--num-steps", "12", "--repeats", "1", "--controller", controller),
+        *("bench", "--hosts", hosts.argument, "--np", "2", "--controller", "mpi"),
+        *("--models", "mnist", "--num-steps", "12", "--repeats", "1"),
         *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
     )
     assert done.returncode == 0, done.stderr
@@ -38,19 +40,14 @@ def test_two_hosts(hosts: NetworkHosts, controller: str, tmp_path: Path) -> None
     run = load_run(tmp_path / "run")
     assert {host["hostname"] for host in run.manifest.hosts} >= set(hosts.names)
     assert not analyze_run(run).failed
-    two_ranks = run.steps[run.steps["pass_id"] == "01-np2-throughput-r1"]
-    errors = two_ranks.groupby("rank")["clock_error_ns"].max()
-    assert errors[0] == 0
-    # Forced over TCP, the exchange between two hosts of one kernel must find its own clock again.
-    assert 0 < errors[1] < 5_000_000
+    _finds_its_own_clock_again(run)
 
 
-@pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_a_script_on_two_hosts(hosts: NetworkHosts, controller: str, tmp_path: Path) -> None:
+def test_a_script_by_gloo(hosts: NetworkHosts, tmp_path: Path) -> None:
     done = _hvdprof(
         hosts,
-        *("run", "--hosts", hosts.argument, "--np", "2", "--controller", controller, "--quiet"),
-        *("--output", str(tmp_path / "run"), "--format", "json"),
+        *("run", "--hosts", hosts.argument, "--np", "2", "--controller", "gloo", "--no-net"),
+        *("--quiet", "--output", str(tmp_path / "run"), "--format", "json"),
         *("--", "python", user_script.__file__, "--epochs", "1"),
     )
     assert done.returncode == 0, done.stderr
@@ -59,3 +56,13 @@ def test_a_script_on_two_hosts(hosts: NetworkHosts, controller: str, tmp_path: P
     counted = run.steps[~run.steps["warmup"]].groupby(["pass_id", "rank"], observed=True).size()
     # 16 steps, 5 of them for warming up, in the pass for throughput and in that for the trace.
     assert counted.tolist() == [11] * 4
+    _finds_its_own_clock_again(run)
+
+
+def _finds_its_own_clock_again(run: Run) -> None:
+    """Forced over TCP, the exchange between two hosts of one kernel knows the second clock well."""
+    two_ranks = run.steps[run.steps["pass_id"] == "01-np2-throughput-r1"]
+    errors = two_ranks.groupby("rank")["clock_error_ns"].max()
+    assert errors[0] == 0
+    # What the fastest answer takes on a busy machine.
+    assert 0 < errors[1] < 20_000_000
