@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,10 @@ from hvdprof.launch.bench import read_for_resuming
 from hvdprof.launch.functions import job as function_job
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.network_hosts import network_hosts
+from tests.builders.running_command import pids_in_step, wait_for
 from tests.builders.user_function import BATCH, train
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
 STEPS = 512 // 2 // BATCH
 
@@ -73,7 +73,7 @@ def test_a_function_is_measured_as_a_script_is(tmp_path):
 def test_a_notebook_cell_needs_no_module_and_no_guard(tmp_path):
     code = NOTEBOOK.replace("FOLDER", repr(str(tmp_path / "r")))
     ended = subprocess.run(
-        [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=200
+        [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=600
     )
 
     assert ended.returncode == 0, ended.stderr
@@ -101,12 +101,17 @@ def test_a_function_is_ended_after_the_steps_asked_for(tmp_path):
 def test_ranks_that_do_not_see_the_run_directory_carry_their_files_back(tmp_path, monkeypatch):
     # As on another host: nothing there says that this is the folder of the run.
     monkeypatch.setattr(function_job, "_write_mark", lambda path, mark: None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
     runner = FunctionRunner(np=2, controller="gloo", output=tmp_path / "r")
     run = runner.run(train, epochs=2)
 
     assert len(own_steps(run)) == 2 * (2 * STEPS - 5)
     assert (run.folder / "passes" / "02-np2-trace-r1" / "timeline" / "main.json").is_file()
     assert len(run.analyze().table("collectives"))
+    # Nothing of the function stays behind.
+    assert not list((tmp_path / "tmp").rglob("*pickle*"))
 
 
 @pytest.mark.root
@@ -118,14 +123,14 @@ def test_recordings_come_back_from_a_host_that_shares_no_files(tmp_path):
     with network_hosts(tmp_path / "hosts") as hosts:
         hosts.hide(hosts.names[1], runs, behind=elsewhere)
         *python, _, _ = hosts.hvdprof_command()
-        code = code.replace("HOSTS", repr(hosts.argument)).replace("trace=False, ", "")
-        ended = subprocess.run([*python, "-c", code], capture_output=True, text=True, timeout=250)
+        code = code.replace("HOSTS", repr(hosts.argument))
+        ended = subprocess.run([*python, "-c", code], capture_output=True, text=True, timeout=600)
 
     assert ended.returncode == 0, ended.stderr
     read = load_run(runs / "r")
     assert {host["hostname"] for host in read.manifest.hosts} == set(hosts.names)
     counted = read.steps.groupby(["pass_id", "rank"], observed=True).size()
-    assert counted.tolist() == [40] * 4
+    assert counted.tolist() == [40, 40]
     assert not list(elsewhere.iterdir())
 
 
@@ -148,7 +153,7 @@ def on_hosts(hosts, folder, epochs=1):
 def test_hosts_of_a_function_are_asked_before_anything_starts(hosts, tmp_path):
     hosts.unreachable(hosts.names[1])
     command = on_hosts(hosts, tmp_path / "r")
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=600)
 
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-2:]
@@ -162,14 +167,9 @@ def test_a_host_of_a_function_that_vanishes_is_named(hosts, tmp_path):
     command = on_hosts(hosts, tmp_path / "r", epochs=10**6)
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        folder = tmp_path / "r" / "passes" / "01-np2-throughput-r1"
-        recording = folder / "recorder" / "rank-1.jsonl"
-        deadline = time.monotonic() + 120
-        while not (recording.exists() and recording.read_bytes().count(b'"step"') >= 60):
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_for(lambda: pids_in_step(tmp_path / "r", step=60) or running.poll() is not None)
         hosts.cut(hosts.names[1])
-        _, errors = running.communicate(timeout=120)
+        _, errors = running.communicate(timeout=300)
     finally:
         running.kill()
         running.communicate()
@@ -208,27 +208,18 @@ def test_ctrl_c_ends_the_ranks_and_keeps_what_was_measured(tmp_path):
     notebook = subprocess.Popen(
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
     )
-    recording = tmp_path / "r" / "passes" / "01-np2-throughput-r1" / "recorder" / "rank-1.jsonl"
-    deadline = time.monotonic() + 120
-    while not (recording.exists() and b'"step"' in recording.read_bytes()):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-    notebook.send_signal(signal.SIGINT)
-    _, errors = notebook.communicate(timeout=60)
+    try:
+        wait_for(lambda: pids_in_step(tmp_path / "r", step=1) or notebook.poll() is not None)
+        notebook.send_signal(signal.SIGINT)
+        _, errors = notebook.communicate(timeout=300)
+    finally:
+        notebook.kill()
+        notebook.communicate()
 
     assert "InterruptedRunError: Ended by SIGINT." in errors
     assert f"hvdprof analyze {tmp_path / 'r'}" in errors
     assert Manifest.read(tmp_path / "r").status == Status.INTERRUPTED
+    recording = tmp_path / "r" / "passes" / "01-np2-throughput-r1" / "recorder" / "rank-1.jsonl"
     before = recording.stat().st_size
     time.sleep(1)
     assert recording.stat().st_size == before
-
-
-def test_nothing_of_the_function_stays_behind(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    (tmp_path / "tmp").mkdir()
-    FunctionRunner(np=1, trace=False, output=tmp_path / "r").run(train, epochs=1)
-
-    left = list(Path(tmp_path / "tmp").rglob("*pickle*"))
-    assert left == []
