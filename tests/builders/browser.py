@@ -15,6 +15,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# A machine that others use too may take its time.
+_PATIENCE_MS = 120_000
 
 
 class WatchedPage:
@@ -41,7 +43,7 @@ class WatchedPage:
 def show(watched: WatchedPage, address: str) -> None:
     """Go to an address and wait until the page is drawn."""
     watched.page.goto(address)
-    watched.page.wait_for_selector("main > *", timeout=60_000)
+    watched.page.wait_for_selector("main > *")
     watched.page.wait_for_load_state("networkidle")
 
 
@@ -68,14 +70,13 @@ def watched_page(
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=executable, args=ARGUMENTS, headless=True
+            executable_path=executable, args=ARGUMENTS, headless=True, timeout=_PATIENCE_MS
         )
         page = browser.new_page(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
             accept_downloads=True,
         )
-        # A machine that others use too may take its time.
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(_PATIENCE_MS)
         yield WatchedPage(page, origin)
         browser.close()

@@ -34,7 +34,7 @@ def served(runs: RunStore) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.effective_port}"
     finally:
         server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
-        thread.join(timeout=10)
+        thread.join(timeout=120)
         server.task_dispatcher.shutdown()
         assert not thread.is_alive()
 
@@ -128,7 +128,7 @@ def check_in_browser(page, folder: Path, width: int, expected: dict[str, str]) -
         browser = watched.page
         for kind, text in expected.items():
             browser.goto(f"{address}{page.PATH}?run={paths[kind].name}")
-            browser.get_by_text(text).first.wait_for(timeout=60_000)
+            browser.get_by_text(text).first.wait_for()
             browser.wait_for_load_state("networkidle")
             assert browser.evaluate("document.documentElement.scrollWidth") <= width, kind
             assert browser.locator("main img").count() == 0
