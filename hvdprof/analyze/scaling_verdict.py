@@ -51,6 +51,9 @@ def _sentences(series: str, members: pd.DataFrame) -> Iterator[str]:
 
 
 def _kind_of_loss(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
+    if rows[-1]["efficiency_low"] < 1 <= rows[-1]["efficiency_high"]:
+        yield "That is within its uncertainty of no loss at all."
+        return
     fractions = [row["karp_flatt"] for row in rows[1:]]
     first, last = fractions[0], fractions[-1]
     if not last > 0 or math.isnan(last):
@@ -79,8 +82,14 @@ def _kind_of_loss(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
         )
 
 
+def _end(row: Mapping[Any, Any], end: str) -> float:
+    """An end of the interval of an efficiency; the efficiency itself where it has none."""
+    known = float(row[f"efficiency_{end}"])
+    return float(row["efficiency"]) if math.isnan(known) else known
+
+
 def _oddities(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
-    above = [str(row["np"]) for row in rows[1:] if row["efficiency"] > 1]
+    above = [str(row["np"]) for row in rows[1:] if _end(row, "low") > 1]
     if above:
         yield (
             f"Above 100 % at np={', '.join(above)}: caches that fit better, or a baseline that was "
@@ -88,7 +97,7 @@ def _oddities(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
         )
     steps = list(itertools.pairwise(rows))
     for before, after in steps:
-        if after["samples_per_s"] < before["samples_per_s"]:
+        if _end(after, "high") * after["np"] < before["efficiency"] * before["np"]:
             yield f"np={after['np']} is slower than np={before['np']}: more ranks do less in all."
     before, after = min(steps, key=lambda pair: pair[1]["efficiency"] - pair[0]["efficiency"])
     lost = after["efficiency"] - before["efficiency"]

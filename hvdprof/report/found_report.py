@@ -144,7 +144,8 @@ def _print_scaling(console: Console, found: FoundAnalysis) -> None:
                 units.rate(row["samples_per_s"]),
                 units.rate(row["speedup"]),
                 units.percent(row["efficiency"]),
-                *([Path(str(row["file"])).name] if several else []),
+                # As text: what stands in brackets in a name is no style of rich.
+                *([Text(Path(str(row["file"])).name)] if several else []),
             )
         console.print(frame)
 

@@ -98,7 +98,7 @@ def print_network(console: Console, section: NetSection | None) -> None:
     for name in numbers:
         frame.add_column(name, justify="right", overflow="fold")
     for row in section.rows:
-        frame.add_row(f"  {row.over}", row.between, row.latency, row.bandwidth)
+        frame.add_row(f"  {row.over}", Text(row.between), row.latency, row.bandwidth)
     console.print(frame)
     for sentence in section.sentences:
         print_hanging(console, "  ", sentence)

@@ -45,6 +45,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
         network_heads=NET_HEADS,
         name=manifest.name,
         command=shlex.join(manifest.command),
+        fence=_fence(shlex.join(manifest.command)),
         version=manifest.hvdprof_version,
         **more,
     )
@@ -53,6 +54,12 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
 def markdown_text(text: str) -> str:
     """A text as one line of Markdown in which no sign has a meaning."""
     return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def _fence(text: str) -> str:
+    """A fence for code in Markdown that is longer than any within the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    return "`" * max(3, longest + 1)
 
 
 def _findings(findings: pd.DataFrame) -> list[dict[str, str]]:

@@ -132,3 +132,18 @@ def test_speed_ups_without_a_row_of_1_are_against_one_rank():
     assert found.scaling["np"].tolist() == [1, 8, 16]
     assert "against np=1" in found.sentences[0]
     assert "taken against one rank" in found.notes[0]
+
+
+def test_what_may_be_chance_is_neither_a_serial_fraction_nor_more_ranks_that_do_less():
+    noisy = "\n".join(["1 100", "1 400", "2 150", "2 350"])
+    table, (sentence,) = told(noisy)
+    assert table["efficiency_low"].iloc[1] < 1 < table["efficiency_high"].iloc[1]
+    assert "That is within its uncertainty of no loss at all." in sentence
+    for words in ("serial fraction", "slower than", "Above 100 %"):
+        assert words not in sentence
+
+
+def test_what_is_beyond_chance_is_told():
+    _, (sentence,) = told("\n".join(["1 100", "1 101", "2 90", "2 91"]))
+    assert "serial fraction" in sentence
+    assert "np=2 is slower than np=1" in sentence

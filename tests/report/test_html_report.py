@@ -118,3 +118,10 @@ def test_text_of_logs_means_nothing_in_markdown():
     )
 
     assert r"\<script\>alert(1)\</script\> \| \`x\` \[y\](z)" in markdown(analysis)
+
+
+def test_a_command_that_holds_a_fence_does_not_end_its_own():
+    run = finished_analysis.run(manifest=finished_analysis.manifest(command=["sh", "````\n# x"]))
+    lines = markdown(finished_analysis.full_analysis(run=run)).splitlines()
+    assert lines[-1] == "`````"
+    assert lines.count("`````") == 2
