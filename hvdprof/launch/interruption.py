@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -73,6 +73,19 @@ def interruptible_within_others() -> Iterator[None]:
         os.close(writing)
         if came:
             raise InterruptedRunError(f"Ended by {signal.Signals(came[0]).name}.")
+
+
+def to_its_end(act: Callable[[], None]) -> None:
+    """Do what a signal must not cut short: it is begun anew where one comes within.
+
+    Raises:
+        InterruptedRunError: One came; what was to be done is done, and further ones are ignored.
+    """
+    try:
+        act()
+    except InterruptedRunError:
+        act()
+        raise
 
 
 def _came(reading: int) -> list[int]:

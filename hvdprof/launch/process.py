@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
+from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.environment import PASS_MARK
+from hvdprof.launch.interruption import to_its_end
 from hvdprof.launch.job import Job
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
@@ -106,13 +107,8 @@ def run_to_end(
             child = _start(command, {**environment, PASS_MARK: mark}, out, err)
         hung = _wait(child, watch)
     finally:
-        try:
-            # A signal between the start and the assignment leaves only the mark to go by.
-            end_marked(mark, child)
-        except InterruptedRunError:
-            # It came in the midst of the ending; the ones after it are ignored.
-            end_marked(mark, child)
-            raise
+        # A signal between the start and the assignment leaves only the mark to go by.
+        to_its_end(lambda: end_marked(mark, child))
     return Outcome(child.returncode, hung, time.monotonic() - started)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
-from hvdprof.launch.interruption import interruptible_within_others
+from hvdprof.launch.interruption import interruptible_within_others, to_its_end
 from hvdprof.launch.process import POLL_INTERVAL_S, Launch, Outcome, Patience, Watch
 
 
@@ -50,7 +50,7 @@ def call_session(
         with interruptible_within_others():
             ends = tuple(call())
     except InterruptedRunError:
-        end()
+        to_its_end(end)
         raise
     # Whatever a session raises, it is the end of the launch.
     except Exception as error:

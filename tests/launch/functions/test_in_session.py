@@ -8,6 +8,7 @@ import pytest
 from hvdprof.collect.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.functions.in_session import call_session
+from hvdprof.launch.interruption import interruptible
 from hvdprof.launch.process import Watch
 from tests.builders.launches import launch_into
 
@@ -122,3 +123,22 @@ def test_a_session_may_be_called_on_another_thread(tmp_path):
     thread.join(30)
 
     assert seen[0].outcome.exit_code == 0
+
+
+def test_who_presses_ctrl_c_twice_leaves_no_ranks_behind(tmp_path):
+    ended = []
+
+    def interrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+
+    def end():
+        ended.append("begun")
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        ended.append("done")
+
+    with pytest.raises(InterruptedRunError), interruptible():
+        call_session(interrupted, launch_into(tmp_path), end)
+
+    assert ended == ["begun", "begun", "done"]
