@@ -247,14 +247,20 @@ def _reason_against_adasum(settings: BenchSettings, capacity: Capacity, size: in
     if settings.controller == "gloo":
         return "Horovod has no Adasum under Gloo; it needs MPI"
     if capacity.nccl:
-        num_hosts = len(placement(settings, size))
-        if num_hosts == 1:
-            return "Adasum over NCCL on one host is plain averaging"
-        if not _is_power_of_two(num_hosts):
-            return f"Adasum over NCCL needs a power of two of hosts, not {num_hosts}"
-        return ""
+        return _reason_against_adasum_of_hosts(placement(settings, size))
     if not _is_power_of_two(size):
         return f"Adasum needs a power of two of ranks, not {size}"
+    return ""
+
+
+def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
+    if len(placed) == 1:
+        return "Adasum over NCCL on one host is plain averaging"
+    if len(set(placed.values())) > 1:
+        ranks = ", ".join(map(str, placed.values()))
+        return f"Adasum over NCCL needs as many ranks on every host, not {ranks}"
+    if not _is_power_of_two(len(placed)):
+        return f"Adasum over NCCL needs a power of two of hosts, not {len(placed)}"
     return ""
 
 

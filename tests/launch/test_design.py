@@ -89,6 +89,13 @@ def test_attribution_adds_a_pass_and_only_observed_passes_ask_for_a_timeline() -
             "power of two of hosts, not 3",
         ),
         ({"device": "cuda", "hosts": "a:4,b:4"}, {"nccl": True}, 8, ("none", "adasum"), ""),
+        (
+            {"device": "cuda", "hosts": "a:4,b:4"},
+            {"nccl": True},
+            6,
+            ("none", "adasum"),
+            "as many ranks on every host, not 4, 2",
+        ),
         ({"hosts": "a:1,b:2"}, {}, 4, ("none", "average"), "fewer than 4 slots"),
         ({"scaling": "strong"}, {}, 3, ("none", "average"), "cannot be divided by 3"),
         ({}, {}, 2, ("fp16", "adasum"), ""),
