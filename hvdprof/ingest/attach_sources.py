@@ -44,6 +44,8 @@ class Source:
 def sources_of(given: Given) -> list[Source]:
     """Every file that was given, checked by its content.
 
+    Among several logs or outputs some may be empty: a rank that had nothing to say has a file too.
+
     Raises:
         UnreadableInputError: A file is not there, or not what it is given for.
     """
@@ -54,8 +56,11 @@ def sources_of(given: Given) -> list[Source]:
     }
     sources = []
     for kind, paths in by_kind.items():
-        for found in recognise_all(list(paths)):
-            if found.kind != _WANTED[kind]:
+        recognised = recognise_all(list(paths))
+        may_be_empty = _WANTED[kind] == Kind.TEXT and any(one.size_bytes for one in recognised)
+        for found in recognised:
+            is_left_empty = may_be_empty and not found.size_bytes
+            if found.kind != _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
                     f"{found.path} is {found.what}, so {_OPTION[kind]} cannot take it.",
                     hint=f"hvdprof analyze {found.path}   says what it holds.",

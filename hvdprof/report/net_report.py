@@ -33,7 +33,7 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
     console = Console(file=stream, width=width, highlight=False, emoji=False)
     links = analysis.table(NET_LINKS.name)
     if links.empty:
-        console.print("No measurement of a network here.")
+        console.print("No measurement of a network here: hvdprof net --hosts h1,h2 makes one.")
     else:
         console.print(_table(links))
         console.print(Text(_explained(links), style="dim"), soft_wrap=True)

@@ -134,6 +134,27 @@ def test_names_tell_ranks_where_they_tell_them_apart(tmp_path: Path) -> None:
     }
 
 
+def test_ranks_that_printed_nothing_have_files_too(tmp_path: Path, nccl_logs: Path) -> None:
+    folder = tmp_path / "out"
+    for rank, text in enumerate(("ValueError: no such thing\n", "", "")):
+        output(folder, f"rank.{rank}/stderr", text)
+    given = Given(outputs=[folder])
+    manifest = attach(tmp_path / "run", given, Stated(name="a"))
+    assert manifest.passes[0].size == 3
+    assert load_run(tmp_path / "run").table("incidents")["rank"].tolist() == [0]
+    (nccl_logs / "nccl.oak2").touch()
+    attach(tmp_path / "of_nccl", Given(nccl_logs=[nccl_logs]), Stated(name="a"))
+    loaded = load_run(tmp_path / "of_nccl")
+    assert loaded.table("nccl_communicators")["num_ranks"].tolist() == [4]
+
+
+@pytest.mark.parametrize("option", ["timelines", "nccl_logs", "outputs"])
+def test_files_that_are_all_empty_are_refused(tmp_path: Path, option: str) -> None:
+    paths = [output(tmp_path, name, "") for name in ("a.out", "b.out")]
+    with pytest.raises(UnreadableInputError, match=r"a\.out is an empty file"):
+        attach(tmp_path / "run", Given(**{option: paths}), Stated(name="a", size=2))
+
+
 def test_one_name_with_a_rank_is_that_of_the_whole_job(tmp_path: Path) -> None:
     printed = output(tmp_path, "kill_rank1.out")
     manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
