@@ -22,7 +22,7 @@ from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.launches import rows_by_launch
 from hvdprof.analyze.uncertainty import NAN
 from hvdprof.model.causes import COMPUTE_INFLATION, NO_DATA
-from hvdprof.model.cell_key import short_name
+from hvdprof.model.cell_key import keeps_batches, short_name
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
@@ -53,12 +53,14 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
     """The ranks' own work takes longer than in the baseline."""
     for cell, share, cost_ns in costly_terms(evidence, COMPUTE_INFLATION):
         setting = cell_setting(evidence.run, cell)
+        is_weak = keeps_batches(evidence.table("scaling"), str(cell["model"]))
+        reference = "in the baseline" if is_weak else "as many samples take in the baseline"
         yield Finding(
             "compute-inflation",
             severity_of_cost(share),
             cell_name(cell),
             f"{cell_place(cell)}: the ranks' own work takes {units.milliseconds(cost_ns)} "
-            f"longer than in the baseline, {units.percent(share)} of the step.",
+            f"longer than {reference}, {units.percent(share)} of the step.",
             _why_slower(setting),
             "possible" if setting.crowd else "likely",
             evidence=setting.crowd,

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.figures.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.plain_text import plain
 from hvdprof.model.causes import CAUSES
-from hvdprof.model.cell_key import CELL_KEY, setting_name
+from hvdprof.model.cell_key import CELL_KEY, keeps_batches, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -70,7 +70,9 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
     step_ns = largest["time_ns"] / largest["share"]
     base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
     reached = base_ns
-    figure.add_trace(_whole("baseline", base_ns, step_ns))
+    is_weak = keeps_batches(analysis.scaling, cell.model)
+    name = "baseline" if is_weak else "baseline,<br>as many<br>samples"
+    figure.add_trace(_whole(name, base_ns, step_ns))
     for term, name in CAUSES.items():
         row = terms[term]
         figure.add_trace(

@@ -59,6 +59,19 @@ def of_base_cell(rows: pd.DataFrame, model: str, np_: int, engine: str) -> pd.Da
     return rows[named.to_numpy(dtype=bool) & without_toggles(rows)]
 
 
+def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
+    """Whether all cells of a model gave each rank as many samples a step, as in weak scaling.
+
+    Where they did not, a cell is held against as many samples of the baseline, not against a step.
+
+    Args:
+        scaling: SCALING.
+        model: The model.
+    """
+    batches = scaling.loc[(scaling["model"] == model).to_numpy(dtype=bool), "batch_size"]
+    return len(batches.drop_duplicates()) <= 1
+
+
 def setting_name(engine: str, compression: str, reduction: str) -> str:
     """Engine and toggles of a cell in words, such as ``none average`` or ``DDP fp16 average``.
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.causes import CAUSES, RESIDUAL_TERM
-from hvdprof.model.cell_key import of_base_cell, place_name
+from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.hanging_text import print_hanging
 
@@ -56,7 +56,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
         for row in of_cell.to_dict("records")
     )
     return WaterfallPage(
-        _title(verdict, _baseline(analysis), float(of_cell["time_ns"].sum())), bars
+        _title(verdict, _reference(analysis), float(of_cell["time_ns"].sum())), bars
     )
 
 
@@ -92,6 +92,12 @@ def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
     compared = "more" if lost_ns >= 0 else "less"
     place = place_name(verdict.model, verdict.np, verdict.engine)
     return f"{place}, {more} a step {compared} than {baseline}"
+
+
+def _reference(analysis: RunAnalysis) -> str:
+    baseline = _baseline(analysis)
+    is_weak = keeps_batches(analysis.scaling, analysis.verdict.model)
+    return baseline if is_weak else f"as many samples take with {baseline}"
 
 
 def _baseline(analysis: RunAnalysis) -> str:
