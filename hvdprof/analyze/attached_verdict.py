@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pandas as pd
+
 from hvdprof.analyze.timeline_verdict import timeline_verdict
 from hvdprof.model.log_tables import INCIDENTS
 from hvdprof.model.run import Run, Verdict
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
-from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.attached import AttachedKind, attached_files
 
 
 def attached_verdict(run: Run, answer: Verdict) -> Verdict:
@@ -41,5 +43,11 @@ def _of_output(run: Run) -> Iterator[str]:
     incidents = run.table(INCIDENTS.name)
     if len(incidents):
         first = incidents.iloc[0]
+        where = f"line {first['line']}"
+        outputs = [one for one in attached_files(run.manifest) if one.kind == AttachedKind.OUTPUT]
+        if len(outputs) > 1:
+            where += f" of {first['file']}"
+        if not pd.isna(first["rank"]):
+            where += f", by rank {first['rank']}"
         message = str(first["message"]).rstrip(".")
-        yield f"Its output tells of trouble, first in line {first['line']}: {message}."
+        yield f"Its output tells of trouble, first in {where}: {message}."

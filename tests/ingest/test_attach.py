@@ -69,7 +69,7 @@ def test_files_become_a_run_that_can_be_analysed(
     ]
     sentence = analyze_run(loaded).verdict.sentence
     assert "Steps of about" in sentence
-    assert "first in line 2: RuntimeError: out of luck." in sentence
+    assert "first in line 2, by rank 0: RuntimeError: out of luck." in sentence
 
 
 def test_the_number_of_ranks_is_told_by_communicators(tmp_path: Path, nccl_logs: Path) -> None:
@@ -127,7 +127,11 @@ def test_names_tell_ranks_where_they_tell_them_apart(tmp_path: Path) -> None:
         *(0, 0),
         *(1, 1),
     ]
-    incidents = load_run(tmp_path / "run").table("incidents")
+    loaded = load_run(tmp_path / "run")
+    sentence = analyze_run(loaded).verdict.sentence
+    where = "line 1 of passes/01-np2-attached/output/rank-0-stdout, by rank 0"
+    assert f"first in {where}: ValueError: no such thing." in sentence
+    incidents = loaded.table("incidents")
     assert dict(zip(incidents["file"].astype(str), incidents["rank"], strict=True)) == {
         "passes/01-np2-attached/output/rank-0-stdout": 0,
         "passes/01-np2-attached/output/rank-1-stdout": 1,
