@@ -89,8 +89,9 @@ def _unfinished(run: Run) -> Iterator[str]:
     left += int((run.segments["status"] == Status.PLANNED).sum())
     if left and run.manifest.status == Status.INTERRUPTED:
         yield (
-            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} are "
-            f"missing. `{run.manifest.resume_command(run.folder)}` goes on."
+            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} "
+            f"{'is' if left == 1 else 'are'} missing. "
+            f"`{run.manifest.resume_command(run.folder)}` goes on."
         )
 
 

@@ -16,7 +16,7 @@ from hvdprof.model.cell_key import (
 )
 from hvdprof.model.parts import PART_NAMES
 from hvdprof.model.run import FailedSegment, Verdict
-from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
 SMALLEST_NAMED_SHARE = 0.05
@@ -122,10 +122,11 @@ def _one_size_verdict(cells: pd.DataFrame, why: str) -> Verdict:
 
 def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
     num_planned = sum(len(one.segments) for one in manifest.passes)
+    what = "No throughput" if _has_finished(manifest) else "Nothing"
     if failed:
         first = failed[0]
         sentence = (
-            f"Nothing was measured: {len(failed)} of {num_planned} planned measurements failed, "
+            f"{what} was measured: {len(failed)} of {num_planned} planned measurements failed, "
             f"first {first.model} at np={first.np}: {first.reason.rstrip('.')}."
         )
     elif manifest.status in (Status.PLANNED, Status.RUNNING):
@@ -133,8 +134,18 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
     elif not num_planned:
         sentence = "Nothing was measured: every configuration was skipped."
     else:
-        sentence = "Nothing was measured: no measurement was finished and recorded."
+        of_it = " of it" if _has_finished(manifest) else ""
+        sentence = f"{what} was measured: no measurement{of_it} was finished and recorded."
     return Verdict(sentence, "", 0, NAN, NAN, NAN, "", NAN)
+
+
+def _has_finished(manifest: Manifest) -> bool:
+    """Whether a pass with the timeline on came to its end: there is something to look at."""
+    return any(
+        one.mode != Mode.THROUGHPUT and record.status == Status.DONE
+        for one in manifest.passes
+        for record in one.segments
+    )
 
 
 def _place(cell: pd.Series) -> str:

@@ -142,3 +142,14 @@ def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> 
     assert verdict.sentence.endswith(
         "with nothing measured without toggles there is no scaling to judge."
     )
+
+
+def test_where_only_the_timeline_was_recorded_it_is_throughput_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    traced = PassSpec(size=2, mode="trace", segments=[SegmentSpec(timeline=True)])
+    told = analysis_of(tmp_path / "traced", [traced]).verdict.sentence
+    assert told.startswith("No throughput was measured: no measurement of it was finished")
+    failed = SegmentSpec(status="failed", failure=Failure(reason="It hung."))
+    told = analysis_of(tmp_path / "both", [PassSpec(size=2, segments=[failed]), traced])
+    assert told.verdict.sentence.startswith("No throughput was measured: 1 of 2 planned")
