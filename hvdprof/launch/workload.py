@@ -14,6 +14,10 @@ TRAINING_MODULE = "bench_models.train"
 SCRIPT_SEGMENT = "main"
 LEAST_STEPS = 20
 
+# Else a module run in a clone of Horovod's source would import that.
+INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
+"""What keeps the current folder out of the places where a program of hvdprof finds modules."""
+
 
 def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
     """The program that every rank of a pass runs."""
@@ -35,7 +39,7 @@ def workload_environment(
     of_threads = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     script = settings.script
     if script is None:
-        return of_threads
+        return of_threads | INSTALLED_ALONE
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=settings.num_steps,

@@ -132,7 +132,8 @@ def ask_horovod(python: str = sys.executable) -> HorovodBuild | HorovodProblem |
     environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
     try:
         answer = subprocess.run(
-            [python, "-c", _QUESTION],
+            # -P: in a clone of Horovod's source, that would be found in place of the installed one.
+            [python, "-P", "-c", _QUESTION],
             capture_output=True,
             text=True,
             timeout=180,

@@ -47,9 +47,9 @@ def try_horovod(build: HorovodBuild, mpi: Mpi | None, python: str = sys.executab
     environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
     # A trial shall find its own way, not that of a job in which this shell may be running.
     environment = {key: value for key, value in environment.items() if not _is_of_a_job(key)}
-    trials = [_try("one process", [python, "-c", _PROGRAM, "1"], 1, environment)]
+    trials = [_try("one process", [python, "-P", "-c", _PROGRAM, "1"], 1, environment)]
     if build.mpi and mpi is not None:
-        command = [*mpi_try_command(mpi), python, "-c", _PROGRAM, "2"]
+        command = [*mpi_try_command(mpi), python, "-P", "-c", _PROGRAM, "2"]
         trials.append(_try(f"two ranks under mpirun ({mpi.title})", command, 2, environment))
     if build.gloo:
         trials.append(_try_gloo(python, environment))
@@ -70,7 +70,7 @@ def _try_gloo(python: str, environment: Mapping[str, str]) -> Trial:
         return Trial(what, worked=False, reason="the name of this machine does not resolve")
     horovodrun = str(Path(python).parent / "horovodrun")
     command = [horovodrun, "--gloo", "-np", "2", "-H", "localhost:2"]
-    return _try(what, [*command, python, "-c", _PROGRAM, "2"], 2, environment)
+    return _try(what, [*command, python, "-P", "-c", _PROGRAM, "2"], 2, environment)
 
 
 def _try(what: str, command: list[str], size: int, environment: Mapping[str, str]) -> Trial:

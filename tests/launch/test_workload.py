@@ -58,7 +58,8 @@ def record(mode=Mode.THROUGHPUT):
 def test_reference_models_get_their_threads_and_no_hook():
     variables = workload_environment(bench_settings(num_threads=3), record(), PATHS, "/own")
 
-    assert variables == {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+    threads = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
+    assert variables == threads | {"PYTHONSAFEPATH": "1"}
     assert program_of(bench_settings(), PATHS.plan)[1:3] == ("-m", "bench_models.train")
 
 

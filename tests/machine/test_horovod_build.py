@@ -115,7 +115,13 @@ def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.horovod
-def test_the_real_one_is_described_and_not_imported_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_one_is_described_and_not_imported_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # In a clone of Horovod's source, where its examples are, that is not the one that is meant.
+    (tmp_path / "horovod").mkdir()
+    (tmp_path / "horovod" / "__init__.py").write_text("raise ImportError('of the clone')")
+    monkeypatch.chdir(tmp_path)
     # Another test may have imported it into this process.
     for name in [name for name in sys.modules if name.partition(".")[0] == "horovod"]:
         monkeypatch.delitem(sys.modules, name)

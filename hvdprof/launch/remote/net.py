@@ -23,6 +23,7 @@ from hvdprof.launch.process import Watch, run_to_end
 from hvdprof.launch.remote.shell import hosts_with_ranks
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import python_program
+from hvdprof.launch.workload import INSTALLED_ALONE
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.net_recording import NetRecording
@@ -77,7 +78,7 @@ class NetProbe:
             UsageError: There are fewer than two hosts.
         """
         names = self.host_names()
-        own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
+        own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"} | INSTALLED_ALONE
         if len(names) > 2:
             own["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         if self.mpi is not None:
