@@ -1,5 +1,6 @@
 """The runs of one dashboard: named once at start, read when looked at, kept while unchanged."""
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
@@ -197,6 +198,11 @@ def _in_memory(run: Run) -> Run:
 
 def _last_change_ns(path: Path) -> int:
     try:
-        return max(one.stat().st_mtime_ns for one in [path, *path.rglob("*")])
+        latest = path.stat().st_mtime_ns
+        for one in path.rglob("*"):
+            # A run that goes on renames its files; a link may lead nowhere.
+            with contextlib.suppress(FileNotFoundError):
+                latest = max(latest, one.stat().st_mtime_ns)
+        return latest
     except OSError as error:
         raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error

@@ -52,6 +52,12 @@ def test_a_run_that_goes_on_is_read_again(tmp_path):
     assert read.folders == ["quick", "quick"]
 
 
+def test_a_file_that_is_gone_by_now_hides_no_run(tmp_path):
+    folder = run_folder(tmp_path, "quick")
+    (folder / "rank-0.jsonl").symlink_to(folder / "gone")
+    assert RunStore([folder], read=CountingRead()).analysis("quick")
+
+
 def test_only_the_latest_runs_are_kept(tmp_path):
     read = CountingRead()
     names = [f"run{number}" for number in range(9)]
