@@ -23,6 +23,9 @@ SHARE_OF_LAUNCHES = 0.5
 REGULAR = 0.2
 """Distances between stalls that differ by less than this share of their mean are regular."""
 
+REGULAR_OF_TWO = 0.05
+"""The same of two distances alone: by chance they differ by as little in one launch of twenty."""
+
 _REGULAR_REMEDY = (
     "look for what happens at that distance: checkpoints, evaluation, logging, a shard of the data "
     "that ends, garbage collection (gc.freeze())"
@@ -103,7 +106,8 @@ def _remedy(regular: float | None, crowd: str) -> str:
 def _distance(numbers: NDArray[np.float64]) -> float | None:
     gaps = np.diff(numbers)
     mean = float(gaps.mean())
-    return mean if mean >= 2 and float(gaps.std()) <= REGULAR * mean else None
+    most = REGULAR if len(gaps) > LEAST_STALLS - 1 else REGULAR_OF_TWO
+    return mean if mean >= 2 and float(gaps.std()) <= most * mean else None
 
 
 def _every(distance: float | None) -> str:
