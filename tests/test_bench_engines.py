@@ -91,7 +91,7 @@ def test_a_rank_that_others_wait_for_in_ddp_is_named_while_the_job_runs(tmp_path
         tmp_path / "run",
         "sleep:phase=backward,rank=1,amount=9s,every=7",
         *("--engine", "ddp", "--num-steps", "8", "--num-warmup-batches", "3"),
-        *("--repeats", "1", "--stall-warn", "3", "--format", "json"),
+        *("--repeats", "1", "--stall-warn", "4", "--format", "json"),
     )
     assert done.returncode == 0, done.stderr
     first = next(line for line in done.stderr.splitlines() if "stall at step" in line)
