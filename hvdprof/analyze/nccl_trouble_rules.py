@@ -181,12 +181,13 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
 def _lone_warning(warned: pd.DataFrame) -> Iterator[Finding]:
     if not warned.empty:
         file, line = shown(warned)
-        number = units.count(int(warned["count"].sum()))
+        number = int(warned["count"].sum())
+        often = "once" if number == 1 else f"{units.count(number)} times"
         yield Finding(
             "nccl-warnings",
             "note",
             hosts_of(warned),
-            f"NCCL warned {number} times and went on.",
+            f"NCCL warned {often} and went on.",
             "Read the first one; NCCL_DEBUG=INFO shows what led to it.",
             "possible",
             file,

@@ -109,7 +109,8 @@ def _reset(row: Mapping[Any, Any]) -> str:
     if not pd.isna(row["lost_steps"]) and row["lost_steps"]:
         number = int(row["lost_steps"])
         steps = "1 step" if number == 1 else f"{units.count(number)} steps"
-        parts.append(f"{steps} lost since the last commit ({_length(row['lost_ns'])})")
+        took = "" if math.isnan(row["lost_ns"]) else f" ({_length(row['lost_ns'])})"
+        parts.append(f"{steps} lost since the last commit{took}")
     if row["gone"]:
         parts.append(f"gone: {row['gone']}")
     if row["came"]:

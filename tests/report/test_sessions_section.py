@@ -73,3 +73,12 @@ def test_reports_hold_the_same(elastic, name):
 def test_a_run_that_is_not_elastic_has_no_such_section():
     assert shape_sessions(full_analysis()) == ()
     assert "Sessions" not in text(full_analysis(), TerminalReporter(width=80))
+
+
+def test_lost_steps_of_a_session_without_steady_ones_have_no_length(tmp_path):
+    sessions = [
+        SessionSpec(workers=[A, B], num_steps=2, why="lost-peer", num_committed=0),
+        SessionSpec(workers=[A], why="finished"),
+    ]
+    (launch,) = shape_sessions(analyze_run(load_run(write_elastic_run(tmp_path, sessions))))
+    assert "2 steps lost since the last commit; gone: rank 1" in launch.sentences[0]
