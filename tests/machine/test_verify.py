@@ -76,13 +76,13 @@ def test_a_missing_launcher_and_a_hang_are_told(
 def test_a_launcher_that_hangs_is_asked_to_take_its_ranks_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(verify, "_TIMEOUT_S", 3.0)
     rank = tmp_path / "rank"
     launcher = fake_python(
         tmp_path / "mpirun",
-        f"sleep 300 & echo $! > {rank}\ntrap 'kill $!; exit 1' TERM\nwait",
+        f"trap 'kill $rank; exit 1' TERM\nsleep 300 & rank=$!\necho $rank > {rank}\nwait",
     )
     python = fake_python(tmp_path / "python", "echo hvdprof-allreduce-right")
     trials = try_horovod(make_build(gloo=False), make_mpi(mpirun=launcher), python)
-    assert trials[1].reason == "no end within 1.0 s"
+    assert trials[1].reason == "no end within 3.0 s"
     assert not is_running(int(rank.read_text()))
