@@ -37,6 +37,12 @@ def _net(hosts: NetworkHosts, folder: Path, *options: str) -> dict[str, dict[str
     return {row["method"]: row for row in json.loads(done.stdout)["net_links"]}
 
 
+def _may_be(row: dict[str, Any], least: float, most: float) -> bool:
+    """Whether the interval of a bandwidth, which waits for busy cores widen, reaches a range."""
+    low, high = row["bandwidth_low_gb_per_s"], row["bandwidth_high_gb_per_s"]
+    return bool(low <= most and (high is None or high >= least))
+
+
 @pytest.mark.parametrize(("controller", "rate"), [("gloo", 40), ("mpi", 200)])
 def test_the_limit_of_a_link_is_found(
     hosts: NetworkHosts, controller: str, rate: int, tmp_path: Path
@@ -49,9 +55,9 @@ def test_the_limit_of_a_link_is_found(
     assert {links["tcp"]["from_host"], links["tcp"]["to_host"]} == set(hosts.names)
     # TCP's headers take 4 %, and what the limiter lets through at once makes it a little faster.
     assert 0.80 * rate * MBIT <= links["tcp"]["bandwidth_gb_per_s"] <= 1.15 * rate * MBIT
-    assert 0.3 * rate * MBIT <= links["broadcast"]["bandwidth_gb_per_s"] <= 1.15 * rate * MBIT
+    assert _may_be(links["broadcast"], 0.3 * rate * MBIT, 1.15 * rate * MBIT)
     # Two ranks send each other as much as the payload, at the same time, in the best case.
-    assert 0.2 * rate * MBIT <= links["allreduce"]["bandwidth_gb_per_s"] <= 2.3 * rate * MBIT
+    assert _may_be(links["allreduce"], 0.2 * rate * MBIT, 2.3 * rate * MBIT)
     for row in links.values():
         assert row["reason"] == ""
         assert row["bandwidth_low_gb_per_s"] <= row["bandwidth_gb_per_s"]
