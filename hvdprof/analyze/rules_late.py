@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.cell_setting import cell_setting
 from hvdprof.analyze.evidence import Evidence, is_base
-from hvdprof.analyze.finding import Finding, severity_of_cost
+from hvdprof.analyze.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.finding_of_cell import (
     Cell,
     ceiling_share,
@@ -25,7 +25,7 @@ from hvdprof.model.causes import NO_JITTER, ON_TIME, PERSISTENT_IMBALANCE, TRANS
 
 SHARE_OF_LAUNCHES = 0.5
 MOST_TOLD_ALONE = 3
-"""More ranks that lose time alike are one finding: of a slow host all ranks are late."""
+"""More ranks that lose time alike are always one finding: of a slow host all ranks are late."""
 
 _PERSISTENT = "persistent"
 _SLOW_COMPUTE = (
@@ -73,7 +73,8 @@ class _Late:
 def late_rank(evidence: Evidence) -> Iterator[Finding]:
     """A rank that is persistently or now and then late, in most launches of a cell.
 
-    Of more than three that are late alike one finding tells: each alone costs next to nothing.
+    Of ranks that are late alike one finding tells where they are more than three, or cost far more
+    together than each alone: without one of them the others would still be waited for.
     """
     for cell, launches in _by_cell(evidence):
         num_launches = len(launches[LAUNCH].drop_duplicates())
@@ -81,10 +82,17 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
         for one in _named(launches, num_launches):
             alike.setdefault((one.pattern, one.phase), []).append(one)
         for members in alike.values():
-            if len(members) > MOST_TOLD_ALONE:
+            if _are_told_together(evidence, cell, members):
                 yield _many(evidence, cell, members, num_launches)
             else:
                 yield from (_alone(evidence, cell, one, num_launches) for one in members)
+
+
+def _are_told_together(evidence: Evidence, cell: Cell, members: list[_Late]) -> bool:
+    if not 1 < len(members) <= MOST_TOLD_ALONE:
+        return len(members) > 1
+    together, _ = _cost_of_many(evidence, cell, members)
+    return together >= max(one.cost for one in members) + SMALLEST_COST
 
 
 def _by_cell(evidence: Evidence) -> Iterator[tuple[Cell, pd.DataFrame]]:

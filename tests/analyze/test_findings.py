@@ -712,10 +712,10 @@ def test_one_rank_is_not_called_ranks():
     assert row["sentence"].startswith("resnet18 on 1 rank: the pass")
 
 
-def late_ranks(number, **values):
+def late_ranks(number, together=0.12):
     """Ranks of two hosts that are late in forward, each of which alone costs next to nothing."""
     rows = [
-        straggler("persistent", share=0.001, rank=rank, phase="forward", **values)[1].astype(object)
+        straggler("persistent", share=0.001, rank=rank, phase="forward")[1].astype(object)
         for rank in range(number)
     ]
     declared = next(one for one in TABLES if one.name == "stragglers")
@@ -723,7 +723,7 @@ def late_ranks(number, **values):
     own = evidence(
         [
             ("stragglers", declared.frame(pd.concat(rows))),
-            term("persistent-imbalance", 0.12),
+            term("persistent-imbalance", together),
         ],
         ranks=ranks(*range(number), hosts=hosts),
     )
@@ -744,5 +744,9 @@ def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_toge
     assert pd.isna(row["ceiling_share"])
 
 
-def test_few_ranks_that_are_late_are_told_one_by_one():
-    assert [row["subject"] for row in late_ranks(3)] == ["rank 0", "rank 1", "rank 2"]
+def test_few_ranks_are_one_finding_where_they_cost_more_together_than_alone():
+    (row,) = late_ranks(2)
+    assert (row["subject"], row["severity"]) == ("ranks 0 and 1", "warning")
+    assert "ranks 0 and 1 (node1 and node2) are late, each in" in row["sentence"]
+    rows = late_ranks(3, together=0.04)
+    assert [row["subject"] for row in rows] == ["rank 0", "rank 1", "rank 2"]
