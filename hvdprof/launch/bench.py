@@ -136,9 +136,12 @@ def sweep_of(
 ) -> Sweep:
     """The sweep that runs what a manifest plans, into a run directory.
 
-    Its launcher is the one that the settings name where none is given.
+    Its launcher is the one that the settings name where none is given. Where it goes on with
+    launches that were made with other versions, that becomes a warning of the run.
     """
     settings = BenchSettings.from_manifest(manifest.settings)
+    if any(record.status != Status.PLANNED for record in manifest.passes):
+        _warn_of_other_versions(manifest, tools)
     return Sweep(
         settings=settings,
         manifest=manifest,
@@ -148,6 +151,18 @@ def sweep_of(
         observer=observer,
         environment=inherited_environment(os.environ),
     )
+
+
+def _warn_of_other_versions(manifest: Manifest, tools: Tools) -> None:
+    before, now = manifest.versions, versions(tools.horovod, tools.mpi)
+    changed = [
+        f"{name} {before.get(name, 'none')} and {now.get(name, 'none')}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    warning = f"Launches of this run cannot be compared: they had {', '.join(changed)}."
+    if changed and warning not in manifest.warnings:
+        manifest.warnings.append(warning)
 
 
 def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:

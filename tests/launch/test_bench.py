@@ -5,9 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
-from hvdprof.launch.bench import Tools, make_run_folder, planned_manifest, prepare
+from hvdprof.launch.bench import Tools, make_run_folder, planned_manifest, prepare, sweep_of
+from hvdprof.launch.silent_observer import SilentObserver
+from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import FOUR_CORES, bench_settings
-from tests.builders.survey import make_build
+from tests.builders.survey import make_build, make_mpi
 
 
 def test_a_horovod_without_torch_cannot_run_the_reference_models():
@@ -54,3 +56,20 @@ def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
         make_run_folder(manifest, tmp_path / "run", "bench")
     with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
         make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
+
+
+def test_launches_of_other_versions_are_not_mixed_silently(tmp_path):
+    tools = Tools(make_build(), make_mpi())
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, tools)
+    sweep_of(manifest, tmp_path, tools, SilentObserver())
+    assert manifest.warnings == []
+
+    manifest.passes[0].status = Status.DONE
+    sweep_of(manifest, tmp_path, tools, SilentObserver())
+    assert manifest.warnings == []
+    newer = Tools(make_build(torch_version="2.14.0"), make_mpi())
+    for _ in range(2):
+        sweep_of(manifest, tmp_path, newer, SilentObserver())
+    assert manifest.warnings == [
+        "Launches of this run cannot be compared: they had torch 2.13.0+cpu and 2.14.0."
+    ]
