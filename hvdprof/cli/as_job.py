@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from hvdprof.errors import UsageError
+from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.choose_launcher import SRUN
 from hvdprof.launch.job_script import JobScript, submit
 from hvdprof.launch.surroundings import python_program
@@ -65,6 +65,10 @@ def write_and_submit(context: typer.Context, queued: Queued) -> None:
     if context.params["dry_run"]:
         sys.stdout.write(script.text())
         return
+    if script.path.exists():
+        raise StorageError(
+            f"{script.path} exists and is not overwritten.", hint="Name another --output."
+        )
     write_whole(script.path, script.text(), overwrite=False)
     sys.stderr.write(f"Wrote {script.path}\n")
     answer = submit(script.path)

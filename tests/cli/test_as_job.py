@@ -97,6 +97,8 @@ def test_a_script_is_not_written_over(tmp_path: Path) -> None:
     done = queue(tmp_path, "bench", *SLURM, "--output", "run")
 
     assert done.returncode == 7
+    # There is no --force here.
+    assert "Name another --output." in done.stderr
     assert (tmp_path / "run.sbatch").read_text() == "mine"
 
 
