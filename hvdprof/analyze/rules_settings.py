@@ -10,6 +10,7 @@ from hvdprof.analyze.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 SMALL_FUSION_BYTES = 2**20
@@ -219,7 +220,9 @@ def tail_lost(evidence: Evidence) -> Iterator[Finding]:
 
 
 def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks without recordings and a timeline that names none either."""
+    """Ranks without recordings in a run that records them: who attached files has no recorder."""
+    if attached_files(evidence.run.manifest):
+        return
     lacking = evidence.run.segments
     lacking = lacking[
         (lacking["status"] == "done") & (lacking["num_ranks_recorded"] < lacking["size"])

@@ -9,6 +9,7 @@ from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.surroundings import surroundings_warnings
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.run import FailedSegment, Run
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, Status
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -73,6 +74,8 @@ def _oversubscribed(scaling: pd.DataFrame) -> Iterator[str]:
 
 
 def _missing_ranks(run: Run) -> Iterator[str]:
+    if attached_files(run.manifest):
+        return
     done = run.segments[(run.segments["status"] == Status.DONE).to_numpy()]
     lacking = done[done["num_ranks_recorded"] < done["size"]]
     if not lacking.empty:

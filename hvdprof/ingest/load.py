@@ -25,6 +25,7 @@ from hvdprof.model.session_tables import SESSION_RANKS
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
 
@@ -119,14 +120,24 @@ def _run_of(folder: Path, manifest: Manifest, tables: Mapping[str, pd.DataFrame]
 
 def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
     tables = Gathered()
+    attached = bool(attached_files(manifest))
     for record in manifest.passes:
-        _load_pass(record, RunPaths(folder).of_pass(record.id), tables, reading)
+        # What an elastic launch recorded lies with its sessions.
+        has_recorder = not attached and record.session != 0
+        paths = RunPaths(folder).of_pass(record.id)
+        _load_pass(record, paths, tables, reading, has_recorder=has_recorder)
     return tables.run(folder, manifest)
 
 
-def _load_pass(record: PassRecord, paths: PassPaths, tables: Gathered, reading: _Reading) -> None:
-    # What an elastic launch recorded lies with its sessions.
-    files = {} if record.session == 0 else _recorder_files(record, paths, tables.notes, reading)
+def _load_pass(
+    record: PassRecord,
+    paths: PassPaths,
+    tables: Gathered,
+    reading: _Reading,
+    *,
+    has_recorder: bool,
+) -> None:
+    files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
     if record.session:
         tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
@@ -183,7 +194,8 @@ def _add_timeline(
         tables.notes.append(f"{record.id}: timeline of {name}: {error.strerror}.")
         return
     problems = list(file.problems)
-    if rank_0 is None and file.epoch_us is not None:
+    # Where no rank was recorded there is no clock to be placed on.
+    if files and rank_0 is None and file.epoch_us is not None:
         problems.append("without a recording of rank 0 it cannot be placed on its clock")
     tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
     # Only where nobody recorded steps are they guessed from the timeline.
