@@ -48,6 +48,7 @@ _STRAGGLER_COLUMNS = (
     "longest_run",
     "cost_ns",
     "cost_share",
+    "cost_together_ns",
 )
 
 

@@ -14,6 +14,7 @@ Structured Approach to Performance Analysis", 2019). What is changed keeps its e
 steps: a rank that arrives earlier also begins the next step earlier.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,17 +68,26 @@ def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
         work: The measured steps.
         place: The column of the rank in ``work.ranks``.
     """
-    if work.before.shape[1] < 2:
+    return with_ranks_on_time(work, [place])
+
+
+def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.float64]:
+    """[steps] Step times, ns, if none of these ranks needed longer than the median of the others.
+
+    Args:
+        work: The measured steps.
+        places: The columns of the ranks in ``work.ranks``; of all of them there are no others.
+    """
+    if len(places) >= work.before.shape[1]:
         return replay(work)
-    return replay(
-        work, Change(before=_as_others(work.before, place), after=_as_others(work.after, place))
-    )
+    before, after = (_as_others(times, list(places)) for times in (work.before, work.after))
+    return replay(work, Change(before=before, after=after))
 
 
-def _as_others(times: Times, place: int) -> Times:
-    others = np.median(np.delete(times, place, axis=1), axis=1)
+def _as_others(times: Times, places: list[int]) -> Times:
+    others = np.median(np.delete(times, places, axis=1), axis=1, keepdims=True)
     changed = times.copy()
-    changed[:, place] = np.minimum(changed[:, place], others)
+    changed[:, places] = np.minimum(changed[:, places], others)
     return changed
 
 

@@ -20,8 +20,7 @@ from hvdprof.analyze.finding_of_cell import (
 from hvdprof.analyze.job_steps import LAUNCH
 from hvdprof.analyze.nccl_rule import hosts_of, is_several, ranks_text
 from hvdprof.analyze.stragglers import PAUSE, UNATTRIBUTED
-from hvdprof.analyze.uncertainty import NAN
-from hvdprof.model.causes import NO_JITTER, ON_TIME, PERSISTENT_IMBALANCE, TRANSIENT_IMBALANCE
+from hvdprof.model.causes import NO_JITTER, ON_TIME, TRANSIENT_IMBALANCE
 
 SHARE_OF_LAUNCHES = 0.5
 MOST_TOLD_ALONE = 3
@@ -82,16 +81,16 @@ def late_rank(evidence: Evidence) -> Iterator[Finding]:
         for one in _named(launches, num_launches):
             alike.setdefault((one.pattern, one.phase), []).append(one)
         for members in alike.values():
-            if _are_told_together(evidence, cell, members):
+            if _are_told_together(members, num_launches):
                 yield _many(evidence, cell, members, num_launches)
             else:
                 yield from (_alone(evidence, cell, one, num_launches) for one in members)
 
 
-def _are_told_together(evidence: Evidence, cell: Cell, members: list[_Late]) -> bool:
+def _are_told_together(members: list[_Late], num_launches: int) -> bool:
     if not 1 < len(members) <= MOST_TOLD_ALONE:
         return len(members) > 1
-    together, _ = _cost_of_many(evidence, cell, members)
+    together, _ = _cost_of_many(members, num_launches)
     return together >= max(one.cost for one in members) + SMALLEST_COST
 
 
@@ -145,7 +144,7 @@ def _many(evidence: Evidence, cell: Cell, members: list[_Late], num_launches: in
     ranks = ranks_text([one.rank for one in members])
     share = sum(one.phase_share for one in members) / len(members)
     where = _where(first.phase).format("their")
-    cost, cost_ns = _cost_of_many(evidence, cell, members)
+    cost, cost_ns = _cost_of_many(members, num_launches)
     return Finding(
         f"late-rank-{first.pattern}",
         severity_of_cost(cost),
@@ -155,20 +154,20 @@ def _many(evidence: Evidence, cell: Cell, members: list[_Late], num_launches: in
         "wait for them.",
         _remedy(evidence, cell, first.phase, _MANY),
         "likely" if least > 1 else "possible",
-        evidence=f"{len(members)} ranks, each in {least} or more of {num_launches} launches; "
+        evidence=f"{len(members)} ranks, each in {'' if least == num_launches else 'at least '}"
+        f"{least} of {num_launches} launches; "
         f"{_explained(first.phase, share)}",
-        **cost_of(cell, cost, cost_ns, NAN),
+        **cost_of(cell, cost, cost_ns, cost),
     )
 
 
-def _cost_of_many(evidence: Evidence, cell: Cell, members: list[_Late]) -> tuple[float, float]:
-    """What ranks that are always late cost together is what the waterfall says of the fullest."""
+def _cost_of_many(members: list[_Late], num_launches: int) -> tuple[float, float]:
+    """What they cost together, share and ns: a mean over all launches of the cell."""
+    rows = pd.concat([one.rows for one in members])
+    by_launch = rows.groupby(LAUNCH)[["cost_together_share", "cost_together_ns"]].max()
+    share, cost_ns = (float(total) / num_launches for total in by_launch.sum())
     own = max(members, key=lambda one: one.cost)
-    if own.pattern == _PERSISTENT:
-        for other, share, cost_ns in costly_terms(evidence, PERSISTENT_IMBALANCE):
-            if cell_name(other) == cell_name(cell) and share > own.cost:
-                return share, cost_ns
-    return own.cost, own.cost_ns
+    return (share, cost_ns) if share > own.cost else (own.cost, own.cost_ns)
 
 
 def _how(rows: pd.DataFrame) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.beyond_chance import above_zero
 from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.replay import with_ranks_on_time
 from hvdprof.analyze.step_work import StepWork, Times, medians_of_others
 from hvdprof.analyze.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.model.waiting_tables import STRAGGLERS
@@ -138,9 +139,25 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
                 "lateness_when_late_ns": float(when_late.mean()) if len(when_late) else NAN,
                 "cost_ns": float(costs[place]),
                 "cost_share": float(costs[place]) / step_ns,
+                "cost_together_ns": NAN,
+                "cost_together_share": NAN,
             }
         )
+    _add_costs_together(rows, work, step_ns)
     return STRAGGLERS.frame(rows)
+
+
+def _add_costs_together(rows: list[dict[str, Any]], work: StepWork, step_ns: float) -> None:
+    """What ranks cost that are late alike: without one alone the others would be waited for."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row["phase"]:
+            alike.setdefault((row["pattern"], row["phase"]), []).append(place)
+    for places in alike.values():
+        saved = work.step_times.mean() - with_ranks_on_time(work, places).mean()
+        cost = max(float(saved), 0.0)
+        for place in places:
+            rows[place] |= {"cost_together_ns": cost, "cost_together_share": cost / step_ns}
 
 
 def wilson(share: float, num: int) -> tuple[float, float]:

@@ -57,7 +57,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
         on_one_clock[key] = corrected(work, offsets)
         blames.append(blame(on_one_clock[key], u_ns, key))
-        late.append(stragglers(work, blames[-1]["cost_ns"].to_numpy(), key))
+        late.append(stragglers(on_one_clock[key], blames[-1]["cost_ns"].to_numpy(), key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
         clocks=_joined(CLOCKS, list(clocks_of.values())),

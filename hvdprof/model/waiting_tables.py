@@ -140,6 +140,14 @@ STRAGGLERS = Table(
         ),
         Column("cost_ns", "float64", "ns", "As in `blame`."),
         Column("cost_share", "float64", "ratio", "As in `blame`."),
+        Column(
+            "cost_together_ns",
+            "float64",
+            "ns",
+            "What all ranks that are late in the same pattern and phase cost a step together, by "
+            "the same replay; NaN where it is not named.",
+        ),
+        Column("cost_together_share", "float64", "ratio", "The same by the mean step."),
     ),
 )
 

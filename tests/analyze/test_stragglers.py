@@ -135,3 +135,18 @@ def test_runs_and_shares():
     assert longest_run(np.array([True, False, True, True, True, False])) == 3
     assert longest_run(np.zeros(4, dtype=bool)) == 0
     assert wilson(0.5, 20) == pytest.approx((0.299, 0.701), abs=0.001)
+
+
+def test_two_ranks_of_a_slow_host_cost_together_what_neither_costs_alone() -> None:
+    extra = np.zeros((STEPS, RANKS))
+    extra[:, 2:] = 20.0
+
+    table = table_of(simulated(STEPS, RANKS, noise=0.0, extra_ms={"forward": extra}))
+
+    late, others = table[table["rank"] >= 2], table[table["rank"] < 2]
+    assert late["pattern"].tolist() == ["persistent", "persistent"]
+    assert late["cost_ns"].max() < 0.1 * MS
+    assert late["cost_together_ns"].tolist() == pytest.approx([20 * MS] * 2, rel=0.01)
+    share = 20 * MS / late["lateness_ns"].iloc[0]
+    assert share == pytest.approx(1, rel=0.05)
+    assert others[["cost_together_ns", "cost_together_share"]].isna().all(axis=None)
