@@ -5,15 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
+from hvdprof.launch.allocation import find_allocation
 from hvdprof.launch.capacity import Capacity
 from hvdprof.launch.choices import Choices, KnownModel, Machine, complete
-from hvdprof.launch.choose_launcher import find_elastic_launcher, find_launcher
+from hvdprof.launch.choose_launcher import SRUN, find_elastic_launcher, find_launcher
 from hvdprof.launch.design import plan_design
 from hvdprof.launch.environment import inherited_environment
 from hvdprof.launch.hosts import is_this_host, parse_hosts
@@ -73,6 +74,10 @@ def prepare(
             hint="hvdprof run takes TensorFlow scripts; for the bench: hvdprof install-horovod",
         )
     machine = machine_of(tools, controller=controller, device=device)
+    if choices.launcher == SRUN:
+        # Its nodes may be others than this one, and have more or fewer cores.
+        tasks = sum(host.slots for host in find_allocation().hosts)
+        machine = replace(machine, num_slots=tasks)
     return planned_manifest(complete(choices, known_models, machine), machine, tools)
 
 

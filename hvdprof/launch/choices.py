@@ -67,12 +67,16 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What of this machine decides defaults."""
+    """What of this machine decides defaults.
+
+    ``num_slots`` are the ranks that a batch job was given room for, None outside of one.
+    """
 
     controller: str
     device: str
     num_cores: int
     num_gpus: int
+    num_slots: int | None = None
 
 
 def check(choices: Choices, known_models: Mapping[str, KnownModel]) -> BenchSettings:
@@ -195,6 +199,8 @@ def _max_seconds(choices: Choices, preset: Preset) -> float | None:
 def _slots(choices: Choices, machine: Machine) -> int:
     if choices.hosts:
         return sum(host.slots for host in parse_hosts(choices.hosts))
+    if machine.num_slots is not None:
+        return machine.num_slots
     return machine.num_gpus if machine.device == "cuda" else machine.num_cores
 
 

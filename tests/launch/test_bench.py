@@ -8,7 +8,12 @@ from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.bench import Tools, make_run_folder, planned_manifest, prepare, sweep_of
 from hvdprof.launch.silent_observer import SilentObserver
 from hvdprof.rundir.manifest import Status
-from tests.builders.bench_settings import FOUR_CORES, bench_settings
+from tests.builders.bench_settings import (
+    FOUR_CORES,
+    KNOWN_MODELS,
+    bench_choices,
+    bench_settings,
+)
 from tests.builders.survey import make_build, make_mpi
 
 
@@ -73,3 +78,22 @@ def test_launches_of_other_versions_are_not_mixed_silently(tmp_path):
     assert manifest.warnings == [
         "Launches of this run cannot be compared: they had torch 2.13.0+cpu and 2.14.0."
     ]
+
+
+def test_numbers_of_ranks_inside_slurm_are_those_that_the_job_has_room_for(monkeypatch):
+    monkeypatch.setattr("hvdprof.launch.bench.usable_cores", lambda: 2)
+    choices = bench_choices(preset="standard", models="mnist", launcher="srun")
+
+    def sizes():
+        manifest = prepare(
+            choices, KNOWN_MODELS, Tools(make_build(), None), controller="gloo", device="cpu"
+        )
+        return manifest.settings["sizes"]
+
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(EnvironmentNotReadyError, match="not inside a Slurm allocation"):
+        sizes()
+    monkeypatch.setenv("SLURM_JOB_ID", "5")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n1")
+    monkeypatch.setenv("SLURM_TASKS_PER_NODE", "8")
+    assert sizes() == (1, 2, 4, 8)
