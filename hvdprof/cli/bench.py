@@ -24,6 +24,7 @@ from hvdprof.cli.measuring_options import (
     StallKill,
     StallWarn,
 )
+from hvdprof.errors import UsageError
 from hvdprof.launch.bench import (
     RUNS_FOLDER,
     find_tools,
@@ -251,6 +252,7 @@ def bench(
         manifest, folder, tools = read_for_resuming(resume), resume, find_tools()
     else:
         if sbatch:
+            _require_sizes(np, preset)
             write_and_submit(
                 context,
                 Queued(
@@ -276,6 +278,15 @@ def bench(
     if not quiet:
         announce(manifest, sweep.paths.folder, sys.stderr)
     measure_and_report(sweep, reporter, net=net)
+
+
+def _require_sizes(np: str | None, preset: str) -> None:
+    # The cores of this node say nothing of what the job is to ask for.
+    if np is None and PRESETS[preset].sizes is None:
+        raise UsageError(
+            "--sbatch asks for room for the largest number of ranks, which nothing names.",
+            hint="Add --np 1,2,4,8.",
+        )
 
 
 def _check_digits(folder: Path) -> None:

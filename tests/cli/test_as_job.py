@@ -60,11 +60,13 @@ def test_a_script_with_its_own_options_is_queued_as_it_was_typed(tmp_path: Path)
 
 
 def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
-    done = queue(tmp_path, "bench", *SLURM, "--no-net", "--models", "mnist", "--output", "run")
+    done = queue(
+        tmp_path, "bench", *SLURM, "--no-net", "--np", "1,2", "--models", "mnist", "--output", "run"
+    )
 
     assert done.returncode == 0, done.stderr
     assert words_behind(lines(tmp_path, "run"), "--output") == [
-        *("--models", "mnist", "--launcher", "srun", "--no-net")
+        *("--np", "1,2", "--models", "mnist", "--launcher", "srun", "--no-net")
     ]
 
 
@@ -79,6 +81,7 @@ def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
             "elastic",
         ),
         (("bench", *SLURM, "--models", "lenet"), "lenet"),
+        (("bench", *SLURM), "Add --np"),
         (("bench", "--sbatch", "--resume", "runs/before"), "--sbatch cannot change"),
         (("run", "--sbatch", "--resume", "runs/before"), "--sbatch cannot change"),
     ],
@@ -94,7 +97,7 @@ def test_a_mistake_writes_no_script(tmp_path: Path, arguments: tuple[str, ...], 
 
 def test_a_script_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "run.sbatch").write_text("mine")
-    done = queue(tmp_path, "bench", *SLURM, "--output", "run")
+    done = queue(tmp_path, "bench", *SLURM, "--np", "2", "--output", "run")
 
     assert done.returncode == 7
     # There is no --force here.
