@@ -132,9 +132,10 @@ def _alone(evidence: Evidence, cell: Cell, one: _Late, num_launches: int) -> Fin
         f"{cell_place(cell)}: rank {one.rank}{hosts} is late {_how(rows)}, which it loses {where}; "
         "the others wait for it.",
         _remedy(evidence, cell, one.phase, _ONE),
-        "likely" if len(rows) > 1 else "possible",
+        "likely" if len(rows) > 1 and not _crowd(evidence, cell) else "possible",
         evidence=f"last in {units.percent(float(rows['share_last'].mean()), 0)} of the steps, in "
-        f"{len(rows)} of {num_launches} launches; {_explained(one.phase, one.phase_share)}",
+        f"{len(rows)} of {num_launches} launches; {_explained(one.phase, one.phase_share)}"
+        f"{_beside(evidence, cell)}",
         **cost_of(cell, one.cost, one.cost_ns, ceiling_share(evidence, cell, ON_TIME, one.rank)),
     )
 
@@ -153,10 +154,10 @@ def _many(evidence: Evidence, cell: Cell, members: list[_Late], num_launches: in
         f"{_how(pd.concat([one.rows for one in members]))}, which they lose {where}; the others "
         "wait for them.",
         _remedy(evidence, cell, first.phase, _MANY),
-        "likely" if least > 1 else "possible",
+        "likely" if least > 1 and not _crowd(evidence, cell) else "possible",
         evidence=f"{len(members)} ranks, each in {'' if least == num_launches else 'at least '}"
         f"{least} of {num_launches} launches; "
-        f"{_explained(first.phase, share)}",
+        f"{_explained(first.phase, share)}{_beside(evidence, cell)}",
         **cost_of(cell, cost, cost_ns, cost),
     )
 
@@ -185,7 +186,21 @@ def _where(phase: str) -> str:
 def _remedy(evidence: Evidence, cell: Cell, phase: str, words: dict[str, str]) -> str:
     on_gpus = cell_setting(evidence.run, cell).on_gpus
     tools = _TOOLS_OF_GPUS if on_gpus else _TOOLS_OF_CPUS
-    return _REMEDY_OF_PHASE[phase].format(tools=tools, **words)
+    told = _REMEDY_OF_PHASE[phase].format(tools=tools, **words)
+    if _crowd(evidence, cell):
+        return f"end the other processes and measure again; else {told}"
+    return told
+
+
+def _crowd(evidence: Evidence, cell: Cell) -> str:
+    """Who competed for the cores of a job on one host; of others' hosts that is not known."""
+    setting = cell_setting(evidence.run, cell)
+    return setting.crowd if setting.num_hosts <= 1 else ""
+
+
+def _beside(evidence: Evidence, cell: Cell) -> str:
+    crowd = _crowd(evidence, cell)
+    return f"; {crowd}" if crowd else ""
 
 
 def _hosts(evidence: Evidence, members: list[_Late]) -> str:

@@ -754,3 +754,14 @@ def test_few_ranks_are_one_finding_where_they_cost_more_together_than_alone():
     assert "ranks 0 and 1 (node1 and node2) are late, each in" in row["sentence"]
     rows = late_ranks(3, together=0.04)
     assert [row["subject"] for row in rows] == ["rank 0", "rank 1", "rank 2"]
+
+
+def test_a_rank_late_beside_other_processes_may_be_theirs():
+    (row,) = findings(evidence([straggler("persistent")], **crowded(1.7))).to_dict("records")
+    assert row["evidence"].endswith("; other processes kept up to 1.7 of 2 cores busy")
+    assert row["remedy"].startswith("end the other processes and measure again; else give that")
+    assert row["confidence"] == "possible"
+    two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
+    elsewhere = evidence([straggler("persistent")], **(crowded(1.7) | two_hosts))
+    (row,) = findings(elsewhere).to_dict("records")
+    assert "other processes" not in row["evidence"] + row["remedy"]
