@@ -91,6 +91,9 @@ class _Lines:
             self._stream.write(f"    {line}\n")
         self._stream.flush()
 
+    def sweep_ended(self) -> None:
+        """Nothing: every pass has had its line."""
+
 
 class _Bar:
     def __init__(self, console: Console) -> None:
@@ -134,14 +137,15 @@ class _Bar:
             self._progress.console.print(line, markup=False, highlight=False)
 
     def pass_ended(self, record: PassRecord) -> None:
-        """Move on; the bar goes away with the last pass."""
+        """Move on."""
         self._left.end(record)
         for line in _failures(record):
             self._progress.console.print(f"{_title(record)}: {line}", markup=False, highlight=False)
         self._progress.advance(self._task)
-        task = self._progress.tasks[0]
-        if task.finished:
-            self._progress.stop()
+
+    def sweep_ended(self) -> None:
+        """Take the bar away, and give the terminal its cursor back."""
+        self._progress.stop()
 
     def _say(self, record: PassRecord, what: str) -> None:
         left = self._left.text()

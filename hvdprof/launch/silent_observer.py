@@ -22,3 +22,6 @@ class SilentObserver:
 
     def pass_ended(self, record: PassRecord) -> None:
         """Shows nothing."""
+
+    def sweep_ended(self) -> None:
+        """Shows nothing."""

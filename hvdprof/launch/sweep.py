@@ -55,6 +55,9 @@ class SweepObserver(Protocol):
     def pass_ended(self, record: PassRecord) -> None:
         """A pass has ended, well or not; its record says how."""
 
+    def sweep_ended(self) -> None:
+        """The sweep is over, whatever ended it; called once, also where it was interrupted."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Sweep:
@@ -115,6 +118,7 @@ class Sweep:
                 error.hint = f"What was measured is kept. Free some space, then: {resume}"
                 raise
             finally:
+                self.observer.sweep_ended()
                 free_room(self.paths.reserve)
         self._settle_status(Status.FAILED if self._failures() else Status.DONE)
         if failures := self._failures():

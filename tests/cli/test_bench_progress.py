@@ -85,5 +85,7 @@ def test_a_terminal_shows_the_segment_and_its_step(
     observer.sweep_started([record])
     observer.pass_started(record)
     observer.pass_progressed(record, progress)
-    observer.pass_ended(_ended(record, 4.0))
+    observer.sweep_ended()
     assert "mnist-none-average, step 17" in stream.getvalue()
+    # The cursor is there again, also where the sweep was interrupted in the midst of a pass.
+    assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") == 1

@@ -58,6 +58,9 @@ class _Seen:
     def pass_ended(self, record: PassRecord) -> None:
         self.events.append(f"end {record.id} {record.status}")
 
+    def sweep_ended(self) -> None:
+        self.events.append("over")
+
 
 def _manifest(settings: BenchSettings) -> Manifest:
     design = plan_design(settings, LOCAL_FOUR_CORES)
@@ -145,6 +148,7 @@ def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
         "start 02-np2-trace-r1",
         "progress",
         "end 02-np2-trace-r1 done",
+        "over",
     ]
 
 
@@ -301,6 +305,8 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
         sweep.run()
     thread.join()
     assert f"--resume {sweep.paths.folder}" in raised.value.hint
+    assert isinstance(sweep.observer, _Seen)
+    assert sweep.observer.events[-1] == "over"
     manifest = Manifest.read(sweep.paths.folder)
     assert manifest.status == Status.INTERRUPTED
     assert _statuses(manifest)["01-np2-throughput-r1"] == {
