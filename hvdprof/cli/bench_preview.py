@@ -6,7 +6,9 @@ from typing import IO
 
 from hvdprof.launch.sweep import Sweep
 from hvdprof.model.cell_key import setting_name
+from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.masking import mask_command
 
 
 def announce(manifest: Manifest, folder: Path, stream: IO[str]) -> None:
@@ -16,6 +18,18 @@ def announce(manifest: Manifest, folder: Path, stream: IO[str]) -> None:
         stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
     for warning in manifest.warnings:
         stream.write(f"! {warning}\n")
+    if _has_secret(manifest):
+        stream.write(
+            "! the command of the script holds what looks like a secret, and --resume needs the "
+            f"command: it stands in {RunPaths(folder).manifest}. Pass secrets in the environment, "
+            "of which none are written.\n"
+        )
+
+
+def _has_secret(manifest: Manifest) -> bool:
+    script = manifest.settings.get("script") or {}
+    command = list(script.get("command", ()))
+    return mask_command(command) != command
 
 
 def _skipped_by_reason(manifest: Manifest) -> dict[str, list[str]]:
