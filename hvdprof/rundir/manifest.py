@@ -4,6 +4,7 @@ History of the schema:
     1   first version
 """
 
+import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -154,7 +155,7 @@ class Manifest:
         script = self.settings.get("script")
         if script and script.get("is_function"):
             return "FunctionRunner(...).run(...)"
-        return f"hvdprof {'run' if script else 'bench'} --resume {folder}"
+        return f"hvdprof {'run' if script else 'bench'} --resume {shlex.quote(str(folder))}"
 
     def write(self, paths: RunPaths) -> None:
         """Write the manifest whole into the run directory.

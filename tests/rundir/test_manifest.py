@@ -153,10 +153,10 @@ def test_recorder_files_are_listed_by_rank(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "command"),
     [
-        ({"script": None}, "hvdprof bench --resume r"),
-        ({"script": {"is_function": False}}, "hvdprof run --resume r"),
+        ({"script": None}, "hvdprof bench --resume 'my run'"),
+        ({"script": {"is_function": False}}, "hvdprof run --resume 'my run'"),
         ({"script": {"is_function": True}}, "FunctionRunner(...).run(...)"),
     ],
 )
 def test_a_run_goes_on_with_its_own_command(settings: dict[str, Any], command: str) -> None:
-    assert replace(_manifest(), settings=settings).resume_command(Path("r")) == command
+    assert replace(_manifest(), settings=settings).resume_command(Path("my run")) == command
