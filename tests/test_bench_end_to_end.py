@@ -74,6 +74,7 @@ def test_every_cell_is_measured_or_explained(tmp_path: Path) -> None:
     assert sum(event.get("name") == "ADASUM" for event in timeline) == 12 * 8
     assert list((run / "passes/03-np2-throughput-r1/timeline").iterdir()) == []
     again = hvdprof("analyze", "run", "--format", "json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["scaling"] == result["scaling"]
     _joins_timeline_and_steps(tmp_path, "mpi")
 
