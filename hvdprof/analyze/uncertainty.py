@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.special
-import scipy.stats
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
@@ -125,13 +124,25 @@ def median_of(values: NDArray[np.float64], *, correlated: bool = False) -> Inter
     ordered = np.sort(values)
     num = len(ordered)
     num_effective = int(num / autocorrelation_time(values)) if correlated else num
-    below = int(scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, num_effective, 0.5))
+    below = _fair_coin_quantile((1 - CONFIDENCE) / 2, num_effective)
     median = float(np.median(ordered))
     if below < 1:
         return Interval(median, NAN, NAN)
     # The same share of all values lies below the interval as of the independent ones.
     left_out = below * num // num_effective
     return Interval(median, float(ordered[left_out - 1]), float(ordered[-left_out]))
+
+
+def _fair_coin_quantile(share: float, num: int) -> int:
+    """The least number of heads in so many throws that are not exceeded with that probability.
+
+    As ``scipy.stats.binom.ppf``; importing ``scipy.stats`` takes half a second of every command.
+    """
+    if num < 1:
+        return 0
+    heads = math.ceil(scipy.special.bdtrik(share, num, 0.5))
+    one_less = max(heads - 1, 0)
+    return one_less if scipy.special.bdtr(one_less, num, 0.5) >= share else heads
 
 
 def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:

@@ -4,13 +4,16 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from hvdprof.analyze.cells import cell_times
 from hvdprof.analyze.uncertainty import (
+    CONFIDENCE,
     LogEstimate,
     autocorrelation_time,
     difference,
     mean_of,
+    median_of,
 )
 from hvdprof.model.tables import LAUNCHES, SEGMENTS
 from tests.builders.analysis import autoregressive
@@ -159,3 +162,11 @@ def test_a_cell_whose_launches_differ_more_than_others_keeps_its_own_spread() ->
     assert times["a", 2].log_step_time.error == pytest.approx(math.log(2) / math.sqrt(3))
     assert times["b", 2].log_step_time.error < times["a", 2].log_step_time.error
     assert times["b", 1].log_step_time.error < 0.05
+
+
+def test_the_interval_of_a_median_leaves_out_what_the_binomial_distribution_says() -> None:
+    for num in range(1, 400):
+        found = median_of(np.arange(1.0, num + 1), correlated=False)
+        below = scipy.stats.binom.ppf((1 - CONFIDENCE) / 2, num, 0.5)
+        ends = (np.nan, np.nan) if below < 1 else (below, num + 1 - below)
+        assert (found.low, found.high) == pytest.approx(ends, nan_ok=True)
