@@ -24,6 +24,8 @@ from hvdprof.rundir.manifest import Failure
 
 POLL_INTERVAL_S = 0.5
 GRACE_S = 10.0
+STARTING_S = 1.0
+_ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +225,25 @@ def _send(pid: int, sign: signal.Signals) -> None:
 
 
 def _environment_of(folder: Path) -> bytes:
+    environment = folder / "environ"
     try:
-        return (folder / "environ").read_bytes()
+        if found := environment.read_bytes():
+            return found
+        deadline = time.monotonic() + STARTING_S
+        while _is_starting(folder) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return environment.read_bytes()
     except OSError:
-        # Gone meanwhile, or another user's: neither is ours.
+        # Gone meanwhile, or another user's, or a thread of the kernel: none of them is ours.
         return b""
+
+
+def _is_starting(folder: Path) -> bool:
+    """Whether a process has its program already, but not yet its environment.
+
+    Raises:
+        OSError: It has no program: it is a thread of the kernel, or has ended.
+    """
+    (folder / "exe").readlink()
+    fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return fields[_ENV_END] == "0"

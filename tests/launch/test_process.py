@@ -12,7 +12,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
 from hvdprof.launch.interruption import interruptible, interruptible_within_others
-from hvdprof.launch.process import Outcome, Watch, run_to_end
+from hvdprof.launch.process import Outcome, Watch, marked_processes, run_to_end
 from tests.builders.processes import is_running
 
 NO_WATCH = Watch(progress=lambda: 0, timeout_s=60.0)
@@ -184,3 +184,15 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
         _run(tmp_path, "exit 0")
         assert other.poll() is None
         other.kill()
+
+
+def test_a_process_that_has_only_just_started_is_found() -> None:
+    # Of a hundred some are met before the kernel has given them their environment.
+    for number in range(200):
+        mark = f"{os.getpid()}-{number}"
+        process = subprocess.Popen(["sleep", "60"], env={**os.environ, "A_MARK": mark})
+        try:
+            assert marked_processes(mark, "A_MARK") == [process.pid]
+        finally:
+            process.kill()
+            process.wait()
