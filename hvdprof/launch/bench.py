@@ -215,10 +215,12 @@ def _make_named(folder: Path) -> Path:
 
 
 def _make_new(name: str) -> Path:
+    # Whose folder is a link to nothing has no place for any name.
+    RUNS_FOLDER.mkdir(parents=True, exist_ok=True)
     while True:
         folder = new_run_folder(None, name)
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
         except FileExistsError:
             # A run that was started in the same second has taken the name meanwhile.
             continue

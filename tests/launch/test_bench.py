@@ -54,6 +54,16 @@ def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path, m
     assert all((folder / "manifest.json").exists() for folder in folders)
 
 
+@pytest.mark.timeout(60)
+def test_a_folder_of_runs_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(tmp_path / "unmounted" / "scratch")
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+
+    with pytest.raises(StorageError, match="Could not make runs: File exists"):
+        make_run_folder(manifest, None, "bench")
+
+
 def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
     manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
     assert make_run_folder(manifest, tmp_path / "run", "bench") == tmp_path / "run"
