@@ -1,7 +1,6 @@
 """From what the user typed to complete settings: presets, defaults, and one message per mistake."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -10,6 +9,7 @@ from hvdprof.errors import UsageError
 from hvdprof.launch.capacity import threads_that_fit
 from hvdprof.launch.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
 from hvdprof.launch.hosts import Host, parse_hosts, ranks_by_host
+from hvdprof.launch.limits import check_at_least, check_stall_limits
 from hvdprof.launch.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, BenchSettings, ModelSettings
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
@@ -276,31 +276,6 @@ def _check_numbers(choices: Choices) -> None:
     )
     check_at_least(lowest)
     check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
-
-
-def check_at_least(lowest: Iterable[tuple[str, float | None, float]]) -> None:
-    """Check options that are numbers: each with what was given and the least that can be used.
-
-    Raises:
-        UsageError: One is less, or no number; those that were not given are left out.
-    """
-    for option, value, low in lowest:
-        if value is not None and not low <= value < math.inf:
-            raise UsageError(f"{option} {value:g}: must be a number of at least {low:g}.")
-
-
-def check_stall_limits(warn_s: float, kill_s: float | None) -> None:
-    """Check that a stall is told before it ends the launch.
-
-    Raises:
-        UsageError: It would not be, or the seconds are none.
-    """
-    check_at_least((("--stall-warn", warn_s, 0), ("--stall-kill", kill_s, 1)))
-    if kill_s is not None and not 0 < warn_s <= kill_s:
-        raise UsageError(
-            f"--stall-kill {kill_s:g} is not after --stall-warn {warn_s:g}.",
-            hint="A stall is seen first and ended later.",
-        )
 
 
 def _given(value: T | None, default: T) -> T:

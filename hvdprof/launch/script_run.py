@@ -9,11 +9,12 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools, machine_of, planned_manifest
-from hvdprof.launch.choices import check_at_least, check_stall_limits, parse_sizes
+from hvdprof.launch.choices import parse_sizes
 from hvdprof.launch.choose_launcher import AUTO, HOROVODRUN, SRUN
 from hvdprof.launch.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.elastic import prepare_elastic
 from hvdprof.launch.hosts import is_this_host, parse_hosts
+from hvdprof.launch.limits import check_at_least, check_stall_limits
 from hvdprof.launch.preflight import GLOO
 from hvdprof.launch.settings import (
     DEFAULT_STALL_WARN_S,
