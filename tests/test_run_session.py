@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders.places import ROOT
 from tests.builders.user_function import BATCH
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
@@ -28,7 +28,7 @@ def session(request, tmp_path_factory):
     if program and shutil.which(program) is None:
         pytest.skip(f"{program} is not installed, which {package} needs")
     folder = tmp_path_factory.mktemp(request.param)
-    root = Path(__file__).parents[1]
+    root = ROOT
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
     ended = subprocess.run(
         [sys.executable, "-m", "tests.builders.session_driver", request.param, str(folder)],

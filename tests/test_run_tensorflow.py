@@ -12,6 +12,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import keras_tutorial
+from tests.builders.places import ROOT
 from tests.builders.tutorial import needs_tutorials
 
 pytestmark = [
@@ -24,7 +25,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[1]
 # Not imported: what they import is there in the environment of these tests alone.
 KERAS = str(ROOT / "tests" / "builders" / "keras_script.py")
 TAPE = str(ROOT / "tests" / "builders" / "tape_script.py")

@@ -12,6 +12,7 @@ import pytest
 from hvdprof.api import load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import tutorial
+from tests.builders.places import ROOT
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600), tutorial.needs_tutorials]
 
@@ -30,7 +31,7 @@ def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path
         tutorial.write_digits(folder / f"data-{rank}", num_train=1000, num_test=300)
     own = ["-q", "-o", "run", "-np", "2", "--no-trace", "--controller", controller]
     own += ["--num-warmup-batches", str(WARMUP)]
-    path = os.pathsep.join([str(torchvision), str(Path(__file__).parents[1])])
+    path = os.pathsep.join([str(torchvision), str(ROOT)])
     ended = subprocess.run(
         [sys.executable, "-m", "hvdprof", "run", *own, "--", "python", *command],
         cwd=folder,
@@ -83,7 +84,7 @@ def test_the_notebook_of_a_horovod_runner_on_spark(tmp_path, torchvision):
     for rank in range(2):
         tutorial.write_digits(tmp_path / f"data-{rank}", num_train=1000, num_test=300)
     (tmp_path / "notebook.py").write_text(tutorial.runner_notebook(tmp_path / "checkpoints"))
-    path = os.pathsep.join([str(torchvision), str(Path(__file__).parents[1])])
+    path = os.pathsep.join([str(torchvision), str(ROOT)])
     inherited = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     ended = subprocess.run(
         [sys.executable, "notebook.py"],

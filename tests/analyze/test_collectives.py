@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
@@ -7,8 +5,8 @@ from hvdprof import api
 from hvdprof.analyze.collectives import bus_factor, collectives, fusion_threshold
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from tests.builders.places import RECORDINGS
 
-RECORDINGS = Path(__file__).parents[1] / "ingest" / "recordings"
 NAMES = {"pass_id": "p", "segment": "s"}
 LAUNCH = ("p", "s")
 

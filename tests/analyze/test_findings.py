@@ -1,7 +1,6 @@
 """Every rule has a case that triggers it and one that must not."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -16,8 +15,9 @@ from hvdprof.model.catalogue import TABLES
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
 from tests.builders.net_recording import of_hosts
+from tests.builders.places import DOCS
 
-DOCS = Path(__file__).parents[2] / "docs" / "findings.md"
+MANUAL = DOCS / "findings.md"
 NAMES = {"pass_id": "p", "segment": "s"}
 CELL = {
     "model": "resnet18",
@@ -324,7 +324,7 @@ def test_a_healthy_run_gives_nothing():
 def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
     told = {
         line.split("`")[1]
-        for line in DOCS.read_text(encoding="utf-8").splitlines()
+        for line in MANUAL.read_text(encoding="utf-8").splitlines()
         if line.startswith("| `")
     }
     assert told == set(CASES)

@@ -6,6 +6,7 @@ from hvdprof.analyze.nccl_findings import nccl_findings
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.model.nccl_recording import NcclRecording
 from tests.builders.nccl_log import CORPUS, init_line, job, of_rank, recorded, said
+from tests.builders.places import needs_corpus
 
 WATCHDOG = (
     "[rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: "
@@ -242,12 +243,12 @@ def corpus_logs() -> list[Path]:
     ]
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of public recordings on this machine")
+@needs_corpus
 @pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
 def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) -> None:
     assert set(ids(read_nccl_logs([path]))) == CORPUS_TROUBLES.get(path.name, set())
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of public recordings on this machine")
+@needs_corpus
 def test_the_troubles_of_public_logs_are_those_of_files_that_are_there() -> None:
     assert CORPUS_TROUBLES.keys() <= {path.name for path in corpus_logs()}

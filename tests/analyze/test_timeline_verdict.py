@@ -1,13 +1,10 @@
-from pathlib import Path
-
 import pytest
 
 from hvdprof import api
 from hvdprof.analyze.timeline_verdict import timeline_verdict
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from tests.builders.declared_rows import declared_rows
-
-RECORDINGS = Path(__file__).parents[1] / "ingest" / "recordings"
+from tests.builders.places import RECORDINGS
 
 
 def uses_without_ranks(number=20):

@@ -1,13 +1,10 @@
 """Lines of NCCL logs with invented hosts and numbers, and the recordings that are read of them."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.model.nccl_recording import NcclRecording
-
-CORPUS = Path(os.environ.get("HVDPROF_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 
 
 def said(text: str, *, host: str = "oak1", pid: int = 7100, tid: int = 7200, dev: int = 0) -> str:

@@ -9,8 +9,9 @@ import pandas as pd
 from hvdprof.analyze.job_steps import job_steps
 from hvdprof.analyze.step_work import StepWork, step_work
 from hvdprof.model.tables import ARRIVALS, EVENTS, STEPS
+from tests.builders.places import RECORDINGS
 
-RECORDING = Path(__file__).parents[1] / "ingest/recordings/04_gloo_straggler_rank1_cache_off"
+RECORDING = RECORDINGS / "04_gloo_straggler_rank1_cache_off"
 LATE_STEPS = (2, 5, 8, 11)
 """Steps in which rank 1 slept 120 ms between forward and backward."""
 

@@ -12,8 +12,8 @@ from hvdprof.launch.job import Job
 from hvdprof.launch.torchrun import Torchrun
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+from tests.builders.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 TRAIN = (sys.executable, "-m", "bench_models.train")
 FAULTY_TRAIN = (sys.executable, str(ROOT / "tests" / "builders" / "faulty_train.py"))

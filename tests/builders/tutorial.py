@@ -1,6 +1,5 @@
 """The MNIST tutorials of other people, their data, and a torchvision that imports without a GPU."""
 
-import os
 import re
 import struct
 import subprocess
@@ -10,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-TUTORIALS = Path(os.environ.get("HVDPROF_SEEDS", Path(__file__).parents[3] / "shared" / "seeds"))
+from tests.builders.places import SEEDS
+
+TUTORIALS = SEEDS
 
 needs_tutorials = pytest.mark.skipif(
     not TUTORIALS.is_dir(), reason="no copies of the public tutorials on this machine"

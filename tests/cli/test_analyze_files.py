@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.cli.test_convert import TEXT, invoke
 from tests.ingest.test_load_files import MIXED, TIMELINE
 

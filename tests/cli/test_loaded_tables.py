@@ -9,11 +9,12 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.ingest import lone_timeline, parquet_cache
+from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
 
 stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
 
-RECORDING = Path(__file__).parents[1] / "ingest" / "recordings" / "07_mpi_fp16.json"
+RECORDING = RECORDINGS / "07_mpi_fp16.json"
 
 
 @pytest.fixture

@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import hvdprof
 from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
+from tests.builders.places import ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
 
-ROOT = Path(hvdprof.__file__).parents[1]
 SCRIPT = """
 from hvdprof import collect
 collect.start()

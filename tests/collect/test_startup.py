@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import hvdprof
 from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.startup import FOLDER
+from tests.builders.places import ROOT
 
-ROOT = Path(hvdprof.__file__).parents[1]
 SETTINGS = AutoSettings(
     num_warmup_steps=1, num_steps=None, batch_size=None, timeline="", num_timeline_steps=5
 )

@@ -1,7 +1,7 @@
 import pytest
 
 from dashboards.pages import nccl
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.served_dashboard import (
     check_in_browser,
     lone_timeline,

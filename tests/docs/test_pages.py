@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.cli.main import COMMANDS
+from tests.builders.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [name for name, _ in COMMANDS]
 

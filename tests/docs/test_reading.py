@@ -10,11 +10,11 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.report.found_report import found_json
 from tests.builders.nccl_log import call_line, job
+from tests.builders.places import ROOT
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec
 from tests.ingest.test_load_files import MIXED, TIMELINE
 
-ROOT = Path(__file__).parents[2]
 SECTION = (
     (ROOT / "docs" / "reading.md")
     .read_text(encoding="utf-8")

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 
 TABLE = """\
 The average bandwidth of all_reduce over 16 ranks (5 warmups / 20 trials):

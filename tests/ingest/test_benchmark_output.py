@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.benchmark_output import BenchmarkOutput
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 TF_CNN = """Model:       resnet50

@@ -11,9 +11,9 @@ from hvdprof.ingest.event_tables import TimelineClock, timeline_blocks, timeline
 from hvdprof.ingest.horovod_timeline import TimelineFile, parse_timeline, read_timeline_file
 from hvdprof.model.tables import EVENTS
 from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from tests.builders.places import RECORDINGS
 from tests.builders.timeline_writer import TimelineWriter
 
-RECORDINGS = Path(__file__).parent / "recordings"
 CLOCK = TimelineClock(zero_ns=7_000_000_000, error_ns=2000)
 TABLES = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 NOBODY = (np.empty(0, np.int64),) * 3

@@ -1,14 +1,14 @@
 """Recordings of faults with known truth: what the files show, and what they must not pretend to."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from hvdprof import api
 from hvdprof.model.found import FoundAnalysis
+from tests.builders.places import FAULT_RECORDINGS
 
-FOLDER = Path(__file__).parents[3] / "shared" / "timelines" / "faults"
+FOLDER = FAULT_RECORDINGS
 
 pytestmark = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="no recordings of faults on this machine"

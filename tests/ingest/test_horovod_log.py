@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.ingest.horovod_log import HorovodLog
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 

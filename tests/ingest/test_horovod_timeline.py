@@ -1,6 +1,5 @@
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -8,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.horovod_timeline import TimelineFile, parse_timeline, read_timeline_file
+from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 from tests.builders.timeline_rows import rows_of
-
-RECORDINGS = Path(__file__).parent / "recordings"
-CORPUS = Path(os.environ.get("HVDPROF_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
 
 NAMES = (
     '{"name": "process_name", "ph": "M", "pid": 0, '
@@ -255,7 +252,7 @@ def test_ranks_are_numbered_within_the_process_set() -> None:
     assert sorted(set(ticks)) == [0, 1]
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of public recordings on this machine")
+@needs_corpus
 def test_recordings_of_other_people_are_read_to_their_end() -> None:
     files = sorted((CORPUS / "horovod_timelines").glob("*.json"))
     assert files

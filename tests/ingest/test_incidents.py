@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.ingest.incidents import Incidents
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 

@@ -6,8 +6,8 @@ import pytest
 from hvdprof.api import all_tables, analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.catalogue import TABLES
-from tests.builders.corpus import CORPUS, needs_corpus
 from tests.builders.nccl_log import call_line, job
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.timeline_writer import EPOCH_US, TimelineWriter

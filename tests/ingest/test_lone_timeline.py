@@ -11,8 +11,7 @@ from hvdprof.ingest import lone_timeline, parquet_cache
 from hvdprof.ingest.kept_table import KeptTable
 from hvdprof.ingest.parquet_cache import FOLDER
 from hvdprof.model.run import Run
-
-RECORDINGS = Path(__file__).parent / "recordings"
+from tests.builders.places import RECORDINGS
 
 
 @pytest.fixture

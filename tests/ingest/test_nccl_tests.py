@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.ingest.nccl_tests import NcclTests
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 NEW = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"

@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.recognise import Kind, recognise, recognise_all
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.run_directory import PassSpec, write_run
 
 TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n'

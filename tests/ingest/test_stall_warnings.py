@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.stall_warnings import OPENING, StallWarnings
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 WARNING = f"{OPENING} of ranks and are waiting for remainder of ranks for more than 60 seconds. "

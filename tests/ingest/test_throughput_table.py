@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.throughput_table import ThroughputTable
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
 

@@ -9,7 +9,7 @@ from hvdprof.ingest.printed_file import read_printed_file
 from hvdprof.ingest.printed_lines import printed_lines
 from hvdprof.ingest.wrappers import tagged_rank
 from hvdprof.ingest.wrappers_hydra import HydraPieces
-from tests.builders.corpus import CORPUS, needs_corpus
+from tests.builders.places import CORPUS, needs_corpus
 
 # Own recording: `mpiexec -prepend-rank -n 3 python -u` of MPICH 4.3.2, paths and lines shortened.
 PRINTED = """\

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.builders.places import ROOT
+
 CONTENT = ("pyproject.toml", "README.md", "LICENSE", "hvdprof", "dashboards", "bench_models")
 
 pytestmark = pytest.mark.install

@@ -7,8 +7,7 @@ from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest import parquet_cache
 from hvdprof.ingest.kept_table import KeptTable
 from hvdprof.report.found_report import found_json
-
-RECORDINGS = Path(__file__).parents[1] / "ingest" / "recordings"
+from tests.builders.places import RECORDINGS
 
 
 def never_read(self: KeptTable) -> None:

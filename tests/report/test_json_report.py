@@ -2,7 +2,6 @@ import io
 import json
 import math
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,9 @@ from tests.builders.finished_analysis import (
     skipped,
     verdict,
 )
+from tests.builders.places import DOCS
 
-MANUAL = Path(__file__).parents[2] / "docs" / "json.md"
+MANUAL = DOCS / "json.md"
 
 
 def rendered(finished):

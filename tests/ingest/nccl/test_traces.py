@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from tests.builders.corpus import CORPUS, needs_corpus
 from tests.builders.nccl_log import job, recorded
+from tests.builders.places import CORPUS, needs_corpus
 
 
 def traced(stamp: str, function: str, text: str) -> str:

@@ -8,9 +8,10 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.chunks import Chunks
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.read import read_raw
+from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import rows
 
-RECORDING = Path(__file__).parent.parent / "recordings" / "12_dynamic_b_started_midop.json"
+RECORDING = RECORDINGS / "12_dynamic_b_started_midop.json"
 CONTENT = RECORDING.read_bytes()
 
 

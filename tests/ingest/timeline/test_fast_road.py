@@ -2,7 +2,6 @@ import io
 import json
 import random
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ pytest.importorskip("numba", reason="the fast road needs numba")
 from hvdprof.ingest.timeline import fast_road
 from hvdprof.ingest.timeline.fast_road import FastPairing
 from hvdprof.ingest.timeline.kernel_records import Records
+from tests.builders.places import RECORDINGS
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
 CONTENT = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
 
 

@@ -1,9 +1,7 @@
 import dataclasses
 import io
 import json
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +19,8 @@ from tests.builders.timeline_reference import assert_same, marks, naive, rows, t
 pytest.importorskip("numba", reason="the fast road needs numba")
 
 from hvdprof.ingest.timeline.fast_road import FastPairing
+from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
-CORPUS = Path(
-    os.environ.get("HVDPROF_CORPUS", Path(__file__).parents[3] / ".." / "shared" / "corpus")
-)
 SPACINGS: dict[str, dict[str, Any]] = {
     "horovod": {},
     "compact": {"separators": (",", ":")},
@@ -132,7 +127,7 @@ def test_begins_without_end_do_not_nest_for_ever() -> None:
     assert_same(fast, parse_plain(json.dumps(events).encode()))
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus of public recordings on this machine")
+@needs_corpus
 def test_recordings_of_other_people_are_the_same_on_both_roads() -> None:
     files = sorted((CORPUS / "horovod_timelines").glob("*.json"))
     assert files

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -7,9 +6,9 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.timeline.plain_road import parse_plain
 from hvdprof.ingest.timeline.raw import OPEN, ORPHAN, Damage
+from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import assert_same, marks, rows, ticks
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
 HEADER = (
     '{"name": "process_name", "ph": "M", "pid": 0, "args": '
     '{"start_time_since_epoch_in_micros":1795211495863127}},\n'

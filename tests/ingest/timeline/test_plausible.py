@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -8,8 +6,9 @@ from hvdprof.ingest.event_tables import timeline_blocks, timeline_clock
 from hvdprof.ingest.horovod_timeline import parse_timeline
 from hvdprof.ingest.timeline.plausible import LATEST_US
 from hvdprof.model.tables import EVENTS
+from tests.builders.places import RECORDINGS
 
-RECORDING = Path(__file__).parents[1] / "recordings" / "12_dynamic_b_started_midop.json"
+RECORDING = RECORDINGS / "12_dynamic_b_started_midop.json"
 HUGE = 4_000_000_000_000_000_000
 
 

@@ -6,9 +6,10 @@ import pytest
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline import read
 from hvdprof.ingest.timeline.read import read_raw
+from tests.builders.places import RECORDINGS
 from tests.builders.timeline_reference import assert_same
 
-RECORDING = Path(__file__).parent.parent / "recordings" / "07_mpi_fp16.json"
+RECORDING = RECORDINGS / "07_mpi_fp16.json"
 KERNEL = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
 
 

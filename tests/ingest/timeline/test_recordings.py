@@ -1,7 +1,6 @@
 """Every recording at hand against what is known of how it was made."""
 
 import json
-import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,12 +11,8 @@ import pytest
 
 from hvdprof.ingest.horovod_timeline import TimelineFile, read_timeline_file
 from hvdprof.ingest.timeline.sessions import sessions_of
+from tests.builders.places import CORPUS, RECORDINGS, TIMELINES
 from tests.builders.timeline_rows import rows_of
-
-RECORDINGS = Path(__file__).parents[1] / "recordings"
-SHARED = Path(__file__).parents[4] / "shared"
-TIMELINES = Path(os.environ.get("HVDPROF_TIMELINES", SHARED / "timelines"))
-CORPUS = Path(os.environ.get("HVDPROF_CORPUS", SHARED / "corpus")) / "horovod_timelines"
 
 read = cache(read_timeline_file)
 
@@ -233,7 +228,7 @@ FAKE_GRADIENTS = (2, 4, 16, 32)
 
 
 def corpus_file(name: str) -> TimelineFile:
-    path = CORPUS / f"{name}.json"
+    path = CORPUS / "horovod_timelines" / f"{name}.json"
     if not path.is_file():
         pytest.skip("no corpus of public recordings on this machine")
     return read(path)
@@ -293,7 +288,10 @@ def test_a_lone_worker() -> None:
     assert facts.size == 1
     # The index says 12 fused, but the file holds none: a fused execution copies its tensors into
     # the fusion buffer first, and no activity of it stands there.
-    assert "FUSION_BUFFER" not in (CORPUS / "tflogs_single_worker_fusion.json").read_text()
+    assert (
+        "FUSION_BUFFER"
+        not in (CORPUS / "horovod_timelines" / "tflogs_single_worker_fusion.json").read_text()
+    )
     assert facts.num_fused_executions == 0
 
 

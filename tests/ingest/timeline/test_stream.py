@@ -28,18 +28,14 @@ from hvdprof.ingest.timeline.read import read_raw
 from hvdprof.ingest.timeline.reductions import Reductions
 from hvdprof.ingest.timeline.semantics import Semantics
 from hvdprof.ingest.timeline.stream import NotInPartsError, read_in_parts
+from tests.builders.places import CORPUS, RECORDINGS, TIMELINES
 from tests.builders.timeline_writer import TimelineWriter
 
-RECORDINGS = [
-    path
-    for path in sorted((Path(__file__).parent.parent / "recordings").glob("*.json"))
-    if ".truth." not in path.name
-]
-SHARED = Path(__file__).parents[4] / "shared"
+RECORDED = [path for path in sorted(RECORDINGS.glob("*.json")) if ".truth." not in path.name]
 OTHERS = sorted(
     [
-        *(SHARED / "timelines").rglob("*timeline*.json"),
-        *(SHARED / "corpus" / "horovod_timelines").rglob("*.json"),
+        *TIMELINES.rglob("*timeline*.json"),
+        *(CORPUS / "horovod_timelines").rglob("*.json"),
     ]
 )
 
@@ -80,7 +76,7 @@ def assert_same(parts: Read, whole: TimelineFile) -> None:
         assert ours == np.asarray(getattr(whole.steps, field.name)).tolist()
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("rows_at_once", [16, 100, 1000])
 def test_a_recording_says_the_same_in_parts(path: Path, rows_at_once: int) -> None:
     whole = understood(parse_plain(path.read_bytes()))
