@@ -15,11 +15,11 @@ import sys
 import time
 from pathlib import Path
 
-from hvdprof.ingest.timeline.chunks import Chunks
-from hvdprof.ingest.timeline.fast_road import FastPairing
-from hvdprof.ingest.timeline.pairing import Pairing, PlainPairing
-from hvdprof.ingest.timeline.raw import RawTimeline
-from hvdprof.ingest.timeline.reader import Reader
+from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.timeline_mutants import mutant
 from tests.builders.timeline_reference import assert_same
 

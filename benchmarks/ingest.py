@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.ingest.timeline.read import read_raw
+from hvdprof.ingest.timeline.parse import read_raw
 
 SMALL = '[{"ph": "B", "name": "A", "ts": 1, "pid": 1},{"ph": "E", "ts": 2, "pid": 1}]'
 MOST_BYTES_FOR_OBJECTS = 600_000_000
@@ -29,7 +29,7 @@ MOST_BYTES_FOR_OBJECTS = 600_000_000
 
 def ours(path: Path) -> int:
     """To the finished slice table in memory."""
-    from hvdprof.ingest.timeline import read
+    from hvdprof.ingest.timeline import parse as read
 
     read.SMALL_BYTES = 0
     return len(read_raw(path).slices)
@@ -37,8 +37,8 @@ def ours(path: Path) -> int:
 
 def ours_to_parquet(path: Path) -> int:
     """To all tables in Parquet files, in parts."""
-    from hvdprof.ingest import parquet_cache
-    from hvdprof.ingest.lone_timeline import kept_tables
+    from hvdprof.ingest.storage import parquet_cache
+    from hvdprof.ingest.tables.standalone_timeline import kept_tables
 
     parquet_cache.KEEP_FROM_BYTES = 0
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

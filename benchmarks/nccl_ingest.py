@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.lines import read_lines
-from hvdprof.ingest.nccl.prefixes import HEAD
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 
 _ROUNDS = 3

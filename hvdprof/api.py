@@ -28,9 +28,10 @@ from hvdprof.analyze import found, pipeline
 from hvdprof.analyze.scaling_verdict import scaling_sentences
 from hvdprof.analyze.throughput_scaling import throughput_scaling
 from hvdprof.errors import HvdprofError, UnreadableInputError, UsageError
-from hvdprof.ingest import load, load_files
+from hvdprof.ingest import load_files
+from hvdprof.ingest import load_run as load
 from hvdprof.ingest.load_files import Progress
-from hvdprof.ingest.scaling_text import SAMPLES_PER_S, read_scaling_text
+from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
 from hvdprof.launch.functions.run import (
     HOROVOD_RUN,
     SPARK,

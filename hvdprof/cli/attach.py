@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.ingest.attach import Stated
-from hvdprof.ingest.attach import attach as attach_files
-from hvdprof.ingest.attach_sources import Given
+from hvdprof.ingest.rundir.attach_sources import Given
+from hvdprof.ingest.rundir.attached_run import Stated
+from hvdprof.ingest.rundir.attached_run import attach as attach_files
 
 FILES = "Files"
 JOB = "The job"

@@ -9,10 +9,10 @@ import pandas as pd
 from hvdprof.analyze.collectives import collectives
 from hvdprof.analyze.launches import LaunchKey
 from hvdprof.analyze.link_fit import link_fit
-from hvdprof.ingest.blocks import block_of
-from hvdprof.ingest.kept_table import KeptTable
-from hvdprof.ingest.parquet_cache import TableWriter, keep_in_parts, kept_files
-from hvdprof.ingest.timeline.chunks import Progress
+from hvdprof.ingest.storage.blocks import block_of
+from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.ingest.storage.parquet_cache import TableWriter, keep_in_parts, kept_files
+from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.kept_run import KeptRows
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES

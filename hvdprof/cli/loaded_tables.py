@@ -10,7 +10,7 @@ from hvdprof import api
 from hvdprof.analyze.communication import communication_tables
 from hvdprof.cli.kept_communication import kept_communication
 from hvdprof.cli.load_progress import Told
-from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.kept_run import KeptRun
 from hvdprof.model.tables import JOB_STEPS

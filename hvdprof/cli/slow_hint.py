@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hvdprof import units
 from hvdprof.ingest.recognise import Kind, recognise
-from hvdprof.ingest.timeline.read import SLOW_HINT, is_slow
+from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
 
 
 def slow_hint(file: Path) -> str:

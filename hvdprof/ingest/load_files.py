@@ -9,16 +9,16 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, MissingExtraError, UnreadableInputError
-from hvdprof.ingest.clock import alignment_of
-from hvdprof.ingest.gathered import Gathered
-from hvdprof.ingest.lone_timeline import add_lone_timeline
+from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
+from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.nccl_jobs import Process, jobs_of
-from hvdprof.ingest.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
-from hvdprof.ingest.recorder_file import RecorderFile, read_recorder_file
-from hvdprof.ingest.rows import Rows
-from hvdprof.ingest.timeline.sessions import sessions_of
+from hvdprof.ingest.recorder.clock_alignment import alignment_of
+from hvdprof.ingest.recorder.recorder_lines import RecorderFile, read_recorder_file
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.ingest.tables.standalone_timeline import add_lone_timeline
+from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.log_tables import FILES
 from hvdprof.model.run import Run
 from hvdprof.model.timeline_file_tables import TIMELINES

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from hvdprof.errors import MissingExtraError, UnreadableInputError
-from hvdprof.ingest.timeline.chunks import Chunks
+from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.rundir.layout import MANIFEST_NAME
 
 _BLOCK_BYTES = 65_536

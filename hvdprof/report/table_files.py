@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.model.catalogue import TABLES
 from hvdprof.rundir.whole_file import open_whole
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from hvdprof.errors import MissingExtraError, UsageError
-from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.model.catalogue import TABLES
 from hvdprof.report.table_files import arrow_table
 

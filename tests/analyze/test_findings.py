@@ -10,7 +10,7 @@ from hvdprof.analyze.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings import findings
 from hvdprof.analyze.net_hosts import net_hosts
 from hvdprof.analyze.net_links import net_links
-from hvdprof.ingest.net_file import net_transfers
+from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.catalogue import TABLES
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.analyze.job_steps import job_steps
-from hvdprof.ingest.load import load_run
+from hvdprof.ingest.load_run import load_run
 from hvdprof.model.tables import STEPS
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 

@@ -6,7 +6,7 @@ from hvdprof.analyze.evidence import Evidence
 from hvdprof.analyze.net_hosts import net_hosts
 from hvdprof.analyze.net_links import net_links
 from hvdprof.analyze.rules_network import SLOW_SHARE, slow_host_link
-from hvdprof.ingest.net_file import net_transfers
+from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.net_tables import NET_LINKS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import run

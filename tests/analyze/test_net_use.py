@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.net_links import net_links
 from hvdprof.analyze.net_use import net_use
-from hvdprof.ingest.net_file import net_transfers
+from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.collective_tables import COLLECTIVES
 from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.tables import RANKS, SEGMENTS

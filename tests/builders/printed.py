@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.ingest.part_reader import PartReader
-from hvdprof.ingest.printed_lines import printed_lines
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.printed_lines import printed_lines
 
 
 def read_part(

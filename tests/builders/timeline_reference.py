@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hvdprof.ingest.timeline.raw import RawTimeline
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 
 
 def rows(raw: RawTimeline) -> list[tuple[Any, ...]]:

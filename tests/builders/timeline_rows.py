@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hvdprof.ingest.horovod_timeline import TimelineFile
+from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from hvdprof.cli import load_progress as module
 from hvdprof.cli.load_progress import load_progress
-from hvdprof.ingest.timeline import read
+from hvdprof.ingest.timeline import parse as read
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.cli.test_convert import invoke
 from tests.ingest.test_load_files import MIXED, TIMELINE
@@ -66,7 +66,7 @@ def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
 def test_nothing_is_told_where_kept_tables_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lone: bool
 ) -> None:
-    monkeypatch.setattr("hvdprof.ingest.parquet_cache.KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.KEEP_FROM_BYTES", 0)
     if lone:
         path = tmp_path / "a.json"
         path.write_text(TIMELINE)

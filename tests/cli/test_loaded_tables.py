@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.ingest import lone_timeline, parquet_cache
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.tables import standalone_timeline as lone_timeline
 from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
 
-stream = pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
+stream = pytest.importorskip("hvdprof.ingest.timeline.streaming.stream", reason="it is compiled")
 
 RECORDING = RECORDINGS / "07_mpi_fp16.json"
 

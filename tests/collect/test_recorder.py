@@ -15,7 +15,7 @@ from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.step_marks import MAX_PIECES
 from hvdprof.collect.step_writer import MAX_UNREAD_STEPS
 from hvdprof.collect.time_source import CudaClock, HostClock
-from hvdprof.ingest.recorder_file import read_recorder_file
+from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from tests.builders.fake_torch import (
     FakeGpu,
     FakeHorovodOptimizer,

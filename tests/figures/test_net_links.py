@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.analyze.net_links import net_links
 from hvdprof.figures.net_links import net_bandwidths
-from hvdprof.ingest.net_file import net_transfers
+from hvdprof.ingest.rundir.net_file import net_transfers
 from hvdprof.model.net_tables import NET_LINKS
 from tests.builders.net_recording import link, net_recording, of_hosts
 

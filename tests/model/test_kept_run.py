@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.ingest import parquet_cache
-from hvdprof.ingest.kept_table import KeptTable
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.report.found_report import found_json
 from tests.builders.places import RECORDINGS
 
@@ -17,7 +17,7 @@ def never_read(self: KeptTable) -> None:
 def test_rows_are_counted_without_reading_a_large_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("hvdprof.ingest.timeline.stream", reason="it is compiled")
+    pytest.importorskip("hvdprof.ingest.timeline.streaming.stream", reason="it is compiled")
     monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
     path = tmp_path / "04.json"
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)

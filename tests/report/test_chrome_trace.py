@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.load import load_run
+from hvdprof.ingest.load_run import load_run
 from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.report.chrome_trace import ChromeTraceReporter, trace_content
 from hvdprof.report.trace_selection import select_pass

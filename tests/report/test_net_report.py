@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load import load_run
+from hvdprof.ingest.load_run import load_run
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.report.net_report import render_net, render_net_json
 from tests.builders.declared_rows import declared_rows

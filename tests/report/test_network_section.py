@@ -3,7 +3,7 @@ import io
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load import load_run
+from hvdprof.ingest.load_run import load_run
 from hvdprof.report.html_report import HtmlReporter
 from hvdprof.report.markdown_report import MarkdownReporter
 from hvdprof.report.network_section import shape_network

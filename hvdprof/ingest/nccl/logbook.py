@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from hvdprof.ingest.nccl.troubles import Troubles
-from hvdprof.ingest.rows import Rows
+from hvdprof.ingest.nccl.trouble_counts import Troubles
+from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model import nccl_call_tables as calls
 from hvdprof.model import nccl_tables as tables
 

@@ -11,11 +11,11 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
 from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.line_kinds import LineKinds
+from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.logbook import Logbook
-from hvdprof.ingest.nccl.prefixes import HEAD
 from hvdprof.ingest.nccl.scanner import Scanner
-from hvdprof.ingest.text_lines import BrokenEndError
+from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_call_tables import NCCL_QUOTES
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.units import count

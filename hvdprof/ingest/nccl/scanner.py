@@ -5,11 +5,11 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
+from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, read_head
 from hvdprof.ingest.nccl.logbook import Logbook, Message
-from hvdprof.ingest.nccl.prefixes import HEAD, Head, read_head
 from hvdprof.ingest.nccl.subjects import understand
-from hvdprof.ingest.nccl.trouble import read_foreign
-from hvdprof.ingest.wrappers import TAG_AND_BLANK
+from hvdprof.ingest.nccl.trouble_lines import read_foreign
+from hvdprof.ingest.text.log_prefixes import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
 _TORCH = re.compile(r"(?:\[rank\d{1,7}\]:)?\[[EWI][^\]]{0,60}ProcessGroupNCCL\.cpp:\d+\]")

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable
 
-from hvdprof.ingest.nccl import communicators, graph, network, trouble, tuning
+from hvdprof.ingest.nccl import communicators, graph, tuning
+from hvdprof.ingest.nccl import network_lines as network
+from hvdprof.ingest.nccl import trouble_lines as trouble
 from hvdprof.ingest.nccl.calls import read_call
 from hvdprof.ingest.nccl.interface_calls import read_interface_call
 from hvdprof.ingest.nccl.logbook import Logbook, Message

@@ -8,7 +8,7 @@ import pytest
 
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.wrappers import TAG, without_colours
+from hvdprof.ingest.text.log_prefixes import TAG, without_colours
 from hvdprof.model.nccl_recording import NcclRecording
 from tests.builders.nccl_log import CORPUS
 

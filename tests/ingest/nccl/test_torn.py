@@ -7,9 +7,9 @@ import pytest
 
 from hvdprof.analyze.nccl_findings import nccl_findings
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest import text_lines
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.text import text_lines
 from tests.builders.nccl_log import call_line, job, recorded, said
 
 LOG = [

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.horovod_timeline import TimelineFile, read_timeline_file
-from hvdprof.ingest.timeline.sessions import sessions_of
+from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
+from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from tests.builders.places import CORPUS, RECORDINGS, TIMELINES
 from tests.builders.timeline_rows import rows_of
 

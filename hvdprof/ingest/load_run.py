@@ -1,0 +1,252 @@
+"""The only door from a run directory to tables."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.ingest.load_files import Progress
+from hvdprof.ingest.recorder.clock_alignment import alignment_of
+from hvdprof.ingest.recorder.recorder_lines import (
+    RecorderFile,
+    SegmentRecording,
+    read_recorder_file,
+)
+from hvdprof.ingest.recorder.session_rows import session_ranks
+from hvdprof.ingest.rundir.net_file import with_network
+from hvdprof.ingest.rundir.pass_logs import with_logs
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage.blocks import Block
+from hvdprof.ingest.storage.parquet_cache import cached_tables
+from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+from hvdprof.model.log_tables import NOTES
+from hvdprof.model.run import Run
+from hvdprof.model.schema import Table
+from hvdprof.model.session_tables import SESSION_RANKS
+from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
+
+_TABLES = (
+    SEGMENTS,
+    RANKS,
+    STEPS,
+    ARRIVALS,
+    EVENTS,
+    TENSOR_USES,
+    EXECUTIONS,
+    INFERRED_STEPS,
+    TIMELINES,
+    SESSION_RANKS,
+    NOTES,
+)
+_STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
+
+
+class _Reading:
+    """Tells how many bytes of the files of a run have been read."""
+
+    def __init__(self, sources: Sequence[Path], progress: Progress | None) -> None:
+        self._told = progress
+        self._sizes = {path: path.stat().st_size for path in sources}
+        self._done = 0
+        self.total = sum(self._sizes.values())
+
+    @contextlib.contextmanager
+    def file(self, path: Path) -> Iterator[Callable[[int, int], None]]:
+        """Around the reading of a file; takes the bytes of it read so far, and its size."""
+        self._tell(path, 0)
+        try:
+            yield lambda done, _: self._tell(path, done)
+        finally:
+            self._done += self._sizes.get(path, 0)
+
+    def _tell(self, path: Path, done: int) -> None:
+        if self._told is not None:
+            self._told(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
+
+
+def load_run(folder: Path, *, progress: Progress | None = None) -> Run:
+    """The run that a folder holds; what is missing or damaged in it is told in ``notes``.
+
+    A run that is still going on, or was broken off, loads with what there is.
+
+    Args:
+        folder: The run directory.
+        progress: Told what is being read; not where tables of an earlier reading are used.
+
+    Raises:
+        UnreadableInputError: The folder has no manifest, or one that cannot be read.
+    """
+    manifest = Manifest.read(folder)
+    sources = _sources(folder)
+    reading = _Reading(sources, progress)
+    if reading.total < parquet_cache.KEEP_FROM_BYTES:
+        return with_network(with_logs(_parsed(folder, manifest, reading)))
+    tables = cached_tables(
+        _TABLES, sources, lambda: _tables_of(_parsed(folder, manifest, reading), _TABLES)
+    )
+    return with_network(with_logs(_run_of(folder, manifest, tables)))
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The manifest, then every file of the passes: a run in progress gets new ones."""
+    paths = RunPaths(folder)
+    files = sorted(path for path in folder.glob("passes/*/*/*") if path.is_file())
+    return [paths.manifest, *files]
+
+
+def _tables_of(run: Run, tables: Sequence[Table]) -> dict[str, pd.DataFrame]:
+    return {table.name: run.table(table.name) for table in tables}
+
+
+def _run_of(folder: Path, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Run:
+    own = (SEGMENTS, RANKS, STEPS, ARRIVALS, EVENTS)
+    others = {table.name: tables[table.name] for table in _TABLES if table not in own}
+    return Run(
+        folder=folder,
+        manifest=manifest,
+        segments=tables[SEGMENTS.name],
+        ranks=tables[RANKS.name],
+        steps=tables[STEPS.name],
+        arrivals=tables[ARRIVALS.name],
+        events=tables[EVENTS.name],
+        notes=tuple(tables[NOTES.name]["note"]),
+        others={name: frame for name, frame in others.items() if len(frame)},
+    )
+
+
+def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
+    tables = Gathered()
+    attached = bool(attached_files(manifest))
+    for record in manifest.passes:
+        # What an elastic launch recorded lies with its sessions.
+        has_recorder = not attached and record.session != 0
+        paths = RunPaths(folder).of_pass(record.id)
+        _load_pass(record, paths, tables, reading, has_recorder=has_recorder)
+    return tables.run(folder, manifest)
+
+
+def _load_pass(
+    record: PassRecord,
+    paths: PassPaths,
+    tables: Gathered,
+    reading: _Reading,
+    *,
+    has_recorder: bool,
+) -> None:
+    files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
+    if record.session:
+        tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
+    alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}
+    for rank, file in files.items():
+        tables.add_recording(record.id, rank, file, alignments[rank])
+    for segment in record.segments:
+        tables.segments.append(_segment_block(record, segment, files))
+        if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
+            path = paths.timeline(segment.segment.id)
+            with reading.file(path) as within:
+                _add_timeline(record, segment, path, files, tables, within)
+
+
+def _recorder_files(
+    record: PassRecord, paths: PassPaths, notes: list[str], reading: _Reading
+) -> dict[int, RecorderFile]:
+    files = {}
+    missing = []
+    for rank in range(record.size):
+        path = paths.recorder_file(rank)
+        try:
+            with reading.file(path):
+                files[rank] = read_recorder_file(path)
+        except FileNotFoundError:
+            missing.append(rank)
+            continue
+        except OSError as error:
+            notes.append(f"{record.id}: rank {rank} could not be read: {error.strerror}.")
+            continue
+        problems = list(files[rank].problems)
+        if not files[rank].ended and record.status != Status.RUNNING:
+            problems.append("it has no end: the rank did not end on its own")
+        notes.extend(f"{record.id}: recording of rank {rank}: {clause}." for clause in problems)
+    if missing and record.status in _STARTED:
+        notes.append(f"{record.id}: no recording of rank {', '.join(map(str, missing))}.")
+    return files
+
+
+def _add_timeline(
+    record: PassRecord,
+    segment: SegmentRecord,
+    path: Path,
+    files: Mapping[int, RecorderFile],
+    tables: Gathered,
+    within: Callable[[int, int], None],
+) -> None:
+    name, rank_0 = segment.segment.id, files.get(0)
+    try:
+        file = read_timeline_file(path, progress=within)
+    except FileNotFoundError:
+        tables.notes.append(f"{record.id}: no timeline of {name}.")
+        return
+    except OSError as error:
+        tables.notes.append(f"{record.id}: timeline of {name}: {error.strerror}.")
+        return
+    problems = list(file.problems)
+    # Where no rank was recorded there is no clock to be placed on.
+    if files and rank_0 is None and file.epoch_us is not None:
+        problems.append("without a recording of rank 0 it cannot be placed on its clock")
+    tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
+    # Only where nobody recorded steps are they guessed from the timeline.
+    steps = _steps_of(rank_0, name) if files else None
+    tables.add_timeline(record.id, name, file, rank_0, steps)
+
+
+def _steps_of(
+    rank_0: RecorderFile | None, segment: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    recording = rank_0.segments.get(segment) if rank_0 else None
+    if recording is None:
+        return (np.empty(0, np.int64),) * 3
+    table = recording.step_table()
+    table = table[np.argsort(table[:, 2], kind="stable")]
+    return table[:, 0], table[:, 2], table[:, 2] + table[:, 3]
+
+
+def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
+    """The median of samples a rank and step; 0 where nothing was recorded."""
+    samples = [recording.step_table()[:, 4] for recording in recordings]
+    counted = np.concatenate(samples) if samples else np.empty(0, np.int64)
+    return int(np.median(counted)) if len(counted) else 0
+
+
+def _segment_block(
+    record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
+) -> Block:
+    plan = segment.segment
+    recordings = [file.segments[plan.id] for file in files.values() if plan.id in file.segments]
+    return {
+        "pass_id": record.id,
+        "segment": plan.id,
+        "mode": record.mode,
+        "repeat": record.repeat,
+        "engine": plan.engine,
+        "model": plan.model,
+        "size": record.size,
+        "compression": plan.compression,
+        "reduction": plan.reduction,
+        "batch_size": plan.batch_size or _recorded_batch_size(recordings),
+        "image_size": plan.image_size,
+        "status": segment.status,
+        "num_ranks_recorded": len(recordings),
+        "num_tensors": len(recordings[0].tensors) if recordings else 0,
+        "gradient_bytes": recordings[0].size_bytes if recordings else 0,
+        "sent_bytes": recordings[0].sent_bytes if recordings else 0,
+        "oversubscribed": record.oversubscribed,
+        "pinned": record.pinned,
+    }

@@ -1,0 +1,1 @@
+"""What jobs and benchmarks print: one module per format."""

@@ -1,0 +1,89 @@
+"""Horovod's autotuning log (HOROVOD_AUTOTUNE_LOG), alone or pasted into other text.
+
+Fields are separated by commas with a stray blank before the fourth (``parameter_manager.cc``);
+versions without torus allreduce have a column less; the threshold is in MiB, the score in bytes by
+microsecond.
+"""
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.log_tables import AUTOTUNE
+
+_HEADER = re.compile(
+    r"hierarchical_allreduce, ?hierarchical_allgather, ?(?P<torus>torus_allreduce, ?)?"
+    r"cache_enabled, ?cycle_time_ms, ?tensor_fusion_threshold, ?score"
+)
+_NUMBER = r"\d{1,9}(?:\.\d{1,12})?(?:e[+-]\d\d)?"
+_SAMPLE = re.compile(
+    r"(?<![\d.,])(?P<flags>(?:[01], ?){3,4})(?P<cycle>\d{1,9}(?:\.\d{1,12})?(?:e-\d\d)?), ?"
+    rf"(?P<threshold>{_NUMBER}), ?(?P<score>{_NUMBER})\s*$"
+)
+
+
+class Autotune:
+    """The samples of autotuning as rows of AUTOTUNE; nothing is read before its header.
+
+    Args:
+        file: Name of the file, for the rows.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._rows = Rows(AUTOTUNE)
+        self._num_flags: int | None = None
+        self._best: tuple[float, str] = (float("-inf"), "")
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        header = _HEADER.search(line.text)
+        if header is not None:
+            self._num_flags = 4 if header["torus"] else 3
+            self._best = (float("-inf"), "")
+            return
+        if self._num_flags is None:
+            return
+        found = _SAMPLE.search(line.text)
+        if found is not None:
+            self._take_sample(found, line.number)
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """AUTOTUNE."""
+        return {AUTOTUNE.name: self._rows.frame()}
+
+    def kinds(self) -> list[str]:
+        """``autotuning log`` where there is a header of it."""
+        return ["autotuning log"] if self._num_flags is not None else []
+
+    def notes(self) -> list[str]:
+        """Nothing: a log without its last row just shows that tuning did not finish."""
+        return []
+
+    def _take_sample(self, found: re.Match[str], number: int) -> None:
+        flags = [flag.strip() == "1" for flag in found["flags"].split(",")[:-1]]
+        if len(flags) != self._num_flags:
+            return
+        parameters = re.sub(r"\s", "", found.group())
+        score = float(found["score"])
+        repeats = parameters == self._best[1] and score == self._best[0]
+        if len(self._rows):
+            # Only the last row can be the one that Horovod writes in the end.
+            self._rows.set_last(final=False)
+        self._rows.add(
+            file=self._file,
+            line=number,
+            hierarchical_allreduce=flags[0],
+            hierarchical_allgather=flags[1],
+            torus_allreduce=flags[2] if len(flags) == 4 else None,
+            cache_enabled=flags[-1],
+            cycle_time_ns=round(float(found["cycle"]) * 1e6),
+            fusion_threshold_mb=float(found["threshold"]),
+            score=score,
+            final=repeats,
+        )
+        if score > self._best[0]:
+            self._best = (score, parameters)

@@ -1,0 +1,169 @@
+"""What throughput benchmarks print: tf_cnn_benchmarks and Horovod's synthetic benchmarks.
+
+tf_cnn_benchmarks: every rank prints a running mean and, in the end, ``total images/sec``, its own
+estimate of the total of all ranks (``benchmark_cnn.py``): these are averaged, never summed.
+``*_synthetic_benchmark.py``: rank 0 prints its rate by iteration, its mean with 1.96 standard
+deviations, and ``Total img/sec on N GPU(s)``, the mean times N.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.log_tables import PRINTED_RATES, THROUGHPUT
+
+_TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
+_NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+_TF_CNN_STEP = re.compile(rf"^(\d+)\s+images/sec: {_NUMBER}(?: \+/- {_NUMBER})?")
+_TF_CNN_TOTAL = re.compile(rf"^total images/sec: {_NUMBER}")
+_ITERATION = re.compile(rf"Iter #(\d+): {_NUMBER} img/sec per")
+_MEAN = re.compile(rf"Img/sec per \w+: {_NUMBER} \+-{_NUMBER}")
+_TOTAL = re.compile(rf"Total img/sec on (\d+) \w+\(s\): {_NUMBER} \+-{_NUMBER}")
+_JOB_LINE = re.compile(
+    rf"Throughput: {_NUMBER} (?:images|samples|examples)/s\b.*?Num of (?:GPU|CPU)s: (\d+)"
+)
+_MODEL = re.compile(r"^Model: +(\S+)\s*$")
+_BATCH = re.compile(r"^(?:Batch size: +(\d+)\s*$|\s+(\d+) per device)")
+_GLOBAL_BATCH = re.compile(r"^Batch size: +\d+ global")
+_DEVICES = re.compile(r"^Devices: +\[(.*)\]")
+_NUM_DEVICES = re.compile(r"^Number of \w+: (\d+)\s*$")
+
+
+@dataclass(slots=True)
+class _Job:
+    """One job in the file: what its header said, and the totals that its ranks printed."""
+
+    model: str = ""
+    batch: str = ""
+    np: int | None = None
+    totals: list[tuple[str, int, int, float]] = field(default_factory=list)
+
+
+class BenchmarkOutput:
+    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT.
+
+    Args:
+        file: Name of the file, for the rows.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._rates = Rows(PRINTED_RATES)
+        self._throughput = Rows(THROUGHPUT)
+        self._job = _Job()
+        self._tools: dict[str, None] = {}
+        self._num_unplaced = 0
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        text = line.text
+        if "/sec" in text or "/s" in text:
+            self._take_rate(line)
+        elif text.startswith(("Model:", "Batch size:", "Devices:", "Number of ", " ")):
+            self._take_header(text)
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """PRINTED_RATES and THROUGHPUT."""
+        self._close_job()
+        return {
+            PRINTED_RATES.name: self._rates.frame(),
+            THROUGHPUT.name: self._throughput.frame(),
+        }
+
+    def kinds(self) -> list[str]:
+        """The benchmarks whose output is in the file."""
+        return [f"{tool} output" if tool != _OTHER else "throughput lines" for tool in self._tools]
+
+    def notes(self) -> list[str]:
+        """Totals whose number of ranks is not known."""
+        if self._num_unplaced:
+            return [f"{self._num_unplaced} totals say nothing about the number of ranks"]
+        return []
+
+    def _take_header(self, text: str) -> None:
+        model = _MODEL.match(text)
+        if model is not None:
+            if self._job.totals:
+                self._close_job()
+                self._job = _Job()
+            self._job.model = model.group(1)
+        batch = _BATCH.match(text)
+        if batch is not None:
+            self._job.batch = batch.group(1) or batch.group(2)
+        devices, number = _DEVICES.match(text), _NUM_DEVICES.match(text)
+        if devices is not None:
+            self._job.np = devices.group(1).count("horovod/") or None
+        if number is not None:
+            self._job.np = int(number.group(1)[:9])
+
+    def _take_rate(self, line: PrintedLine) -> None:
+        text = line.text
+        if found := _TF_CNN_STEP.search(text):
+            number, rate, spread = found.groups()
+            self._add(line, _TF_CNN, "step", rate, spread, iteration=int(number[:18]))
+        elif found := _ITERATION.search(text):
+            number, rate = found.groups()
+            self._add(line, _SYNTHETIC, "step", rate, None, iteration=int(number[:18]))
+        elif found := _MEAN.search(text):
+            rate, spread = found.groups()
+            self._add(line, _SYNTHETIC, "rank", rate, spread)
+        elif found := _TF_CNN_TOTAL.search(text):
+            self._add_total(line, _TF_CNN, found.group(1), None, self._job.np)
+        elif found := _TOTAL.search(text):
+            number, rate, spread = found.groups()
+            self._add_total(line, _SYNTHETIC, rate, spread, int(number[:9]))
+        elif found := _JOB_LINE.search(text):
+            rate, number = found.groups()
+            self._add_total(line, _OTHER, rate, None, int(number[:9]))
+
+    def _add_total(
+        self, line: PrintedLine, tool: str, rate: str, spread: str | None, np: int | None
+    ) -> None:
+        self._job.np = np
+        self._add(line, tool, "job", rate, spread)
+        if np:
+            self._job.totals.append((tool, np, line.number, float(rate)))
+        else:
+            self._num_unplaced += 1
+
+    def _add(
+        self,
+        line: PrintedLine,
+        tool: str,
+        scope: str,
+        rate: str,
+        spread: str | None,
+        iteration: int | None = None,
+    ) -> None:
+        self._tools.setdefault(tool)
+        self._rates.add(
+            file=self._file,
+            line=line.number,
+            rank=line.rank,
+            tool=tool,
+            scope=scope,
+            iteration=iteration,
+            samples_per_s=float(rate),
+            spread=float(spread) if spread else float("nan"),
+            np=self._job.np,
+        )
+
+    def _close_job(self) -> None:
+        job = self._job
+        for tool, np in dict.fromkeys((tool, np) for tool, np, _, _ in job.totals):
+            rows = [row for row in job.totals if row[:2] == (tool, np)]
+            model = job.model or "unnamed model"
+            batch = f", batch {job.batch}" if job.batch else ""
+            self._throughput.add(
+                file=self._file,
+                line=rows[-1][2],
+                series=f"{tool} {model}{batch}" if tool != _OTHER else "printed throughput",
+                np=np,
+                samples_per_s=sum(rate for _, _, _, rate in rows) / len(rows),
+                stated_speedup=float("nan"),
+            )
+        job.totals = []

@@ -1,0 +1,239 @@
+"""The tables that programs of nccl-tests print, in every column layout.
+
+The line of column names decides the layout: ``redop`` and ``root`` are there or not, checked by
+``error`` or by ``#wrong``, out of place and in place or one of them. Other writers cut rows: a row
+is put together from its head (size, count, type) and the measurements that follow it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+
+_TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
+_REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"
+# No number that would not fit its column.
+_NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:e-\d\d|e\+00)?"
+_COLUMNS = re.compile(r"^\s*#?\s*size(?:\s+[a-z#]+)*\s+time\s+algbw\s+busbw(?P<rest>.*)$")
+_HEAD = re.compile(
+    r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})\s+"
+    rf"(?P<dtype>{_TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
+)
+_ROOTED_HEAD = re.compile(_HEAD.pattern + r"\s+(?P<root>-?\d{1,9})")
+_BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})(?=\s)")
+_MEASURED = rf"\s*(?P<time>{_NUMBER})\s+(?P<alg>{_NUMBER})\s+(?P<bus>{_NUMBER})"
+_CHECKED = re.compile(rf"{_MEASURED}\s+(?P<check>N/A|{_NUMBER})")
+_UNCHECKED = re.compile(_MEASURED)
+_BEGIN = re.compile(r"nThreads?:? \d+,? nGpus:? \d+ minBytes")
+_DEVICE = re.compile(
+    r"Rank\s+(?P<rank>\d{1,7})\s+(?:Group\s+\d+\s+)?Pid\s+\d+ on\s+(?P<host>\S+)\s+device\s+\d+ "
+    r"\[[^\]]*\]\s+(?P<device>.+)"
+)
+_OPERATION = re.compile(r"(?<!concluded: )\b([a-z]+(?:_[a-z]+)*)_perf\b")
+_VERSION = re.compile(r"nccl-tests version (\S+)")
+_AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
+_FAILED = re.compile(r"Test (?:NCCL |CUDA )?failure ")
+_OF_INTEREST = re.compile(
+    r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    head: re.Pattern[str]
+    check: str
+    num_places: int
+
+    @property
+    def measured(self) -> re.Pattern[str]:
+        return _CHECKED if self.check else _UNCHECKED
+
+
+@dataclass(slots=True)
+class _Run:
+    number: int
+    line: int
+    operation: str
+    version: str
+    layout: _Layout | None = None
+    hosts: set[str] = field(default_factory=set)
+    highest_rank: int = -1
+    device: str = ""
+    num_sizes: int = 0
+    num_damaged: int = 0
+    average: float = float("nan")
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class _PartialRow:
+    line: int
+    head: Mapping[str, str | None]
+    measured: list[re.Match[str]] = field(default_factory=list)
+
+
+class NcclTests:
+    """Runs and rows of nccl-tests as NCCL_TEST_RUNS and NCCL_TESTS.
+
+    Args:
+        file: Name of the file, for the rows.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._rows = Rows(NCCL_TESTS)
+        self._runs: list[_Run] = []
+        self._operation = ""
+        self._version = ""
+        self._partial: _PartialRow | None = None
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        if not _OF_INTEREST.search(line.text):
+            return
+        if self._take_opening(line) or not self._runs:
+            return
+        run = self._runs[-1]
+        if self._take_facts(run, line.text):
+            return
+        if run.layout is not None:
+            self._take_row(run, run.layout, line)
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """NCCL_TEST_RUNS and NCCL_TESTS."""
+        self._give_up_row()
+        return {NCCL_TEST_RUNS.name: self._run_rows(), NCCL_TESTS.name: self._rows.frame()}
+
+    def kinds(self) -> list[str]:
+        """``nccl-tests output`` where there is a run."""
+        return ["nccl-tests output"] if self._runs else []
+
+    def notes(self) -> list[str]:
+        """Rows that could not be put together, and runs that failed."""
+        self._give_up_row()
+        damaged = sum(run.num_damaged for run in self._runs)
+        failed = [run for run in self._runs if run.failed]
+        notes = []
+        if damaged:
+            notes.append(f"{damaged} rows of nccl-tests are cut and were left out")
+        if failed:
+            notes.append(f"nccl-tests failed in the run that begins in line {failed[0].line}")
+        return notes
+
+    def _take_opening(self, line: PrintedLine) -> bool:
+        columns = _COLUMNS.match(line.text) if "algbw" in line.text else None
+        if columns is not None:
+            if not self._runs or self._runs[-1].layout is not None:
+                self._open(line.number)
+            self._give_up_row()
+            self._runs[-1].layout = _layout_of(line.text)
+            return True
+        if _BEGIN.search(line.text):
+            self._open(line.number)
+            return True
+        begun = self._runs and self._runs[-1].layout is None
+        if not begun and "Pid" in line.text and _DEVICE.search(line.text):
+            self._open(line.number)
+            return False
+        version, operation = _VERSION.search(line.text), _OPERATION.search(line.text)
+        if version is not None:
+            self._version = version.group(1)
+        if operation is not None:
+            self._operation = operation.group(1)
+        return version is not None or operation is not None
+
+    def _open(self, number: int) -> None:
+        self._give_up_row()
+        self._runs.append(_Run(len(self._runs), number, self._operation, self._version))
+        self._operation, self._version = "", ""
+
+    def _take_facts(self, run: _Run, text: str) -> bool:
+        device, average = _DEVICE.search(text), _AVERAGE.search(text)
+        if device is not None:
+            run.hosts.add(device["host"])
+            run.highest_rank = max(run.highest_rank, int(device["rank"]))
+            run.device = run.device or device["device"].strip()
+        if average is not None:
+            run.average = float(average.group(1))
+        failed = _FAILED.search(text) is not None
+        run.failed = run.failed or failed
+        return device is not None or average is not None or failed
+
+    def _take_row(self, run: _Run, layout: _Layout, line: PrintedLine) -> None:
+        text = line.text
+        head = layout.head.match(text)
+        if head is not None and (
+            layout.head is not _BARE_HEAD or layout.measured.match(text, head.end())
+        ):
+            self._give_up_row()
+            self._partial = _PartialRow(line.number, head.groupdict())
+            text = text[head.end() :]
+        if self._partial is None:
+            return
+        found = layout.measured.match(text)
+        while found is not None and len(self._partial.measured) < layout.num_places:
+            self._partial.measured.append(found)
+            found = layout.measured.match(text, found.end())
+        if len(self._partial.measured) == layout.num_places:
+            self._add(run, layout, self._partial)
+            self._partial = None
+
+    def _give_up_row(self) -> None:
+        if self._partial is not None and self._runs:
+            self._runs[-1].num_damaged += 1
+        self._partial = None
+
+    def _add(self, run: _Run, layout: _Layout, row: _PartialRow) -> None:
+        run.num_sizes += 1
+        count, root = row.head.get("count"), row.head.get("root")
+        places = (False, True) if layout.num_places == 2 else (None,)
+        for in_place, found in zip(places, row.measured, strict=True):
+            checked = layout.check and found["check"] != "N/A"
+            wrong = {layout.check: float(found["check"])} if checked else {}
+            self._rows.add(
+                file=self._file,
+                line=row.line,
+                run=run.number,
+                size_bytes=int((row.head["size"] or "0").replace("_", "")),
+                count=int(count) if count else None,
+                dtype=row.head.get("dtype") or "",
+                redop=row.head.get("redop") or "",
+                root=int(root) if root else None,
+                in_place=in_place,
+                time_ns=round(float(found["time"]) * 1000),
+                algbw_gb_s=float(found["alg"]),
+                busbw_gb_s=float(found["bus"]),
+                num_wrong=int(wrong["num_wrong"]) if "num_wrong" in wrong else None,
+                max_error=wrong.get("max_error", float("nan")),
+            )
+
+    def _run_rows(self) -> pd.DataFrame:
+        rows = Rows(NCCL_TEST_RUNS)
+        for run in self._runs:
+            rows.add(
+                file=self._file,
+                line=run.line,
+                run=run.number,
+                operation=run.operation,
+                np=run.highest_rank + 1 if run.highest_rank >= 0 else None,
+                num_hosts=len(run.hosts) if run.hosts else None,
+                device=run.device,
+                version=run.version,
+                num_sizes=run.num_sizes,
+                num_damaged=run.num_damaged,
+                avg_busbw_gb_s=run.average,
+                failed=run.failed,
+            )
+        return rows.frame()
+
+
+def _layout_of(text: str) -> _Layout:
+    names = text.replace("#wrong", "wrong").replace("#", " ").split()
+    check = "num_wrong" if "wrong" in names else "max_error" if "error" in names else ""
+    head = _ROOTED_HEAD if "root" in names else _HEAD if "type" in names else _BARE_HEAD
+    return _Layout(head, check, min(names.count("time"), 2))

@@ -1,0 +1,82 @@
+"""A text file that may hold several things at once: each part goes to the reader that knows it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
+from hvdprof.ingest.logs.autotune_log import Autotune
+from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
+from hvdprof.ingest.logs.horovod_log import HorovodLog
+from hvdprof.ingest.logs.incidents import Incidents
+from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.logs.printed_lines import printed_lines
+from hvdprof.ingest.logs.stall_warnings import StallWarnings
+from hvdprof.ingest.logs.throughput_table import ThroughputTable
+from hvdprof.ingest.nccl.line_prefixes import HEAD
+from hvdprof.ingest.text.text_chunks import Progress
+from hvdprof.ingest.text.text_lines import BrokenEndError
+
+PARTS: tuple[Callable[[str], PartReader], ...] = (
+    HorovodLog,
+    StallWarnings,
+    Incidents,
+    Autotune,
+    NcclTests,
+    AllreduceBench,
+    BenchmarkOutput,
+    ThroughputTable,
+)
+"""A reader for each kind of content; a new kind is a new entry."""
+
+
+@dataclass(slots=True)
+class PrintedFile:
+    """What a text file holds; ``tables`` may have several frames of one table.
+
+    ``nccl_processes`` are processes whose NCCL lines are in it, at most two of them.
+    """
+
+    num_lines: int = 0
+    nccl_processes: set[tuple[str, str]] = field(default_factory=set)
+    kinds: list[str] = field(default_factory=list)
+    tables: list[tuple[str, pd.DataFrame]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_printed_file(path: Path, *, progress: Progress | None = None) -> PrintedFile:
+    """Read a text file in one pass; nothing in it is an error.
+
+    Args:
+        path: The file, compressed or not.
+        progress: Called with the bytes of the file read so far and its size.
+
+    Raises:
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: It cannot be read.
+    """
+    file = PrintedFile()
+    readers = [part(str(path)) for part in PARTS]
+    try:
+        for line in printed_lines(path, progress=progress):
+            file.num_lines = line.number
+            if len(file.nccl_processes) < 2 and " NCCL " in line.text:
+                _note_process(line.text, file)
+            for reader in readers:
+                reader.take(line)
+    except BrokenEndError as error:
+        file.notes.append(str(error))
+    for reader in readers:
+        file.kinds += reader.kinds()
+        file.notes += reader.notes()
+        file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
+    return file
+
+
+def _note_process(text: str, file: PrintedFile) -> None:
+    head = HEAD.search(text)
+    if head is not None:
+        file.nccl_processes.add((head["host"], head["pid"]))

@@ -1,0 +1,142 @@
+"""A table of somebody's scaling, typed or exported: numbers of ranks and how fast each was."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.logs.throughput_table import ThroughputTable
+from hvdprof.model.log_tables import THROUGHPUT
+
+SAMPLES_PER_S, STEPS_PER_S, S_PER_STEP, MS_PER_STEP = "samples/s", "steps/s", "s/step", "ms/step"
+SPEED_UP = "speed-up"
+UNITS = (SAMPLES_PER_S, STEPS_PER_S, S_PER_STEP, MS_PER_STEP, SPEED_UP)
+
+_PAIRS = re.compile(r"^(?:\s*\d{1,7}\s*:\s*\d+(?:\.\d+)?[\s,;]*)+$")
+_PAIR = re.compile(r"(\d+)\s*:\s*(\d+(?:\.\d+)?)")
+_ROW = re.compile(r"^[\s|*]*\d+[\s*]*[,;:|\t ]")
+
+_STEP = r"(?:steps?|iterations?|iters?|its?|batch(?:es)?)"
+_PER = r"_?(?:/|per|_per)_?"
+_TIME = r"(?:(?:step|iteration|batch)_?)?time"
+_COLUMNS: dict[str, re.Pattern[str] | None] = {
+    SAMPLES_PER_S: None,
+    STEPS_PER_S: re.compile(rf"^{_STEP}{_PER}(?:s|sec|second)\b"),
+    MS_PER_STEP: re.compile(rf"^(?:(?:ms|milliseconds){_PER}{_STEP}|{_TIME}_?\(?_?ms(?:ec)?\)?$)"),
+    S_PER_STEP: re.compile(
+        rf"^(?:(?:s|sec|seconds){_PER}{_STEP}|{_TIME}(?:_?\(?_?s(?:ec(?:onds)?)?\)?)?$)"
+    ),
+    SPEED_UP: re.compile(r"^speed_?up\b"),
+}
+_ANY_STEPS = re.compile(
+    "|".join(one.pattern for name, one in _COLUMNS.items() if one and name != SPEED_UP)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingText:
+    """A table of somebody's scaling.
+
+    ``throughput`` holds rows of THROUGHPUT whose rates compare sizes; ``unit`` is what was given,
+    one of ``UNITS``: only with samples/s are they samples a second. ``notes`` tell what was left
+    out or taken for granted.
+    """
+
+    throughput: pd.DataFrame
+    unit: str
+    notes: tuple[str, ...] = ()
+
+
+def read_scaling_text(
+    lines: Iterable[str], *, name: str, unit: str | None = None, strong: bool = False
+) -> ScalingText:
+    """A table in CSV, tab-separated, Markdown, or pairs such as ``8:6679 16:12828``.
+
+    Steps and times of steps become rates of the whole job: under weak scaling every rank brings a
+    batch of its own to a step, so the job's rate is the steps times the ranks (in batches a
+    second); under strong scaling a step is the same work at every size. Speed-ups without a row of
+    1 are taken against one rank, which becomes a row.
+
+    Args:
+        lines: The text.
+        name: What messages and rows call it.
+        unit: One of ``UNITS``; where not given, the name of the column tells it, and columns
+            without names hold samples/s.
+        strong: The batch of all ranks together is the same at every size.
+
+    Raises:
+        UsageError: There is no such unit.
+        UnreadableInputError: There are no two sizes with a number above 0.
+    """
+    if unit is not None and unit not in UNITS:
+        raise UsageError(f"--unit {unit}: not known.", hint=f"Known: {', '.join(UNITS)}")
+    text = list(lines)
+    tables = ((one, _table(text, name, column)) for one, column in _readings(unit).items())
+    one, table = next(
+        (found for found in tables if len(found[1])), (SAMPLES_PER_S, THROUGHPUT.empty())
+    )
+    valid = table[table["samples_per_s"] > 0]
+    if len(set(valid["np"]) | ({1} if one == SPEED_UP else set())) < 2 or valid.empty:
+        raise UnreadableInputError(
+            f"{name} holds no table of two numbers of ranks or more.",
+            hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs: "
+            "echo 1:872 8:6679 | hvdprof scaling -",
+        )
+    notes = list(_left_out(text, valid))
+    rates = valid.assign(samples_per_s=_rates(valid, one, strong=strong))
+    if one == SPEED_UP:
+        rates, implied = _with_one_rank(rates)
+        notes += ["No row has a speed-up of 1: they are taken against one rank."] * implied
+    return ScalingText(rates, one, tuple(notes))
+
+
+def _readings(unit: str | None) -> dict[str, re.Pattern[str] | None]:
+    """What the numbers may be and the names of such columns, in the order of preference."""
+    if unit is None:
+        return _COLUMNS
+    return {unit: _COLUMNS[unit] if unit in (SAMPLES_PER_S, SPEED_UP) else _ANY_STEPS}
+
+
+def _table(text: Sequence[str], name: str, column: re.Pattern[str] | None) -> pd.DataFrame:
+    reader = ThroughputTable(name, own_rate=column)
+    for number, line in enumerate(text, start=1):
+        pairs = _PAIR.findall(line) if _PAIRS.match(line) else None
+        for row in [line] if pairs is None else [f"{size},{rate}" for size, rate in pairs]:
+            reader.take(PrintedLine(number, row.rstrip("\n"), None))
+    return reader.tables()[THROUGHPUT.name]
+
+
+def _left_out(text: Sequence[str], valid: pd.DataFrame) -> Iterator[str]:
+    used = set(valid["line"])
+    lost = [
+        number
+        for number, line in enumerate(text, start=1)
+        if _ROW.match(line) and number not in used
+    ]
+    if lost:
+        told = "1 line was" if len(lost) == 1 else f"{len(lost)} lines were"
+        yield (
+            f"{told} left out, the first is line {lost[0]}: no number of ranks with a number above "
+            "0, or below such a line."
+        )
+
+
+def _rates(table: pd.DataFrame, unit: str, *, strong: bool) -> "pd.Series[float]":
+    given = table["samples_per_s"]
+    if unit in (SAMPLES_PER_S, SPEED_UP):
+        return given
+    if unit in (S_PER_STEP, MS_PER_STEP):
+        given = (1e3 if unit == MS_PER_STEP else 1.0) / given
+    return given if strong else given * table["np"]
+
+
+def _with_one_rank(table: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    lacking = [
+        members.head(1).assign(np=1, samples_per_s=1.0)
+        for _, members in table.groupby("series", observed=True, sort=False)
+        if members["np"].min() > 1 and not (members["samples_per_s"] == 1).any()
+    ]
+    return THROUGHPUT.frame(pd.concat([*lacking, table])), bool(lacking)

@@ -1,0 +1,125 @@
+"""Horovod's stall warnings, in the format of every version.
+
+Up to 0.13 one line ``Stalled ops: name [ready ranks: 1, 7], ...``; 0.14 to 0.16.1 ``Stalled ops:``
+with ``name [missing ranks: 0]`` a line; 0.16.2 to 0.20.0 ``Stalled ranks:`` and from 0.20.1
+``Missing ranks:`` with ``0: [name, name ...]``, where ``0!:`` is a rank for which the job is shut
+down.
+"""
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
+from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.log_tables import STALLS
+
+OPENING = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset"
+
+_WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
+_OPERATION = re.compile(
+    r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
+)
+_RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
+# Lines of other ranks come between the lines of a warning.
+_MOST_BETWEEN = 64
+
+
+class StallWarnings:
+    """The ranks and tensors of every stall warning as rows of STALLS.
+
+    Args:
+        file: Name of the file, for the rows.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._rows = Rows(STALLS)
+        self._header = LogHeader()
+        self._num_warnings = 0
+        self._waited_s = float("nan")
+        self._time_ns: int | None = None
+        self._patience = 0
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        begins = OPENING in line.text
+        if not begins and self._patience <= 0:
+            return
+        log = self._header.parse(line)
+        text = log.message if log else line.text
+        if begins:
+            self._begin(text, log)
+            text = text[text.find(OPENING) + len(OPENING) :]
+        found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
+        self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """STALLS."""
+        return {STALLS.name: self._rows.frame()}
+
+    def kinds(self) -> list[str]:
+        """``Horovod stall warnings`` where there is one."""
+        return ["Horovod stall warnings"] if self._num_warnings else []
+
+    def notes(self) -> list[str]:
+        """A warning whose list of ranks is not there."""
+        if self._num_warnings and not len(self._rows):
+            return ["its stall warnings name no rank: the lines behind them are missing"]
+        return []
+
+    def _begin(self, text: str, log: LogLine | None) -> None:
+        self._num_warnings += 1
+        waited = _WAITED.search(text)
+        self._waited_s = float(waited.group(1)) if waited else float("nan")
+        self._time_ns = log.time_ns if log else None
+
+    def _take_operations(self, text: str, number: int) -> bool:
+        text = text.partition("Stalled ops:")[2] or text
+        found = list(_OPERATION.finditer(text)) if " ranks: " in text else []
+        for operation in found:
+            for rank in re.findall(r"\d{1,9}", operation["ranks"]):
+                self._add(number, operation["state"], int(rank), operation["name"])
+        return bool(found)
+
+    def _take_rank(self, text: str, number: int) -> bool:
+        found = _RANK.match(text.strip())
+        if found is None:
+            return False
+        for name in filter(None, found["names"].split(", ")):
+            self._add(
+                number,
+                "missing",
+                int(found["rank"]),
+                name,
+                cut=bool(found["cut"]),
+                shutdown=bool(found["fatal"]),
+            )
+        return True
+
+    def _add(
+        self,
+        number: int,
+        state: str,
+        rank: int,
+        tensor: str,
+        *,
+        cut: bool = False,
+        shutdown: bool = False,
+    ) -> None:
+        if rank >= 2**31:
+            return
+        self._rows.add(
+            file=self._file,
+            line=number,
+            time_ns=self._time_ns,
+            warning=self._num_warnings - 1,
+            waited_s=self._waited_s,
+            state=state,
+            stalled_rank=rank,
+            tensor=tensor,
+            cut=cut,
+            shutdown=shutdown,
+        )

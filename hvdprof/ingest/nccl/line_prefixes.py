@@ -1,0 +1,43 @@
+"""What stands before the words of an NCCL line: process, thread, device, level."""
+
+import re
+from dataclasses import dataclass
+
+from hvdprof.ingest.text.log_prefixes import tagged_rank
+
+LEVELS = "INFO|WARN|TRACE|VERSION|CALL|ABORT|ERROR"
+
+HEAD = re.compile(
+    r"(?P<host><\w+>|\w[\w.-]{0,253}):(?P<pid>\d{1,9}):(?P<tid>\d{1,9}) "
+    r"(?:\[(?P<device>-?\d{1,4})\] )?"
+    r"(?:(?P<where>[^\s\[\]]+:\d{1,7}) |\d+\.\d+ (?P<function>\S+:\d{1,7}) )?"
+    rf"(?:[NR]CCL )?(?P<level>{LEVELS})(?: |$)"
+)
+"""A prefix of NCCL 2.2 to 2.27; 2.2 lacks the word NCCL, CALL lacks the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A read prefix; ``device`` and ``tag_rank`` are ``None`` where they are not told."""
+
+    host: str
+    pid: int
+    tid: int
+    device: int | None
+    level: str
+    where: str
+    tag_rank: int | None
+
+
+def read_head(found: re.Match[str]) -> Head:
+    """The prefix that ``HEAD`` matched, with the rank that a wrapper before it states."""
+    device = found["device"]
+    return Head(
+        host=found["host"],
+        pid=int(found["pid"]),
+        tid=int(found["tid"]),
+        device=None if device is None else int(device),
+        level=found["level"],
+        where=found["where"] or found["function"] or "",
+        tag_rank=tagged_rank(found.string[: found.start()]),
+    )

@@ -1,0 +1,1 @@
+"""Recorder files of the ranks: lines, clock alignment, phases, tables."""

@@ -1,0 +1,121 @@
+"""The recorder files of one pass to blocks of RANKS, STEPS, ARRIVALS and EVENTS."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.ingest.recorder.clock_alignment import Alignment
+from hvdprof.ingest.recorder.recorder_lines import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.step_phases import UNSEEN
+from hvdprof.ingest.storage.blocks import Block
+from hvdprof.model.parts import RECORDED_PARTS
+
+
+def rank_block(
+    pass_id: str, rank: int, file: RecorderFile, alignment: Alignment, last_ns: int
+) -> Block:
+    """The row of a rank; ``last_ns`` is the last recorded time of its clock."""
+    header = file.header
+    host = header.get("host")
+    return {
+        "pass_id": pass_id,
+        "rank": rank,
+        "local_rank": _number(header, "local_rank", rank),
+        "hostname": str(host.get("hostname", "")) if isinstance(host, Mapping) else "",
+        "device": str(header.get("device", "")),
+        "pid": _number(header, "pid", -1),
+        "num_threads": _number(header, "num_threads", -1),
+        "num_affinity_cores": _count(header.get("affinity")),
+        "clock_method": alignment.method,
+        "clock_offset_ns": alignment.offset_ns,
+        "clock_drift_ppm": alignment.drift * 1e6,
+        "clock_error_ns": int(alignment.errors_ns(np.asarray([last_ns]))[0]),
+        "ended": file.ended,
+    }
+
+
+def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment) -> Block:
+    """The steps of one rank in one segment."""
+    table = segment.step_table()
+    start_ns = table[:, 2]
+    parts = {f"{part}_ns": table[:, 5 + i] for i, part in enumerate(RECORDED_PARTS)}
+    blocked = parts["blocked_ns"]
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "rank": np.full(len(table), rank),
+        "step": table[:, 0],
+        "warmup": table[:, 1].astype(bool),
+        "start_ns": alignment.aligned_ns(start_ns),
+        "dur_ns": table[:, 3],
+        "samples": table[:, 4],
+        **parts,
+        "blocked_ns": pd.arrays.IntegerArray(blocked.copy(), mask=blocked == UNSEEN),
+        "loss": np.asarray(segment.losses),
+        "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
+def arrival_block(
+    pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
+) -> Block | None:
+    """When each gradient was ready on one rank in one segment; ``None`` where none was."""
+    if not segment.tensors:
+        return None
+    offsets = segment.ready_table()
+    row, tensor = np.nonzero(offsets >= 0)
+    if not len(row):
+        return None
+    steps = segment.step_table()[np.asarray(segment.ready_row, dtype=np.int64)]
+    ready_ns = steps[row, 2] + offsets[row, tensor]
+    codes, unique = pd.factorize(pd.Index(segment.tensors, dtype=str))
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "rank": np.full(len(row), rank),
+        "step": steps[row, 0],
+        "tensor": pd.Categorical.from_codes(codes[tensor], categories=unique),
+        "ready_ns": alignment.aligned_ns(ready_ns),
+        "clock_error_ns": alignment.errors_ns(ready_ns),
+    }
+
+
+def part_block(
+    pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
+) -> Block | None:
+    """Phases and blocked time of one rank in one segment, as EVENTS; ``None`` without any."""
+    if not segment.parts:
+        return None
+    row, offset_ns, dur_ns = segment.part_table().T
+    steps = segment.step_table()[row]
+    start_ns = steps[:, 2] + offset_ns
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "source": "recorder",
+        "rank": np.full(len(row), rank),
+        "step": steps[:, 0],
+        "phase": "part",
+        "activity": pd.Categorical.from_codes(
+            np.asarray(segment.part_codes),
+            categories=pd.Index(list(segment.part_names), dtype=str),
+        ),
+        "collective": "",
+        "tensor": "",
+        "occurrence": np.zeros(len(row), dtype=np.int64),
+        "fusion_id": np.full(len(row), -1),
+        "start_ns": alignment.aligned_ns(start_ns),
+        "dur_ns": dur_ns,
+        "size_bytes": pd.array([None] * len(row), dtype="Int64"),
+        "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
+def _number(header: Mapping[str, object], key: str, default: int) -> int:
+    value = header.get(key)
+    return value if isinstance(value, int) else default
+
+
+def _count(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0

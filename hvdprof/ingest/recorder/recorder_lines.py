@@ -1,0 +1,357 @@
+"""One rank's recorder file: JSON lines to arrays, whatever state the rank left the file in.
+
+The file of a killed rank ends in the middle of a line; a full disk leaves holes. What can be read
+is used, what cannot is counted and told in ``problems``.
+"""
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, intervals, part_lengths
+from hvdprof.ingest.text.whole_number import whole
+
+RECORDER_SCHEMA_VERSION = 1
+
+Line = dict[str, Any]
+
+_STEP_COLUMNS = 5 + NUM_STEP_PARTS
+_LONGEST_LINE = 1 << 24
+_LARGEST = 2**62
+_HEADER_NUMBERS = ("size", "local_rank", "local_size", "pid", "num_gpus", "num_threads")
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One clock exchange: at ``monotonic_ns`` of the rank, aligned time was ``offset_ns`` more."""
+
+    monotonic_ns: int
+    offset_ns: int
+    error_ns: int
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSwitch:
+    """When Horovod's timeline was started or stopped, on both clocks of rank 0's host."""
+
+    action: str
+    file: str
+    monotonic_ns: int
+    wall_ns: int
+
+
+def _int64s() -> "array[int]":
+    return array("q")
+
+
+@dataclass(slots=True)
+class SegmentRecording:
+    """What a rank recorded in one segment, on the rank's own clock.
+
+    Numbers are packed one after the other, eight bytes each, since hundreds of ranks are held at
+    once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
+    ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
+    ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
+    the other; ``sent_of`` what is handed over of each tensor, in bytes.
+    """
+
+    id: str
+    tensors: list[str] = field(default_factory=list)
+    size_bytes: int = 0
+    sent_of: list[int] = field(default_factory=list)
+    steps: "array[int]" = field(default_factory=_int64s)
+    losses: "array[float]" = field(default_factory=lambda: array("d"))
+    ready_row: "array[int]" = field(default_factory=_int64s)
+    ready_ns: "array[int]" = field(default_factory=_int64s)
+    parts: "array[int]" = field(default_factory=_int64s)
+    part_codes: "array[int]" = field(default_factory=_int64s)
+    part_names: dict[str, int] = field(default_factory=dict)
+    buckets: "array[int]" = field(default_factory=_int64s)
+    bucket_members: "array[int]" = field(default_factory=_int64s)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What is handed over of all tensors."""
+        return sum(self.sent_of)
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps."""
+        return len(self.losses)
+
+    @property
+    def last_start_ns(self) -> int:
+        """The start of the last step; there must be one."""
+        return self.steps[2 - _STEP_COLUMNS]
+
+    def step_table(self) -> NDArray[np.int64]:
+        """One row a step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``.
+
+        A part may be ``phases.UNSEEN``.
+        """
+        return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
+
+    def ready_table(self) -> NDArray[np.int64]:
+        """Offsets of the gradients, a column a tensor; row i belongs to step ``ready_row[i]``."""
+        return np.asarray(self.ready_ns, dtype=np.int64).reshape(-1, max(len(self.tensors), 1))
+
+    def part_table(self) -> NDArray[np.int64]:
+        """One row a recorded interval: row of the step, offset and length in ns."""
+        return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
+
+    def bucket_table(self) -> NDArray[np.int64]:
+        """One row a bucket: row of the step, offset and length in ns, number of its tensors."""
+        return np.asarray(self.buckets, dtype=np.int64).reshape(-1, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An instant that the training script named; ``segment`` is empty outside of segments."""
+
+    name: str
+    segment: str
+    monotonic_ns: int
+
+
+@dataclass(slots=True)
+class RecorderFile:
+    """Everything a rank recorded; ``problems`` are clauses that say what could not be used.
+
+    ``session`` and ``session_end`` are the lines of that kind of an elastic job, None elsewhere.
+    """
+
+    header: Line = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+    segments: dict[str, SegmentRecording] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+    timeline: list[TimelineSwitch] = field(default_factory=list)
+    session: Line | None = None
+    session_end: Line | None = None
+    ended: bool = False
+    problems: list[str] = field(default_factory=list)
+
+
+def read_recorder_file(path: Path) -> RecorderFile:
+    """What a recorder file holds.
+
+    Raises:
+        OSError: The file cannot be read at all.
+    """
+    reader = _Reader()
+    with path.open("rb") as stream:
+        for line in _whole_lines(stream):
+            if line is None:
+                reader.counts["damaged"] += 1
+            elif line.endswith(b"\n"):
+                reader.read_line(line)
+            elif not reader.take(line):
+                reader.counts["torn"] += 1
+    return reader.finished()
+
+
+def _whole_lines(stream: IO[bytes]) -> Iterator[bytes | None]:
+    """Lines with their end; ``None`` for one that is longer than any that a recorder writes."""
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) < _LONGEST_LINE or line.endswith(b"\n"):
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = stream.readline(_LONGEST_LINE)
+        yield None
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.file = RecorderFile()
+        self.current_segment = ""
+        self.counts: Counter[str] = Counter()
+        self.unknown_kinds: Counter[str] = Counter()
+        self.by_kind = {
+            "header": self.header,
+            "clock": self.clock,
+            "segment": self.segment,
+            "step": self.step,
+            "mark": self.mark,
+            "timeline": self.timeline,
+            "segment_end": self.segment_end,
+            "session": self.session,
+            "session_end": self.session_end,
+            "problem": self.problem,
+            "end": self.end,
+        }
+
+    def read_line(self, text: bytes) -> None:
+        if text.strip() and not self.take(text):
+            self.counts["damaged"] += 1
+
+    def take(self, text: bytes) -> bool:
+        try:
+            line = _loaded(text)
+            handle = self.by_kind.get(line["kind"])
+            if handle is None:
+                self.unknown_kinds[str(line["kind"])] += 1
+            else:
+                handle(line)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            return False
+        return True
+
+    def header(self, line: Line) -> None:
+        if self.file.header:
+            # A second launch wrote into the same file: its clock lines belong to it alone.
+            self.file = RecorderFile()
+            self.current_segment = ""
+            self.counts = Counter({"earlier recordings": self.counts["earlier recordings"] + 1})
+            self.unknown_kinds.clear()
+        whole(line["rank"]), whole(line["monotonic_ns"]), whole(line["wall_ns"])
+        self.file.header = {name: value for name, value in line.items() if _is_usable(name, value)}
+
+    def clock(self, line: Line) -> None:
+        self.file.exchanges.append(
+            Exchange(
+                monotonic_ns=whole(line["monotonic_ns"]),
+                offset_ns=whole(line["offset_ns"]),
+                error_ns=whole(line["error_ns"]),
+                method=str(line["method"]),
+            )
+        )
+
+    def segment(self, line: Line) -> None:
+        tensors = line["tensors"]
+        self.current_segment = str(line["id"])
+        self.file.segments[str(line["id"])] = SegmentRecording(
+            id=str(line["id"]),
+            tensors=[str(tensor["name"]) for tensor in tensors],
+            size_bytes=sum(whole(tensor["size_bytes"]) for tensor in tensors),
+            sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
+        )
+
+    def step(self, line: Line) -> None:
+        lengths, found = part_lengths(line), intervals(line)
+        row = (
+            whole(line["step"]),
+            int(bool(line["warmup"])),
+            whole(line["start_ns"]),
+            whole(line["dur_ns"]),
+            whole(line["samples"]),
+            *lengths,
+        )
+        if line["dur_ns"] <= 0 or line["samples"] <= 0:
+            raise ValueError("a step takes time and samples")
+        loss = line.get("loss")
+        loss = float("nan") if loss is None else float(loss)
+        ready = _offsets(line["ready"])
+        name = str(line["segment"])
+        recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
+        reduced = _buckets(line.get("buckets", ()), len(recording.tensors))
+        if recording.num_steps and row[0] <= recording.steps[-_STEP_COLUMNS]:
+            raise ValueError("steps are numbered upwards")
+        if len(ready) == len(recording.tensors):
+            recording.ready_row.append(recording.num_steps)
+            recording.ready_ns.extend(ready)
+        else:
+            self.counts["ready"] += 1
+        for offset, dur, members in reduced:
+            recording.buckets.extend((recording.num_steps, offset, dur, len(members)))
+            recording.bucket_members.extend(members)
+        codes = recording.part_names
+        for part, offset, dur in found:
+            recording.parts.extend((recording.num_steps, offset, dur))
+            recording.part_codes.append(codes.setdefault(part, len(codes)))
+        recording.steps.extend(row)
+        recording.losses.append(loss)
+
+    def mark(self, line: Line) -> None:
+        time_ns = whole(line["monotonic_ns"])
+        self.file.marks.append(Mark(str(line["name"]), self.current_segment, time_ns))
+
+    def timeline(self, line: Line) -> None:
+        self.file.timeline.append(
+            TimelineSwitch(
+                action=str(line["action"]),
+                file=str(line["file"]),
+                monotonic_ns=whole(line["monotonic_ns"]),
+                wall_ns=whole(line["wall_ns"]),
+            )
+        )
+
+    def problem(self, line: Line) -> None:
+        self.file.problems.append(f"the recorder reported: {line['message']}")
+
+    def session(self, line: Line) -> None:
+        for name in ("number", "slot", "launch_rank", "started_ns", "entered_ns"):
+            whole(line[name])
+        for name in ("left_ns", "shut_down_ns", "initialised_ns"):
+            whole(0 if line[name] is None else line[name])
+        self.file.session = line
+
+    def session_end(self, line: Line) -> None:
+        whole(line["num_steps"]), whole(line["num_committed"])
+        self.file.session_end = line
+
+    def end(self, line: Line) -> None:
+        self.file.ended = True
+
+    def segment_end(self, line: Line) -> None:
+        self.current_segment = ""
+        recording = self.file.segments.get(str(line.get("id")))
+        sent = [whole(one) for one in line.get("sent_bytes", ())]
+        if recording is not None and sent and len(sent) == len(recording.sent_of):
+            recording.sent_of = sent
+
+    def finished(self) -> RecorderFile:
+        told = {
+            "damaged": "{} damaged lines were left out",
+            "torn": "the last line is cut off",
+            "earlier recordings": "{} earlier recordings in the same file were left out",
+            "ready": "{} steps have ready times for other tensors than announced",
+        }
+        problems = [text.format(self.counts[key]) for key, text in told.items() if self.counts[key]]
+        for kind, number in self.unknown_kinds.items():
+            problems.append(f"{number} lines of the unknown kind {kind!r} were left out")
+        if not self.file.header:
+            problems.append("it has no header")
+        elif self.file.header.get("schema_version") != RECORDER_SCHEMA_VERSION:
+            problems.append(f"its schema version is {self.file.header.get('schema_version')}")
+        self.file.problems += problems
+        return self.file
+
+
+def _loaded(text: bytes) -> Any:
+    line = json.loads(text.decode("utf-8"))
+    if b"\\u" not in text:
+        return line
+    # A lone half of a pair of characters fits into no column.
+    return json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _is_usable(name: str, value: Any) -> bool:
+    if name not in _HEADER_NUMBERS:
+        return True
+    try:
+        whole(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _buckets(values: Any, num_tensors: int) -> list[tuple[int, int, "array[int]"]]:
+    found = [(whole(offset), whole(dur), array("q", members)) for offset, dur, members in values]
+    if any(not 0 <= one < num_tensors for _, _, members in found for one in members):
+        raise ValueError("a bucket holds a tensor that was not announced")
+    return found
+
+
+def _offsets(values: Any) -> "array[int]":
+    offsets = array("q", values)
+    if offsets and not -_LARGEST < min(offsets) <= max(offsets) < _LARGEST:
+        raise ValueError("an offset is out of range")
+    return offsets

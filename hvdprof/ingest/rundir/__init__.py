@@ -1,0 +1,1 @@
+"""The files of a run directory beside recordings: logs, stalls, network, attached files."""

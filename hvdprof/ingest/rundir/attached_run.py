@@ -1,0 +1,263 @@
+"""A run directory made of files that somebody has already: timelines, NCCL logs, output of jobs."""
+
+import contextlib
+import datetime as dt
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof import __version__
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
+from hvdprof.ingest.rundir.attached_size import attached_size
+from hvdprof.rundir.attached import (
+    AttachedFile,
+    AttachedKind,
+    attached_files,
+    attached_settings,
+)
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import (
+    MANIFEST_SCHEMA_VERSION,
+    Manifest,
+    Mode,
+    PassRecord,
+    SegmentRecord,
+    Status,
+)
+from hvdprof.rundir.masking import mask_command
+from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the user says of the job, because its files may not: None where nothing was said.
+
+    ``size`` counts ranks, ``batch_size`` samples per rank and step.
+    """
+
+    name: str
+    size: int | None = None
+    batch_size: int | None = None
+
+
+def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = False) -> Manifest:
+    """Copy files into a new run directory of one pass; it appears whole or not at all.
+
+    Every timeline becomes a segment. Of an output it is told from its name, such as
+    ``rank.1/stdout``, whose it is; tags of launchers before its lines are read later.
+
+    Args:
+        folder: The run directory to make.
+        given: The files.
+        stated: What is said of the job.
+        overwrite: Whether a run directory that was made of files before may be replaced.
+
+    Returns:
+        The manifest; ``warnings`` holds what the files contradict.
+
+    Raises:
+        UsageError: No file was given, or nothing says how many ranks there were.
+        UnreadableInputError: A file is not what it is given for.
+        StorageError: The folder is there already, or cannot be written.
+    """
+    sources = sources_of(given)
+    if not sources:
+        raise UsageError(
+            "There is nothing to attach.", hint="Add --timeline, --nccl-log or --stdout."
+        )
+    _refuse_what_is_there(folder, overwrite=overwrite)
+    counted = attached_size(
+        timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
+        nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
+        outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
+    )
+    size = stated.size or counted.size
+    if size is None:
+        raise UsageError(
+            "Nothing in these files says how many ranks the job had.", hint="Add --np N."
+        )
+    record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
+    copies = _copies(sources, record)
+    manifest = _manifest(record, copies, stated.name)
+    if counted.size is not None and counted.size != size:
+        manifest.warnings.append(
+            f"--np {size} was stated, but {counted.reason} {counted.size} ranks."
+        )
+    with _appearing_whole(folder) as building:
+        for source, copy in copies:
+            _copy(source.path, building / copy.kept)
+        manifest.write(RunPaths(building))
+    return manifest
+
+
+def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
+    try:
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be looked at: {error.strerror}.") from error
+    if not overwrite:
+        raise StorageError(f"{folder} exists and is not overwritten.", hint="Add --force.")
+    try:
+        is_ours = bool(attached_files(Manifest.read(folder)))
+    except UnreadableInputError:
+        is_ours = False
+    if not is_ours:
+        raise StorageError(
+            f"{folder} was not made by hvdprof attach, so --force does not replace it.",
+            hint="Name another folder.",
+        )
+
+
+def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: bool) -> PassRecord:
+    timelines = [one.path for one in sources if one.kind == AttachedKind.TIMELINE]
+    mode = Mode.THROUGHPUT
+    if timelines:
+        mode = Mode.ATTRIBUTION if is_uncached else Mode.TRACE
+    names = _distinct([path.name.split(".")[0] for path in timelines]) or ["main"]
+    segments = [
+        Segment(
+            id="main" if len(names) == 1 else name,
+            engine=HOROVOD_ENGINE,
+            model=stated.name,
+            compression=UNKNOWN,
+            reduction=UNKNOWN,
+            batch_size=stated.batch_size or 0,
+            image_size=0,
+            num_warmup_batches=0,
+            num_steps=None,
+            max_seconds=None,
+            timeline=bool(timelines),
+        )
+        for name in names
+    ]
+    return PassRecord(
+        id=f"01-np{size}-attached",
+        mode=mode,
+        size=size,
+        repeat=1,
+        controller=UNKNOWN,
+        oversubscribed=False,
+        pinned=False,
+        segments=[SegmentRecord(segment=one, status=Status.DONE) for one in segments],
+        status=Status.DONE,
+    )
+
+
+def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source, AttachedFile]]:
+    """Where each file goes: paths in the run directory, no two alike."""
+    paths = PassPaths(RunPaths(Path()).of_pass(record.id).folder)
+    by_kind = {kind: [one for one in sources if one.kind == kind] for kind in AttachedKind}
+    segments = [one.segment.id for one in record.segments]
+    logs = _distinct([one.path.name for one in by_kind[AttachedKind.NCCL_LOG]])
+    outputs = by_kind[AttachedKind.OUTPUT]
+    # The one output of a whole job stands where a measured run has it, so that all commands see it.
+    if len(outputs) == 1 and outputs[0].rank is None:
+        kept_outputs = [paths.stdout]
+    else:
+        names = _distinct([_output_name(one) for one in outputs])
+        kept_outputs = [paths.output_folder / name for name in names]
+    kept = [
+        *zip(by_kind[AttachedKind.TIMELINE], map(paths.timeline, segments), strict=False),
+        *zip(
+            by_kind[AttachedKind.NCCL_LOG], [paths.nccl_folder / name for name in logs], strict=True
+        ),
+        *zip(outputs, kept_outputs, strict=True),
+    ]
+    return [
+        (
+            source,
+            AttachedFile(
+                kind=source.kind, given=str(source.path), kept=path.as_posix(), rank=source.rank
+            ),
+        )
+        for source, path in kept
+    ]
+
+
+def _output_name(source: Source) -> str:
+    return source.path.name if source.rank is None else f"rank-{source.rank}-{source.path.name}"
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names made different by a number where they are alike, hidden ones made visible."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        visible = name.lstrip(".") or "file"
+        candidate, number = visible, 2
+        while candidate in taken:
+            candidate, number = f"{number}-{visible}", number + 1
+        taken.add(candidate)
+        result.append(candidate)
+    return result
+
+
+def _manifest(
+    record: PassRecord, copies: Sequence[tuple[Source, AttachedFile]], name: str
+) -> Manifest:
+    return Manifest(
+        schema_version=MANIFEST_SCHEMA_VERSION,
+        hvdprof_version=__version__,
+        name=name,
+        created_at=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        command=mask_command(["hvdprof", *sys.argv[1:]]),
+        settings=attached_settings([copy for _, copy in copies]),
+        environment={},
+        versions={},
+        hosts=[],
+        git=None,
+        passes=[record],
+        skipped=[],
+        status=Status.DONE,
+    )
+
+
+@contextlib.contextmanager
+def _appearing_whole(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which takes its name when the block ends without an exception."""
+    try:
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    except OSError as error:
+        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+    try:
+        content = building / "run"
+        content.mkdir()
+        yield content
+        _take_place(content, folder, building / "old")
+    except OSError as error:
+        raise StorageError(f"Could not write {folder}: {error.strerror}.") from error
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _take_place(content: Path, folder: Path, old: Path) -> None:
+    if not folder.exists():
+        content.replace(folder)
+        return
+    # A folder cannot be renamed onto one that is not empty.
+    folder.replace(old)
+    try:
+        content.replace(folder)
+    except OSError:
+        # What was there before is not lost with what did not come to be.
+        old.replace(folder)
+        raise
+
+
+def _copy(source: Path, target: Path) -> None:
+    # Not by `open_whole`: it packs what is named .gz, and here the whole folder appears at once.
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        reading = source.open("rb")
+    except OSError as error:
+        raise UnreadableInputError(f"{source} cannot be read: {error.strerror}.") from error
+    with reading, target.open("wb") as writing:
+        shutil.copyfileobj(reading, writing)

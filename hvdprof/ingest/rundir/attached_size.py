@@ -1,0 +1,87 @@
+"""How many ranks a job had, as far as its own files tell."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.logs.printed_lines import printed_lines
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.text.text_lines import BrokenEndError
+from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
+
+EVERY_USE = "every use"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The number of ranks and the clause that says how it is known; None where nothing tells.
+
+    ``is_uncached`` says that a timeline names ranks at every use of a tensor, as it does where the
+    response cache was off.
+    """
+
+    size: int | None
+    reason: str
+    is_uncached: bool
+
+
+def attached_size(
+    *, timelines: Sequence[Path], nccl_logs: Sequence[Path], outputs: Mapping[Path, int | None]
+) -> Counted:
+    """What some files tell of the number of ranks, the surest of them first.
+
+    A timeline names the ranks at the first use of a tensor, NCCL the size of its communicators.
+    Ranks in names of files, and in launchers' tags before the lines, come after that: some may be
+    missing. Tags of rank 0 alone tell nothing, for in most jobs no other rank prints.
+
+    Args:
+        timelines: Horovod timelines.
+        nccl_logs: NCCL logs of one job.
+        outputs: Printed output, with the rank that its name tells.
+
+    Raises:
+        UnreadableInputError: A file cannot be read, or is not what it is given for.
+    """
+    files = [_timeline(path) for path in timelines]
+    is_uncached = any(file.facts.ranks_told.kind == EVERY_USE for file in files)
+    named = [rank for rank in outputs.values() if rank is not None]
+    told = {
+        "the timeline names": max((file.facts.size or 0 for file in files), default=0),
+        "NCCL made a communicator of": _largest_communicator(nccl_logs),
+        "there are files of": max(named, default=-1) + 1,
+    }
+    for reason, size in told.items():
+        if size:
+            return Counted(size, reason, is_uncached)
+    tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
+    return Counted(tagged if tagged > 1 else None, "lines are tagged with", is_uncached)
+
+
+def _timeline(path: Path) -> TimelineFile:
+    try:
+        return read_timeline_file(path)
+    except OSError as error:
+        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _largest_communicator(paths: Sequence[Path]) -> int:
+    if not paths:
+        return 0
+    sizes = read_nccl_logs(paths).communicators["num_ranks"].dropna()
+    return int(sizes.max()) if len(sizes) else 0
+
+
+def _highest_tag(path: Path) -> int:
+    """The highest rank in a tag of a file; -1 without any."""
+    highest = -1
+    try:
+        for line in printed_lines(path):
+            if line.rank is not None and line.rank > highest:
+                highest = line.rank
+    except BrokenEndError:
+        # What the unbroken part tells is enough here; loading the run notes the rest.
+        return highest
+    except OSError as error:
+        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+    return highest

@@ -1,0 +1,93 @@
+"""What the logs of the passes of a run say: NCCL's, stalls, output of jobs that was attached."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.errors import HvdprofError
+from hvdprof.ingest.logs.printed_file import read_printed_file
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.rundir.stall_file import read_stall_file
+from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.model.log_tables import NOTES
+from hvdprof.model.run import Run
+from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
+from hvdprof.rundir.layout import RunPaths
+
+
+def with_logs(run: Run) -> Run:
+    """The run with what the logs of its passes say, one NCCL job a pass.
+
+    Output is read where it was attached; of a run that hvdprof measured, the manifest holds what
+    its output says.
+    """
+    read = Gathered()
+    printed_nccl = [
+        path for file in attached_files(run.manifest) for path in _output(run, file, read)
+    ]
+    for record in run.manifest.passes:
+        logs = RunPaths(run.folder).of_pass(record.id).nccl_folder.glob("*")
+        paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
+        _add_nccl(record.id, [*paths, *printed_nccl], read)
+        _add_stalls(run, record.id, read)
+    if not (read.nccl or read.notes or read.others):
+        return run
+    found = read.run(run.folder, run.manifest)
+    notes = (*run.notes, *found.notes)
+    others = {**run.others, **found.others, NOTES.name: NOTES.frame({"note": notes})}
+    return dataclasses.replace(run, nccl=found.nccl, notes=notes, others=others)
+
+
+def _add_nccl(pass_id: str, paths: Sequence[Path], read: Gathered) -> None:
+    if not paths:
+        return
+    try:
+        recording = read_nccl_logs(paths)
+    except HvdprofError as error:
+        read.notes.append(f"{pass_id}: {error.message}")
+        return
+    read.nccl.append(recording)
+    read.notes.extend(f"{pass_id}: NCCL: {note}" for note in recording.notes)
+
+
+def _add_stalls(run: Run, pass_id: str, read: Gathered) -> None:
+    path = RunPaths(run.folder).of_pass(pass_id).stalls
+    try:
+        found = read_stall_file(path, path.relative_to(run.folder).as_posix())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        read.notes.append(f"{pass_id}: {path.name}: {error.strerror}.")
+        return
+    read.add_tables(found.tables.items())
+    read.notes.extend(f"{pass_id}: {clause}." for clause in found.clauses)
+
+
+def _output(run: Run, file: AttachedFile, read: Gathered) -> list[Path]:
+    """Add what an attached output says; its path again where NCCL's lines are among it."""
+    if file.kind != AttachedKind.OUTPUT:
+        return []
+    path = run.folder / file.kept
+    try:
+        printed = read_printed_file(path)
+    except HvdprofError as error:
+        read.notes.append(f"{file.kept}: {error.message}")
+        return []
+    except OSError as error:
+        read.notes.append(f"{file.kept}: {error.strerror}.")
+        return []
+    read.notes.extend(f"{file.kept}: {clause}." for clause in printed.notes)
+    read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
+    return [path] if printed.nccl_processes else []
+
+
+def _named(frame: pd.DataFrame, file: AttachedFile) -> pd.DataFrame:
+    """The frame with the file by its name in the run, and the rank that the name told."""
+    named = frame.copy()
+    if "file" in named:
+        named["file"] = pd.Categorical([file.kept] * len(named))
+    if file.rank is not None and "rank" in named:
+        named["rank"] = named["rank"].fillna(file.rank)
+    return named

@@ -1,0 +1,95 @@
+"""The stalls that hvdprof saw while a pass ran, to tables: ``stalls.jsonl`` of the pass."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.log_tables import INCIDENTS, STALLS
+
+KIND = "stall"
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class StallFile:
+    """Frames of STALLS and INCIDENTS by name, and a clause for each stall."""
+
+    tables: Mapping[str, pd.DataFrame]
+    clauses: list[str] = field(default_factory=list)
+
+
+def read_stall_file(path: Path, name: str) -> StallFile:
+    """The stalls of a pass; lines that are damaged are told in ``clauses``.
+
+    Args:
+        path: The file.
+        name: Its name for the rows.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    stalls, incidents = Rows(STALLS), Rows(INCIDENTS)
+    lasted = {}
+    found: list[tuple[int, dict[str, Any]]] = []
+    clauses = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            if record["kind"] == KIND:
+                found.append((number, record))
+                _add(record, number, name, stalls, incidents)
+            elif record["kind"] == "over":
+                lasted[int(record["number"])] = float(record["lasted_s"])
+        except (ValueError, KeyError, TypeError) as error:
+            clauses.append(f"line {number} is damaged: {type(error).__name__}")
+    clauses += [_clause(record, lasted.get(int(record["number"]))) for _, record in found]
+    tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
+    return StallFile(tables, clauses)
+
+
+def _add(record: dict[str, Any], number: int, name: str, stalls: Rows, incidents: Rows) -> None:
+    late = record["late"]
+    incidents.add(
+        file=name,
+        line=number,
+        rank=None,
+        time_ns=int(record["time_ns"]),
+        kind=KIND,
+        failed_rank=int(late[0]["rank"]) if len(late) == 1 else None,
+        exit_code=None,
+        signal=None,
+        message=_clause(record, None),
+    )
+    for rank in late:
+        for tensor in rank["tensors"]:
+            stalls.add(
+                file=name,
+                line=number,
+                time_ns=int(record["time_ns"]),
+                warning=int(record["number"]),
+                waited_s=float(record["waited_s"]),
+                state="missing",
+                stalled_rank=int(rank["rank"]),
+                tensor=str(tensor),
+                cut=False,
+                shutdown=False,
+            )
+
+
+def _clause(record: dict[str, Any], lasted_s: float | None) -> str:
+    late = ", ".join(str(rank["rank"]) for rank in record["late"][:_MOST_NAMED])
+    waiting = ", ".join(map(str, record["waiting"][:_MOST_NAMED]))
+    whom = f"for rank {late}" if late else "though none was late"
+    length = (
+        f"{units.seconds(lasted_s)} long"
+        if lasted_s is not None
+        else f"seen after {units.seconds(float(record['waited_s']))}"
+    )
+    where = f"at step {record['step']} of {record['segment']}"
+    return f"stall {where}: rank {waiting} waited {whom}, {length}"

@@ -1,0 +1,1 @@
+"""Tables in memory and on disk: columns, blocks, the Parquet cache."""

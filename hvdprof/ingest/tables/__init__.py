@@ -1,0 +1,1 @@
+"""Parsed files to the declared tables of a run."""

@@ -1,0 +1,34 @@
+"""What a timeline file says of itself as a row of TIMELINES."""
+
+import pandas as pd
+
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
+from hvdprof.model.timeline_file_tables import TIMELINES
+
+
+def timeline_file_row(pass_id: str, segment: str, file: TimelineFile) -> pd.DataFrame:
+    """The row of one file."""
+    facts = file.facts
+    rows = Rows(TIMELINES)
+    rows.add(
+        pass_id=pass_id,
+        segment=segment,
+        writer=facts.writer,
+        time_zero=facts.time_zero,
+        epoch_ns=None if file.epoch_us is None else file.epoch_us * 1000,
+        backends=", ".join(facts.backends),
+        frameworks=", ".join(facts.frameworks),
+        np=facts.size,
+        np_reason=facts.size_reason,
+        num_tensors=facts.num_tensors,
+        num_executions=facts.num_executions,
+        num_fused_executions=facts.num_fused_executions,
+        num_phantoms=facts.num_phantoms,
+        num_errors=facts.num_errors,
+        rank_ticks=facts.ranks_told.kind,
+        rank_ticks_sentence=facts.ranks_told.sentence,
+        autotuned=facts.autotuned,
+        torus=facts.torus,
+    )
+    return rows.frame()

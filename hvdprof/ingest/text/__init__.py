@@ -1,0 +1,1 @@
+"""Bytes to lines: encodings, compression, log prefixes of launchers, numbers in text."""

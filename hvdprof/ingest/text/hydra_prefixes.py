@@ -1,0 +1,104 @@
+"""What Hydra, the launcher of MPICH and Intel MPI, puts around the words of a process.
+
+``mpiexec -prepend-rank`` (``-l``) writes ``[3] `` before every piece that it has read of a rank,
+and before every further line in it. A piece may begin anywhere: of what is not buffered most lines
+come in several, and those of ranks that write at once stand in one line. So it was seen of MPICH
+4.3.2: ``[0] hal[1] whole``, then ``[0] f``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Self
+
+from hvdprof.ingest.text.text_lines import LONGEST
+
+_TAG = re.compile(r"\[(\d{1,5})\](?: |$)")
+# The blank is Hydra's own. NCCL puts the number of a device there.
+_TAG_INSIDE = re.compile(r"\[(\d{1,5})\] (?!NCCL )")
+_TAGGED_WORDS = re.compile(r"\[(\d{1,5})\] +[^ ]")
+_OF_HYDRA_ITSELF = re.compile(
+    r"=|\[(?:mpiexec|proxy)[@:]|YOUR APPLICATION TERMINATED WITH|This typically refers to |"
+    r"Please see the FAQ page"
+)
+# Its own words; and the tag of the end of a line, read apart from the line, or of an empty one.
+_ONLY_HYDRA = re.compile(
+    r"=   BAD TERMINATION|\[(?:mpiexec|proxy)[@:]|\[(\d{1,5})\] (?:.*\[\1\] )?$"
+)
+_LEAST_LINES = 3
+_LEAST_SHARE = 0.9
+
+
+class HydraPieces:
+    """Puts the lines of ranks together from the pieces that Hydra tagged.
+
+    Args:
+        ranks: Those that are known to print; others become known by the lines that they begin.
+    """
+
+    def __init__(self, ranks: Iterable[int] = ()) -> None:
+        self._ranks = set(ranks)
+        self._begun: dict[int, str] = {}
+
+    @classmethod
+    def of_file(cls, lines: Sequence[str]) -> Self | None:
+        """What reads a file that begins with some lines; None where Hydra did not tag them.
+
+        Much else writes a number in brackets first, so a single line tells nothing: nearly all have
+        such a tag, and what only Hydra writes is among them, or rank 0 is and the numbers are not
+        those of a counter.
+
+        Args:
+            lines: The first lines of the file, without colours.
+        """
+        ranks: list[int] = []
+        num_others = 0
+        is_certain = False
+        for line in lines:
+            words = _TAGGED_WORDS.match(line)
+            is_certain = is_certain or bool(_ONLY_HYDRA.match(line))
+            if words:
+                ranks.append(int(words[1]))
+            elif line.strip() and not _TAG.fullmatch(line):
+                num_others += _OF_HYDRA_ITSELF.match(line) is None
+        if not ranks or len(ranks) < _LEAST_SHARE * (len(ranks) + num_others):
+            return None
+        is_doubtful = len(ranks) < _LEAST_LINES or 0 not in ranks or _counts_up(ranks)
+        return cls(ranks) if is_certain or not is_doubtful else None
+
+    def take(self, text: str) -> tuple[int | None, str]:
+        """The rank that ends its line in the next line of the file, and all of its line.
+
+        A line that Hydra did not tag, such as its own, comes back as it is, without a rank.
+
+        Args:
+            text: The line, without colours.
+        """
+        tag = _TAG.match(text)
+        if tag is None:
+            return None, text
+        rank, begin = int(tag[1]), tag.end()
+        self._ranks.add(rank)
+        for inner in _TAG_INSIDE.finditer(text, begin):
+            other, end = int(inner[1]), inner.start()
+            # No piece is empty. Words go on with brackets behind a blank more often than another
+            # rank breaks in there.
+            is_tag = end > begin and (other == rank or text[end - 1] != " ")
+            if is_tag and other in self._ranks:
+                self._begun[rank] = (self._begun.get(rank, "") + text[begin:end])[:LONGEST]
+                rank, begin = other, inner.end()
+        return rank, self._begun.pop(rank, "") + text[begin:]
+
+    def rest(self) -> Iterator[tuple[int, str]]:
+        """The ranks that did not end their last line, and what they wrote of it."""
+        yield from ((rank, text) for rank, text in self._begun.items() if text.strip())
+
+
+def _counts_up(numbers: Sequence[int]) -> bool:
+    """Whether numbers come up one after the other, and the first never again after the last.
+
+    Epochs do, and those of several processes nearly so. Two different numbers are no counter.
+    """
+    first_seen = list(dict.fromkeys(numbers))
+    if len(first_seen) < 3 or first_seen != list(range(len(first_seen))):
+        return False
+    return 0 not in numbers[numbers.index(first_seen[-1]) :]

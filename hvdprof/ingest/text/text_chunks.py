@@ -1,0 +1,175 @@
+"""The text of a file in pieces: plain, gzip or zstd, UTF-8 or UTF-16, without ever holding it all.
+
+``Chunks`` reads on, and keeps what is not used up, so that a record is never cut by a border.
+"""
+
+import codecs
+import itertools
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO
+
+import numpy as np
+
+from hvdprof.errors import MissingExtraError
+from hvdprof.ingest.text.zstd_frames import ends_early
+
+CHUNK_BYTES = 1 << 20
+SLACK = 64
+"""So many zero bytes stand behind the text in the buffer: the kernel reads words ahead."""
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes of the file read so far, and its size."""
+
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_GZIP_WINDOW = 31  # zlib's number for "gzip with the largest window"
+_SMALLEST_READ = 1 << 16
+_UTF8_MARK = b"\xef\xbb\xbf"
+
+
+class Chunks:
+    """A window on the text of a file, moved on by ``forget`` and ``more``.
+
+    Attributes:
+        data: The buffer; the window is ``data[:end]``, followed by ``SLACK`` zero bytes.
+        end: Length of the window.
+        offset: Place of ``data[0]`` in the text.
+        final: The window reaches to the end of the text.
+        compression: Empty, ``gzip`` or ``zstd``.
+        encoding: ``utf-8`` or ``utf-16``.
+        broken: Why the text ends early; empty where it does not.
+    """
+
+    def __init__(
+        self,
+        source: IO[bytes],
+        size: int,
+        *,
+        chunk_bytes: int = CHUNK_BYTES,
+        progress: Progress | None = None,
+    ) -> None:
+        self.chunk_bytes = chunk_bytes
+        self.data = np.zeros(2 * chunk_bytes + SLACK, np.uint8)
+        self.end = 0
+        self.offset = 0
+        self.final = False
+        self.compression = ""
+        self.encoding = "utf-8"
+        self.broken = ""
+        self._progress = progress
+        self._source, self._size = source, size
+        self._pieces = self._opened()
+        self._rest = b""
+
+    def more(self) -> None:
+        """Read another piece of the text behind the window; sets ``final`` at its end."""
+        piece = self._next_piece()
+        if not piece:
+            self.final = True
+            return
+        needed = self.end + len(piece) + SLACK
+        if needed > len(self.data):
+            grown = np.zeros(2 * needed, np.uint8)
+            grown[: self.end] = self.data[: self.end]
+            self.data = grown
+        self.data[self.end : self.end + len(piece)] = np.frombuffer(piece, np.uint8)
+        self.end += len(piece)
+        self.data[self.end : self.end + SLACK] = 0
+
+    def forget(self, start: int) -> None:
+        """Drop the window before ``start``."""
+        if start:
+            kept = self.data[start : self.end].copy()
+            self.data[: len(kept)] = kept
+            self.end = len(kept)
+            self.data[self.end : self.end + SLACK] = 0
+            self.offset += start
+
+    def text(self, start: int, length: int) -> str:
+        """A part of the window as Latin-1 text, shorter at its end."""
+        return self.data[start : min(start + length, self.end)].tobytes().decode("latin-1")
+
+    def _next_piece(self) -> bytes:
+        while len(self._rest) < self.chunk_bytes:
+            piece = next(self._pieces, b"")
+            if not piece:
+                break
+            self._rest = self._rest + piece if self._rest else piece
+        piece = self._rest
+        if len(piece) > self.chunk_bytes:
+            piece, self._rest = piece[: self.chunk_bytes], piece[self.chunk_bytes :]
+        else:
+            self._rest = b""
+        return piece
+
+    def _opened(self) -> Iterator[bytes]:
+        raw = self._blocks()
+        head = next(raw, b"")
+        if head.startswith(_GZIP):
+            self.compression = "gzip"
+            raw = self._gunzipped(itertools.chain([head], raw))
+            head = next(raw, b"")
+        elif head.startswith(_ZSTD):
+            self.compression = "zstd"
+            raw = self._zstd_decoded()
+            head = next(raw, b"")
+        encoding = _UTF16.get(head[:2])
+        if encoding is None:
+            return itertools.chain([head.removeprefix(_UTF8_MARK) or b"\n"], raw)
+        self.encoding = "utf-16"
+        return _transcoded(itertools.chain([head[2:]], raw), encoding)
+
+    def _blocks(self) -> Iterator[bytes]:
+        size = max(self.chunk_bytes, _SMALLEST_READ)
+        while piece := self._source.read(size):
+            self._tell_progress()
+            yield piece
+
+    def _tell_progress(self) -> None:
+        if self._progress is not None:
+            self._progress(self._source.tell(), self._size)
+
+    def _gunzipped(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        decoder = zlib.decompressobj(_GZIP_WINDOW)
+        started = False
+        try:
+            for piece in raw:
+                rest = piece
+                while rest:
+                    started = True
+                    if text := decoder.decompress(rest, CHUNK_BYTES):
+                        yield text
+                    rest = decoder.unconsumed_tail
+                    if decoder.eof:
+                        rest, started = decoder.unused_data.lstrip(b"\0"), False
+                        decoder = zlib.decompressobj(_GZIP_WINDOW)
+            if started:
+                if text := decoder.flush():
+                    yield text
+                self.broken = "the gzip data ends early"
+        except zlib.error as error:
+            self.broken = f"the gzip data is damaged ({error})"
+
+    def _zstd_decoded(self) -> Iterator[bytes]:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise MissingExtraError("Reading a zstd file", extra="fast") from error
+        self._source.seek(0)
+        reader = zstandard.ZstdDecompressor().stream_reader(self._source, read_across_frames=True)
+        try:
+            while piece := reader.read(CHUNK_BYTES):
+                self._tell_progress()
+                yield piece
+            if ends_early(self._source, self._size):
+                self.broken = "the zstd data ends early"
+        except zstandard.ZstdError as error:
+            self.broken = f"the zstd data is damaged ({error})"
+
+
+def _transcoded(raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for piece in raw:
+        if text := decoder.decode(piece):
+            yield text.encode("utf-8", "replace")

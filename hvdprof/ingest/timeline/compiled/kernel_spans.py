@@ -1,0 +1,191 @@
+"""Spans of bytes in a text, found and known again eight bytes at a time, compiled.
+
+A span that the JSON decoder took for a valid value once is one wherever the same bytes stand.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hvdprof.ingest.timeline.compiled.kernel_memory import byte_at, int_at, long_at, word_at
+from hvdprof.ingest.timeline.syntax.parsed_timeline import Int32s, Int64s
+
+Uint8s = NDArray[np.uint8]
+Uint64s = NDArray[np.uint64]
+
+
+class Spans(NamedTuple):
+    """Known spans: ``slots`` (open addressing, -1 for a free one) point to rows of ``entries``.
+
+    A row is (place in ``words``, length, hash, code); ``words`` holds the bytes, padded with zeros,
+    and ``places`` the addresses of the three.
+    """
+
+    slots: Int32s
+    words: Uint64s
+    entries: Uint64s
+    places: Int64s
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function, and keep the result for the next process where a folder can be written.
+
+    What is kept is made anew only when the file of the function changes, not those it calls into.
+    """
+    try:
+        return njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # no folder that could keep it is writable
+        return njit(nogil=True)(function)
+
+
+_ONES = np.uint64(0x0101010101010101)
+_HIGHS = np.uint64(0x8080808080808080)
+QUOTES = np.uint64(0x2222222222222222)
+_BACKSLASHES = np.uint64(0x5C5C5C5C5C5C5C5C)
+BRACES = np.uint64(0x7D7D7D7D7D7D7D7D)
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+@compiled
+def mix(hash_so_far: np.uint64, word: np.uint64) -> np.uint64:
+    """The hash with one more word in it."""
+    mixed = (hash_so_far ^ word) * _PRIME
+    return mixed ^ (mixed >> _SHIFT)
+
+
+@compiled
+def find_span(data: int, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
+    """The first place of a byte (given eight times), -1 behind a backslash, and the span's hash."""
+    hash_so_far = np.uint64(0)
+    place = start
+    while place < end:
+        word = word_at(data + place)
+        found = word ^ last
+        found = (found - _ONES) & ~found & _HIGHS
+        escaped = word ^ _BACKSLASHES
+        escaped = (escaped - _ONES) & ~escaped & _HIGHS
+        if found == 0:
+            if escaped != 0:
+                return -1, hash_so_far
+            hash_so_far = mix(hash_so_far, word)
+            place += 8
+            continue
+        lowest = found & (~found + np.uint64(1))
+        if escaped & (lowest - np.uint64(1)) != 0:
+            return -1, hash_so_far
+        below = (lowest >> np.uint64(7)) - np.uint64(1)
+        width = ((below & _ONES) * _ONES) >> np.uint64(56)
+        if width > 0:
+            kept = word & ((np.uint64(1) << (np.uint64(8) * width)) - np.uint64(1))
+            hash_so_far = mix(hash_so_far, kept)
+        return place + np.int64(width), hash_so_far
+    return -1, hash_so_far
+
+
+@compiled
+def known(table: int, slots: int, data: int, start: int, length: int, hashed: np.uint64) -> int:
+    """Code of a span, -1 where it is new; ``table`` is where ``Spans.places`` stands."""
+    slots_at, words_at, entries_at = long_at(table), long_at(table + 8), long_at(table + 16)
+    mask = np.uint64(slots - 1)
+    slot = (hashed ^ np.uint64(length)) & mask
+    while True:
+        entry = int_at(slots_at + 4 * np.int64(slot))
+        if entry < 0:
+            return -1
+        row = entries_at + 32 * entry
+        is_alike = word_at(row + 16) == hashed and long_at(row + 8) == length
+        if is_alike and same_bytes(words_at + 8 * long_at(row), data + start, length):
+            return long_at(row + 24)
+        slot = (slot + np.uint64(1)) & mask
+
+
+@compiled
+def same_bytes(one: int, other: int, length: int) -> bool:
+    """Whether a known span, padded with zeros, has these bytes."""
+    last = one + (length & ~7)
+    while one < last:
+        if word_at(one) != word_at(other):
+            return False
+        one += 8
+        other += 8
+    rest = np.uint64(length & 7)
+    if rest == 0:
+        return True
+    kept = word_at(other) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
+    return word_at(one) == kept
+
+
+@compiled
+def digits(data: int, start: int, longest: int) -> tuple[int, int]:
+    """A whole number without sign and the place after it; the place is -1 where there is none."""
+    place = start
+    value = np.int64(0)
+    digit = byte_at(data + place) - 48
+    while 0 <= digit <= 9:
+        value = value * 10 + digit
+        place += 1
+        digit = byte_at(data + place) - 48
+        if place - start > longest:
+            return 0, -1
+    if place == start or (byte_at(data + start) == 48 and place - start > 1):
+        return 0, -1
+    return value, place
+
+
+class SpanTable:
+    """Known spans with their codes; ``spans`` is what compiled code looks them up in."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+        self.spans = _table({})
+
+    def learn(self, span: bytes, code: int) -> None:
+        """Know a span from now on; the table grows as it has to."""
+        if span in self._known:
+            return
+        self._known[span] = code
+        if not _added(self.spans, span, code, len(self._known) - 1):
+            self.spans = _table(self._known)
+
+
+_FEWEST_ENTRIES, _WORDS_EACH = 256, 16
+_WHOLE_WORD = (1 << 64) - 1
+
+
+def _table(known_spans: dict[bytes, int]) -> Spans:
+    entries = _FEWEST_ENTRIES
+    while entries < 2 * len(known_spans) + 1:
+        entries *= 2
+    needed = 2 * sum(len(span) // 8 + 1 for span in known_spans)
+    slots = np.full(4 * entries, -1, np.int32)
+    words = np.zeros(max(entries * _WORDS_EACH, needed), np.uint64)
+    rows = np.zeros((entries + 1, 4), np.uint64)
+    places = np.array([column.ctypes.data for column in (slots, words, rows)], np.int64)
+    spans = Spans(slots, words, rows, places)
+    for entry, (span, code) in enumerate(known_spans.items()):
+        _added(spans, span, code, entry)
+    return spans
+
+
+def _added(spans: Spans, span: bytes, code: int, entry: int) -> bool:
+    first = int(spans.entries[entry, 0])
+    num_words = len(span) // 8 + 1
+    if entry + 1 >= len(spans.entries) or first + num_words > len(spans.words):
+        return False
+    padded = np.frombuffer(span.ljust(8 * num_words, b"\0"), np.uint64)
+    spans.words[first : first + num_words] = padded
+    hashed = 0
+    for word in padded if len(span) % 8 else padded[:-1]:
+        mixed = (hashed ^ int(word)) * int(_PRIME) & _WHOLE_WORD
+        hashed = mixed ^ (mixed >> int(_SHIFT))
+    spans.entries[entry] = (first, len(span), hashed, code)
+    spans.entries[entry + 1, 0] = first + num_words
+    slot = (hashed ^ len(span)) & (len(spans.slots) - 1)
+    while spans.slots[slot] >= 0:
+        slot = (slot + 1) & (len(spans.slots) - 1)
+    spans.slots[slot] = entry
+    return True

@@ -1,0 +1,148 @@
+"""Horovod's timeline file: what it holds, and what that means.
+
+``docs/timeline.md`` tells what is read and what cannot be. The syntax is read by
+``ingest.timeline.read``; the meaning is made of its columns by the modules beside it.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text.text_chunks import Progress
+from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
+from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of
+from hvdprof.ingest.timeline.meaning.file_notes import notes_of
+from hvdprof.ingest.timeline.meaning.semantics import Semantics, semantics_of
+from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps, infer_steps
+from hvdprof.ingest.timeline.meaning.ticks import cycle_of
+from hvdprof.ingest.timeline.meaning.timeline_rows import (
+    EventRows,
+    ExecutionRows,
+    UseRows,
+    event_rows,
+    execution_rows,
+    use_rows,
+)
+from hvdprof.ingest.timeline.meaning.uses import NONE
+from hvdprof.ingest.timeline.parse import read_raw
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import plausible_epochs
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFile:
+    """What a timeline file holds; all times in µs of the file.
+
+    Attributes:
+        epoch_us: The wall clock at time 0 of the file; ``None`` where the file does not say it
+            (Horovod before 0.20.1).
+        rows: Everything in the file, in file order.
+        uses: Uses of tensors: negotiation and operation.
+        executions: Executions of one tensor or of several fused ones.
+        steps: Steps as the file shows them, or why it shows none.
+        facts: What the file says of the job.
+        problems: Clauses that say what was skipped or is odd.
+    """
+
+    epoch_us: int | None
+    rows: EventRows
+    uses: UseRows
+    executions: ExecutionRows
+    steps: InferredSteps
+    facts: TimelineFacts
+    problems: tuple[str, ...]
+
+
+def read_timeline_file(path: Path, *, progress: Progress | None = None) -> TimelineFile:
+    """What a timeline file holds, compressed or not.
+
+    An empty file holds nothing, and so does one that is no timeline at all: ``problems`` then says
+    what it is instead, because one such file must not keep a whole run from being read.
+
+    Args:
+        path: The file.
+        progress: Called with the bytes of the file read so far and its size.
+
+    Raises:
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: The file cannot be read.
+    """
+    try:
+        return understood(read_raw(path, progress=progress))
+    except UnreadableInputError as error:
+        clause = error.message.removeprefix(str(path)).strip(" .")
+        return replace(parse_timeline(""), problems=(f"it {clause}",))
+
+
+def parse_timeline(text: str) -> TimelineFile:
+    """What the text of a timeline file holds."""
+    return understood(parse_plain(text.encode("utf-8", errors="surrogatepass")))
+
+
+def understood(raw: RawTimeline) -> TimelineFile:
+    """The meaning of a file whose syntax has been read."""
+    known = semantics_of(raw)
+    counts = FactCounts()
+    counts.add(known)
+    steps = infer_steps(lambda: [known.reductions])
+    return file_of(part_rows(known), summary_of(raw, counts, steps))
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """The rows of a file, or of a part of one, ties of ranks among them."""
+
+    events: EventRows
+    uses: UseRows
+    executions: ExecutionRows
+
+
+def part_rows(known: Semantics, first_execution: int = 0) -> PartRows:
+    """The rows of what is understood, before which there were so many executions."""
+    part = PartRows(event_rows(known), use_rows(known), execution_rows(known))
+    for fusion_id in (part.events.fusion_id, part.uses.fusion_id, part.executions.fusion_id):
+        fusion_id[fusion_id != NONE] += first_execution
+    return part
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is known of a file when it has been read to its end; as in ``TimelineFile``."""
+
+    epoch_us: int | None
+    steps: InferredSteps
+    facts: TimelineFacts
+    problems: tuple[str, ...]
+
+
+def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Summary:
+    """The summary of a file.
+
+    Args:
+        raw: The file; its slices, ticks and marks are not looked at.
+        counts: What was counted in all of its parts.
+        steps: What steps the reductions of all of its parts show.
+    """
+    epochs = plausible_epochs(raw.epochs)
+    cycle = cycle_of(counts.cycle_lengths, has_epoch=bool(epochs))
+    facts = facts_of(counts, raw, cycle)
+    return Summary(
+        epoch_us=epochs[0][1] if epochs else None,
+        steps=steps,
+        facts=facts,
+        problems=tuple(notes_of(raw, counts, facts)),
+    )
+
+
+def file_of(part: PartRows, summary: Summary) -> TimelineFile:
+    """A file, or a part of one, with what is known of the whole."""
+    return TimelineFile(
+        epoch_us=summary.epoch_us,
+        rows=part.events,
+        uses=part.uses.with_ties(summary.facts.cycle),
+        executions=part.executions,
+        steps=summary.steps,
+        facts=summary.facts,
+        problems=summary.problems,
+    )

@@ -1,0 +1,1 @@
+"""What the columns mean: uses of tensors, fused executions, ticks, steps, facts."""

@@ -1,0 +1,183 @@
+"""What a timeline file says of the job that wrote it, and what it cannot say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hvdprof.ingest.timeline.meaning.activities import backends_of, frameworks_of, is_known_activity
+from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
+from hvdprof.ingest.timeline.meaning.ticks import Cycle
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import plausible_epochs
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+
+SINCE_INIT = "since hvd.init()"
+SINCE_BOOT = "since boot"
+SINCE_RECORDING = "since the recording began"
+
+# Horovod negotiates its first tensor soon after it has opened the file.
+_LONGEST_START_US = 600_000_000
+_FEW_INITS = 2
+_ENOUGH_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RankEvidence:
+    """Whether the file names ranks where the response cache would hide them.
+
+    Counted over uses after the first of tensors that the response cache keeps (CACHED).
+    """
+
+    num_later_uses: int
+    num_told: int
+
+    @property
+    def kind(self) -> str:
+        """``none`` (no tensor is used twice), ``first use``, ``some uses`` or ``every use``."""
+        if not self.num_later_uses:
+            return "none"
+        if not self.num_told:
+            return "first use"
+        return "every use" if self.num_told == self.num_later_uses else "some uses"
+
+    @property
+    def sentence(self) -> str:
+        """What this means for naming a late rank, one sentence."""
+        return {
+            "none": "This timeline uses no cached tensor twice.",
+            "first use": "This timeline holds no rank ticks after the first use of each tensor, "
+            "so it cannot name a late rank.",
+            "some uses": "This timeline holds rank ticks for some later uses of tensors only.",
+            "every use": "This timeline holds rank ticks for every use of its tensors.",
+        }[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFacts:
+    """What the file says of itself; nothing here is asked of another file.
+
+    Attributes:
+        writer: Versions of Horovod that write such a file.
+        time_zero: What time 0 of the file is: one of the ``SINCE_...``.
+        backends: Libraries that moved data (MPI, GLOO, NCCL, CCL, DDL, MLSL).
+        frameworks: Frameworks whose names of tensors are found.
+        uses_by_collective: Number of uses of each collective.
+        num_tensors: Tensors with a use.
+        num_executions: Executions of one or several tensors.
+        num_fused_executions: Those of several tensors.
+        num_phantoms: Negotiations without an operation.
+        num_errors: Operations that Horovod refused.
+        size: Number of ranks as far as ticks tell; ``None`` without any tick.
+        size_reason: How that is known, or why not.
+        cycle: Length of a cycle of Horovod's loop.
+        ranks_told: Whether ranks are named after the first use of a tensor.
+        autotuned: Fusion buffers were made again and again, as autotuning does.
+        cache_misses: The response cache missed in at least half of the rounds, though not always.
+        torus: Stages are those of the torus allreduce, whose stamps do not say what they cost.
+        unknown_activities: Activities that no known version of Horovod writes, with their number.
+        fewer_ranks: Tensors that were negotiated by fewer ranks than ``size``.
+    """
+
+    writer: str
+    time_zero: str
+    backends: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    uses_by_collective: Mapping[str, int]
+    num_tensors: int
+    num_executions: int
+    num_fused_executions: int
+    num_phantoms: int
+    num_errors: int
+    size: int | None
+    size_reason: str
+    cycle: Cycle
+    ranks_told: RankEvidence
+    autotuned: bool
+    cache_misses: bool
+    torus: bool
+    unknown_activities: Mapping[str, int]
+    fewer_ranks: int
+
+
+def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFacts:
+    """The facts of a file.
+
+    Args:
+        counts: What was counted in it.
+        raw: The file; its slices, ticks and marks are not looked at.
+        cycle: The cycle of Horovod's loop.
+    """
+    time_zero = time_zero_of(raw.epochs, counts.earliest_us or 0)
+    size, reason = _size(counts)
+    autotuned = counts.num_again > _FEW_INITS
+    return TimelineFacts(
+        writer=_writer(counts, time_zero),
+        time_zero=time_zero,
+        backends=backends_of(counts.activities),
+        frameworks=frameworks_of(raw.tensors),
+        uses_by_collective=dict(counts.uses),
+        num_tensors=len(counts.used),
+        num_executions=counts.num_executions,
+        num_fused_executions=counts.num_fused,
+        num_phantoms=counts.num_phantoms,
+        num_errors=counts.operations["ERROR"],
+        size=size,
+        size_reason=reason,
+        cycle=cycle,
+        ranks_told=RankEvidence(counts.num_later, counts.num_later_told),
+        autotuned=autotuned,
+        cache_misses=_misses_often(counts) and not autotuned,
+        torus=counts.torus,
+        unknown_activities={
+            name: counts.activities[name]
+            for name in raw.names
+            if counts.activities[name] and not is_known_activity(name)
+        },
+        fewer_ranks=_tensors_of_fewer_ranks(counts, size),
+    )
+
+
+def time_zero_of(epochs: tuple[tuple[int, int], ...], earliest_us: int) -> str:
+    """What time 0 of a file is, one of the ``SINCE_...``.
+
+    Args:
+        epochs: Its headers.
+        earliest_us: The earliest time in it; 0 where it holds none.
+    """
+    if plausible_epochs(epochs):
+        return SINCE_INIT
+    return SINCE_BOOT if earliest_us >= _LONGEST_START_US else SINCE_RECORDING
+
+
+def _writer(counts: FactCounts, time_zero: str) -> str:
+    if time_zero == SINCE_INIT:
+        return "Horovod 0.20.1 or later"
+    if time_zero == SINCE_BOOT:
+        return "Horovod 0.16 to 0.20.0"
+    if counts.num_marks:
+        return "Horovod 0.16 to 0.20.0, on a machine booted minutes before"
+    return "Horovod before 0.16, or 0.16 to 0.20.0 on a machine booted minutes before"
+
+
+def _size(counts: FactCounts) -> tuple[int | None, str]:
+    if not counts.ranks:
+        return None, "the file names no rank"
+    highest = max(counts.ranks)
+    reason = f"the highest rank it names is {highest}"
+    if len(counts.ranks) <= highest:
+        reason += f", though it names {len(counts.ranks)} ranks only"
+    return highest + 1, reason
+
+
+def _misses_often(counts: FactCounts) -> bool:
+    """Whether some tensors, but not all, were negotiated in full in at least half of the rounds.
+
+    A round is one occurrence number. A stall or a join does the same to a few rounds only.
+    """
+    several = len(counts.rounds) >= _ENOUGH_ROUNDS
+    not_all = counts.num_later_told < counts.num_later
+    return several and not_all and 2 * len(counts.rounds_told) >= len(counts.rounds)
+
+
+def _tensors_of_fewer_ranks(counts: FactCounts, size: int | None) -> int:
+    if size is None:
+        return 0
+    return sum(fewest < size for fewest in counts.fewest_ticks.values())

@@ -1,0 +1,146 @@
+"""All that is understood of one timeline file, or of a part of it, each thing computed once."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, OPERATIONS, REDUCTIONS
+from hvdprof.ingest.timeline.meaning.fusion import Batches, batch_of_rows, batches_of
+from hvdprof.ingest.timeline.meaning.joined_recordings import on_first_axis
+from hvdprof.ingest.timeline.meaning.reductions import Reductions
+from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, Payloads, payloads_of
+from hvdprof.ingest.timeline.meaning.ticks import Readiness, TickPlaces, places_of, readiness_of
+from hvdprof.ingest.timeline.meaning.uses import (
+    ACTIVITY,
+    NONE,
+    Roles,
+    Tensors,
+    Uses,
+    roles_and_uses,
+    tensors_of,
+)
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import with_plausible_times
+from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """A file and what its rows mean; or a part of one that ``quiet`` has cut off.
+
+    Attributes:
+        raw: The file, its times on one axis and lost ends mended.
+        num_moved: Records whose times no clock shows.
+        tensors: Names of tensors.
+        roles: What each slice is.
+        uses: One row a use of a tensor.
+        payloads: Bytes by code of args.
+        batches: Which operations were executed together.
+        batch: The batch of each slice, ``NONE`` where it has none.
+        places: The use of each tick.
+        readiness: Who was ready first and last in each use.
+        reductions: The uses that reduce gradients.
+        collectives: Name of the collective for each name of a negotiation or operation, as the
+            file has them; empty for other names.
+    """
+
+    raw: RawTimeline
+    num_moved: int
+    tensors: Tensors
+    roles: Roles
+    uses: Uses
+    payloads: Payloads
+    batches: Batches
+    batch: Int64s
+    places: TickPlaces
+    readiness: Readiness
+    reductions: Reductions
+    collectives: tuple[str, ...]
+
+    def collective_of_use(self) -> NDArray[np.int32]:
+        """Index into ``raw.names`` of the negotiation or operation that names each use."""
+        uses = self.uses
+        row = np.where(uses.operation != NONE, uses.operation, uses.negotiation)
+        return self.raw.slices.name[row]
+
+
+def semantics_of(raw: RawTimeline, used_before: Int64s | None = None) -> Semantics:
+    """What a file means, or a part of it.
+
+    Args:
+        raw: The file, or a part of it that ``quiet`` has cut off.
+        used_before: Uses of each tensor in the parts before; none where not given.
+    """
+    raw, num_moved = with_plausible_times(raw)
+    raw = on_first_axis(raw)
+    tensors = tensors_of(raw)
+    roles, uses = roles_and_uses(raw, tensors, used_before)
+    raw = _with_mended_ends(raw, roles)
+    payloads = payloads_of(raw.args)
+    batches = batches_of(raw, roles, payloads.dtype)
+    places = places_of(raw, tensors, roles, uses)
+    return Semantics(
+        raw=raw,
+        num_moved=num_moved,
+        tensors=tensors,
+        roles=roles,
+        uses=uses,
+        payloads=payloads,
+        batches=batches,
+        batch=batch_of_rows(batches, roles),
+        places=places,
+        readiness=readiness_of(raw.ticks, places, len(uses)),
+        reductions=_reductions(raw, uses, payloads),
+        collectives=collectives_of(raw.names),
+    )
+
+
+def collectives_of(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The collective that each name of a slice says, empty where it says none."""
+    negotiated = {name.removeprefix(NEGOTIATE) for name in names if name.startswith(NEGOTIATE)}
+    named = [name.removeprefix(NEGOTIATE) for name in names]
+    return tuple(name if name in negotiated | OPERATIONS else "" for name in named)
+
+
+def _with_mended_ends(raw: RawTimeline, roles: Roles) -> RawTimeline:
+    """Ends that carry dtype and shape given to the operation, where an activity got them.
+
+    Only operations end with these (timeline.cc, ``Timeline::End``): the activity's end is lost.
+    """
+    slices = raw.slices
+    told = np.flatnonzero((roles.role == ACTIVITY) & (slices.args >= 0))
+    told = told[roles.operation[told] != NONE]
+    outer = roles.operation[told]
+    lost = slices.end_order[outer] == OPEN
+    told, outer = told[lost], outer[lost]
+    if not len(told):
+        return raw
+    end_order, dur_us, args = slices.end_order.copy(), slices.dur_us.copy(), slices.args.copy()
+    end_order[outer], end_order[told] = end_order[told], OPEN
+    dur_us[outer] = slices.start_us[told] + slices.dur_us[told] - slices.start_us[outer]
+    dur_us[told] = OPEN
+    args[outer], args[told] = args[told], -1
+    return replace(raw, slices=replace(slices, end_order=end_order, dur_us=dur_us, args=args))
+
+
+def _reductions(raw: RawTimeline, uses: Uses, payloads: Payloads) -> Reductions:
+    slices = raw.slices
+    reduces = np.asarray([name in REDUCTIONS for name in raw.names], dtype=bool)
+    use = np.flatnonzero(uses.operation != NONE)
+    use = use[reduces[slices.name[uses.operation[use]]]]
+    operation = uses.operation[use]
+    negotiation = uses.negotiation[use]
+    row = np.where(negotiation != NONE, negotiation, operation)
+    order = np.argsort(slices.begin_order[row], kind="stable")
+    use, operation, row = use[order], operation[order], row[order]
+    ended = slices.end_order[operation] != OPEN
+    length = np.where(ended, slices.dur_us[operation], 0)
+    size = payloads.size_bytes[slices.args[operation]] if len(use) else np.empty(0, np.int64)
+    return Reductions(
+        tensor=uses.tensor[use],
+        ready_us=slices.start_us[row],
+        end_us=slices.start_us[operation] + length,
+        size_bytes=np.where(ended, size, UNKNOWN),
+    )

@@ -1,0 +1,94 @@
+"""The door to timeline files: which road reads them, and when a file is refused."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text.text_chunks import Chunks, Progress
+from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.record_reader import Reader
+
+SMALL_BYTES = 4_000_000
+"""Files below this size take the plain road."""
+
+SLOW_BYTES = 200_000_000
+SLOW_HINT = "pip install 'hvdprof[fast]' reads it some fifty times faster."
+"""What to tell where ``is_slow``."""
+
+
+def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
+    """The records of a timeline file, whatever its layout, damage or compression.
+
+    An empty file, or one that holds an empty list, has no records and is no error.
+
+    Args:
+        path: The file; gzip and zstd are told by their content.
+        progress: Called with the bytes of the file read so far and its size.
+
+    Raises:
+        UnreadableInputError: It holds nothing usable; the message says what it is instead.
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: It cannot be read.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as source:
+        chunks = Chunks(source, size, progress=progress)
+        raw = Reader(chunks, _pairing_for(size)).read()
+    refuse_unusable(path, raw)
+    return raw
+
+
+def refuse_unusable(path: Path, raw: RawTimeline) -> None:
+    """Raise for a file that was read to its end and holds nothing usable.
+
+    Raises:
+        UnreadableInputError: The message says what the file is instead.
+    """
+    if raw.foreign:
+        raise UnreadableInputError(
+            f"{path} is {raw.foreign}, not a Horovod timeline.",
+            hint="Horovod writes its own with HOROVOD_TIMELINE, or horovodrun --timeline-filename.",
+        )
+    usable = sum(number for kind, number in raw.num_records.items() if kind != "other")
+    if raw.damage.num_places and not usable:
+        raise UnreadableInputError(
+            f"{path} holds no record of a Horovod timeline: {_what_is(path, raw)}.",
+            hint="Give the file that HOROVOD_TIMELINE named on rank 0.",
+        )
+
+
+def is_slow(path: Path) -> bool:
+    """Whether a file is so large that reading it without numba is worth a word to the user."""
+    return path.stat().st_size >= SLOW_BYTES and not has_numba()
+
+
+def _pairing_for(size: int) -> Pairing:
+    # Below this, starting the compiled code takes longer than reading without it.
+    if size < SMALL_BYTES or not has_numba():
+        return PlainPairing()
+    from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+
+    return FastPairing(expected_bytes=size, num_threads=num_threads())
+
+
+def num_threads() -> int:
+    """How many threads are worth while here to read one file: 2 where two cores may be used."""
+    return min(len(os.sched_getaffinity(0)), 2)
+
+
+def has_numba() -> bool:
+    """Whether compiled code may be used."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def _what_is(path: Path, raw: RawTimeline) -> str:
+    if raw.layout.compression:
+        return raw.damage.places[-1].what
+    with path.open("rb") as source:
+        head = source.read(4096)
+    if b"\0" in head:
+        return "it is binary data"
+    first = head.lstrip()[:1]
+    return "it is JSON of another kind or cut off" if first in (b"{", b"[") else "it is other text"

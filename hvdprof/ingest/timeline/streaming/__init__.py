@@ -1,0 +1,1 @@
+"""A large timeline part by part, in bounded memory."""

@@ -1,0 +1,175 @@
+"""A timeline file part by part, with memory that does not grow with the file.
+
+Whenever there are enough rows, those before the last place at which Horovod was at rest are cut
+off (``quiet``), and their meaning is found as that of a whole file is. From part to part go the
+number of uses of each tensor and the sums in ``FactCounts``. This needs numba.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text.text_chunks import CHUNK_BYTES, Chunks, Progress
+from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
+from hvdprof.ingest.timeline.meaning.semantics import Semantics, collectives_of, semantics_of
+from hvdprof.ingest.timeline.meaning.uses import tensors_of
+from hvdprof.ingest.timeline.parse import num_threads, refuse_unusable
+from hvdprof.ingest.timeline.streaming.quiescent_cuts import quiet_record
+from hvdprof.ingest.timeline.syntax.parsed_timeline import (
+    DamageReport,
+    Int64s,
+    Layout,
+    Marks,
+    RawTimeline,
+    Slices,
+    Ticks,
+    stood_at,
+)
+from hvdprof.ingest.timeline.syntax.record_reader import Reader
+
+ROWS_AT_ONCE = 1 << 16
+"""Room for so many rows before a place of rest is looked for among them."""
+
+
+class NotInPartsError(Exception):
+    """What a part means hangs on a later one, so that the file must be read as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What is known of a file whose parts have been read.
+
+    Attributes:
+        raw: The file, of its rows those of the last part only.
+        counts: What was counted in all parts.
+    """
+
+    raw: RawTimeline
+    counts: FactCounts
+
+
+def read_in_parts(
+    path: Path,
+    take: Callable[[Semantics], None],
+    *,
+    progress: Progress | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    rows_at_once: int | None = None,
+) -> Parts:
+    """Read a timeline file from one place of rest to the next.
+
+    Args:
+        path: The file; gzip and zstd are told by their content.
+        take: Called with each part in their order. What it takes from the file is valid
+            during the call only, its ``reductions`` beyond.
+        progress: Called with the bytes of the file read so far and its size.
+        chunk_bytes: So many bytes are read at once.
+        rows_at_once: Room for so many rows before a place of rest is looked for;
+            ``ROWS_AT_ONCE`` when not given.
+
+    Raises:
+        NotInPartsError: The file must be read as a whole.
+        UnreadableInputError: It holds nothing usable.
+        MissingExtraError: It is a zstd file, and zstandard is not installed.
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as source:
+        chunks = Chunks(source, path.stat().st_size, chunk_bytes=chunk_bytes, progress=progress)
+        cutter = _Cutter(take)
+        pairing = FastPairing(
+            cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE, num_threads=num_threads()
+        )
+        cutter.reader = reader = Reader(chunks, pairing)
+        raw = reader.read()
+    refuse_unusable(path, raw)
+    cutter.understand(raw)
+    return Parts(raw, cutter.counts)
+
+
+class _Cutter:
+    """Cuts off parts and finds their meaning."""
+
+    def __init__(self, take: Callable[[Semantics], None]) -> None:
+        self.counts = FactCounts()
+        self.reader: Reader | None = None
+        self._take = take
+        self._used: Int64s = np.empty(0, dtype=np.int64)
+        self._tensors: tuple[str, ...] = ()
+        self._collectives: tuple[str, ...] = ()
+
+    def offer(
+        self, slices: Slices, ticks: Ticks, marks: Marks, names: list[str], args: list[str]
+    ) -> int:
+        """See ``fast_road.Offer``."""
+        if self.reader is None:
+            raise UnreadableInputError("Nothing is being read.")
+        raw = RawTimeline(
+            slices,
+            ticks,
+            marks,
+            pids=tuple(self.reader.pids),
+            tensors=tuple(self.reader.tensors),
+            names=tuple(names),
+            args=tuple(args),
+            epochs=tuple(self.reader.epochs),
+            num_records={},
+            num_timed=0,
+            damage=DamageReport(),
+            layout=Layout(),
+            size_bytes=0,
+        )
+        tensor = tensors_of(raw).of_pid[slices.pid]
+        needed = quiet_record(slices, raw.names, collectives_of(raw.names), tensor)
+        if needed:
+            self.understand(_before(raw, needed))
+        return needed
+
+    def understand(self, raw: RawTimeline) -> None:
+        """Find the meaning of the next part."""
+        names, collectives = tensors_of(raw).names, collectives_of(raw.names)
+        # Tensors that are named late, and words that turn out to be collectives.
+        if not (_goes_on(self._tensors, names) and _goes_on(self._collectives, collectives)):
+            raise NotInPartsError
+        self._tensors, self._collectives = names, collectives
+        used = np.zeros(len(names), dtype=np.int64)
+        used[: len(self._used)] = self._used
+        known = semantics_of(raw, used)
+        self._used = used + np.bincount(known.uses.tensor, minlength=len(names))
+        self.counts.add(known)
+        self._take(known)
+
+
+def _before(raw: RawTimeline, record: int) -> RawTimeline:
+    """The rows that stand before a record."""
+    slices, ticks, marks = raw.slices, raw.ticks, raw.marks
+    rows = int(np.searchsorted(stood_at(slices), record))
+    num_ticks, num_marks = (int(np.searchsorted(one.order, record)) for one in (ticks, marks))
+    return replace(
+        raw,
+        slices=Slices(
+            slices.pid[:rows],
+            slices.name[:rows],
+            slices.start_us[:rows],
+            slices.dur_us[:rows],
+            slices.depth[:rows],
+            slices.begin_order[:rows],
+            slices.end_order[:rows],
+            slices.args[:rows],
+        ),
+        ticks=Ticks(
+            ticks.pid[:num_ticks],
+            ticks.rank[:num_ticks],
+            ticks.ts_us[:num_ticks],
+            ticks.order[:num_ticks],
+        ),
+        marks=Marks(marks.name[:num_marks], marks.ts_us[:num_marks], marks.order[:num_marks]),
+        num_timed=record,
+    )
+
+
+def _goes_on(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
+    return now[: len(before)] == before

@@ -1,0 +1,1 @@
+"""A timeline file to columns in plain Python: records, damage, pairs of begin and end."""

@@ -1,0 +1,49 @@
+"""Times that no clock shows, out of damaged digits: kept from spoiling the arithmetic of all."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
+
+LATEST_US = 4_000_000_000_000_000
+"""127 years in µs: twice as much still fits 64 bits in ns."""
+
+
+def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
+    """The file with all times within ``LATEST_US``, and how many of its records were moved there.
+
+    Headers whose wall clock lies outside are left out, and not counted.
+    """
+    slices, ticks, marks = raw.slices, raw.ticks, raw.marks
+    ended = slices.end_order != OPEN
+    end_us = np.where(ended, slices.start_us + slices.dur_us, slices.start_us)
+    epochs = plausible_epochs(raw.epochs)
+    num_moved = sum(map(_num_outside, (slices.start_us, ticks.ts_us, marks.ts_us)))
+    num_moved += _num_outside(end_us[ended])
+    if not num_moved:
+        return replace(raw, epochs=epochs), 0
+    start_us = _within(slices.start_us)
+    dur_us = np.where(ended, _within(end_us) - start_us, slices.dur_us)
+    moved = replace(
+        raw,
+        slices=replace(slices, start_us=start_us, dur_us=dur_us),
+        ticks=replace(ticks, ts_us=_within(ticks.ts_us)),
+        marks=replace(marks, ts_us=_within(marks.ts_us)),
+        epochs=epochs,
+    )
+    return moved, num_moved
+
+
+def plausible_epochs(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows."""
+    return tuple(one for one in epochs if 0 < one[1] < LATEST_US)
+
+
+def _num_outside(times_us: NDArray[np.int64]) -> int:
+    return int(((times_us > LATEST_US) | (times_us < -LATEST_US)).sum())
+
+
+def _within(times_us: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.clip(times_us, -LATEST_US, LATEST_US)

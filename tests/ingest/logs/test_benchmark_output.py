@@ -1,0 +1,90 @@
+from pathlib import Path
+
+import pytest
+
+from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
+from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.printed import read_part
+
+TF_CNN = """Model:       resnet50
+Batch size:  64 global
+             32 per device
+Devices:     ['horovod/gpu:0', 'horovod/gpu:1']
+Step\tImg/sec\ttotal_loss
+1\timages/sec: 100.5 +/- 0.0 (jitter = 0.0)\t8.1
+10\timages/sec: 101.5 +/- 0.4 (jitter = 0.2)\t8.0
+total images/sec: 202.00
+"""
+SYNTHETIC = """Model: resnet50
+Batch size: 32
+Number of GPUs: 4
+Iter #0: 147.6 img/sec per GPU
+Img/sec per GPU: 146.9 +-1.4
+Total img/sec on 4 GPU(s): 587.6 +-5.6
+"""
+
+
+def test_tf_cnn_benchmarks(tmp_path: Path) -> None:
+    tables, reader = read_part(BenchmarkOutput, TF_CNN, tmp_path)
+    rates = tables["printed_rates"]
+    assert list(rates["scope"]) == ["step", "step", "job"]
+    assert list(rates["samples_per_s"]) == [100.5, 101.5, 202.0]
+    assert list(rates["iteration"].dropna()) == [1, 10]
+    (row,) = tables["throughput"].to_dict("records")
+    assert (row["np"], row["samples_per_s"]) == (2, 202.0)
+    assert row["series"] == "tf_cnn_benchmarks resnet50, batch 32"
+    assert reader.kinds() == ["tf_cnn_benchmarks output"]
+
+
+def test_totals_of_ranks_are_never_summed(tmp_path: Path) -> None:
+    tagged = "".join(
+        f"[1,{rank}]<stdout>:{line}\n" for line in TF_CNN.splitlines() for rank in (0, 1)
+    )
+    tables, _ = read_part(BenchmarkOutput, tagged.replace("202.00", "202.00", 1), tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == [202.0]
+    assert sorted(tables["printed_rates"].query("scope == 'job'")["rank"]) == [0, 1]
+
+
+def test_the_synthetic_benchmark(tmp_path: Path) -> None:
+    tables, _ = read_part(BenchmarkOutput, SYNTHETIC + SYNTHETIC.replace("587", "590"), tmp_path)
+    assert list(tables["printed_rates"]["scope"]) == ["step", "rank", "job"] * 2
+    assert list(tables["throughput"]["samples_per_s"]) == [587.6, 590.6]
+    assert list(tables["throughput"]["np"]) == [4, 4]
+
+
+def test_a_total_of_unknown_ranks_is_told(tmp_path: Path) -> None:
+    tables, reader = read_part(BenchmarkOutput, "total images/sec: 5.0\n", tmp_path)
+    assert len(tables["throughput"]) == 0
+    assert reader.notes() == ["1 totals say nothing about the number of ranks"]
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "total"),
+    [
+        ("IB-8GPU-2VF", 1174.9),
+        ("IB-8GPU-4VF", 1149.4),
+        ("IB-8GPU-8VF", 1076.1),
+        ("RoCE-8GPU-2VF", 1114.4),
+        ("RoCE-8GPU-8VF", 906.0),
+        ("TCP-8GPU-2PF", 433.1),
+        ("TCP-8GPU-4PF", 220.6),
+    ],
+)
+def test_the_synthetic_benchmarks_of_the_corpus(tmp_path: Path, name: str, total: float) -> None:
+    content = (CORPUS / "horovod_logs" / f"stackhpc_{name}.log").read_bytes()
+    tables, _ = read_part(BenchmarkOutput, content, tmp_path)
+    (row,) = tables["throughput"].to_dict("records")
+    assert (row["np"], row["samples_per_s"]) == (8, total)
+    assert len(tables["printed_rates"]) == 12
+
+
+@needs_corpus
+def test_throughput_lines_of_a_job(tmp_path: Path) -> None:
+    name = "alcf_polaris_resnet50_20250627_without_aws_socket.log"
+    content = (CORPUS / "nccl_logs" / name).read_bytes()
+    tables, _ = read_part(BenchmarkOutput, content, tmp_path)
+    assert len(tables["printed_rates"]) == 10
+    (row,) = tables["throughput"].to_dict("records")
+    assert row["np"] == 8
+    assert row["samples_per_s"] == pytest.approx(1996, abs=5)

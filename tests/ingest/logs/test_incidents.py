@@ -1,0 +1,86 @@
+# ruff: noqa: E501  (lines of logs are as long as they are)
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.logs.incidents import Incidents
+from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.printed import read_part
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "code", "signal"),
+    [
+        ("mpirun noticed that process rank 1 with PID 9 on node a exited on signal 9 (K).", 1, None, 9),
+        ("prterun noticed that process rank 3 with PID 9 on node a exited on\nsignal 6 (A).", 3, None, 6),
+        ("  Process name: [[34817,1],0]\n  Exit code:    1", 0, 1, None),
+        ("   Process name: [prterun-a-1@1,15] Exit code:    3", 15, 3, None),
+        ("Process name: 1\nExit code: 137", 1, 137, None),
+        ("Process 2 exit with status code 7.", 2, 7, None),
+        ("srun: error: node7: task 5: Exited with exit code 2", 5, 2, None),
+        ("=   BAD TERMINATION OF ONE\n=   PID 7 RUNNING AT a\n=   EXIT CODE: 139", None, 139, None),
+    ],
+)  # fmt: skip
+def test_how_launchers_tell_of_an_end(
+    tmp_path: Path, text: str, rank: int | None, code: int | None, signal: int | None
+) -> None:
+    tables, _ = read_part(Incidents, f"before\n{text}\nafter\n", tmp_path)
+    (row,) = tables["incidents"].to_dict("records")
+    assert row["kind"] == "process-end"
+    found = [row["failed_rank"], row["exit_code"], row["signal"]]
+    assert [None if pd.isna(value) else value for value in found] == [rank, code, signal]
+    assert row["line"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("RuntimeError: Horovod has been shut down. This was caused", "shutdown"),
+        ("horovod.common.exceptions.HorovodInternalError: x", "internal-error"),
+        ("[0]<stderr>:ValueError: bad", "exception"),
+        ("[2026-11-20 21:44:13.100439: E a/operations.cc:697] [0]: Horovod background loop uncaught exception: x", "background-loop"),
+        ("[2026-11-20 21:44:13.100439: W a/response_cache.cc:153] A response has been evicted from cache which", "cache-eviction"),
+        ("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is less than HOROVOD_STALL_CHECK_TIME_SECONDS, will", "stall-setting"),
+        ("Error opening the Horovod Timeline file /x, will not write a timeline.", "timeline-file"),
+        ("node: Test NCCL failure common.cu:1012 'unhandled'", "nccl-tests"),
+    ],
+)  # fmt: skip
+def test_kinds_of_trouble(tmp_path: Path, text: str, kind: str) -> None:
+    tables, _ = read_part(Incidents, text + "\n", tmp_path)
+    assert list(tables["incidents"]["kind"]) == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    raise HorovodInternalError(e)",
+        "all is well",
+        "Process 3 started",
+        "Process name: 1\nhello",
+    ],
+)
+def test_what_is_no_trouble(tmp_path: Path, text: str) -> None:
+    tables, _ = read_part(Incidents, text + "\n", tmp_path)
+    assert len(tables["incidents"]) == 0
+
+
+def test_times_keep_their_last_digit(tmp_path: Path) -> None:
+    text = "a\nValueError: x\n[2026-11-20 21:44:13.    39: E a.cc:1] [0]: Horovod has been shut down.\n"
+    tables, _ = read_part(Incidents, text, tmp_path)
+    first, second = tables["incidents"]["time_ns"]
+    assert pd.isna(first)
+    assert second % 1_000_000_000 == 39_000
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "rank", "code"),
+    [("cipherdoc_10epochs.out", 1, 2), ("cipherdoc_mpirun_4gpu_noprefix.out", 0, 1)],
+)
+def test_the_aborts_of_the_corpus(tmp_path: Path, name: str, rank: int, code: int) -> None:
+    content = (CORPUS / "horovod_logs" / name).read_bytes()
+    tables, _ = read_part(Incidents, content, tmp_path)
+    ends = tables["incidents"].query("kind == 'process-end'")
+    assert list(ends["failed_rank"]) == [rank]
+    assert list(ends["exit_code"]) == [code]

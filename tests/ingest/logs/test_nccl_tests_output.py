@@ -1,0 +1,170 @@
+# ruff: noqa: E501  (lines of logs are as long as they are)
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.printed import read_part
+
+NEW = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
+OLD = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+ROOTED = "#       size         count    type    root     time   algbw   busbw  error     time   algbw   busbw  error\n"
+BARE = "           size    time   algbw   busbw\n            (B)    (us)  (GB/s)  (GB/s)\n"
+
+
+def rows_of(folder: Path, text: str) -> list[dict[str, object]]:
+    tables, _ = read_part(NcclTests, text, folder)
+    frame = tables["nccl_tests"]
+    return [{str(name): row[name] for name in row} for row in frame.to_dict("records")]
+
+
+@pytest.mark.parametrize(
+    ("text", "head", "places"),
+    [
+        (NEW + "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0  28.37  36.96  64.68  3\n",
+         (1048576, 262144, "float", "sum", -1), [(False, 28_560, 64.24), (True, 28_370, 64.68)]),
+        (NEW + "  4096  512  half  none  -1  32070  1.0  2.0  N/A  32052  1.0  2.5  N/A\n",
+         (4096, 512, "half", "none", -1), [(False, 32_070_000, 2.0), (True, 32_052_000, 2.5)]),
+        (OLD + "  4294967296  1073741824  float  sum  32070  133.92  234.37  N/A  32052  134.00  234.50  2e-07\n",
+         (4294967296, 1073741824, "float", "sum", None), [(False, 32_070_000, 234.37), (True, 32_052_000, 234.5)]),
+        (OLD + "  8  2  float             12070  0.00  0.01  0e+00  1.38  0.00  0.02  0e+00\n",
+         (8, 2, "float", "", None), [(False, 12_070_000, 0.01), (True, 1_380, 0.02)]),
+        (ROOTED + "  8  2  float       0    34.61    0.00    0.00    N/A    34.33    0.00    0.00    N/A\n",
+         (8, 2, "float", "", 0), [(False, 34_610, 0.0), (True, 34_330, 0.0)]),
+        (BARE + "  1_073_741_824  8203.9  130.88  229.04\n",
+         (1073741824, None, "", "", None), [(None, 8_203_900, 229.04)]),
+    ],
+)  # fmt: skip
+def test_every_layout(tmp_path: Path, text: str, head: tuple, places: list) -> None:
+    rows = rows_of(tmp_path, text)
+    for row, (in_place, time_ns, busbw) in zip(rows, places, strict=True):
+        found = (row["size_bytes"], row["count"], row["dtype"], row["redop"], row["root"])
+        assert tuple(None if pd.isna(value) else value for value in found) == head
+        assert pd.isna(row["in_place"]) if in_place is None else row["in_place"] == in_place
+        assert (row["time_ns"], row["busbw_gb_s"]) == (time_ns, busbw)
+
+
+def test_wrong_elements_and_errors_have_their_columns(tmp_path: Path) -> None:
+    new = rows_of(tmp_path, NEW + " 8 2 float sum -1 1.0 0.1 0.2 0 1.0 0.1 0.2 3\n")
+    assert [row["num_wrong"] for row in new] == [0, 3]
+    old = rows_of(tmp_path, OLD + " 8 2 float sum 1.0 0.1 0.2 N/A 1.0 0.1 0.2 2e-07\n")
+    assert all(pd.isna(row["num_wrong"]) for row in old)
+    assert old[1]["max_error"] == 2e-07
+    assert pd.isna(old[0]["max_error"])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "   8388608  2097152  float  sum  -1host:1:2 [1] NCCL INFO AllReduce: opCount 0\nhost:1:2 [0] NCCL INFO x\n"
+        "    83.33  100.66  100.67      0host:1:2 [1] NCCL INFO y\n    80.98  103.59  103.60      0\n",
+        "[1,0]<stdout>:   8388608  2097152  float  sum  -1[1,0]<stdout>:   83.33  100.66  100.67  0"
+        "[1,0]<stdout>:    80.98  103.59  103.60      0\n",
+        "0:    8388608  2097152  float  sum  -1  83.33  100.66  100.67  0  80.98  103.59  103.60  0\n",
+    ],
+)  # fmt: skip
+def test_rows_that_others_cut_are_put_together(tmp_path: Path, row: str) -> None:
+    rows = rows_of(tmp_path, NEW + row)
+    assert [(one["time_ns"], one["busbw_gb_s"]) for one in rows] == [
+        (83_330, 100.67),
+        (80_980, 103.60),
+    ]
+    assert {one["line"] for one in rows} == {2}
+
+
+def test_a_row_without_its_end_is_left_out_and_told(tmp_path: Path) -> None:
+    text = (
+        NEW
+        + "  8  2  float  sum  -1  12.90  0.00  0.00  0\n 16  4  float  sum  -1  1.0 0.1 0.2 0 1.0 0.1 0.2 0\n"
+    )
+    tables, reader = read_part(NcclTests, text, tmp_path)
+    assert set(tables["nccl_tests"]["size_bytes"]) == {16}
+    assert list(tables["nccl_test_runs"]["num_damaged"]) == [1]
+    assert reader.notes() == ["1 rows of nccl-tests are cut and were left out"]
+
+
+def test_two_runs_in_one_file(tmp_path: Path) -> None:
+    run = (
+        "# Collective test starting: {}_perf\n"
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor)\n"
+        "#  Rank  0 Group  0 Pid  1 on a device  0 [0x07] NVIDIA X\n"
+        "#  Rank  1 Group  0 Pid  2 on b device  0 [0x07] NVIDIA X\n"
+        + NEW
+        + " 8 2 float sum -1 1.0 0.1 0.2 0 1.0 0.1 0.2 0\n# Avg bus bandwidth    : {}\n"
+        "# Collective test concluded: {}_perf\n"
+    )
+    text = run.format("all_reduce", 1.5, "all_reduce") + run.format("broadcast", 2.5, "broadcast")
+    tables, _ = read_part(NcclTests, text, tmp_path)
+    runs = tables["nccl_test_runs"]
+    assert list(runs["operation"]) == ["all_reduce", "broadcast"]
+    assert list(runs["avg_busbw_gb_s"]) == [1.5, 2.5]
+    assert list(runs["np"]) == list(runs["num_hosts"]) == [2, 2]
+    assert list(tables["nccl_tests"]["run"]) == [0, 0, 1, 1]
+
+
+# Ranks, sizes, device and average as stated in the corpus' index; None where it states none.
+STATED = {
+    "a3mega_h100_16.txt": (16, 31, "NVIDIA H100 80GB HBM3", 70.742),
+    "abci2_allreduce_inter_anode_job02.sh.7194279.nccl": (16, 24, "A100-SXM4-40GB", 7.41855),
+    "abci2_allreduce_inter_anode_job16.sh.7194312.nccl": (128, 24, "A100-SXM4-40GB", 5.52162),
+    "abci2_allreduce_intra_anode_job08.sh.7280517.nccl": (8, 24, "A100-SXM4-40GB", 21.2687),
+    "abci2_allreduce_intra_vnode_job04.sh.7280532.nccl": (4, 24, "Tesla V100-SXM2-16GB", 18.8014),
+    "alcf_polaris_nccl2.18_n2g4_all_gather.txt": (8, 29, "NVIDIA A100-SXM4-40GB", 2.62677),
+    "alcf_polaris_nccl2.18_n8g4_all_reduce_env1.txt": (32, 29, "NVIDIA A100-SXM4-40GB", 1.97456),
+    "alcf_polaris_nccl2.18_n8g4_all_reduce_env5.txt": (32, 29, "NVIDIA A100-SXM4-40GB", 8.40912),
+    "alcf_sophia_n2g8_all_reduce.txt": (16, 0, "NVIDIA A100-SXM4-40GB", None),
+    "aws_do_eks_efa_table.txt": (None, 5, "", 1.15327),
+    "aws_do_eks_karpenter_efa.txt": (None, 31, "", 0.960456),
+    "aws_do_eks_karpenter_socket.txt": (None, 31, "", 0.733914),
+    "awsome_awsbatch.txt": (None, 32, "", 156.742),
+    # The index counts none of its rows, since they stand behind tags.
+    "awsome_mpi_prefixed_truncated.txt": (None, 7, "", 52.9753),
+    "awsome_srun_prefixed_a.txt": (None, 29, "", None),
+    "coreweave_gb200_1440.txt": (1440, 6, "NVIDIA GB200", 297.808),
+    "coreweave_h100_64_sharp.txt": (None, 5, "", 373.187),
+    # Sizes with underscores, which the index does not count.
+    "stas_h100_8gpu.txt": (None, 20, "", None),
+    "superbench_nccl_allgather.log": (8, 34, "A100-SXM4-40GB", 58.2651),
+    "superbench_nccl_allreduce.log": (8, 34, "A100-SXM4-40GB", 68.4048),
+    "superbench_nccl_alltoall.log": (8, 34, "A100-SXM4-40GB", 58.6481),
+    "superbench_nccl_broadcast.log": (8, 34, "A100-SXM4-40GB", 64.8653),
+}
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", STATED)
+def test_the_corpus_is_as_its_index_states(tmp_path: Path, name: str) -> None:
+    tables, _ = read_part(NcclTests, (CORPUS / "nccl_tests" / name).read_bytes(), tmp_path)
+    (run,) = tables["nccl_test_runs"].to_dict("records")
+    ranks, num_sizes, device, average = STATED[name]
+    assert (None if pd.isna(run["np"]) else run["np"]) == ranks
+    assert (run["num_sizes"], run["device"]) == (num_sizes, device)
+    assert (None if pd.isna(run["avg_busbw_gb_s"]) else run["avg_busbw_gb_s"]) == average
+    assert run["failed"] == (num_sizes == 0)
+    rows = tables["nccl_tests"]
+    assert len(rows) == num_sizes * (1 if name == "stas_h100_8gpu.txt" else 2)
+    complete = {"a3mega_h100_16.txt", "abci2_allreduce_inter_anode_job02.sh.7194279.nccl"}
+    if name in complete:
+        # nccl-tests averages exactly these numbers.
+        assert rows["busbw_gb_s"].mean() == pytest.approx(average, abs=0.01)
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "num_sizes", "average"),
+    [("timezzx_nccl_all_subsys.log", 11, 178.078), ("keitaw_p5_2.22.3.log", 32, 124.584)],
+)
+def test_tables_inside_nccl_logs(tmp_path: Path, name: str, num_sizes: int, average: float) -> None:
+    tables, _ = read_part(NcclTests, (CORPUS / "nccl_logs" / name).read_bytes(), tmp_path)
+    (run,) = tables["nccl_test_runs"].to_dict("records")
+    assert (run["num_sizes"], run["num_damaged"]) == (num_sizes, 0)
+    assert tables["nccl_tests"]["busbw_gb_s"].mean() == pytest.approx(average, abs=0.01)
+
+
+@needs_corpus
+def test_rows_cut_by_instrumentation(tmp_path: Path) -> None:
+    content = (CORPUS / "nccl_tests" / "huyutuo_v100_4node_instrumented.txt").read_bytes()
+    tables, _ = read_part(NcclTests, content, tmp_path)
+    assert list(tables["nccl_tests"]["time_ns"]) == [794_506_000, 791_533_000, 2_381_400, 1_940_100]

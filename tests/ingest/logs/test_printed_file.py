@@ -1,0 +1,52 @@
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.ingest.test_autotune import HEADER
+from tests.ingest.test_benchmark_output import SYNTHETIC, TF_CNN
+from tests.ingest.test_stall_warnings import FORMS
+
+from hvdprof.ingest.logs.printed_file import read_printed_file
+from tests.ingest.test_load_files import MIXED
+
+ALL = "\n".join([*FORMS.values(), TF_CNN, SYNTHETIC, MIXED, HEADER, "0,0,0, 0,5,4,8.18"])
+ALL += "\nProcess name: 1\nExit code: 137\nnp,samples/s\n1,100\n2,190\n"
+LARGE = ["9" * 5000, "1e999", "-1", "nan", "9" * 20, "\0", "[", "]", "99999999999:", "e+99", "|"]
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_no_text_is_a_traceback(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    chooser = random.Random(data.draw(st.integers(0, 10**9)))
+    words = ALL.split(" ")
+    for _ in range(chooser.randint(1, 12)):
+        place = chooser.randrange(len(words))
+        words[place] = chooser.choice([*LARGE, words[chooser.randrange(len(words))]])
+    text = " ".join(words)
+    start = chooser.randrange(len(text))
+    path.write_text(text[start:] + text[:start])
+    file = read_printed_file(path)
+    assert all(len(frame) for _, frame in file.tables)
+
+
+def test_every_number_may_be_absurd(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    for large in LARGE:
+        for digit in "0123456789":
+            path.write_text(ALL.replace(digit, large))
+            assert read_printed_file(path).num_lines > 0
+
+
+def test_a_torn_compressed_end_keeps_what_stands_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    content = gzip.compress(b"".join(b"ValueError: %d\n" % number for number in range(20_000)))
+    path.write_bytes(content[: len(content) // 2])
+    file = read_printed_file(path)
+    assert file.notes == ["the gzip data ends early"]
+    assert 1000 < file.num_lines < 20_000

@@ -1,0 +1,60 @@
+# ruff: noqa: E501  (lines of logs are as long as they are)
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hvdprof.ingest.logs.printed_lines import printed_lines, unwrapped
+
+
+@pytest.mark.parametrize(
+    ("text", "rank", "plain"),
+    [
+        ("plain", None, "plain"),
+        ("[1,3]<stdout>:text", 3, "text"),
+        ("[1,3]<stderr>: text", 3, "text"),
+        ("[2]<stdout>:text", 2, "text"),
+        ("Fri Jun 19 08:53:03 2020[1,12]<stdout>:text", 12, "text"),
+        ("Fri Sep 18 03:11:09 2020[0]<stderr>:text", 0, "text"),
+        ("[1,mpirank:4,algo-1]<stdout>:text", 4, "text"),
+        ("2020-01-15 22:44:33 UTC master.0 -- [1,0]<stderr>:text", 0, "text"),
+        ("[1,0]<stdout>:-1[1,0]<stdout>:    203.4", 0, "-1    203.4"),
+        ("7: text", 7, "text"),
+        ("0: [2026-01-01 00:00:00.000001: W x.cc:1] text", 0, "[2026-01-01 00:00:00.000001: W x.cc:1] text"),
+        ("1: [allreduce.a, allreduce.b]", None, "1: [allreduce.a, allreduce.b]"),
+        ("   [1,0]<stdout>:#  size", 0, "#  size"),
+        ("\x1b[32mgreen\x1b[0m", None, "green"),
+    ],
+)  # fmt: skip
+def test_wrappers_come_off_and_give_the_rank(text: str, rank: int | None, plain: str) -> None:
+    line = unwrapped(text)
+    assert (line.rank, line.text) == (rank, plain)
+
+
+def test_carriage_returns_and_long_lines_come_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"10%\r20%\r\nnext\r\n" + b"x" * 150_000 + b"\nlast")
+    lines = list(printed_lines(path))
+    assert [(line.number, line.text) for line in lines[:3]] == [(1, "10%"), (1, "20%"), (2, "next")]
+    assert {line.number for line in lines[3:-1]} == {3}
+    assert "".join(line.text for line in lines[3:-1]) == "x" * 150_000
+    assert (lines[-1].number, lines[-1].text) == (4, "last")
+
+
+def test_compressed_text_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert [line.text for line in printed_lines(path)] == ["one", "two"]
+
+
+@given(content=st.binary(max_size=400))
+def test_any_bytes_are_lines(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "a.txt"
+    path.write_bytes(b"x" + content)
+    numbers = [line.number for line in printed_lines(path)]
+    assert numbers == sorted(numbers)
+    assert max(numbers) == (b"x" + content).rstrip(b"\n").count(b"\n") + 1 + (
+        0 if not content.endswith(b"\n") else len(content) - len(content.rstrip(b"\n")) - 1
+    )

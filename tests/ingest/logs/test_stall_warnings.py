@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import pytest
+
+from hvdprof.ingest.logs.stall_warnings import OPENING, StallWarnings
+from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.printed import read_part
+
+WARNING = f"{OPENING} of ranks and are waiting for remainder of ranks for more than 60 seconds. "
+STAMP = "[2026-11-20 21:56:18.   278: W <src>/stall_inspector.cc:107] "
+
+FORMS = {
+    "0.13": f"loss=0.9]WARNING: {WARNING}Stalled ops: a.w [ready ranks: 1, 7], b [ready ranks: 1]",
+    "0.14": f"WARNING: {WARNING}\nStalled ops:\na.w [missing ranks: 0, 2]\nb [missing ranks: 0]",
+    "0.16": f"{STAMP}{WARNING}\nStalled ops:a.w [missing ranks: 1]\n{STAMP}b [missing ranks: 1]",
+    "0.17": f"{STAMP}{WARNING}\nStalled ranks:\n6: [a.w, b ...]",
+    "0.28": f"{STAMP}{WARNING}\nMissing ranks:\n0: [a.w]\n8: [b]",
+    "shutdown": f"{STAMP}{WARNING}\nMissing ranks:\n1!: [a.w, b ...]",
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "rows"),
+    [
+        ("0.13", [("ready", 1, "a.w"), ("ready", 7, "a.w"), ("ready", 1, "b")]),
+        ("0.14", [("missing", 0, "a.w"), ("missing", 2, "a.w"), ("missing", 0, "b")]),
+        ("0.16", [("missing", 1, "a.w"), ("missing", 1, "b")]),
+        ("0.17", [("missing", 6, "a.w"), ("missing", 6, "b")]),
+        ("0.28", [("missing", 0, "a.w"), ("missing", 8, "b")]),
+        ("shutdown", [("missing", 1, "a.w"), ("missing", 1, "b")]),
+    ],
+)
+@pytest.mark.parametrize("tag", ["", "[1,0]<stderr>:", "[0]<stderr>:"])
+def test_every_form(tmp_path: Path, form: str, rows: list[tuple[str, int, str]], tag: str) -> None:
+    text = "\n".join(tag + line for line in FORMS[form].split("\n"))
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    stalls = tables["stalls"]
+    assert list(zip(stalls["state"], stalls["stalled_rank"], stalls["tensor"], strict=True)) == rows
+    assert set(stalls["waited_s"]) == {60.0}
+    assert set(stalls["cut"]) == {form in ("0.17", "shutdown")}
+    assert set(stalls["shutdown"]) == {form == "shutdown"}
+
+
+def test_lines_of_other_ranks_stand_between(tmp_path: Path) -> None:
+    lines = FORMS["0.28"].split("\n")
+    text = f"{lines[0]}\nepoch 3 loss 0.1\n{lines[1]}\nepoch 4\n{lines[2]}\nepoch 5\n{lines[3]}"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    assert list(tables["stalls"]["line"]) == [5, 7]
+
+
+def test_lists_without_a_warning_are_none(tmp_path: Path) -> None:
+    tables, reader = read_part(StallWarnings, "1: [a, b]\nx [missing ranks: 1]\n", tmp_path)
+    assert len(tables["stalls"]) == 0
+    assert reader.kinds() == []
+
+
+@needs_corpus
+def test_the_specimens_of_all_versions(tmp_path: Path) -> None:
+    text = (CORPUS / "specimens" / "horovod_stall_forms_from_issues.txt").read_text()
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    stalls = tables["stalls"]
+    assert stalls["warning"].nunique() == 6
+    by_warning = stalls.groupby("warning")["stalled_rank"].agg(lambda ranks: sorted(set(ranks)))
+    assert list(by_warning) == [[0, 1, 4, 5, 6, 7], [0, 2], [1], [6], [0, 8], [0]]

@@ -1,0 +1,250 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.errors import StorageError, UnreadableInputError, UsageError
+from hvdprof.ingest.rundir import attached_run as attach_module
+from hvdprof.ingest.rundir.attach_sources import Given
+from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.rundir.attached import AttachedKind, attached_files
+from hvdprof.rundir.manifest import Manifest, Mode
+from tests.builders import nccl_log
+from tests.builders.run_spec import SegmentSpec
+from tests.builders.timeline_text import timeline_text
+
+KILLED = (
+    "[1]<stdout>:step 1\n"
+    "[0]<stderr>:RuntimeError: out of luck\n"
+    "Process 1 exit with status code 137. Terminating remaining workers.\n"
+)
+
+
+@pytest.fixture
+def timeline(tmp_path: Path) -> Path:
+    path = tmp_path / "given" / "horovod.json"
+    path.parent.mkdir()
+    path.write_text(timeline_text(SegmentSpec(num_steps=12), 2, 1_000_000_000))
+    return path
+
+
+@pytest.fixture
+def nccl_logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    lines = nccl_log.job()
+    for host in ("oak0", "oak1"):
+        (folder / f"nccl.{host}").write_text(
+            "\n".join(line for line in lines if not line.startswith("oak") or host in line)
+        )
+    return folder
+
+
+def output(folder: Path, name: str, text: str = KILLED) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_files_become_a_run_that_can_be_analysed(
+    tmp_path: Path, timeline: Path, nccl_logs: Path
+) -> None:
+    run = tmp_path / "run"
+    printed = output(tmp_path, "job.out")
+    given = Given(timelines=[timeline], nccl_logs=[nccl_logs / "nccl.*"], outputs=[printed])
+    manifest = attach(run, given, Stated(name="mine", size=4, batch_size=32))
+    assert manifest.warnings == []
+    for file in attached_files(manifest):
+        assert (run / file.kept).read_bytes() == Path(file.given).read_bytes()
+    loaded = load_run(run)
+    assert loaded.recorded
+    assert len(loaded.table("inferred_steps")) > 2
+    assert len(loaded.nccl) == 1
+    assert loaded.table("nccl_communicators")["num_ranks"].tolist() == [4]
+    assert loaded.table("incidents")["failed_rank"].dropna().tolist() == [1]
+    assert loaded.segments[["model", "size", "batch_size", "mode"]].to_numpy().tolist() == [
+        ["mine", 4, 32, Mode.TRACE]
+    ]
+    assert not loaded.notes
+    analysis = analyze_run(loaded)
+    assert "no-rank-evidence" not in set(analysis.findings["id"])
+    assert not [one for one in analysis.warnings if "recordings of all ranks" in one]
+    sentence = analysis.verdict.sentence
+    assert "Steps of about" in sentence
+    assert "first in line 2, by rank 0: RuntimeError: out of luck." in sentence
+
+
+def test_the_number_of_ranks_is_told_by_communicators(tmp_path: Path, nccl_logs: Path) -> None:
+    manifest = attach(tmp_path / "run", Given(nccl_logs=[nccl_logs]), Stated(name="a"))
+    assert manifest.passes[0].size == 4
+
+
+def test_the_number_of_ranks_is_told_by_tags(tmp_path: Path) -> None:
+    printed = output(tmp_path, "job.out")
+    assert attach(tmp_path / "r", Given(outputs=[printed]), Stated(name="a")).passes[0].size == 2
+
+
+def test_the_number_of_ranks_is_told_by_tags_of_hydra(tmp_path: Path) -> None:
+    text = "[0] step 1\n[2] Traceback (most recent call last):\n[2] RuntimeError: out of luck\n"
+    printed = output(tmp_path, "job.out", text)
+    manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    assert manifest.passes[0].size == 3
+    incidents = load_run(tmp_path / "run").table("incidents")
+    assert incidents[["rank", "line", "message"]].astype(object).to_numpy().tolist() == [
+        [2, 3, "RuntimeError: out of luck"]
+    ]
+
+
+@pytest.mark.parametrize("text", ["[0]<stdout>:step 1\n", "[0] a\n[0] b\n[0] c\n"])
+def test_tags_of_rank_0_alone_do_not_tell_the_number_of_ranks(tmp_path: Path, text: str) -> None:
+    printed = output(tmp_path, "job.out", text)
+    with pytest.raises(UsageError, match="how many ranks"):
+        attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+
+
+def test_a_number_of_ranks_that_the_files_contradict_is_a_warning(
+    tmp_path: Path, nccl_logs: Path
+) -> None:
+    manifest = attach(tmp_path / "run", Given(nccl_logs=[nccl_logs]), Stated(name="a", size=2))
+    assert manifest.passes[0].size == 2
+    assert manifest.warnings == ["--np 2 was stated, but NCCL made a communicator of 4 ranks."]
+
+
+def test_nothing_that_tells_the_number_of_ranks_is_an_error(tmp_path: Path) -> None:
+    printed = output(tmp_path, "job.out", "hello\n")
+    with pytest.raises(UsageError, match="how many ranks") as error:
+        attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    assert "--np" in error.value.hint
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_tell_ranks_where_they_tell_them_apart(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    for rank in range(2):
+        output(folder, f"rank.{rank}/stdout", "ValueError: no such thing\n")
+        output(folder, f"rank.{rank}/stderr", "fine\n")
+    manifest = attach(tmp_path / "run", Given(outputs=[folder]), Stated(name="a"))
+    assert manifest.passes[0].size == 2
+    assert sorted(file.rank for file in attached_files(manifest) if file.rank is not None) == [
+        *(0, 0),
+        *(1, 1),
+    ]
+    loaded = load_run(tmp_path / "run")
+    sentence = analyze_run(loaded).verdict.sentence
+    where = "line 1 of passes/01-np2-attached/output/rank-0-stdout, by rank 0"
+    assert f"first in {where}: ValueError: no such thing." in sentence
+    incidents = loaded.table("incidents")
+    assert dict(zip(incidents["file"].astype(str), incidents["rank"], strict=True)) == {
+        "passes/01-np2-attached/output/rank-0-stdout": 0,
+        "passes/01-np2-attached/output/rank-1-stdout": 1,
+    }
+
+
+def test_ranks_that_printed_nothing_have_files_too(tmp_path: Path, nccl_logs: Path) -> None:
+    folder = tmp_path / "out"
+    for rank, text in enumerate(("ValueError: no such thing\n", "", "")):
+        output(folder, f"rank.{rank}/stderr", text)
+    given = Given(outputs=[folder])
+    manifest = attach(tmp_path / "run", given, Stated(name="a"))
+    assert manifest.passes[0].size == 3
+    assert load_run(tmp_path / "run").table("incidents")["rank"].tolist() == [0]
+    (nccl_logs / "nccl.oak2").touch()
+    attach(tmp_path / "of_nccl", Given(nccl_logs=[nccl_logs]), Stated(name="a"))
+    loaded = load_run(tmp_path / "of_nccl")
+    assert loaded.table("nccl_communicators")["num_ranks"].tolist() == [4]
+
+
+@pytest.mark.parametrize("option", ["timelines", "nccl_logs", "outputs"])
+def test_files_that_are_all_empty_are_refused(tmp_path: Path, option: str) -> None:
+    paths = [output(tmp_path, name, "") for name in ("a.out", "b.out")]
+    with pytest.raises(UnreadableInputError, match=r"a\.out is an empty file"):
+        attach(tmp_path / "run", Given(**{option: paths}), Stated(name="a", size=2))
+
+
+def test_one_name_with_a_rank_is_that_of_the_whole_job(tmp_path: Path) -> None:
+    printed = output(tmp_path, "kill_rank1.out")
+    manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    (file,) = attached_files(manifest)
+    assert file.rank is None
+    assert file.kept.endswith("/stdout.txt")
+
+
+def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
+    printed = output(tmp_path, "job.out", "\n".join(nccl_log.job()))
+    attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a", size=4))
+    assert load_run(tmp_path / "run").table("nccl_communicators")["num_ranks"].tolist() == [4]
+
+
+def test_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+    paths = [output(tmp_path / name, "job.out", name) for name in ("a", "b")]
+    manifest = attach(tmp_path / "run", Given(outputs=paths), Stated(name="a", size=1))
+    kept = [(tmp_path / "run" / file.kept).read_text() for file in attached_files(manifest)]
+    assert kept == ["a", "b"]
+
+
+@pytest.mark.parametrize("option", ["timelines", "nccl_logs"])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, option: str) -> None:
+    printed = output(tmp_path, "job.out")
+    with pytest.raises(UnreadableInputError):
+        attach(tmp_path / "run", Given(**{option: [printed]}), Stated(name="a", size=2))
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to attach"):
+        attach(tmp_path / "run", Given(), Stated(name="a", size=2))
+
+
+def test_a_run_is_replaced_only_on_demand_and_only_an_attached_one(tmp_path: Path) -> None:
+    printed = output(tmp_path, "job.out")
+    given, run = Given(outputs=[printed]), tmp_path / "run"
+    attach(run, given, Stated(name="first"))
+    with pytest.raises(StorageError, match="not overwritten"):
+        attach(run, given, Stated(name="second"))
+    assert Manifest.read(run).name == "first"
+    attach(run, given, Stated(name="second"), overwrite=True)
+    assert Manifest.read(run).name == "second"
+    own = tmp_path / "own"
+    output(own, "thesis.tex", "years of work")
+    with pytest.raises(StorageError, match="not made by"):
+        attach(own, given, Stated(name="third"), overwrite=True)
+    assert (own / "thesis.tex").exists()
+
+
+def test_a_run_that_cannot_be_replaced_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, run = Given(outputs=[output(tmp_path, "job.out")]), tmp_path / "run"
+    attach(run, given, Stated(name="first"))
+    rename = Path.replace
+
+    def refused(path: Path, target: Path) -> Path:
+        if path.name == "run" and path != run:
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", refused)
+    with pytest.raises(StorageError, match="Input/output error"):
+        attach(run, given, Stated(name="second"), overwrite=True)
+    assert Manifest.read(run).name == "first"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.out", "run"]
+
+
+def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: object, target: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(attach_module.shutil, "copyfileobj", full)
+    printed = output(tmp_path / "given", "job.out")
+    with pytest.raises(StorageError, match="No space left"):
+        attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    assert [path.name for path in tmp_path.iterdir()] == ["given"]
+
+
+def test_kinds_are_plain_text_in_the_manifest(tmp_path: Path) -> None:
+    printed = output(tmp_path, "job.out")
+    attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
+    settings = json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]
+    assert [entry["kind"] for entry in settings["attached"]] == [AttachedKind.OUTPUT]

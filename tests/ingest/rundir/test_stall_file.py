@@ -1,0 +1,53 @@
+import json
+from pathlib import Path
+
+from hvdprof.api import analyze_run, load_run
+from hvdprof.ingest.rundir.stall_file import read_stall_file
+from hvdprof.rundir.layout import RunPaths
+from tests.builders.run_directory import PassSpec, write_run
+
+STALL = {
+    "kind": "stall",
+    "time_ns": 1_795_000_000_000_000_000,
+    "number": 0,
+    "segment": "mnist-none-average",
+    "step": 5,
+    "waited_s": 60.5,
+    "waiting": [0, 2],
+    "late": [{"rank": 1, "state": "runs", "step": 5, "phase": "data", "tensors": ["a", "b"]}],
+}
+
+
+def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [PassSpec(size=2)])
+    (pass_id,) = (path.name for path in (run / "passes").iterdir())
+    over = {"kind": "over", "number": 0, "lasted_s": 75.0}
+    text = "\n".join(map(json.dumps, (STALL, over)))
+    RunPaths(run).of_pass(pass_id).stalls.write_text(text + '\n{"kind": "st')
+    loaded = load_run(run)
+    stalls = loaded.table("stalls")
+    assert stalls[["stalled_rank", "tensor", "waited_s"]].to_numpy().tolist() == [
+        [1, "a", 60.5],
+        [1, "b", 60.5],
+    ]
+    incidents = loaded.table("incidents")
+    assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
+    told = [note for note in loaded.notes if "stall" in note]
+    assert told == [
+        f"{pass_id}: stall at step 5 of mnist-none-average: rank 0, 2 waited for rank 1, 75.0 s "
+        "long.",
+    ]
+    assert any("line 3 is damaged" in note for note in loaded.notes)
+    assert any("stall at step 5" in warning for warning in analyze_run(loaded).warnings)
+
+
+def test_a_stall_without_a_late_rank_blames_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "stalls.jsonl"
+    path.write_text(json.dumps(STALL | {"late": []}))
+    found = read_stall_file(path, "stalls.jsonl")
+    assert found.tables["incidents"]["failed_rank"].isna().all()
+    assert found.tables["stalls"].empty
+    assert found.clauses == [
+        "stall at step 5 of mnist-none-average: rank 0, 2 waited though none was late, seen after "
+        "60.5 s"
+    ]

@@ -1,0 +1,158 @@
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage.parquet_cache import FOLDER, cached, cached_tables
+from hvdprof.model.schema import Column, Table
+
+TABLE = Table(
+    "numbers",
+    "One number.",
+    (
+        Column("value", "int64", "ns", "The number."),
+        Column("name", "category", "", "Its name."),
+        Column("size", "Int64", "bytes", "May be missing."),
+        Column("text", "str", "", "A text."),
+        Column("share", "float64", "ratio", "May be NaN."),
+        Column("flag", "bool", "", "Yes or no."),
+    ),
+)
+OTHER = Table("others", "Another.", (Column("value", "int64", "", "The number."),))
+
+
+def frame(value: int = 1) -> pd.DataFrame:
+    return TABLE.frame(
+        {
+            "value": [value, 2],
+            "name": ["a", "a"],
+            "size": [None, 3],
+            "text": ["x", ""],
+            "share": [float("nan"), 0.5],
+            "flag": [True, False],
+        }
+    )
+
+
+class Builder:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> pd.DataFrame:
+        self.calls += 1
+        return frame(self.calls)
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    path = folder / "file.json"
+    path.write_text("[]")
+    return path
+
+
+def test_the_second_time_nothing_is_built_and_the_frame_is_the_same(source: Path) -> None:
+    build = Builder()
+    first, second = cached(TABLE, source, build), cached(TABLE, source, build)
+    assert build.calls == 1
+    pd.testing.assert_frame_equal(first, second)
+    pd.testing.assert_frame_equal(second, frame(1))
+    assert len(list((source.parent / FOLDER).iterdir())) == 1
+
+
+def test_an_empty_table_is_kept_too(source: Path) -> None:
+    cached(TABLE, source, TABLE.empty)
+    found = cached(TABLE, source, Builder())
+    pd.testing.assert_frame_equal(found, TABLE.empty())
+
+
+def test_a_changed_file_is_read_again_and_the_old_cache_goes(source: Path) -> None:
+    build = Builder()
+    cached(TABLE, source, build)
+    source.write_text("[ ]")
+    assert cached(TABLE, source, build)["value"][0] == 2
+    os.utime(source, ns=(1, 1))
+    assert cached(TABLE, source, build)["value"][0] == 3
+    assert len(list((source.parent / FOLDER).iterdir())) == 1
+
+
+def test_another_version_or_other_columns_do_not_use_it(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Builder()
+    cached(TABLE, source, build)
+    narrower = Table(TABLE.name, TABLE.doc, TABLE.columns[:2])
+    assert list(cached(narrower, source, lambda: frame()[["value", "name"]])) == ["value", "name"]
+    monkeypatch.setattr(parquet_cache, "__version__", "0.0.0")
+    cached(TABLE, source, build)
+    assert build.calls == 2
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1", b"not parquet"])
+def test_a_damaged_cache_is_made_anew(source: Path, damage: bytes) -> None:
+    build = Builder()
+    cached(TABLE, source, build)
+    (kept,) = (source.parent / FOLDER).iterdir()
+    kept.write_bytes(damage)
+    assert cached(TABLE, source, build)["value"][0] == 2
+    assert cached(TABLE, source, build)["value"][0] == 2
+
+
+def test_a_cache_cut_anywhere_is_made_anew(source: Path) -> None:
+    cached(TABLE, source, Builder())
+    (kept,) = (source.parent / FOLDER).iterdir()
+    whole = kept.read_bytes()
+    for length in range(0, len(whole), 97):
+        kept.write_bytes(whole[:length])
+        build = Builder()
+        cached(TABLE, source, build)
+        assert build.calls == 1, length
+
+
+def test_where_the_folder_cannot_be_made_the_cache_of_the_user_is_used(source: Path) -> None:
+    (source.parent / FOLDER).write_text("a file stands in the way")
+    build = Builder()
+    cached(TABLE, source, build)
+    cached(TABLE, source, build)
+    assert build.calls == 1
+    assert list((source.parent.parent / "user" / "tables").iterdir())
+
+
+def test_without_any_place_for_it_the_table_is_built(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source.parent / FOLDER).write_text("a file stands in the way")
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(source))
+    build = Builder()
+    cached(TABLE, source, build)
+    pd.testing.assert_frame_equal(cached(TABLE, source, build), frame(2))
+
+
+def test_tables_built_together_are_kept_together(source: Path) -> None:
+    second = source.with_name("second")
+    second.write_text("")
+    calls = []
+
+    def build() -> dict[str, pd.DataFrame]:
+        calls.append(1)
+        return {"numbers": frame(), "others": OTHER.frame({"value": [len(calls)]})}
+
+    for _ in range(2):
+        assert cached_tables((TABLE, OTHER), (source, second), build)["others"]["value"][0] == 1
+    second.write_text("changed")
+    assert cached_tables((TABLE, OTHER), (source, second), build)["others"]["value"][0] == 2
+
+
+def test_what_is_not_as_declared_is_refused(source: Path) -> None:
+    with pytest.raises(ValueError, match="missing columns"):
+        cached(TABLE, source, lambda: pd.DataFrame({"value": [1]}))
+    assert not (source.parent / FOLDER).exists()
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        cached(TABLE, tmp_path / "none", Builder())

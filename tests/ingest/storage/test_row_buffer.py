@@ -1,0 +1,69 @@
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hvdprof.ingest.storage import row_buffer as rows
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.schema import Column, Table
+
+DTYPES = ("category", "str", "int64", "int32", "Int64", "Int32", "float64", "bool", "boolean")
+TABLE = Table("all_dtypes", "A row.", tuple(Column(f"a_{name}", name, "", "x") for name in DTYPES))
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+# The least of all whole numbers stands for a missing one.
+INT64 = st.integers(-(2**63) + 1, 2**63 - 1)
+ROW = st.tuples(
+    st.text(max_size=2),
+    st.text(max_size=2),
+    INT64,
+    INT32,
+    st.none() | INT64,
+    st.none() | INT32,
+    st.none() | st.floats(allow_nan=False),
+    st.booleans(),
+    st.none() | st.booleans(),
+)
+
+
+def plain(value: object) -> object:
+    return None if pd.isna(value) else value
+
+
+@given(told=st.lists(ROW, max_size=12), pack_at=st.integers(1, 5))
+def test_rows_come_back_as_they_were_added(told: list[tuple[object, ...]], pack_at: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "_PACK_AT", pack_at)
+        gathered = Rows(TABLE)
+        for number, row in enumerate(told):
+            if number % 2:
+                gathered.append(*row)
+            else:
+                gathered.add(**dict(zip(TABLE.column_names, row, strict=True)))
+            assert len(gathered) == number + 1
+        frame = gathered.frame()
+    assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
+        f"a_{name}": name for name in DTYPES
+    }
+    read = [tuple(map(plain, row)) for row in frame.itertuples(index=False, name=None)]
+    assert read == told
+    assert len(gathered) == len(told)
+
+
+def test_the_last_row_can_be_changed_wherever_the_border_of_packing_lies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rows, "_PACK_AT", 2)
+    gathered = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    for number in range(5):
+        gathered.append(number)
+        gathered.set_last(n=10 * number)
+    assert gathered.frame()["n"].tolist() == [0, 10, 20, 30, 40]
+
+
+def test_columns_are_those_of_the_table() -> None:
+    gathered = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    with pytest.raises(ValueError, match="has no column other"):
+        gathered.add(n=1, other=2)
+    with pytest.raises(KeyError):
+        gathered.add()

@@ -1,0 +1,145 @@
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.api import analyze_files, load_run
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.ingest.storage.parquet_cache import FOLDER
+from hvdprof.ingest.tables import standalone_timeline as lone_timeline
+from hvdprof.model.run import Run
+from tests.builders.places import RECORDINGS
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder in which files of any size are kept."""
+    monkeypatch.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return folder
+
+
+def never_parse(path: Path, **options: object) -> None:
+    raise AssertionError(f"{path} was parsed again")
+
+
+def assert_same(left: Run, right: Run) -> None:
+    assert left.notes == right.notes
+    assert left.tables.keys() == right.tables.keys()
+    for name, frame in left.tables.items():
+        pd.testing.assert_frame_equal(frame, right.tables[name], check_categorical=False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "07_mpi_fp16.json",
+        "12_dynamic_b_started_midop.json",
+        "14_gloo_unescaped_names.json",
+    ],
+)
+@pytest.mark.parametrize("rows_at_once", [100, 1 << 18])
+def test_a_kept_file_says_what_it_said_when_it_was_parsed(
+    name: str, rows_at_once: int, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = pytest.importorskip(
+        "hvdprof.ingest.timeline.streaming.stream", reason="it is compiled"
+    )
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", rows_at_once)
+    path = kept / name
+    shutil.copy(RECORDINGS / name, path)
+    with monkeypatch.context() as unkept:
+        unkept.setattr(parquet_cache, "KEEP_FROM_BYTES", 10**9)
+        plain = load_run(path)
+        assert not (kept / FOLDER).exists()
+    # From here on it is read in parts or not at all.
+    monkeypatch.setattr(lone_timeline, "read_timeline_file", never_parse)
+    first = load_run(path)
+    monkeypatch.setattr(stream, "read_in_parts", never_parse)
+    second = load_run(path)
+    assert len(plain.events)
+    assert_same(plain, first)
+    assert_same(plain, second)
+    assert (kept / FOLDER).is_dir()
+
+
+def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_table_into_memory(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = pytest.importorskip(
+        "hvdprof.ingest.timeline.streaming.stream", reason="it is compiled"
+    )
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(parquet_cache, "FEWEST_ROWS_OF_PIECE", 200)
+    path = kept / "04.json"
+    shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
+    with monkeypatch.context() as unkept:
+        unkept.setattr(parquet_cache, "KEEP_FROM_BYTES", 10**9)
+        small = analyze_files(load_run(path))
+    run = load_run(path)
+
+    read, frame = [], KeptTable.frame
+
+    def told(self: KeptTable) -> pd.DataFrame:
+        read.append(self.table.name)
+        return frame(self)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(KeptTable, "frame", told)
+        large = analyze_files(run)
+    assert read == ["inferred_steps"]
+    assert large.files == small.files
+    assert "Rank 1 is late" in large.files[0].verdict
+    assert len(list(run.kept[str(path)]["events"].pieces())) > 2
+    assert len(run.events) == len(small.run.events)
+    assert run.events is run.events
+
+
+def test_rows_stay_readable_where_a_later_reading_takes_their_place(kept: Path) -> None:
+    path = kept / "growing.json"
+    whole = (RECORDINGS / "14_gloo_unescaped_names.json").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    half = load_run(path)
+    path.write_bytes(whole)
+    assert len(load_run(path).events) > len(half.events) > 0
+
+
+def test_the_name_is_the_one_that_was_given_now(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(RECORDINGS / "16_mpi_stall_shutdown.json", kept / "a.json")
+    load_run(kept / "a.json")
+    monkeypatch.chdir(kept)
+    monkeypatch.setattr(lone_timeline, "read_timeline_file", never_parse)
+    run = load_run("a.json")
+    assert all(set(run.table(name)["pass_id"]) == {"a.json"} for name in ("events", "timelines"))
+    assert any(note.startswith("a.json: ") for note in run.notes)
+    assert not any(str(kept) in note for note in run.notes)
+
+
+def test_several_files_are_kept_each_for_itself(
+    kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("11_dynamic_a.json", "12_dynamic_b_started_midop.json"):
+        shutil.copy(RECORDINGS / name, kept / name)
+    together = load_run(kept)
+    monkeypatch.setattr(lone_timeline, "read_timeline_file", never_parse)
+    assert_same(load_run(kept), together)
+    assert together.events["pass_id"].nunique() == 2
+
+
+def test_a_file_that_holds_nothing_usable_stays_one(kept: Path) -> None:
+    path = kept / "empty.json"
+    path.write_text(json.dumps([{"ph": "B", "tid": 1, "cat": "x", "name": "NEGOTIATE_"}] * 3))
+    messages = []
+    for _ in range(2):
+        with pytest.raises(UnreadableInputError) as refused:
+            load_run(path)
+        messages.append(str(refused.value))
+    assert messages[0] == messages[1]

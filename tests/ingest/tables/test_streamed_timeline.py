@@ -1,0 +1,180 @@
+"""Steps are presumed while a large file is read; whatever comes, the tables are those of all."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba", reason="reading in parts is compiled")
+
+from hvdprof.api import load_run
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.tables import standalone_timeline as lone_timeline
+from hvdprof.ingest.tables import streamed_timeline as timeline_parts
+from hvdprof.ingest.timeline.streaming import stream
+from hvdprof.model.run import Run
+from tests.builders.timeline_writer import TimelineWriter
+
+TENSORS = tuple(f"allreduce.layer{number}" for number in range(4))
+ROWS_AT_ONCE = 300
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A timeline to be, of which a few hundred rows are read at once."""
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", ROWS_AT_ONCE)
+    monkeypatch.setenv("HVDPROF_CACHE_DIR", str(tmp_path / "user"))
+    return tmp_path / "timeline.json"
+
+
+def train(writer: TimelineWriter, num_steps: int, tensors: tuple[str, ...] = TENSORS) -> None:
+    for _ in range(num_steps):
+        writer.now_us += 20_000
+        writer.cycle()
+        writer.negotiate(tensors, ranks=[0, 1])
+        writer.execute(tensors[:3])
+        writer.execute(tensors[3:])
+
+
+def steady(writer: TimelineWriter) -> None:
+    train(writer, 200)
+
+
+def steady_with_many_tensors(writer: TimelineWriter) -> None:
+    # Fewer rounds come before as many rows wait as may.
+    train(writer, 60, tuple(f"allreduce.layer{number}" for number in range(40)))
+
+
+def with_an_end_of_its_own(writer: TimelineWriter) -> None:
+    train(writer, 200)
+    for _ in range(3 * ROWS_AT_ONCE):
+        writer.cycle()
+    for _ in range(ROWS_AT_ONCE):
+        writer.negotiate(["broadcast.a"], op="BROADCAST")
+        writer.execute(["broadcast.a"], op="BROADCAST")
+
+
+def with_another_set(writer: TimelineWriter) -> None:
+    train(writer, 100)
+    train(writer, 300, (*TENSORS, "allreduce.late", "allreduce.later"))
+
+
+def with_a_set_that_grows_early(writer: TimelineWriter) -> None:
+    train(writer, 60)
+    train(writer, 700, (*TENSORS, "allreduce.late"))
+
+
+def that_ends_without_steps(writer: TimelineWriter) -> None:
+    train(writer, 100)
+    for number in range(900):
+        train(writer, 1, (f"allreduce.noname.{number}",))
+
+
+def that_begins_without_steps(writer: TimelineWriter) -> None:
+    for number in range(400):
+        train(writer, 1, (f"allreduce.noname.{number}",))
+    train(writer, 2000)
+
+
+def on_a_clock_that_is_set_back(writer: TimelineWriter) -> None:
+    train(writer, 100)
+    writer.now_us -= 1_000_000
+    train(writer, 100)
+
+
+def on_another_clock(writer: TimelineWriter) -> None:
+    # No header: time 0 is told by the earliest time alone.
+    writer.records.pop(0)
+    writer.now_us = 700_000_000
+    train(writer, 100)
+    writer.now_us = 0
+    train(writer, 100)
+
+
+def tables_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Run, int]:
+    """A file as it is read whole, as it is read in parts, and how often that was."""
+    readings: list[object] = []
+    write_timeline = timeline_parts.write_timeline
+
+    def counted(*args: object, **options: object) -> None:
+        readings.append(options.get("known"))
+        write_timeline(*args, **options)  # type: ignore[arg-type]
+
+    def never(path: Path, **options: object) -> None:
+        raise AssertionError(f"{path} was read whole")
+
+    whole = load_run(path)
+    with monkeypatch.context() as kept:
+        kept.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
+        kept.setattr(lone_timeline, "read_timeline_file", never)
+        kept.setattr(timeline_parts, "write_timeline", counted)
+        return whole, load_run(path), len(readings)
+
+
+def assert_same(whole: Run, parts: Run) -> None:
+    assert whole.notes == parts.notes
+    assert whole.tables.keys() == parts.tables.keys()
+    for name, frame in whole.tables.items():
+        pd.testing.assert_frame_equal(frame, parts.tables[name], check_categorical=False)
+
+
+@pytest.mark.parametrize(
+    ("write", "num_readings"),
+    [
+        (steady, 1),
+        (steady_with_many_tensors, 1),
+        (with_an_end_of_its_own, 2),
+        (with_another_set, 2),
+        (with_a_set_that_grows_early, 1),
+        (that_ends_without_steps, 2),
+        (that_begins_without_steps, 2),
+        (on_a_clock_that_is_set_back, 2),
+        (on_another_clock, 2),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_the_tables_are_those_of_the_whole_file(
+    write: Callable[[TimelineWriter], None],
+    num_readings: int,
+    in_parts: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer = TimelineWriter()
+    write(writer)
+    in_parts.write_text(writer.text())
+    whole, parts, times = tables_of(in_parts, monkeypatch)
+    assert_same(whole, parts)
+    assert times == num_readings
+    refused = write in (with_another_set, that_ends_without_steps)
+    assert ("inferred_steps" in parts.tables) == (not refused)
+
+
+_PIECES = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(0, 15), st.sampled_from([0, 0, 0, 30_000, -5_000])),
+    max_size=6,
+)
+
+
+@settings(deadline=None, max_examples=10)
+@given(_PIECES, st.integers(20, 400))
+def test_any_training_has_the_tables_of_the_whole_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    pieces: list[tuple[int, int, int]],
+    rows_at_once: int,
+) -> None:
+    writer = TimelineWriter()
+    train(writer, 60)
+    for width, num_steps, pause_us in pieces:
+        writer.now_us = max(writer.now_us + pause_us, 0)
+        train(writer, num_steps, TENSORS[:width])
+    folder = tmp_path_factory.mktemp("any")
+    path = folder / "timeline.json"
+    path.write_text(writer.text())
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("HVDPROF_CACHE_DIR", str(folder / "user"))
+        monkeypatch.setattr(stream, "ROWS_AT_ONCE", rows_at_once)
+        whole, parts, _ = tables_of(path, monkeypatch)
+    assert_same(whole, parts)

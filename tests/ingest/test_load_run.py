@@ -1,0 +1,201 @@
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.load_run import load_run
+from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+
+TRACED = SegmentSpec(timeline=True, num_steps=5, parts_ms=typical_parts(12, blocked_ms=2))
+
+
+def test_progress_counts_the_bytes_of_all_files_and_names_each(tmp_path):
+    segment = SegmentSpec(timeline=True)
+    specs = [PassSpec(), PassSpec(size=2, mode="trace", segments=[segment])]
+    folder = write_run(tmp_path / "run", specs)
+    told = []
+    run = load_run(folder, progress=lambda *values: told.append(values))
+    files = [path for path in folder.glob("passes/*/*/*") if path.is_file()]
+    assert {Path(file) for file, _, _ in told} == set(files)
+    done = [count for _, count, _ in told]
+    total = sum(path.stat().st_size for path in [*files, folder / "manifest.json"])
+    assert {value for _, _, value in told} == {total}
+    assert done == sorted(done)
+    assert 0 < done[-1] <= total
+    assert run.steps.equals(load_run(folder).steps)
+
+
+def test_all_tables_are_as_declared(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, [PassSpec(), PassSpec(size=2, segments=[TRACED])]))
+    for table, frame in (
+        (SEGMENTS, run.segments),
+        (RANKS, run.ranks),
+        (STEPS, run.steps),
+        (ARRIVALS, run.arrivals),
+        (EVENTS, run.events),
+    ):
+        assert list(frame.columns) == table.column_names
+        assert {str(c.dtype) for c in table.columns} >= {str(d) for d in frame.dtypes}
+        assert len(frame)
+    assert run.notes == ()
+
+
+def test_clocks_of_other_hosts_are_undone(tmp_path: Path) -> None:
+    spec = PassSpec(
+        size=3,
+        hosts=["a", "b", "c"],
+        offset_ms=[0, 3_600_000, -50],
+        drift_ms=[0, 0.4, -0.2],
+        clock_error_ns=9_000,
+        segments=[SegmentSpec(parts_ms=typical_parts(10), num_steps=20)],
+    )
+    run = load_run(write_run(tmp_path, [spec]))
+    by_rank = run.steps.pivot(index="step", columns="rank", values="start_ns")
+    assert (by_rank.max(axis=1) - by_rank.min(axis=1)).max() <= 3
+    ready = run.arrivals.pivot_table(
+        index=["step", "tensor"], columns="rank", values="ready_ns", observed=True
+    )
+    # Lengths within a step are the true ones here, not those of a clock that runs 0.01 % fast.
+    assert (ready.max(axis=1) - ready.min(axis=1)).max() <= 1_000
+    assert list(run.ranks["clock_error_ns"]) == [9_000] * 3
+    assert list(run.ranks["clock_method"]) == ["tcp"] * 3
+
+
+def test_parts_of_a_step_are_in_their_columns(tmp_path: Path) -> None:
+    parts = {
+        "data": 1,
+        "forward": 2,
+        "backward": 4,
+        "blocked": 8,
+        "optimizer": 16,
+        "other": 32,
+    }
+    run = load_run(write_run(tmp_path, [PassSpec(segments=[SegmentSpec(parts_ms=parts)])]))
+    row = run.steps.iloc[5]
+    assert {part: row[f"{part}_ns"] / 1e6 for part in parts} == parts
+    assert row["dur_ns"] == 63_000_000
+
+
+def test_the_timeline_lies_on_the_clock_and_in_the_steps_of_rank_0(tmp_path: Path) -> None:
+    spec = PassSpec(size=2, mode="trace", segments=[TRACED])
+    run = load_run(write_run(tmp_path, [spec]))
+    operations = run.events[run.events["phase"] == "operation"]
+    assert list(operations["step"]) == [2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
+    rank_0 = run.steps[run.steps["rank"] == 0].set_index("step")
+    for row in operations.to_dict("records"):
+        step = rank_0.loc[row["step"]]
+        end_ns = step["start_ns"] + step["dur_ns"] - step["optimizer_ns"] - step["other_ns"]
+        assert abs(row["start_ns"] + row["dur_ns"] - end_ns) <= row["clock_error_ns"]
+        assert row["dur_ns"] == 2_000_000
+    sizes = operations.groupby("fusion_id")["size_bytes"].sum()
+    assert list(sizes) == [4040] * 5
+
+
+def test_a_wall_clock_that_was_set_is_in_the_error(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [PassSpec(mode="trace", segments=[TRACED])])
+    (path,) = folder.glob("passes/*/recorder/rank-0.jsonl")
+    lines = path.read_text().splitlines()
+    stop = next(i for i, line in enumerate(lines) if '"action": "stop"' in line)
+    wall = lines[stop].rsplit(": ", 1)[1].rstrip("}")
+    lines[stop] = lines[stop].replace(wall, str(int(wall) + 5_000_000))
+    path.write_text("\n".join(lines) + "\n")
+    run = load_run(folder)
+    timeline = run.events[run.events["source"] == "timeline"]
+    assert set(timeline["clock_error_ns"]) == {5_001_000}
+
+
+def test_a_missing_rank_a_missing_timeline_and_a_killed_rank_are_notes(tmp_path: Path) -> None:
+    spec = PassSpec(size=3, segments=[TRACED], missing_ranks=[1], with_end=False)
+    folder = write_run(tmp_path, [spec])
+    shutil.rmtree(folder / "passes/01-np3-throughput-r1/timeline")
+    run = load_run(folder)
+    assert sorted(run.notes) == [
+        "01-np3-throughput-r1: no recording of rank 1.",
+        "01-np3-throughput-r1: no timeline of mnist-horovod-none-average.",
+        "01-np3-throughput-r1: recording of rank 0: it has no end: "
+        "the rank did not end on its own.",
+        "01-np3-throughput-r1: recording of rank 2: it has no end: "
+        "the rank did not end on its own.",
+    ]
+    assert list(run.segments["num_ranks_recorded"]) == [2]
+    assert list(run.ranks["ended"]) == [False, False]
+
+
+def test_a_timeline_without_rank_0_keeps_its_own_time(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, [PassSpec(size=2, segments=[TRACED], missing_ranks=[0])]))
+    assert "without a recording of rank 0 it cannot be placed on its clock" in " ".join(run.notes)
+    timeline = run.events[run.events["source"] == "timeline"]
+    assert set(timeline["step"]) == {-1}
+    assert set(timeline["clock_error_ns"]) == {1_000_000_000}
+
+
+def test_a_run_that_has_just_begun_loads_without_complaint(tmp_path: Path) -> None:
+    segment = SegmentSpec(status="planned")
+    folder = write_run(tmp_path, [PassSpec(segments=[segment], status="planned")], status="running")
+    shutil.rmtree(folder / "passes")
+    run = load_run(folder)
+    assert len(run.steps) == len(run.events) == len(run.ranks) == 0
+    assert list(run.segments["status"]) == ["planned"]
+    assert run.notes == ()
+
+
+def test_parts_of_steps_are_events_where_they_were_recorded(tmp_path: Path) -> None:
+    parts = {"data": 1.0, "forward": 4.0, "backward": 6.0, "blocked": 2.0, "optimizer": 1.0}
+    spec = PassSpec(
+        size=2,
+        offset_ms=[0, 700],
+        segments=[SegmentSpec(num_steps=1, num_warmup_batches=1, parts_ms=parts)],
+    )
+    run = load_run(write_run(tmp_path, [spec]))
+    step = run.steps.query("rank == 1 and step == 1").iloc[0]
+    events = run.events.query("rank == 1 and step == 1")
+    found = {
+        (row.activity, (row.start_ns - step["start_ns"]) / 1e6, row.dur_ns / 1e6)
+        for row in events.itertuples()
+    }
+    assert found == {
+        ("data", 0.0, 1.0),
+        ("forward", 1.0, 4.0),
+        ("backward", 5.0, 6.0),
+        ("optimizer", 11.0, 3.0),
+        ("blocked", 11.0, 2.0),
+    }
+    assert set(events["phase"]) == {"part"}
+
+
+def test_marks_of_the_script_are_events(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, [PassSpec(segments=[SegmentSpec(num_steps=3)])])
+    (path,) = folder.glob("passes/*/recorder/rank-0.jsonl")
+    mark = '{"kind": "mark", "name": "checkpoint", "monotonic_ns": 6000000000}\n'
+    path.write_text(path.read_text() + mark)
+    run = load_run(folder)
+    (row,) = run.events[run.events["phase"] == "mark"].to_dict("records")
+    assert (row["source"], row["activity"], row["start_ns"]) == (
+        "recorder",
+        "checkpoint",
+        6 * 10**9,
+    )
+
+
+def test_names_are_categories(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, [PassSpec(size=2), PassSpec(size=4)]))
+    assert set(run.arrivals["pass_id"].cat.categories) == {
+        "01-np2-throughput-r1",
+        "02-np4-throughput-r1",
+    }
+    assert np.all(run.arrivals["tensor"].cat.codes >= 0)
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInputError, match="not a run directory"):
+        load_run(tmp_path)
+
+
+def test_a_segment_in_which_no_gradient_was_watched(tmp_path: Path) -> None:
+    spec = PassSpec(segments=[SegmentSpec(engine="torch", tensors={}, num_steps=4)])
+    run = load_run(write_run(tmp_path, [spec]))
+    assert len(run.steps) == 6
+    assert len(run.arrivals) == 0

@@ -1,0 +1,96 @@
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text.text_chunks import Chunks
+from hvdprof.ingest.timeline.parse import read_raw
+from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from tests.builders.places import RECORDINGS
+from tests.builders.timeline_reference import rows
+
+RECORDING = RECORDINGS / "12_dynamic_b_started_midop.json"
+CONTENT = RECORDING.read_bytes()
+
+
+def everything(content: bytes, chunk_bytes: int) -> tuple[bytes, Chunks]:
+    chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
+    text = b""
+    while not chunks.final:
+        chunks.more()
+        text += chunks.text(0, chunks.end).encode("latin-1")
+        assert not chunks.data[chunks.end : chunks.end + 64].any()
+        chunks.forget(chunks.end)
+    assert chunks.offset == len(text)
+    return text, chunks
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 1000, 1 << 20])
+def test_plain_and_gzip_give_the_same_text(chunk_bytes: int) -> None:
+    assert everything(CONTENT, chunk_bytes)[0] == CONTENT
+    text, chunks = everything(gzip.compress(CONTENT), chunk_bytes)
+    assert text == CONTENT
+    assert (chunks.compression, chunks.broken) == ("gzip", "")
+
+
+def test_several_gzip_members_and_padding_after_them() -> None:
+    text, chunks = everything(gzip.compress(b"[1") + gzip.compress(b",2]") + bytes(100), 1000)
+    assert text == b"[1,2]"
+    assert chunks.broken == ""
+
+
+def test_a_cut_gzip_file_gives_what_there_is_and_says_so() -> None:
+    packed = gzip.compress(CONTENT)
+    raw = parse_plain(packed[: len(packed) // 2])
+    assert 0 < sum(raw.num_records.values()) < 40
+    assert raw.damage.places[-1].what == "the gzip data ends early"
+    flipped = bytearray(packed)
+    flipped[len(packed) // 2] ^= 0xFF
+    assert "gzip data is damaged" in parse_plain(bytes(flipped)).damage.places[-1].what
+
+
+def test_zstd_files() -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packed = zstandard.compress(CONTENT)
+    raw = parse_plain(packed)
+    assert rows(raw) == rows(parse_plain(CONTENT))
+    assert raw.layout.compression == "zstd"
+    assert "zstd data is damaged" in parse_plain(packed[:8] + b"\xff" * 40).damage.places[-1].what
+
+
+def test_a_cut_zstd_file_gives_what_there_is_and_says_so(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packer = zstandard.ZstdCompressor().compressobj()
+    first = packer.compress(CONTENT) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
+    packed = first + packer.compress(b"x" * 1000) + packer.flush()
+    raw = parse_plain(packed[:-3])
+    assert rows(raw) == rows(parse_plain(CONTENT))
+    assert raw.damage.places[-1].what == "the zstd data ends early"
+    path = tmp_path / "cut.json.zst"
+    path.write_bytes(packed[:20])
+    with pytest.raises(UnreadableInputError, match="the zstd data ends early"):
+        read_raw(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_byte_order_marks(encoding: str) -> None:
+    text = CONTENT.decode()
+    marked = text if encoding in ("utf-16", "utf-8-sig") else "\ufeff" + text
+    raw = parse_plain(marked.encode(encoding))
+    assert rows(raw) == rows(parse_plain(CONTENT))
+    assert raw.layout.encoding == ("utf-8" if encoding == "utf-8-sig" else "utf-16")
+
+
+def test_progress_ends_at_the_size_of_the_file() -> None:
+    seen: list[tuple[int, int]] = []
+    chunks = Chunks(
+        io.BytesIO(CONTENT * 100),
+        len(CONTENT) * 100,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    while not chunks.final:
+        chunks.more()
+    assert seen[-1] == (len(CONTENT) * 100, len(CONTENT) * 100)
+    assert seen == sorted(seen)

@@ -1,0 +1,69 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.timeline import parse as read
+from hvdprof.ingest.timeline.parse import read_raw
+from tests.builders.places import RECORDINGS
+from tests.builders.timeline_reference import assert_same
+
+RECORDING = RECORDINGS / "07_mpi_fp16.json"
+KERNEL = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (json.dumps({"schemaVersion": 1, "traceEvents": [KERNEL] * 9}), "PyTorch's profiler"),
+        (json.dumps({"traceEvents": [KERNEL] * 9}), "a Chrome trace"),
+        (json.dumps([KERNEL] * 9), "a Chrome trace"),
+        (json.dumps({"a": 1}), "JSON of another kind"),
+        ("[1, 2]", "JSON of another kind"),
+        ("np,samples\n1,2\n", "other text"),
+        ("\0\1\2", "binary data"),
+    ],
+)
+def test_other_files_are_refused_and_named(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(content)
+    with pytest.raises(UnreadableInputError, match=said):
+        read_raw(path)
+
+
+def test_a_large_foreign_trace_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [KERNEL] * 50_000}))
+    seen: list[int] = []
+    with pytest.raises(UnreadableInputError):
+        read_raw(path, progress=lambda done, _: seen.append(done))
+    assert seen[-1] < path.stat().st_size
+
+
+@pytest.mark.parametrize("content", ["", "[", "[]"])
+def test_empty_files_are_read(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_text(content)
+    assert len(read_raw(path).slices) == 0
+
+
+def test_large_files_take_the_fast_road_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    small = read_raw(RECORDING)
+    monkeypatch.setattr(read, "SMALL_BYTES", 1)
+    assert_same(read_raw(RECORDING), small)
+
+
+def test_only_large_files_without_numba_are_worth_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read, "SLOW_BYTES", 10)
+    monkeypatch.setattr(read, "has_numba", lambda: True)
+    assert not read.is_slow(RECORDING)
+    monkeypatch.setattr(read, "has_numba", lambda: False)
+    assert read.is_slow(RECORDING)
+    monkeypatch.setattr(read, "SMALL_BYTES", 1)
+    assert len(read_raw(RECORDING).slices) == 264
