@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.blame import blame
-from hvdprof.analyze.ceilings import costs_of_ranks
-from hvdprof.analyze.stragglers import stragglers
+from hvdprof.analyze.causes.ceilings import costs_of_ranks
+from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.stragglers import stragglers
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.blame import UNDECIDED, blame, waiting
-from hvdprof.analyze.clock_bounds import clocks, corrected, remaining_offsets
-from hvdprof.analyze.step_work import StepWork
-from hvdprof.analyze.stragglers import stragglers
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, blame, waiting
+from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
+from hvdprof.analyze.stragglers.stragglers import stragglers
 from tests.builders.step_works import MS, simulated, skewed
 
 KEY = ("p", "s")

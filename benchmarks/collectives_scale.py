@@ -14,10 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.breakdown import breakdown
-from hvdprof.analyze.collectives import collectives
-from hvdprof.analyze.link_fit import link_fit
-from hvdprof.analyze.overlap import overlap
+from hvdprof.analyze.communication.breakdown import breakdown
+from hvdprof.analyze.communication.collectives import collectives
+from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.overlap import overlap
 from hvdprof.model.schema import Table
 from hvdprof.model.tables import EVENTS, JOB_STEPS, STEPS
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.cells import cell_times
-from hvdprof.analyze.uncertainty import difference, mean_of
+from hvdprof.analyze.stats.uncertainty import difference, mean_of
+from hvdprof.analyze.steps.cells import cell_times
 from hvdprof.model.tables import LAUNCHES, SEGMENTS
 
 MODELS = ("a", "b", "c")

@@ -17,16 +17,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.arrivals import (
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
     arrival_cubes,
     collective_arrivals,
     corrected_cube,
 )
-from hvdprof.analyze.blame import blame
-from hvdprof.analyze.clock_bounds import clocks, corrected, ready_of_steps, remaining_offsets
-from hvdprof.analyze.step_work import StepWork
-from hvdprof.analyze.stragglers import stragglers
+from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.clock_bounds import (
+    clocks,
+    corrected,
+    ready_of_steps,
+    remaining_offsets,
+)
+from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.tables import ARRIVALS
 
 KEY = ("01-np512-throughput-r1", "main")

@@ -24,9 +24,10 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.analyze import found, pipeline
-from hvdprof.analyze.scaling_verdict import scaling_sentences
-from hvdprof.analyze.throughput_scaling import throughput_scaling
+from hvdprof.analyze import pipeline
+from hvdprof.analyze.files import file_analysis as found
+from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.analyze.verdict.scaling_verdict import scaling_sentences
 from hvdprof.errors import HvdprofError, UnreadableInputError, UsageError
 from hvdprof.ingest import load_files
 from hvdprof.ingest import load_run as load

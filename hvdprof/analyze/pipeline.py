@@ -2,30 +2,30 @@
 
 from dataclasses import replace
 
-from hvdprof.analyze.attached_verdict import attached_verdict
-from hvdprof.analyze.best_remedy import best_remedy
-from hvdprof.analyze.bucket_replay import bucket_replays
-from hvdprof.analyze.ceilings import ceilings
-from hvdprof.analyze.cells import cell_times, throughput_cells
-from hvdprof.analyze.communication import communication_tables
-from hvdprof.analyze.evidence import Evidence
-from hvdprof.analyze.failures import failed_segments
-from hvdprof.analyze.findings import findings
-from hvdprof.analyze.job_steps import job_steps
-from hvdprof.analyze.launch_facts import launch_facts
-from hvdprof.analyze.launches import launches, mark_steady
-from hvdprof.analyze.learning import final_losses, loss_curves
-from hvdprof.analyze.losses import losses
-from hvdprof.analyze.network import network_tables, network_verdict
-from hvdprof.analyze.scaling import scaling
-from hvdprof.analyze.sessions import session_tables
-from hvdprof.analyze.step_work import step_work, with_all_ranks
-from hvdprof.analyze.toggles import toggles
-from hvdprof.analyze.trust import warnings_of
-from hvdprof.analyze.verdict import verdict
-from hvdprof.analyze.verdict_caveat import verdict_caveat
-from hvdprof.analyze.waiting import waiting_tables
-from hvdprof.analyze.waterfall import pop, waterfall
+from hvdprof.analyze.causes.bucket_replay import bucket_replays
+from hvdprof.analyze.causes.ceilings import ceilings
+from hvdprof.analyze.causes.waterfall import pop, waterfall
+from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.communication.network import network_tables, network_verdict
+from hvdprof.analyze.findings.best_remedy import best_remedy
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.analyze.scaling.efficiency import scaling
+from hvdprof.analyze.scaling.learning import final_losses, loss_curves
+from hvdprof.analyze.scaling.losses import losses
+from hvdprof.analyze.scaling.toggles import toggles
+from hvdprof.analyze.steps.cells import cell_times, throughput_cells
+from hvdprof.analyze.steps.elastic_sessions import session_tables
+from hvdprof.analyze.steps.job_steps import job_steps
+from hvdprof.analyze.steps.launch_facts import launch_facts
+from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
+from hvdprof.analyze.stragglers.waiting import waiting_tables
+from hvdprof.analyze.verdict.attached_verdict import attached_verdict
+from hvdprof.analyze.verdict.data_quality import warnings_of
+from hvdprof.analyze.verdict.failures import failed_segments
+from hvdprof.analyze.verdict.run_verdict import verdict
+from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.collective_tables import COLLECTIVES
 from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import Run, RunAnalysis

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.analyze.collectives import collectives
-from hvdprof.analyze.launches import LaunchKey
-from hvdprof.analyze.link_fit import link_fit
+from hvdprof.analyze.communication.collectives import collectives
+from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.ingest.storage.blocks import block_of
 from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.ingest.storage.parquet_cache import TableWriter, keep_in_parts, kept_files

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof import api
-from hvdprof.analyze.communication import communication_tables
+from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.cli.kept_communication import kept_communication
 from hvdprof.cli.load_progress import Told
 from hvdprof.ingest.storage.cached_table import KeptTable

@@ -4,9 +4,9 @@ import numpy as np
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.analyze.launches import LaunchKey
-from hvdprof.analyze.step_work import step_work
-from hvdprof.analyze.stragglers import lateness, windows
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.step_work import step_work
+from hvdprof.analyze.stragglers.stragglers import lateness, windows
 from hvdprof.figures.launch import opening_launch, rows_of_launch
 from hvdprof.figures.palette import LATE_SCALE, empty_figure, say
 from hvdprof.figures.step_bins import bin_largest, bin_starts

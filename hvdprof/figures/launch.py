@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.launches import LaunchKey, finished_launches
+from hvdprof.analyze.steps.launches import LaunchKey, finished_launches
 from hvdprof.model.cell_key import setting_of_row
 from hvdprof.rundir.plan import DDP_ENGINE
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hvdprof.analyze.launches import LaunchKey
+from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run, RunAnalysis

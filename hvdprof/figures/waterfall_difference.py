@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.analyze.term_differences import is_beyond_chance, term_differences
+from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
 from hvdprof.figures.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.launches import is_finished
+from hvdprof.analyze.steps.launches import is_finished
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waiting_tables import BLAME, CLOCKS, STRAGGLERS

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.term_differences import is_beyond_chance, term_differences
+from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
 from hvdprof.model.run import RunAnalysis

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.rules_network import NETWORK_FINDINGS
+from hvdprof.analyze.findings.run_rules.network_rules import NETWORK_FINDINGS
 from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.findings_section import print_findings

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.analyze.job_steps import job_steps
-from hvdprof.analyze.step_work import StepWork, step_work
+from hvdprof.analyze.steps.job_steps import job_steps
+from hvdprof.analyze.steps.step_work import StepWork, step_work
 from hvdprof.model.tables import ARRIVALS, EVENTS, STEPS
 from tests.builders.places import RECORDINGS
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from hvdprof.analyze.step_work import StepWork
+from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.tables import ARRIVALS, EVENTS, JOB_STEPS, STEPS
 
 MS = 1_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.analyze.nccl_findings import nccl_findings
+from hvdprof.analyze.findings.nccl_findings import nccl_findings
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs

@@ -1,0 +1,1 @@
+"""Why a step takes longer than its baseline: replay, waterfall, ceilings."""

@@ -1,0 +1,129 @@
+"""What a remedy could give back at most: measured steps replayed with one thing made perfect."""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.analyze.causes.replay import (
+    Change,
+    on_ideal_network,
+    replay,
+    with_each_rank_on_time,
+    with_rank_on_time,
+)
+from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
+from hvdprof.analyze.stats.launch_spread import spread
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
+from hvdprof.model.waterfall_tables import CEILINGS
+
+MOST_RANKS = 8
+"""Ranks of a cell that are replayed on time: those that need longest; the others cost less."""
+
+_Times = NDArray[np.float64]
+_Replay = Callable[[StepWork], _Times]
+
+
+def ceilings(
+    times: Mapping[Cell, CellTime], works: Mapping[LaunchKey, StepWork], facts: Facts
+) -> pd.DataFrame:
+    """CEILINGS of every cell of two or more ranks in throughput mode.
+
+    Each is a replay (``analyze.replay``) of every launch; the saving is the mean over launches of
+    its share in the launch's step, times the step time of the cell. Remedies overlap, so savings
+    must not be added up. "At most": on a network that is in use anyway, gradients that are ready
+    earlier are not reduced earlier by as much.
+    """
+    cells = throughput_cells(times)
+    baseline_of = baselines(cells)
+    rows: list[dict[str, Any]] = []
+    for time in in_order(cells):
+        launches = [works[key] for key in time.launches if key in works]
+        if time.cell.np > 1 and launches:
+            ratio = _efficiency(time, baseline_of.get(time.cell.model), facts)
+            rows += [
+                _row(time, remedy, rank, launches, change, ratio)
+                for remedy, rank, change in _remedies(launches)
+            ]
+    return CEILINGS.frame(rows)
+
+
+def costs_of_ranks(work: StepWork) -> _Times:
+    """[ranks] What the lateness of each costs a step in the replay, ns; never negative."""
+    if len(work.ranks) < 2:
+        return np.full(len(work.ranks), NAN)
+    saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
+    return np.asarray(np.maximum(saved, 0.0))
+
+
+def _remedies(launches: list[StepWork]) -> Iterator[tuple[str, int | None, _Replay]]:
+    yield EVEN_RANKS, None, _with_even_ranks
+    yield NO_JITTER, None, _without_jitter
+    yield IDEAL_NETWORK, None, on_ideal_network
+    yield NO_DATA, None, _without_data
+    needed = sum((work.before + work.after).mean(axis=0) / len(launches) for work in launches)
+    for place in np.argsort(-np.asarray(needed), kind="stable")[:MOST_RANKS]:
+        rank = int(launches[0].ranks[place])
+        yield ON_TIME, rank, functools.partial(with_rank_on_time, place=int(place))
+
+
+def _with_even_ranks(work: StepWork) -> _Times:
+    return _with_means(work, axis=1)
+
+
+def _without_jitter(work: StepWork) -> _Times:
+    return _with_means(work, axis=0)
+
+
+def _with_means(work: StepWork, axis: int) -> _Times:
+    before, after = (
+        np.broadcast_to(times.mean(axis=axis, keepdims=True), times.shape)
+        for times in (work.before, work.after)
+    )
+    return replay(work, Change(before=before, after=after))
+
+
+def _without_data(work: StepWork) -> _Times:
+    return replay(work, Change(before=work.before - work.parts["data"]))
+
+
+def _efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> float:
+    if baseline is None:
+        return NAN
+    work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
+    return work * math.exp(baseline.log_step_time.value - time.log_step_time.value)
+
+
+def _row(
+    time: CellTime,
+    remedy: str,
+    rank: int | None,
+    launches: list[StepWork],
+    change: _Replay,
+    efficiency: float,
+) -> dict[str, Any]:
+    step_ns = math.exp(time.log_step_time.value)
+    shares = [1.0 - float(change(work).mean() / work.step_times.mean()) for work in launches]
+    saved = spread(shares).interval()
+    better = efficiency / (1.0 - saved.value) if saved.value < 1.0 else NAN
+    return {
+        **time.cell.key,
+        "remedy": remedy,
+        "rank": rank,
+        "step_time_ns": step_ns * (1.0 - saved.value),
+        "saved_ns": step_ns * saved.value,
+        "saved_low_ns": step_ns * saved.low,
+        "saved_high_ns": step_ns * saved.high,
+        "saved_share": saved.value,
+        "efficiency": better,
+        "efficiency_gain": better - efficiency,
+    }

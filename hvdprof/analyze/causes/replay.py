@@ -1,0 +1,119 @@
+"""Replaying the steps of a launch with something changed: what the step time would have been.
+
+The ranks are coupled at one point of a step: nobody is released before the last has arrived. With
+``E`` the end of a step, ``before`` and ``after`` a rank's own time on either side of the waiting,
+and ``tail`` what passes from the last arrival to its release:
+
+    A_k     = max over ranks of (E_(k-1) + before_k)
+    E_k     = A_k + tail_k + after_k
+    T_k     = max over ranks of E_k  -  max over ranks of E_(k-1)
+
+With nothing changed this gives back the measured times. With ``tail`` 0 it is the run time on an
+ideal network of the POP methodology (transfer and serialization efficiency, Wagner et al., "A
+Structured Approach to Performance Analysis", 2019). What is changed keeps its effect on later
+steps: a rank that arrives earlier also begins the next step earlier.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a replay has in place of the measured times [steps, ranks], ns; None keeps them."""
+
+    before: Times | None = None
+    tail: Times | None = None
+    after: Times | None = None
+
+
+def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
+    """[steps] The step times of the job, ns, with a change or as measured."""
+    change = change or Change()
+    before = work.before if change.before is None else change.before
+    tail = work.tail if change.tail is None else change.tail
+    after = work.after if change.after is None else change.after
+    if not len(work.steps):
+        return np.empty(0)
+    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): no step has to wait for another.
+    rest, begun = _rest_and_begun(work, tail, after)
+    times: NDArray[np.float64] = (begun + before).max(axis=1) + rest.max(axis=1) - begun.max(axis=1)
+    return times
+
+
+def _rest_and_begun(work: StepWork, tail: Times, after: Times) -> tuple[Times, Times]:
+    """What follows the last arrival of a step, and when ranks begin: after the arrival before."""
+    rest = tail + after
+    begun = np.concatenate([work.begin[:1], rest[:-1]])
+    is_first = ~work.follows
+    is_first[0] = True
+    begun[is_first] = work.begin[is_first]
+    return rest, begun
+
+
+def on_ideal_network(work: StepWork) -> NDArray[np.float64]:
+    """[steps] Step times, ns, if reduced gradients were there as soon as the last rank arrives."""
+    return replay(work, Change(tail=np.zeros_like(work.tail)))
+
+
+def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
+    """[steps] Step times, ns, if one rank never needed longer than the median of the others.
+
+    Args:
+        work: The measured steps.
+        place: The column of the rank in ``work.ranks``.
+    """
+    return with_ranks_on_time(work, [place])
+
+
+def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.float64]:
+    """[steps] Step times, ns, if none of these ranks needed longer than the median of the others.
+
+    Args:
+        work: The measured steps.
+        places: The columns of the ranks in ``work.ranks``; of all of them there are no others.
+    """
+    if len(places) >= work.before.shape[1]:
+        return replay(work)
+    before, after = (_as_others(times, list(places)) for times in (work.before, work.after))
+    return replay(work, Change(before=before, after=after))
+
+
+def _as_others(times: Times, places: list[int]) -> Times:
+    others = np.median(np.delete(times, places, axis=1), axis=1, keepdims=True)
+    changed = times.copy()
+    changed[:, places] = np.minimum(changed[:, places], others)
+    return changed
+
+
+def with_each_rank_on_time(work: StepWork) -> Times:
+    """[steps, ranks] Step times, ns, as of ``with_rank_on_time`` for the rank of each column.
+
+    One rank at a time would go through all others for each: this takes as long as a few of them.
+
+    Args:
+        work: The measured steps of two ranks or more.
+    """
+    before, after = (
+        np.minimum(times, medians_of_others(times)) for times in (work.before, work.after)
+    )
+    rest, begun = _rest_and_begun(work, work.tail, work.after)
+    own_rest, own_begun = _rest_and_begun(work, work.tail, after)
+    return np.asarray(
+        _with_own(begun + work.before, own_begun + before)
+        + _with_own(rest, own_rest)
+        - _with_own(begun, own_begun)
+    )
+
+
+def _with_own(times: Times, own: Times) -> Times:
+    """The largest time of each step with that of the column's rank replaced by its ``own``."""
+    rows, last = np.arange(len(times)), times.argmax(axis=1)
+    others = np.broadcast_to(times.max(axis=1, keepdims=True), times.shape).copy()
+    others[rows, last] = np.partition(times, -2, axis=1)[:, -2]
+    return np.asarray(np.maximum(others, own))

@@ -1,0 +1,1 @@
+"""What collectives cost, how far they overlap with computation, and what the network gives."""

@@ -1,0 +1,71 @@
+"""The tables on communication of a run or of lone timelines, in the order they need each other."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof.analyze.communication.breakdown import breakdown
+from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
+from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.overlap import overlap
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.run import Run
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+
+_SIZES = [*LAUNCH, "np"]
+
+
+def communication_tables(
+    run: Run, job_steps: pd.DataFrame, arrivals: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
+    """BREAKDOWN, OVERLAP, COLLECTIVES and LINK_FIT by name.
+
+    Args:
+        run: A run directory, or lone files; of the latter only their timelines say something here.
+        job_steps: JOB_STEPS with ``steady`` set.
+        arrivals: COLLECTIVE_ARRIVALS.
+    """
+    executions = run.table(EXECUTIONS.name)
+    ranks_of = _ranks_of(run)
+    carried_out = collectives(
+        executions, run.table(TENSOR_USES.name), arrivals, ranks_of, _threshold_of(run)
+    )
+    return {
+        BREAKDOWN.name: breakdown(run.steps, job_steps),
+        OVERLAP.name: overlap(run.steps, run.events, executions),
+        COLLECTIVES.name: carried_out,
+        LINK_FIT.name: link_fit(carried_out, _without_ddp(ranks_of, run.segments)),
+    }
+
+
+def _without_ddp(ranks_of: Mapping[LaunchKey, int], segments: pd.DataFrame) -> dict[LaunchKey, int]:
+    """Launches whose transfers are alone on the network: DDP has several buckets under way."""
+    engines = segments[[*LAUNCH, "engine"]].astype(str).itertuples(index=False, name=None)
+    under_ddp = {(pass_id, segment) for pass_id, segment, engine in engines if engine == DDP_ENGINE}
+    return {key: size for key, size in ranks_of.items() if key not in under_ddp}
+
+
+def _ranks_of(run: Run) -> dict[LaunchKey, int]:
+    """Ranks by launch; of a lone timeline as far as it tells."""
+    segments = run.segments.rename(columns={"size": "np"})
+    known = pd.concat([frame[_SIZES] for frame in (run.table(TIMELINES.name), segments)])
+    return {
+        (str(pass_id), str(segment)): int(size)
+        for pass_id, segment, size in known.dropna().itertuples(index=False, name=None)
+    }
+
+
+def _threshold_of(run: Run) -> dict[LaunchKey, int]:
+    inherited = run.manifest.environment
+    by_pass = {
+        record.id: fusion_threshold({**inherited, **record.environment})
+        for record in run.manifest.passes
+        if record.engine == HOROVOD_ENGINE
+    }
+    names = run.segments[LAUNCH].astype(str).itertuples(index=False, name=None)
+    found = {(pass_id, segment): by_pass.get(pass_id) for pass_id, segment in names}
+    return {key: threshold for key, threshold in found.items() if threshold}

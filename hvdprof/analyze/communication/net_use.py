@@ -1,0 +1,138 @@
+"""What the job's allreduces reached of what the network between its hosts gives."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof import units
+from hvdprof.analyze.communication.collectives import bus_factor
+from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.net_tables import NET_USE
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+LEAST_EXECUTIONS = 10
+MOST_LATENCY = 0.2
+"""Share of an allreduce's time that the latency may take where bandwidth is what it shows."""
+
+_ALLREDUCE = "ALLREDUCE"
+_ENDS = ("", "_low", "_high")
+
+
+def net_use(
+    collectives: pd.DataFrame, segments: pd.DataFrame, ranks: pd.DataFrame, links: pd.DataFrame
+) -> pd.DataFrame:
+    """NET_USE, one row a number of ranks that ran on all the hosts of the measured allreduce.
+
+    Both are compared as bus bandwidth (nccl-tests, PERFORMANCE.md): a ring sends as much over
+    each link whether a host has one rank or several next to each other. Of each allreduce the
+    measured one, ``alpha + beta * bytes``, is taken at the same payload, with the ends of alpha
+    and beta that go together. Allreduces of which ``alpha`` would take more than a fifth are left
+    out: the number of ranks changes latency, and bus bandwidth does not account for it.
+
+    Args:
+        collectives: COLLECTIVES.
+        segments: SEGMENTS.
+        ranks: RANKS, which tell the hosts of a pass.
+        links: NET_LINKS.
+    """
+    measured = links[links["method"] == "allreduce"].to_dict("records")
+    if not measured:
+        return NET_USE.empty()
+    link = {str(name): value for name, value in measured[0].items()}
+    launches = _launches_on(segments, ranks, _hosts(links))
+    names = dict.fromkeys(LAUNCH, str)
+    table = collectives[collectives["collective"] == _ALLREDUCE].astype(names)
+    of_launches = table.merge(launches, on=LAUNCH).sort_values("start_ns", kind="stable")
+    return NET_USE.frame(
+        [
+            {"np": int(str(size)), "num_hosts": int(link["np"]), **_compared(rows, link)}
+            for size, rows in of_launches.groupby("size")
+        ]
+    )
+
+
+def _hosts(links: pd.DataFrame) -> set[str]:
+    pairs = links[links["method"] != "allreduce"]
+    return set(pairs["from_host"].astype(str)) | set(pairs["to_host"].astype(str))
+
+
+def _launches_on(segments: pd.DataFrame, ranks: pd.DataFrame, hosts: set[str]) -> pd.DataFrame:
+    """Launches of Horovod whose ranks ran on exactly these hosts."""
+    by_pass = ranks.astype({"pass_id": str, "hostname": str}).groupby("pass_id")["hostname"]
+    passes = {pass_id for pass_id, names in by_pass if set(names) == hosts}
+    own = segments[
+        segments["pass_id"].astype(str).isin(passes)
+        & (segments["engine"] == HOROVOD_ENGINE).to_numpy()
+    ]
+    return own[[*LAUNCH, "size"]].astype(dict.fromkeys(LAUNCH, str)).drop_duplicates(LAUNCH)
+
+
+def _compared(rows: pd.DataFrame, link: Mapping[str, Any]) -> dict[str, Any]:
+    if link["reason"]:
+        return _no_comparison(0, f"the measured allreduce has no fit: {link['reason']}")
+    if not link["beta_ns_per_mb"] > 0:
+        return _no_comparison(0, "the measured allreduce did not take longer for larger payloads")
+    known = rows[
+        ~rows["warmup"].to_numpy(dtype=bool)
+        & rows["size_bytes"].notna().to_numpy()
+        & rows["busbw_gb_per_s"].notna().to_numpy()
+    ]
+    sizes = known["size_bytes"].to_numpy(dtype=np.float64)
+    latency = max(float(link["alpha_ns"]), 0.0)
+    large = latency <= MOST_LATENCY * _time(link, sizes)[0]
+    if large.sum() < LEAST_EXECUTIONS:
+        return _no_comparison(int(large.sum()), _too_few(int(large.sum()), latency, link))
+    sizes, reached = sizes[large], known["busbw_gb_per_s"].to_numpy(dtype=np.float64)[large]
+    factor = bus_factor(_ALLREDUCE, float(link["np"]))
+    allowed = factor * sizes / _time(link, sizes)
+    share = np.exp(_interval(np.log(reached / allowed[0])))
+    at_median = np.argsort(sizes)[len(sizes) // 2]
+    of_allowed = allowed[:, at_median]
+    return {
+        "num_executions": len(sizes),
+        "size_bytes": float(np.median(sizes)),
+        **_named("busbw{}_gb_per_s", np.exp(_interval(np.log(reached)))),
+        **_named("allowed{}_gb_per_s", of_allowed),
+        "share": share[0],
+        "share_low": share[1] * of_allowed[0] / of_allowed[2],
+        "share_high": share[2] * of_allowed[0] / of_allowed[1],
+        "reason": "",
+    }
+
+
+def _too_few(number: int, latency_ns: float, link: Mapping[str, Any]) -> str:
+    least = 1e6 * latency_ns * (1 / MOST_LATENCY - 1) / float(link["beta_ns_per_mb"])
+    size = units.byte_size(least)
+    which = "no allreduce carries" if number == 0 else f"only {number} allreduces carry"
+    return f"{which} {size} or more, and of smaller ones latency takes more than a fifth"
+
+
+def _time(link: Mapping[str, Any], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The measured allreduce at payloads: best guess, longest, shortest time [3, sizes] in ns."""
+    ends = (("", ""), ("_low", "_high"), ("_high", "_low"))
+    times = np.array(
+        [
+            link[f"alpha{of_alpha}_ns"] + link[f"beta{of_beta}_ns_per_mb"] * sizes / 1e6
+            for of_alpha, of_beta in ends
+        ]
+    )
+    found = np.array([times[0], times.max(axis=0), times.min(axis=0)])
+    return np.where(found > 0, found, NAN)
+
+
+def _interval(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: Interval = median_of(values, correlated=True)
+    return np.array([found.value, found.low, found.high])
+
+
+def _named(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip((name.format(end) for end in _ENDS), map(float, values), strict=True))
+
+
+def _no_comparison(number: int, reason: str) -> dict[str, Any]:
+    numbers = [one.name for one in NET_USE.columns if one.dtype == "float64"]
+    return {"num_executions": number, **dict.fromkeys(numbers, NAN), "reason": reason}

@@ -1,0 +1,144 @@
+"""The analysis of lone files: a page for each file, and tables made of all of them."""
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
+from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
+from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
+from hvdprof.analyze.files.timeline_sums import (
+    EVENT_COLUMNS,
+    EXECUTION_COLUMNS,
+    USE_COLUMNS,
+    TimelineSums,
+    sums_of,
+)
+from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
+from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
+from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
+from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
+from hvdprof.model.kept_run import KeptRun
+from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
+from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.run import Run
+from hvdprof.model.tables import EVENTS, JOB_STEPS
+from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+
+_RECORDER = "recorder file"
+_ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
+
+
+def analyze_files(run: Run) -> FoundAnalysis:
+    """The finished analysis of a run that was put together from lone files.
+
+    Of a ``KeptRun`` the tables on communication are left out: they are as large as its timelines.
+    """
+    files = run.table(FILES.name).to_dict("records")
+    joins = _joined_calls(run)
+    pages = [_page(run, row, joins) for row in files if row["kind"] != _RECORDER]
+    pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
+    scaling = throughput_scaling(run.table(THROUGHPUT.name))
+    derived = {
+        THROUGHPUT_SCALING.name: scaling,
+        FINDINGS.name: findings_of_jobs(run.nccl),
+        NCCL_JOINED_CALLS.name: joins.pairs,
+    }
+    if not (isinstance(run, KeptRun) and run.kept):
+        derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
+    return FoundAnalysis(
+        run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
+    )
+
+
+def _page(run: Run, row: Mapping[Hashable, Any], joins: JobJoins) -> FilePage:
+    file = str(row["file"])
+    facts, unanswered, verdict = _of_timeline(run, file)
+    return FilePage(
+        file=file,
+        kind=str(row["kind"]),
+        size_bytes=int(row["size_bytes"]),
+        facts=(*facts, *_facts_of_logs(run, file, joins)),
+        unanswered=unanswered,
+        verdict=verdict,
+    )
+
+
+def _of_timeline(run: Run, file: str) -> tuple[tuple[Fact, ...], tuple[Unanswered, ...], str]:
+    """Facts, open questions and verdict of a timeline; nothing of any other file."""
+    rows = _rows_of_file(run, TIMELINES.name, file).to_dict("records")
+    if not rows:
+        return (), (), ""
+    told = {str(name): value for name, value in rows[0].items()}
+    sums = _sums(run, file)
+    inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
+    verdict = verdict_of_sums(sums, inferred, told)
+    return timeline_facts(sums, told), timeline_unanswered(sums, told), verdict
+
+
+def _sums(run: Run, file: str) -> TimelineSums:
+    kept = run.kept.get(file) if isinstance(run, KeptRun) else None
+    if kept is None:
+        return sums_of(
+            *(_rows_of_file(run, name, file) for name in (EVENTS.name, *_ROWS_OF_TIMELINES))
+        )
+    sums = TimelineSums()
+    for events in kept[EVENTS.name].frames(EVENT_COLUMNS):
+        sums.add_events(events)
+    for uses in kept[TENSOR_USES.name].frames(USE_COLUMNS):
+        sums.add_uses(uses)
+    for executions in kept[EXECUTIONS.name].frames(EXECUTION_COLUMNS):
+        sums.add_executions(executions)
+    return sums
+
+
+def _joined_calls(run: Run) -> JobJoins:
+    """NCCL's calls with the executions of the timelines that were given beside its logs."""
+    if not any(len(job.calls) for job in run.nccl) or run.table(TIMELINES.name).empty:
+        return JobJoins(NCCL_JOINED_CALLS.empty(), {})
+    return join_jobs(run.nccl, run.events, run.table(TENSOR_USES.name))
+
+
+def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
+    facts: list[Fact] = []
+    for name, describe in BY_TABLE:
+        frame = run.table(name)
+        rows = frame[frame["file"] == file]
+        if len(rows):
+            facts += describe(rows)
+    for job, recording in enumerate(run.nccl):
+        if (recording.line_kinds["file"] == file).any():
+            facts += nccl_facts(recording)
+            facts += job_join_facts(joins.by_job[job]) if job in joins.by_job else []
+    return facts
+
+
+def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:
+    """Rows of a table of timelines, whose pass is the file."""
+    frame = run.table(table)
+    return frame[frame["pass_id"] == file]
+
+
+def _recordings(run: Run, files: list[dict[object, object]]) -> list[FilePage]:
+    pages = []
+    for launch in run.ranks["pass_id"].unique():
+        steps = run.steps[run.steps["pass_id"] == launch]
+        ranks = run.ranks[run.ranks["pass_id"] == launch]
+        members = [row for row in files if str(Path(str(row["file"])).parent) == str(launch)]
+        pages.append(
+            FilePage(
+                file=str(members[0]["file"]) if len(members) == 1 else str(launch),
+                kind=f"{len(members)} recorder files" if len(members) != 1 else _RECORDER,
+                size_bytes=sum(int(str(row["size_bytes"])) for row in members),
+                facts=tuple(recording_facts(steps, ranks)),
+                unanswered=(NOT_IN_RECORDINGS,),
+            )
+        )
+    return pages

@@ -1,0 +1,178 @@
+"""What lone logs say, one function a table: the facts of the rows of one file."""
+
+from collections.abc import Callable, Iterable
+
+import pandas as pd
+
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND
+from hvdprof.model.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.found import Fact, Unanswered
+from hvdprof.model.log_tables import (
+    AUTOTUNE,
+    HOROVOD_LOG,
+    INCIDENTS,
+    NCCL_TEST_RUNS,
+    NCCL_TESTS,
+    PRINTED_RATES,
+    STALLS,
+    THROUGHPUT,
+)
+
+_MOST_NAMES = 6
+_SEVERE = ("warning", "error", "fatal")
+
+
+def log_facts(log: pd.DataFrame) -> list[Fact]:
+    """Lines of Horovod's own log, and how many of them warn."""
+    severe = int(log["level"].isin(_SEVERE).sum())
+    return [
+        Fact("num_log_lines", "lines of Horovod's log", len(log)),
+        Fact("num_log_warnings", "of them warnings or errors", severe),
+    ]
+
+
+def stall_facts(stalls: pd.DataFrame) -> list[Fact]:
+    """Stall warnings: how many, whom they name, whether Horovod gave up."""
+    missing = stalls[stalls["state"] == "missing"]
+    facts = [
+        Fact("num_stall_warnings", "stall warnings", int(stalls["warning"].nunique())),
+        Fact("num_stalled_tensors", "stalled tensors named", int(stalls["tensor"].nunique())),
+        Fact("waited_s", "waited at least", float(stalls["waited_s"].max()), "s"),
+    ]
+    if len(missing):
+        ranks = sorted(int(rank) for rank in missing["stalled_rank"].unique())
+        facts.append(Fact("missing_ranks", "ranks that did not submit", _listed(ranks)))
+    if stalls["shutdown"].any():
+        ranks = sorted(int(rank) for rank in stalls.loc[stalls["shutdown"], "stalled_rank"])
+        text = _listed(dict.fromkeys(ranks))
+        facts.append(Fact("shutdown_ranks", "shut down because of ranks", text))
+    return facts
+
+
+def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
+    """What went wrong first, and the processes whose end a launcher reports."""
+    first = incidents.iloc[0]
+    facts = [
+        Fact("num_incidents", "lines that tell of trouble", len(incidents)),
+        Fact("first_incident", f"first, in line {first['line']}", str(first["message"])),
+    ]
+    ends = incidents[incidents["kind"] == "process-end"]
+    if len(ends):
+        facts.append(Fact("process_end", "first end of a process", _end_of(ends.iloc[0])))
+    return facts
+
+
+def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
+    """The best sample, and whether tuning came to its end."""
+    best = samples.iloc[int(samples["score"].to_numpy().argmax())]
+    return [
+        Fact("num_samples", "samples", len(samples)),
+        Fact("best_cycle_time_ns", "best cycle time", int(best["cycle_time_ns"]), "ns"),
+        Fact(
+            "best_fusion_threshold_bytes",
+            "best fusion threshold",
+            round(float(best["fusion_threshold_mb"]) * 2**20),
+            "bytes",
+        ),
+        Fact("best_score", "its score, bytes a microsecond", float(best["score"])),
+        Fact("finished", "tuning finished", "yes" if samples["final"].any() else "not shown"),
+    ]
+
+
+def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
+    """The runs of nccl-tests in a file."""
+    first = runs.iloc[0]
+    np = first["np"]
+    return [
+        Fact("num_runs", "runs of nccl-tests", len(runs)),
+        Fact("operation", "operation", str(first["operation"]) or None),
+        Fact("num_ranks", "ranks", None if pd.isna(np) else int(np)),
+        Fact("device", "device", str(first["device"]) or None),
+        Fact("avg_busbw_gb_s", "average over all sizes", float(first["avg_busbw_gb_s"]), "GB/s"),
+        Fact("failed", "failed", "yes" if runs["failed"].any() else "no"),
+    ]
+
+
+def nccl_test_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The highest bus bandwidth and the size at which it was reached."""
+    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())]
+    wrong = rows["num_wrong"].dropna()
+    return [
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(best["busbw_gb_s"]), "GB/s"),
+        Fact("peak_size_bytes", "reached at", int(best["size_bytes"]), "bytes"),
+        Fact("num_wrong", "wrong elements", int(wrong.sum()) if len(wrong) else None),
+    ]
+
+
+def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:
+    """The highest bus bandwidth of all_reduce_bench.py and the payload at which it was reached."""
+    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())]
+    return [
+        Fact("num_payloads", "payloads measured", len(rows)),
+        Fact("num_ranks", "ranks", None if pd.isna(best["np"]) else int(best["np"])),
+        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(best["busbw_gb_s"]), "GB/s"),
+        Fact("peak_size_bytes", "reached at", int(best["size_bytes"]), "bytes"),
+    ]
+
+
+def rate_facts(rates: pd.DataFrame) -> list[Fact]:
+    """What a benchmark printed of its throughput."""
+    totals = rates[rates["scope"] == "job"]
+    facts = [Fact("num_rates", "printed rates", len(rates))]
+    if len(totals):
+        mean = float(totals["samples_per_s"].mean())
+        facts.append(Fact("total_samples_per_s", "total as printed", mean, "samples/s"))
+    return facts
+
+
+def throughput_facts(rows: pd.DataFrame) -> list[Fact]:
+    """How many throughputs of a whole job there are, in how many series."""
+    return [
+        Fact("num_throughputs", "throughputs of a job", len(rows)),
+        Fact("num_series", "in series", int(rows["series"].nunique())),
+    ]
+
+
+def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
+    """The recorder files of one launch."""
+    steady = steps[~steps["warmup"]]
+    median = float(steady["dur_ns"].median()) if len(steady) else None
+    return [
+        Fact("num_ranks", "ranks", len(ranks)),
+        Fact("num_steps", "steps of all ranks", len(steps)),
+        Fact("step_median_ns", "step, median", median, "ns"),
+        Fact("ended", "ended on their own", int(ranks["ended"].sum())),
+    ]
+
+
+NOT_IN_RECORDINGS = Unanswered(
+    "how well the job scales: one launch has no baseline", SCALING_COMMAND
+)
+
+BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
+    (HOROVOD_LOG.name, log_facts),
+    (STALLS.name, stall_facts),
+    (INCIDENTS.name, incident_facts),
+    (AUTOTUNE.name, autotune_facts),
+    (NCCL_TEST_RUNS.name, nccl_run_facts),
+    (NCCL_TESTS.name, nccl_test_facts),
+    (ALLREDUCE_BENCH.name, allreduce_bench_facts),
+    (PRINTED_RATES.name, rate_facts),
+    (THROUGHPUT.name, throughput_facts),
+)
+"""The tables whose rows name their file, in the order in which their facts are told."""
+
+
+def _listed(ranks: Iterable[int]) -> str:
+    texts = [str(rank) for rank in ranks]
+    more = f" and {len(texts) - _MOST_NAMES} more" if len(texts) > _MOST_NAMES else ""
+    return ", ".join(texts[:_MOST_NAMES]) + more
+
+
+def _end_of(row: pd.Series) -> str:
+    rank = "a rank" if pd.isna(row["failed_rank"]) else f"rank {row['failed_rank']}"
+    if not pd.isna(row["signal"]):
+        return f"{rank} by signal {row['signal']}"
+    if not pd.isna(row["exit_code"]):
+        return f"{rank} with exit code {row['exit_code']}"
+    return rank

@@ -1,0 +1,71 @@
+"""What NCCL logs say of a job, in a few facts; what is wrong in them is ``nccl_findings``."""
+
+import pandas as pd
+
+from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
+from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
+from hvdprof.model.found import Fact
+from hvdprof.model.nccl_recording import NcclRecording
+
+_MOST_NAMES = 6
+
+
+def nccl_facts(recording: NcclRecording) -> list[Fact]:
+    """Versions, communicators, ranks, transports and calls of one job's NCCL logs."""
+    communicators, ranks = recording.communicators, recording.ranks
+    lines = recording.line_kinds
+    return [
+        Fact("nccl_versions", "NCCL", _named(recording.versions["version"])),
+        Fact("num_communicators", "communicators", len(communicators)),
+        Fact("largest_communicator", "largest, ranks", _largest(communicators["num_ranks"])),
+        Fact("num_complete", "ranks that completed init", int(ranks["complete"].sum())),
+        Fact("num_nccl_ranks", "of ranks seen", len(ranks)),
+        Fact("transports", "transports", _counted(recording.connections["transport"])),
+        Fact("num_calls", "collective calls", len(recording.calls)),
+        Fact("num_problems", "warnings and errors", int(recording.problems["count"].sum())),
+        Fact("num_nccl_lines", "lines of NCCL's", int(lines["count"].sum())),
+        Fact(
+            "num_not_understood",
+            "of them not understood",
+            int(lines.loc[~lines["understood"], "count"].sum()),
+        ),
+    ]
+
+
+def join_facts(join: CallJoin) -> list[Fact]:
+    """How many calls of rank 0 belong for sure to an execution of the timeline beside them."""
+    return [
+        Fact("num_joined_calls", "calls tied to executions", len(join.pairs)),
+        Fact("num_unjoined_calls", "calls left alone", join.num_unjoined_calls),
+        Fact("num_unjoined_executions", "executions left alone", join.num_unjoined_executions),
+        Fact("num_ambiguous_pairs", "pairs that may be others", join.num_ambiguous),
+    ]
+
+
+def job_join_facts(told: JobJoin) -> list[Fact]:
+    """The same of a job beside any number of timelines, or why nothing was joined."""
+    if told.join is not None:
+        timeline = Fact("timeline_of_calls", "timeline of its calls", told.fitting[0])
+        return [timeline, *join_facts(told.join)]
+    if not told.fitting:
+        reason = f"none of {told.num_timelines} fits"
+    elif len(told.fitting) == 1:
+        reason = f"{told.fitting[0]} fits other logs too"
+    else:
+        reason = f"{len(told.fitting)} of {told.num_timelines} fit"
+    return [Fact("timeline_of_calls", "timeline of its calls", reason)]
+
+
+def _named(values: pd.Series) -> str | None:
+    names = [str(name) for name in values.dropna().unique()]
+    return ", ".join(names[:_MOST_NAMES]) or None
+
+
+def _counted(values: pd.Series) -> str | None:
+    numbers = values.astype(str).value_counts()
+    return ", ".join(f"{name} {number}" for name, number in numbers.items()) or None
+
+
+def _largest(values: pd.Series) -> int | None:
+    known = values.dropna()
+    return int(known.max()) if len(known) else None

@@ -1,0 +1,100 @@
+"""What a lone Horovod timeline says, and what it cannot say, from its tables."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
+from hvdprof.analyze.files.timeline_sums import TimelineSums
+from hvdprof.model.found import Fact, Unanswered
+
+_WHY_NO_RANKS = {
+    "none": "no tensor is used twice in it with its ranks named",
+    "first use": "the response cache hides the ranks after the first use of a tensor",
+    "some uses": "the response cache hides the ranks of some uses",
+}
+"""By ``rank_ticks`` of ``TIMELINES``."""
+
+
+def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Facts of one timeline; times in ns.
+
+    Negotiation is told by its median and 95th percentile over uses, never as a sum: tensors wait
+    at the same time. An execution is counted once, whatever number of tensors it fused. Both leave
+    out warm-up, which says nothing of a steady step; they are missing where there is nothing else.
+
+    Args:
+        sums: Sums over the rows of one file.
+        told: The row of TIMELINES of the same file.
+    """
+    size = None if pd.isna(told["np"]) else int(told["np"])
+    return (
+        Fact("span_ns", "span", sums.span.length_ns, "ns"),
+        Fact("time_zero", "time 0 is", _time_zero(told)),
+        Fact("writer", "written by", str(told["writer"]) or None),
+        Fact("num_ranks", "ranks", size),
+        Fact("num_ranks_reason", "because", str(told["np_reason"])),
+        Fact("backends", "backend", str(told["backends"]) or None),
+        Fact("num_tensors", "tensors", int(told["num_tensors"])),
+        Fact("num_uses", "uses of a tensor", sums.num_uses),
+        Fact("num_warmup_uses", "of them warm-up", sums.num_warmup_uses),
+        Fact("collectives", "executions", _by_collective(sums)),
+        Fact("payload_bytes", "payload known", sums.payload_bytes, "bytes"),
+        Fact("negotiation_median_ns", "negotiation, median", sums.waits.quantile(0.5), "ns"),
+        Fact("negotiation_p95_ns", "negotiation, p95", sums.waits.quantile(0.95), "ns"),
+        Fact("execution_median_ns", "execution, median", sums.lengths.quantile(0.5), "ns"),
+        Fact("execution_p95_ns", "execution, p95", sums.lengths.quantile(0.95), "ns"),
+        Fact("executing_share", "share of the span", _executing_share(sums), "ratio"),
+    )
+
+
+def timeline_unanswered(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Unanswered, ...]:
+    """What a timeline leaves open: it is written by rank 0 alone, and holds no steps.
+
+    Args:
+        sums: Sums over the rows of one file.
+        told: The row of TIMELINES of the same file.
+    """
+    size = None if pd.isna(told["np"]) else int(told["np"])
+    open_questions = [
+        Unanswered(
+            "how well the job scales: a timeline has no baseline and slows the job down",
+            SCALING_COMMAND,
+        ),
+        Unanswered(
+            "what the other ranks did, and how much communication was exposed: rank 0 alone "
+            "writes a timeline",
+            recording_command(size),
+        ),
+    ]
+    if not sums.tells_every_rank(str(told["rank_ticks"])):
+        open_questions.insert(
+            0,
+            Unanswered(
+                "which rank was late at every use: " + _WHY_NO_RANKS[str(told["rank_ticks"])],
+                "HOROVOD_CACHE_CAPACITY=0 with HOROVOD_TIMELINE=timeline.json (slower: not for "
+                "timings)",
+            ),
+        )
+    return tuple(open_questions)
+
+
+def _time_zero(told: Mapping[str, Any]) -> str:
+    """What time 0 of the file is, with its wall clock where the file says it."""
+    what = str(told["time_zero"]).removeprefix("since ")
+    if pd.isna(told["epoch_ns"]):
+        return what
+    return f"{what}, {pd.Timestamp(int(told['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
+
+
+def _by_collective(sums: TimelineSums) -> str | None:
+    numbers = sums.by_collective.most_common()
+    return ", ".join(f"{name} {number}" for name, number in numbers) or None
+
+
+def _executing_share(sums: TimelineSums) -> float | None:
+    """Share of the span in which an execution ran; overlapping ones count once."""
+    if not len(sums.executing) or sums.span.length_ns <= 0:
+        return None
+    return sums.executing.length / sums.span.length_ns

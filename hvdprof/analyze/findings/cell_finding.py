@@ -1,0 +1,73 @@
+"""What findings on one cell have in common: its rows, its costly terms, its name and its cost."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.findings.evidence import Evidence, is_base
+from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.cell_key import CELL_KEY, place_name, short_name
+
+Cell = Mapping[str, Any]
+"""A row of SCALING."""
+
+
+def costly_terms(evidence: Evidence, term: str) -> Iterator[tuple[Cell, float, float]]:
+    """Cells without toggles in which a term costs enough, beyond its uncertainty.
+
+    With each the share of the step and the time in ns.
+    """
+    rows = evidence.table("waterfall")
+    of_term = rows[rows["term"] == term]
+    for cell in evidence.cells():
+        if not is_base(cell) or cell["np"] < 2:
+            continue
+        for row in rows_of_cell(of_term, cell).to_dict("records"):
+            # Without an interval, from one launch, the term is told all the same; trust warns.
+            if row["share"] >= SMALLEST_COST and not row["share_low"] <= 0:
+                yield cell, float(row["share"]), float(row["time_ns"])
+
+
+def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """The rows of a table of cells that are of this cell."""
+    for name in CELL_KEY:
+        rows = rows[rows[name] == cell[name]]
+    return rows
+
+
+def ceiling_share(evidence: Evidence, cell: Cell, remedy: str, rank: object | None = None) -> float:
+    """The share of the step that a remedy brings at most; NaN where that is not known."""
+    rows = rows_of_cell(evidence.table("ceilings"), cell)
+    rows = rows[rows["remedy"] == remedy]
+    if rank is not None:
+        rows = rows[(rows["rank"] == rank).fillna(False)]
+    return float(rows["saved_share"].iloc[0]) if len(rows) else NAN
+
+
+def cost_of(cell: Cell, share: float, cost_ns: float, ceiling: float) -> dict[str, Any]:
+    """The fields of a finding that say of which cell it is, and what it costs there."""
+    return {
+        "model": str(cell["model"]),
+        "np": int(cell["np"]),
+        "engine": str(cell["engine"]),
+        "cost_ns": cost_ns,
+        "cost_share": share,
+        "ceiling_share": ceiling,
+    }
+
+
+def step_ns(cell: Cell) -> float:
+    """The median step of the cell, ns."""
+    return float(cell["step_time_median_ns"])
+
+
+def cell_name(cell: Cell) -> str:
+    """The cell as the subject of a finding."""
+    return short_name(cell["model"], cell["np"], cell["engine"])
+
+
+def cell_place(cell: Cell) -> str:
+    """The cell at the begin of a sentence."""
+    return place_name(cell["model"], cell["np"], cell["engine"])

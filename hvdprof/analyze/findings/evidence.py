@@ -1,0 +1,69 @@
+"""What the rules on a run look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.analyze.steps.launches import is_finished
+from hvdprof.model.cell_key import with_engine, without_toggles
+from hvdprof.model.run import Run
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A run and the tables of its analysis by name; a table that is not there has no rows."""
+
+    run: Run
+    tables: Mapping[str, pd.DataFrame]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table of the analysis, else of the run, else without rows."""
+        frame = self.tables.get(name)
+        return self.run.table(name) if frame is None else frame
+
+    def cells(self) -> list[dict[str, Any]]:
+        """The rows of SCALING under Horovod or DDP that are not oversubscribed, as dictionaries."""
+        scaling = self.table("scaling")
+        kept = scaling[with_engine(scaling) & ~scaling["oversubscribed"]]
+        return [
+            {str(name): value for name, value in row.items()} for row in kept.to_dict("records")
+        ]
+
+    def cells_of_horovod(self) -> list[dict[str, Any]]:
+        """Those of ``cells`` that Horovod's own settings may explain."""
+        return [cell for cell in self.cells() if cell["engine"] == HOROVOD_ENGINE]
+
+    def measured(self) -> pd.DataFrame:
+        """Rows of SEGMENTS that speak for their cell: finished, for throughput, without toggles.
+
+        Names are plain text, so that they can be merged with any table.
+        """
+        segments = self.run.segments
+        throughput = (segments["mode"] == "throughput").to_numpy()
+        base = segments[throughput & without_toggles(segments) & is_finished(segments)]
+        names = {"model": "str", "size": "int64", "engine": "str", "oversubscribed": "bool"}
+        return base[[*LAUNCH, *names]].astype({**dict.fromkeys(LAUNCH, "str"), **names})
+
+    def setting(self, name: str) -> str | None:
+        """A variable as Horovod's ranks had it; None where it was not set, or none ran."""
+        manifest = self.run.manifest
+        own = [record for record in manifest.passes if record.engine == HOROVOD_ENGINE]
+        for record in own:
+            if name in record.environment:
+                return record.environment[name]
+        return manifest.environment.get(name) if own or not manifest.passes else None
+
+    @property
+    def controllers(self) -> set[str]:
+        """The controllers of the passes of Horovod: gloo, mpi."""
+        passes = self.run.manifest.passes
+        return {record.controller for record in passes if record.engine == HOROVOD_ENGINE}
+
+
+def is_base(row: Mapping[str, Any]) -> bool:
+    """Whether a row of a cell is one without toggles."""
+    return bool(row["compression"] == "none" and row["reduction"] == "average")

@@ -1,0 +1,78 @@
+"""What is wrong or unusual, from NCCL logs alone: the list of rules and the door to them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
+
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules import nccl_host_rules as host
+from hvdprof.analyze.findings.nccl_rules import nccl_network_rules as network
+from hvdprof.analyze.findings.nccl_rules import nccl_trouble_rules as trouble
+from hvdprof.analyze.findings.nccl_rules.nccl_settings_rules import settings_that_hurt
+from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
+from hvdprof.model.nccl_recording import NcclRecording
+
+Rule = Callable[[NcclRecording], Iterable[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    trouble.error_trail,
+    trouble.failed_work_request,
+    trouble.watchdog,
+    trouble.stuck_in_init,
+    trouble.died,
+    trouble.versions_differ,
+    network.socket_despite_fast_network,
+    network.plugin_missing,
+    network.wrong_interface,
+    network.gpudirect_off,
+    host.peer_access_off,
+    host.shared_memory_off,
+    host.few_channels,
+    host.topology_file,
+    settings_that_hurt,
+    network.slow_network_beside_fabric,
+    trouble.aborted,
+)
+
+
+def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
+    """The findings on NCCL logs, errors first, then warnings, then notes.
+
+    A healthy log gives notes at most. The evidence of a finding is the line itself.
+
+    Returns:
+        A frame of ``FINDINGS``.
+    """
+    found = [finding for rule in RULES for finding in rule(recording)]
+    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    quotes = recording.quotes
+    texts = dict(zip(zip(quotes["file"], quotes["line"], strict=True), quotes["text"], strict=True))
+    return FINDINGS.frame(
+        [
+            asdict(replace(finding, evidence=str(texts.get((finding.file, finding.line), ""))))
+            for finding in found
+        ]
+    )
+
+
+def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
+    """The findings on the logs of several jobs, job by job, as a frame of ``FINDINGS``."""
+    frames = [nccl_findings(recording) for recording in recordings]
+    rows = [row for frame in frames for row in frame.to_dict("records")]
+    return FINDINGS.frame([{str(name): row[name] for name in row} for row in rows])
+
+
+def findings_of_run(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
+    """The findings on the logs of the passes of one run, errors first, each told once.
+
+    The passes of a run repeat one job: what is found in many of them stands there with the
+    evidence of the first.
+
+    Returns:
+        A frame of ``FINDINGS``.
+    """
+    found = findings_of_jobs(recordings)
+    once = found.drop_duplicates(["id", "severity", "subject", "sentence"])
+    by_severity = once["severity"].map(SEVERITIES.index).astype("int64")
+    return FINDINGS.frame(once.loc[by_severity.sort_values(kind="stable").index])

@@ -1,0 +1,1 @@
+"""Rules on NCCL logs; ``nccl_findings`` lists them."""

@@ -1,0 +1,146 @@
+"""Rules on what happens within a host: peer access, shared memory, NVLink, channels."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import first_row, hosts_of, shown
+from hvdprof.model.nccl_recording import NcclRecording
+
+_FEW_CHANNELS = 2
+
+
+def peer_access_off(recording: NcclRecording) -> Iterator[Finding]:
+    """GPUs of one host exchange data through host memory."""
+    settings = recording.settings
+    off = settings[
+        ((settings["variable"] == "NCCL_P2P_DISABLE") & (settings["value"] == "1"))
+        | ((settings["variable"] == "NCCL_P2P_LEVEL") & settings["value"].isin(["LOC", "0"]))
+    ]
+    shared = recording.connections[recording.connections["transport"] == "SHM"]
+    if not off.empty:
+        row = first_row(off)
+        file, line = shown(off)
+        yield Finding(
+            "nccl-p2p-disabled",
+            "warning",
+            hosts_of(off),
+            f"{row['variable']}={row['value']} forbids direct access between GPUs of one host: "
+            "their data goes through host memory.",
+            f"unset {row['variable']}",
+            "certain",
+            file,
+            line,
+        )
+    elif not shared.empty:
+        file, line = shown(shared)
+        yield Finding(
+            "nccl-p2p-unavailable",
+            "note",
+            hosts_of(shared),
+            "Some GPUs of one host exchange data through host memory; no variable in the log "
+            "forbids direct access, so the machine does not offer it between them.",
+            "Check nvidia-smi topo -p2p r; virtual machines and IOMMU (ACS) often switch it off.",
+            "likely",
+            file,
+            line,
+        )
+
+
+def shared_memory_off(recording: NcclRecording) -> Iterator[Finding]:
+    """NCCL_SHM_DISABLE=1: ranks of one host that lack peer access go over the network."""
+    settings = recording.settings
+    off = settings[(settings["variable"] == "NCCL_SHM_DISABLE") & (settings["value"] == "1")]
+    if not off.empty:
+        file, line = shown(off)
+        yield Finding(
+            "nccl-shm-disabled",
+            "warning",
+            hosts_of(off),
+            "NCCL_SHM_DISABLE=1: GPUs of one host without direct access exchange data over the "
+            "network.",
+            "unset NCCL_SHM_DISABLE (in containers give enough: docker run --shm-size=1g)",
+            "certain",
+            file,
+            line,
+        )
+
+
+def topology_file(recording: NcclRecording) -> Iterator[Finding]:
+    """A topology of the user's own, above all one without NVLink."""
+    settings = recording.settings
+    files = settings[
+        (settings["variable"] == "NCCL_TOPO_FILE") & (settings["origin"] == "environment")
+    ]
+    own = files[~files["value"].astype(str).str.contains("aws-ofi-nccl").astype(bool)]
+    by_plugin = settings["variable"].eq("NCCL_TOPO_FILE") & settings["origin"].eq("plugin")
+    if own.empty or bool(by_plugin.any()):
+        return
+    links = recording.links
+    drawn = bool((links["kind"] == "system").any())
+    hides = drawn and not bool(links["kind"].isin(["NVL", "NVB"]).any())
+    several = bool((recording.links["text"].astype(str).str.count("GPU/") > 0).sum() > 1)
+    hurts = hides and several and _few_channels(recording)
+    file, line = shown(own)
+    yield Finding(
+        "nccl-topology-file",
+        "warning" if hurts else "note",
+        hosts_of(own),
+        f"NCCL takes the topology of {first_row(own)['value']} instead of the machine's"
+        + (": it knows no NVLink, and NCCL found few channels with it." if hurts else "."),
+        "unset NCCL_TOPO_FILE and compare `coll channels` and throughput; nvidia-smi nvlink -s",
+        "likely" if hurts else "possible",
+        file,
+        line,
+    )
+
+
+def few_channels(recording: NcclRecording) -> Iterator[Finding]:
+    """One or two channels where NVLink, or another job of the same shape, offers more."""
+    ranks = recording.ranks.dropna(subset=["num_coll_channels", "num_ranks"])
+    few = ranks[(ranks["num_ranks"] > 1) & (ranks["num_coll_channels"] <= _FEW_CHANNELS)]
+    if few.empty:
+        return
+    links = recording.links
+    fast = links[links["kind"].isin(["NVL", "NVB"])]
+    twins = _twins(recording, few)
+    if fast.empty and twins.empty:
+        return
+    number = int(few["num_coll_channels"].min())
+    other = (
+        f"another communicator of as many ranks on as many hosts has "
+        f"{int(twins['num_coll_channels'].max())}"
+        if fast.empty
+        else "the topology has NVLink"
+    )
+    file, line = shown(few)
+    yield Finding(
+        "nccl-few-channels",
+        "warning",
+        hosts_of(few),
+        f"NCCL uses {number} channel{'s' * (number > 1)} for collectives, though {other}.",
+        "unset NCCL_MAX_NCHANNELS NCCL_TOPO_FILE NCCL_P2P_LEVEL; NCCL_DEBUG_SUBSYS=GRAPH shows "
+        "what the search found",
+        "likely",
+        file,
+        line,
+    )
+
+
+def _few_channels(recording: NcclRecording) -> bool:
+    told = recording.ranks["num_coll_channels"].dropna()
+    return not told.empty and int(told.max()) <= _FEW_CHANNELS
+
+
+def _twins(recording: NcclRecording, few: pd.DataFrame) -> pd.DataFrame:
+    """Communicators of the same shape with more than twice the channels, told apart for sure."""
+    sure = recording.communicators[recording.communicators["join"].isin(["commId", "complete"])]
+    mine = sure[sure["communicator"].isin(few["communicator"])]
+    shapes = set(zip(mine["num_ranks"], mine["num_hosts"], strict=True))
+    shape = pd.Series(
+        list(zip(sure["num_ranks"], sure["num_hosts"], strict=True)), index=sure.index, dtype=object
+    )
+    twins = sure[shape.isin(shapes)]
+    enough = (twins["num_coll_channels"] > 2 * _FEW_CHANNELS).fillna(False).astype(bool)
+    return twins[enough]

@@ -1,0 +1,188 @@
+"""Rules on the network that NCCL took, and on GPUDirect RDMA."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
+    first_row,
+    hosts_of,
+    is_several,
+    matching,
+    shown,
+)
+from hvdprof.model.nccl_recording import NcclRecording
+
+_WRONG_INTERFACE = r"(?:lo|docker\d*|virbr\d*|veth\w*|br-\w+|cni\d*|flannel[\w.]*)$"
+_FAST_INTERFACE = r"(?:hsn\d+|efa\w*|rdmap\w+)$"
+
+
+def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
+    """Data goes over TCP sockets although the log names devices that are faster."""
+    sockets = recording.connections[recording.connections["network"] == "Socket"]
+    if sockets.empty or (recording.connections["network"] == "IB").any():
+        return
+    reason = _why_socket(recording)
+    if reason is not None:
+        sentence, remedy, evidence = reason
+        file, line = shown(evidence)
+        yield Finding(
+            "nccl-socket-despite-rdma",
+            "warning",
+            hosts_of(sockets),
+            f"Ranks exchange data over TCP sockets (NET/Socket) although {sentence}.",
+            remedy,
+            "certain",
+            file,
+            line,
+        )
+
+
+def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | None:
+    problems = recording.problems
+    named = matching(problems, "text", "NET/IB : Unable to open device")
+    used = recording.nics[(recording.nics["network"] == "IB") & (recording.nics["index"] >= 0)]
+    off = _settings(recording, "NCCL_IB_DISABLE", "1")
+    if not named.empty:
+        names = sorted({str(text).split()[-1] for text in named["text"]})
+        return (
+            f"there are {len(names)} InfiniBand or RoCE devices ({names[0]} ...): none of them "
+            "could be opened",
+            "Give the container the devices and memory locking: docker run --device=/dev/infiniband"
+            " --ulimit memlock=-1 (Kubernetes: an RDMA device plugin); check with ibv_devinfo.",
+            named,
+        )
+    if not off.empty:
+        return "NCCL_IB_DISABLE=1 switches InfiniBand and RoCE off", "unset NCCL_IB_DISABLE", off
+    used = used[used["purpose"] == "data"]
+    if not used.empty:
+        return (
+            f"NCCL found {first_row(used)['name']}",
+            "unset NCCL_NET (or set NCCL_NET=IB) and check NCCL_IB_HCA",
+            used,
+        )
+    return None
+
+
+def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
+    """Sockets over the interfaces of a fabric that a plugin would drive."""
+    nics = recording.nics[recording.nics["network"] == "Socket"]
+    fast = matching(nics, "name", _FAST_INTERFACE)
+    sockets = recording.connections[recording.connections["network"] == "Socket"]
+    if not fast.empty and not sockets.empty:
+        file, line = shown(fast)
+        yield Finding(
+            "nccl-fabric-over-tcp",
+            "note",
+            hosts_of(fast),
+            f"{first_row(fast)['name']} looks like a fabric of its own (Slingshot, EFA), but NCCL "
+            "uses TCP over it: no network plugin was found.",
+            "Install aws-ofi-nccl and put its folder on LD_LIBRARY_PATH; then compare throughput.",
+            "possible",
+            file,
+            line,
+        )
+
+
+def plugin_missing(recording: NcclRecording) -> Iterator[Finding]:
+    """EFA or libfabric was asked for, but its plugin did not load or start."""
+    networks = recording.networks
+    failed = networks[(networks["subject"] == "ofi") & (networks["state"] == "failed")]
+    missing = networks[(networks["subject"] == "net-plugin") & (networks["state"] == "missing")]
+    asked = matching(recording.settings, "variable", r"FI_|OFI_|NCCL_NET_PLUGIN$")
+    chosen = networks[networks["subject"] == "network"]
+    taken = matching(chosen, "text", "Using network (?:.*Libfabric|.*OFI|AWS)")
+    if taken.empty and (not failed.empty or (not missing.empty and not asked.empty)):
+        evidence = failed if not failed.empty else missing
+        file, line = shown(evidence)
+        yield Finding(
+            "nccl-plugin-missing",
+            "warning",
+            hosts_of(evidence),
+            "The network plugin for EFA or libfabric is expected but was not used.",
+            "Put the folder of libnccl-net.so (aws-ofi-nccl) on LD_LIBRARY_PATH on every host; "
+            "check with: fi_info -p efa",
+            "likely",
+            file,
+            line,
+        )
+
+
+def wrong_interface(recording: NcclRecording) -> Iterator[Finding]:
+    """NCCL talks over an interface that does not leave the host."""
+    nics = recording.nics[recording.nics["purpose"].isin(["bootstrap", "data"])]
+    wrong = matching(nics, "name", _WRONG_INTERFACE)
+    first = wrong[wrong["index"].fillna(0) == 0]
+    if first.empty:
+        return
+    several = is_several(recording.ranks, "host")
+    file, line = shown(first)
+    yield Finding(
+        "nccl-wrong-interface",
+        "warning" if several or recording.ranks.empty else "note",
+        hosts_of(first),
+        f"NCCL uses the interface {first_row(first)['name']}, which does not leave the host.",
+        "export NCCL_SOCKET_IFNAME=^lo,docker0,virbr0 (or name the right one: ip -br addr)",
+        "certain" if several else "possible",
+        file,
+        line,
+    )
+
+
+def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
+    """InfiniBand without GPUDirect RDMA, and the reason where the log gives one."""
+    data = recording.connections[recording.connections["network"] == "IB"]
+    if data.empty or data["gpudirect"].any():
+        return
+    off = recording.gpudirect[~recording.gpudirect["enabled"]]
+    paths = off[off["scope"] == "path"]
+    level = recording.settings[recording.settings["variable"].isin(["NCCL_NET_GDR_LEVEL"])]
+    if not paths.empty:
+        row = first_row(paths)
+        file, line = shown(paths)
+        yield Finding(
+            "nccl-gpudirect-off",
+            "warning",
+            hosts_of(data),
+            f"GPUDirect RDMA is off: GPU {row['gpu']} and network device {row['hca']} are "
+            f"{row['distance']} apart and {row['limit']} is allowed; data goes through host "
+            "memory.",
+            "unset NCCL_NET_GDR_LEVEL"
+            if not level.empty
+            else "export NCCL_NET_GDR_LEVEL=SYS, measure, and keep it only if it is faster",
+            "certain",
+            file,
+            line,
+        )
+    elif not off.empty:
+        file, line = shown(off)
+        yield Finding(
+            "nccl-gpudirect-off",
+            "warning",
+            hosts_of(data),
+            f"GPUDirect RDMA is off for {first_row(off)['name'] or 'the network device'}: the "
+            "kernel module is missing; data goes through host memory.",
+            "sudo modprobe nvidia-peermem (and check: lsmod | grep peermem)",
+            "likely",
+            file,
+            line,
+        )
+    else:
+        file, line = shown(data)
+        yield Finding(
+            "nccl-gpudirect-unused",
+            "note",
+            hosts_of(data),
+            "Connections over InfiniBand do not use GPUDirect RDMA; the log does not say why.",
+            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET tells the reason; "
+            "lsmod | grep peermem",
+            "possible",
+            file,
+            line,
+        )
+
+
+def _settings(recording: NcclRecording, variable: str, value: str) -> pd.DataFrame:
+    settings = recording.settings
+    return settings[(settings["variable"] == variable) & (settings["value"] == value)]

@@ -1,0 +1,60 @@
+"""Rules on variables that usually hurt when they are left set."""
+
+from collections.abc import Callable, Iterator
+
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of
+from hvdprof.model.nccl_recording import NcclRecording
+
+_SMALL_BUFFER_BYTES = 1 << 20
+
+
+def _any_value(value: str) -> bool:
+    return bool(value)
+
+
+def _is_one(value: str) -> bool:
+    return value == "1"
+
+
+def _is_few(value: str) -> bool:
+    return value.isdigit() and int(value[:9]) <= 2
+
+
+def _is_small(value: str) -> bool:
+    return value.isdigit() and int(value[:18]) < _SMALL_BUFFER_BYTES
+
+
+_HURTS: dict[str, tuple[Callable[[str], bool], str, str]] = {
+    "NCCL_ALGO": (_any_value, "note", "forces one algorithm for all sizes"),
+    "NCCL_PROTO": (_any_value, "note", "forces one protocol for all sizes"),
+    "NCCL_IB_DISABLE": (_is_one, "warning", "switches InfiniBand and RoCE off"),
+    "NCCL_BUFFSIZE": (_is_small, "warning", "makes buffers smaller than 1 MiB, a quarter of usual"),
+    "NCCL_MAX_NCHANNELS": (_is_few, "warning", "allows no more than two channels"),
+    "NCCL_MAX_CTAS": (_is_few, "warning", "allows no more than two channels"),
+    "NCCL_NTHREADS": (_any_value, "note", "overrides the number of threads"),
+    "NCCL_LAUNCH_MODE": (_any_value, "note", "overrides the launch mode"),
+}
+"""Variable: when it counts, how badly, and what it does."""
+
+
+def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
+    """Variables of the environment; what a network plugin sets is its own business."""
+    settings = recording.settings
+    for variable, (counts, severity, effect) in _HURTS.items():
+        rows = settings[(settings["variable"] == variable) & (settings["origin"] == "environment")]
+        rows = rows[rows["value"].astype(str).map(counts).astype(bool)]
+        plugin = (settings["variable"] == variable) & (settings["origin"] == "plugin")
+        if rows.empty or bool(plugin.any()):
+            continue
+        row = rows.iloc[0]
+        yield Finding(
+            "nccl-setting-hurts",
+            severity,
+            variable,
+            f"{variable}={row['value']} on {hosts_of(rows)} {effect}.",
+            f"unset {variable} and compare",
+            "likely" if severity == "warning" else "possible",
+            str(row["file"]),
+            int(row["line"]),
+        )

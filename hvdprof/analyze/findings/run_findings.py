@@ -1,0 +1,65 @@
+"""What is wrong or unusual in a run: the list of rules, and the door to them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+
+import pandas as pd
+
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding, by_gravity
+from hvdprof.analyze.findings.nccl_findings import findings_of_run
+from hvdprof.analyze.findings.run_rules import causes_rules as causes
+from hvdprof.analyze.findings.run_rules import communication_rules as communication
+from hvdprof.analyze.findings.run_rules import evidence_rules as of_evidence
+from hvdprof.analyze.findings.run_rules import exposed_rules as exposed
+from hvdprof.analyze.findings.run_rules import network_rules as network
+from hvdprof.analyze.findings.run_rules import settings_rules as settings
+from hvdprof.analyze.findings.run_rules import stall_rules as stalls
+from hvdprof.analyze.findings.run_rules import straggler_rules as late
+from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
+
+Rule = Callable[[Evidence], Iterable[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    late.late_rank,
+    late.late_by_turns,
+    causes.input_bound,
+    exposed.exposed_transfer,
+    causes.compute_inflation,
+    causes.size_cliff,
+    network.slow_host_link,
+    network.far_host,
+    stalls.stalled_steps,
+    settings.fusion_too_small,
+    settings.cycle_too_long,
+    settings.cache_off,
+    settings.autotune_active,
+    settings.timeline_slows,
+    communication.many_small_messages,
+    communication.fusion_too_large,
+    settings.stalled_tensors,
+    settings.cache_evictions,
+    settings.fp16_without_gain,
+    settings.adasum_costs,
+    settings.oversubscribed,
+    settings.same_hostname,
+    settings.tail_lost,
+    settings.no_rank_evidence,
+    of_evidence.faults_injected,
+    of_evidence.clocks_contradict,
+)
+
+
+def findings(evidence: Evidence) -> pd.DataFrame:
+    """FINDINGS of a run and of its NCCL logs: errors first, within a severity the costliest first.
+
+    Causes are named from 5 % of the step on, as warnings from 10 % and as errors from 20 %.
+    """
+    found = sorted((one for rule in RULES for one in rule(evidence)), key=by_gravity)
+    own = FINDINGS.frame([asdict(one) for one in found])
+    of_nccl = findings_of_run(evidence.run.nccl)
+    if own.empty or of_nccl.empty:
+        return of_nccl if own.empty else own
+    both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
+    order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
+    return FINDINGS.frame(both.loc[order])

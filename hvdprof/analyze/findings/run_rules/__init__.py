@@ -1,0 +1,1 @@
+"""Rules on a run; ``run_findings`` lists them."""

@@ -1,0 +1,96 @@
+"""Rules on how collectives are cut and covered, from Horovod's timeline beside recordings."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.model.collective_tables import COLLECTIVES, OVERLAP
+from hvdprof.rundir.plan import DDP_ENGINE
+
+SMALL_MESSAGE_BYTES = 64 * 1024
+MANY_MESSAGES = 20
+FEW_EXECUTIONS = 2.0
+LITTLE_OVERLAP = 0.2
+SPLIT_BYTES = 8 * 2**20
+_LAUNCH = ["pass_id", "segment"]
+
+
+def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
+    """Many small executions a step."""
+    for (pass_id, segment), rows in _steady(evidence).groupby(_LAUNCH, observed=True):
+        steps = len(rows["step"].unique())
+        small = rows["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
+        per_step = float(small.sum()) / steps
+        if per_step >= MANY_MESSAGES and small.mean() >= 0.5:
+            limit = units.byte_size(SMALL_MESSAGE_BYTES)
+            yield Finding(
+                "many-small-messages",
+                "warning",
+                f"{pass_id} {segment}",
+                f"{pass_id}: {per_step:.0f} of {len(rows) / steps:.0f} collectives a step carry "
+                f"less than {limit}; latency decides, not bandwidth.",
+                "let more gradients be fused: a larger HOROVOD_FUSION_THRESHOLD, a longer "
+                "HOROVOD_CYCLE_TIME such as 5, or groups= in DistributedOptimizer",
+                "certain",
+            )
+
+
+def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
+    """All gradients in one or two executions that begin when nothing is left to cover them."""
+    overlap = evidence.table(OVERLAP.name)
+    covered = dict(iter(overlap.groupby(_LAUNCH, observed=True)))
+    for key, rows in _steady(evidence).groupby(_LAUNCH, observed=True):
+        if key not in covered:
+            continue
+        by_step = rows.groupby("step").agg(number=("step", "size"), payload=("size_bytes", "sum"))
+        found = _shares(covered[key], evidence.run.steps, key)
+        if (
+            by_step["number"].median() <= FEW_EXECUTIONS
+            and by_step["payload"].median() >= SPLIT_BYTES
+            and found["overlapped"] < LITTLE_OVERLAP
+            and found["exposed"] >= SMALLEST_COST
+        ):
+            payload = units.byte_size(int(by_step["payload"].median()))
+            yield Finding(
+                "fusion-too-large",
+                severity_of_cost(found["exposed"]),
+                f"{key[0]} {key[1]}",
+                f"{key[0]}: {payload} a step travel in {by_step['number'].median():.0f} "
+                f"execution(s), of which backward covers {units.percent(found['overlapped'])}: "
+                "they start when it is over.",
+                "smaller pieces start earlier: HOROVOD_FUSION_THRESHOLD=16777216, or groups= in "
+                "DistributedOptimizer; compare both by hvdprof bench",
+                "possible",
+                cost_share=found["exposed"],
+                cost_ns=found["exposed_ns"],
+            )
+
+
+def _steady(evidence: Evidence) -> pd.DataFrame:
+    table = evidence.table(COLLECTIVES.name)
+    segments = evidence.run.segments
+    # What DDP puts into a bucket is none of Horovod's settings, and one rank sends nothing.
+    others = segments[((segments["engine"] == DDP_ENGINE) | (segments["size"] == 1)).to_numpy()]
+    left_out = set(others[_LAUNCH].astype(str).itertuples(index=False, name=None))
+    names = table[_LAUNCH].astype(str).itertuples(index=False, name=None)
+    kept = np.array([name not in left_out for name in names], dtype=bool)
+    return table[kept & ~table["warmup"] & (table["step"] >= 0)]
+
+
+def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: Any) -> dict[str, float]:
+    own = steps[(steps["pass_id"] == key[0]) & (steps["segment"] == key[1])]
+    names = ["rank", "step"]
+    joined = overlap.merge(own.loc[~own["warmup"], [*names, "dur_ns"]], on=names)
+    communication = float(joined["communication_ns"].sum())
+    blocking = joined["blocking_exposed_ns"]
+    length = float(joined["dur_ns"].sum())
+    return {
+        "overlapped": float(joined["overlapped_ns"].sum()) / communication if communication else 1,
+        "exposed": float(blocking.sum()) / length if length else 0,
+        "exposed_ns": float(blocking.mean()) if len(joined) else 0,
+    }

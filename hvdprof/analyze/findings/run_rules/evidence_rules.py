@@ -1,0 +1,54 @@
+"""Rules on the evidence itself: what was done to a run on purpose, and clocks that contradict."""
+
+from collections.abc import Iterator
+
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.steps.job_steps import LAUNCH
+
+_INJECTED = "faults were injected on purpose: "
+_MOST_RANKS = 8
+
+
+def faults_injected(evidence: Evidence) -> Iterator[Finding]:
+    """Recordings that say that faults were injected into them."""
+    notes = [note for note in evidence.run.notes if _INJECTED in note]
+    if notes:
+        faults = dict.fromkeys(note.partition(_INJECTED)[2].rstrip(".") for note in notes)
+        number = len({note.partition(":")[0] for note in notes})
+        yield Finding(
+            "faults-injected",
+            "warning",
+            "run",
+            f"Faults were injected on purpose into {number} {'pass' if number == 1 else 'passes'}: "
+            f"{'; '.join(faults)}. The numbers are those of the job with these faults.",
+            "measure without `hvdprof inject`, with HVDPROF_FAULTS unset, before judging the job",
+            "certain",
+            evidence=notes[0],
+        )
+
+
+def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
+    """Clocks by which a rank left a collective before the last rank had arrived at it."""
+    clocks = evidence.table("clocks")
+    wrong = clocks[~clocks["consistent"]]
+    if wrong.empty:
+        return
+    num_launches = len(clocks[LAUNCH].drop_duplicates())
+    num_wrong = len(wrong[LAUNCH].drop_duplicates())
+    ranks = sorted({int(rank) for rank in wrong["rank"]})
+    told = ", ".join(map(str, ranks[:_MOST_RANKS])) + (", ..." if len(ranks) > _MOST_RANKS else "")
+    which = f"rank {told}" if len(ranks) == 1 else f"ranks {told}"
+    yield Finding(
+        "clocks-contradict",
+        "warning",
+        which,
+        f"In {num_wrong} of {num_launches} launches the exchange of clocks cannot be right for "
+        f"{which}: by these clocks a collective was left before its last rank had arrived. Who "
+        "waited for whom across hosts is unsure there.",
+        "do not trust `blame` and `collective_arrivals` of these launches (`stragglers` needs no "
+        "common clock); let the hosts' clocks settle before measuring (chronyc tracking), and do "
+        "not suspend or migrate a machine meanwhile",
+        "certain",
+        evidence=f"clocks.consistent is false, first in {wrong['pass_id'].iloc[0]}",
+    )

@@ -1,0 +1,102 @@
+"""Rules on the network between hosts, as it was measured on its own before the run."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hvdprof import units
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.model.net_tables import NET_HOSTS
+
+SLOW_HOST_LINK = "slow-host-link"
+FAR_HOST = "far-host"
+NETWORK_FINDINGS = (SLOW_HOST_LINK, FAR_HOST)
+"""What is found by the measurement of the network alone, whatever the job makes of it."""
+
+SLOW_SHARE = 2 / 3
+"""A link is called slow that has a third less than the others, beyond both intervals."""
+
+FAR_RATIO = 3.0
+FAR_NS = 100_000.0
+"""Both are asked of a latency: in one rack it may well differ by some microseconds."""
+
+_SLOW_TCP = (
+    "compare the speed that its interface has agreed on, its errors and its cable with another "
+    "host's (ethtool DEVICE; ethtool -S DEVICE), and look for other traffic (sar -n DEV 1); "
+    "measure again by hvdprof net, or leave the host out"
+)
+_SLOW_LIBRARY = (
+    "plain TCP to it is not slow, so look at what the library takes: its interface "
+    "(NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, OMPI_MCA_btl_tcp_if_include), and other processes "
+    "on that host's cores (top)"
+)
+_FAR = (
+    "look at its way to the others (tracepath HOST): another switch, room or network; "
+    "small messages pay it, so fuse more: a longer HOROVOD_CYCLE_TIME, fewer and larger steps"
+)
+_OVER = {"tcp": "TCP", "broadcast": "Horovod"}
+
+
+def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
+    """One host's link is far slower than those of the others: every allreduce waits for it."""
+    named: set[str] = set()
+    # TCP first: what the network itself does is not told again of the library above it.
+    for row in evidence.table(NET_HOSTS.name).to_dict("records"):
+        host, method = str(row["host"]), str(row["method"])
+        if not row["bandwidth_share_high"] < SLOW_SHARE or host in named:
+            continue
+        named.add(host)
+        own = _with_ends(row, "bandwidth", "_gb_per_s")
+        share, typical = _against_others(row)
+        yield Finding(
+            SLOW_HOST_LINK,
+            "warning",
+            host,
+            f"The network to {host} is slow: at most {own} over {_OVER[method]}, {share} of what "
+            "the other hosts have; an allreduce is as quick as its slowest link.",
+            _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY,
+            "certain",
+            evidence=f"the best of its {row['num_pairs']} pairs{typical}",
+        )
+
+
+def far_host(evidence: Evidence) -> Iterator[Finding]:
+    """A message to one host takes far longer than between the others."""
+    for row in evidence.table(NET_HOSTS.name).to_dict("records"):
+        more_ns = row["latency_low_ns"] - row["typical_latency_ns"]
+        if row["method"] != "tcp" or not (
+            row["latency_ratio_low"] > FAR_RATIO and more_ns > FAR_NS
+        ):
+            continue
+        host = str(row["host"])
+        own = units.interval_of_unit(*_ends(row, "latency", "_ns"), "ns")
+        yield Finding(
+            FAR_HOST,
+            "note",
+            host,
+            f"A small message to {host} takes {own} over TCP, between the other hosts "
+            f"{units.milliseconds(float(row['typical_latency_ns']))}.",
+            _FAR,
+            "certain",
+            evidence=f"the best of its {row['num_pairs']} pairs",
+        )
+
+
+def _ends(row: dict[Any, Any], name: str, unit: str) -> tuple[float, float, float]:
+    value, low, high = (float(row[f"{name}{end}{unit}"]) for end in ("", "_low", "_high"))
+    return value, low, high
+
+
+def _against_others(row: dict[Any, Any]) -> tuple[str, str]:
+    """Its share of the others' bandwidth, and that bandwidth where it could be timed."""
+    share, low, high = _ends(row, "bandwidth_share", "")
+    if share != share:
+        return f"at most {units.percent(high)}", ""
+    typical = units.of_unit(1000 * float(row["typical_gb_per_s"]), "MB/s")
+    told = units.interval_of_unit(share, low, high, "ratio")
+    return told, f"; median of the other hosts' best: {typical}"
+
+
+def _with_ends(row: dict[Any, Any], name: str, unit: str) -> str:
+    value, low, high = _ends(row, name, unit)
+    return units.interval_of_unit(1000 * value, 1000 * low, 1000 * high, "MB/s")

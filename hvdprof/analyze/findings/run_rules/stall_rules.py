@@ -1,0 +1,114 @@
+"""Rules on single long steps of the whole job."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof import units
+from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.tables import JOB_STEPS
+
+LONG_STEP = 2.0
+"""A step that takes this many medians is a stall."""
+
+LEAST_STALLS = 3
+SHARE_OF_LAUNCHES = 0.5
+REGULAR = 0.2
+"""Distances between stalls that differ by less than this share of their mean are regular."""
+
+REGULAR_OF_TWO = 0.05
+"""The same of two distances alone: by chance they differ by as little in one launch of twenty."""
+
+_REGULAR_REMEDY = (
+    "look for what happens at that distance: checkpoints, evaluation, logging, a shard of the data "
+    "that ends, garbage collection (gc.freeze())"
+)
+_IRREGULAR = (
+    "look for what shares the machine or the storage: other jobs, snapshots, a shared file system"
+)
+
+
+def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
+    """Steps of the whole job that take far longer than the others, at a regular distance or not.
+
+    Told where half of the launches of a cell or more have them. Ranks that share cores take turns,
+    which makes single steps long for a reason that is known.
+    """
+    measured = evidence.measured()
+    steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
+    joined = steps[steps["steady"]].merge(measured[~measured["oversubscribed"]], on=LAUNCH)
+    for (model, size, engine), of_cell in joined.groupby(
+        ["model", "size", "engine"], observed=True
+    ):
+        launches = [own for _, own in of_cell.groupby(LAUNCH)]
+        found = [stall for own in launches if (stall := _stalls(own)) is not None]
+        if len(found) < max(1.0, SHARE_OF_LAUNCHES * len(launches)):
+            continue
+        # A launch without any counts too: what comes back is a mean over launches.
+        share = float(sum(stall.share for stall in found)) / len(launches)
+        if share < SMALLEST_COST:
+            continue
+        each_ns = float(np.mean([stall.each_ns for stall in found]))
+        distances = [stall.distance for stall in found if stall.distance is not None]
+        regular = float(np.median(distances)) if len(distances) == len(found) else None
+        cell = {"model": str(model), "np": int(str(size)), "engine": str(engine)}
+        crowd = cell_setting(evidence.run, cell).crowd
+        yield Finding(
+            "stalled-steps",
+            severity_of_cost(share),
+            cell_name(cell),
+            f"{cell_place(cell)}: steps{_every(regular)} take "
+            f"{units.milliseconds(each_ns)} longer than the others, which is "
+            f"{units.percent(share)} of all time.",
+            _remedy(regular, crowd),
+            "possible" if regular is None else "likely",
+            evidence=f"{sum(stall.number for stall in found)} such steps in {len(found)} of "
+            f"{len(launches)} launches" + (f"; {crowd}" if crowd else ""),
+            **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stall:
+    """The long steps of a launch: how many, their excess by all time and each, their distance."""
+
+    number: int
+    share: float
+    each_ns: float
+    distance: float | None
+
+
+def _stalls(steps: pd.DataFrame) -> _Stall | None:
+    times = steps["dur_ns"].to_numpy(dtype=np.float64)
+    median = float(np.median(times))
+    is_long = times > LONG_STEP * median
+    excess = times[is_long] - median
+    share = float(excess.sum() / times.sum())
+    if is_long.sum() < LEAST_STALLS or share < SMALLEST_COST:
+        return None
+    numbers = steps["step"].to_numpy(dtype=np.float64)[is_long]
+    return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
+
+
+def _remedy(regular: float | None, crowd: str) -> str:
+    if regular is not None:
+        return _REGULAR_REMEDY
+    return f"end the other processes and measure again; else {_IRREGULAR}" if crowd else _IRREGULAR
+
+
+def _distance(numbers: NDArray[np.float64]) -> float | None:
+    gaps = np.diff(numbers)
+    mean = float(gaps.mean())
+    most = REGULAR if len(gaps) > LEAST_STALLS - 1 else REGULAR_OF_TWO
+    return mean if mean >= 2 and float(gaps.std()) <= most * mean else None
+
+
+def _every(distance: float | None) -> str:
+    return " now and then" if distance is None else f" at a distance of {distance:.0f}"

@@ -1,0 +1,1 @@
+"""NCCL's calls matched with the executions of Horovod's timeline."""

@@ -1,0 +1,212 @@
+"""NCCL's calls of rank 0 put beside Horovod's fused executions, by order and kind."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from hvdprof.analyze.nccl_join.nccl_alignment import MOST_CELLS, Aligned
+from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
+
+_OPERATIONS = {
+    "ALLREDUCE": ("AllReduce", "ReduceScatter"),
+    "ADASUM": ("ReduceScatter", "AllReduce"),
+    "BROADCAST": ("Broadcast", "Bcast"),
+    "ALLGATHER": ("AllGather", "Broadcast"),
+    "REDUCESCATTER": ("ReduceScatter",),
+    "ALLTOALL": ("AlltoAll", "AllToAll"),
+}
+"""What Horovod's collectives become in NCCL; a hierarchical allreduce begins with ReduceScatter."""
+
+_TYPED = ("AllReduce", "ReduceScatter", "Reduce")
+"""Horovod hands everything else over as bytes (``ncclChar`` in its nccl_operations.cc)."""
+
+_PADDING = 64
+"""Bytes by which Horovod may round up a tensor within the fusion buffer."""
+
+_KIND = ["operation", "size_bytes", "dtype"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallJoin:
+    """Joined pairs as ``NCCL_JOINED_CALLS``, and how many of each side were left alone.
+
+    ``num_aligned`` is the length of the longest alignment, joined and ambiguous pairs together;
+    ``num_calls`` and ``num_executions`` are those that were to be aligned.
+    """
+
+    pairs: pd.DataFrame
+    num_calls: int
+    num_executions: int
+    num_aligned: int
+
+    @property
+    def num_unjoined_calls(self) -> int:
+        """Calls of rank 0 that belong to no execution for sure."""
+        return self.num_calls - len(self.pairs)
+
+    @property
+    def num_unjoined_executions(self) -> int:
+        """Executions to which no call belongs for sure."""
+        return self.num_executions - len(self.pairs)
+
+    @property
+    def num_ambiguous(self) -> int:
+        """Pairs of the longest alignments that could be others."""
+        return self.num_aligned - len(self.pairs)
+
+
+def join_calls_to_executions(
+    calls: pd.DataFrame, events: pd.DataFrame, uses: pd.DataFrame | None = None
+) -> CallJoin:
+    """Join collective calls of one rank to fused executions of its Horovod timeline.
+
+    Both are sequences in time order, and either may lack a beginning, an end or pieces between.
+    They are aligned by their longest common subsequence of operation, bytes and, for reductions,
+    element type (where several tensors are fused, the bytes may be padded). A pair is joined only
+    where every longest alignment has it; all others are ambiguous and stay unjoined. Of more than
+    some 200,000 on either side the first are aligned.
+
+    Args:
+        calls: Rows of ``NCCL_CALLS``; those of the process that is rank 0 are taken, or all where
+            no rank is known.
+        events: Rows of ``EVENTS`` of one timeline; its operation rows with a fusion id are taken.
+        uses: Rows of ``TENSOR_USES`` of the same timeline, which tell the types.
+
+    Returns:
+        The pairs by label of the row in ``calls`` and by ``fusion_id``, and what was left alone.
+    """
+    pairing = Pairing(calls, events, uses)
+    return pairing.join()
+
+
+class Pairing:
+    """The calls of one job beside the executions of one timeline.
+
+    Args:
+        calls: As for ``join_calls_to_executions``.
+        events: As there.
+        uses: As there.
+    """
+
+    def __init__(
+        self, calls: pd.DataFrame, events: pd.DataFrame, uses: pd.DataFrame | None = None
+    ) -> None:
+        self._calls = _of_rank_0(calls)
+        self._executions = _executions(events, uses)
+        self._passes = events["pass_id"]
+        num_calls, num_executions = _most(len(self._calls), len(self._executions))
+        kinds = self._calls[_KIND].astype({"operation": str, "dtype": str})[:num_calls]
+        self._kinds = kinds.drop_duplicates()
+        coded = kinds.groupby(_KIND, sort=False, dropna=False, observed=True).ngroup()
+        executions = self._executions[:num_executions]
+        self._fits = _Fits(self._kinds, executions)
+        self._aligned = Aligned(coded.tolist(), num_executions, self._fits)
+
+    @property
+    def share(self) -> float:
+        """Share of the shorter side that can be aligned in order, 0 to 1; 0 where it is empty."""
+        shorter = min(len(self._calls), len(self._executions))
+        return self._aligned.length / shorter if shorter else 0.0
+
+    def join(self) -> CallJoin:
+        """The pairs that are sure."""
+        found = self._aligned.certain()
+        calls = self._calls.iloc[found.left]
+        pairs = NCCL_JOINED_CALLS.frame(
+            {
+                "call": calls.index.to_numpy(dtype=np.int64),
+                "pass_id": [str(self._passes.iloc[0])] * len(calls) if len(calls) else [],
+                "fusion_id": self._executions["fusion_id"].to_numpy()[found.right],
+                "file": calls["file"].astype(str).to_numpy(),
+                "line": calls["line"].to_numpy(),
+            }
+        )
+        return CallJoin(pairs, len(self._calls), len(self._executions), found.length)
+
+
+def _most(num_calls: int, num_executions: int) -> tuple[int, int]:
+    """How many of each are aligned: both cut by the same share where the work would not end."""
+    share = min(1.0, (MOST_CELLS / max(num_calls * num_executions, 1)) ** 0.5)
+    return int(num_calls * share), int(num_executions * share)
+
+
+def _of_rank_0(calls: pd.DataFrame) -> pd.DataFrame:
+    """The calls of the process that has rank 0 in all its communicators.
+
+    Communicators of a host have a rank 0 each, whose calls are not those of the job's rank 0.
+    """
+    ranks = calls.groupby(["host", "pid"], sort=False, observed=True)["rank"]
+    highest = ranks.transform("max")
+    first: pd.DataFrame = calls.loc[(highest == 0).fillna(False).to_numpy(dtype=bool)]
+    if len(first):
+        process = first.iloc[0]
+        same = (first["host"] == process["host"]) & (first["pid"] == process["pid"])
+        mine: npt.NDArray[np.bool_] = same.to_numpy(dtype=bool)
+        return first.loc[mine]
+    zero = (calls["rank"] == 0).fillna(False).to_numpy(dtype=bool)
+    return calls.loc[zero] if zero.any() else calls
+
+
+def _executions(events: pd.DataFrame, uses: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each fused execution in time order; bytes missing where any tensor's are."""
+    rows = events[(events["phase"] == "operation") & (events["fusion_id"] >= 0)]
+    grouped = rows.groupby("fusion_id", sort=False, observed=True)
+    executions = grouped.agg(
+        collective=("collective", "first"), start_ns=("start_ns", "min"), num=("fusion_id", "size")
+    )
+    complete = grouped["size_bytes"].count() == executions["num"]
+    executions["size_bytes"] = grouped["size_bytes"].sum().where(complete)
+    executions["dtype"] = _types(uses).reindex(executions.index).fillna("")
+    ordered: pd.DataFrame = executions.sort_values("start_ns", kind="stable").reset_index()
+    return ordered
+
+
+def _types(uses: pd.DataFrame | None) -> pd.Series:
+    """The element type of each execution, empty where it is unknown or not one for all."""
+    if uses is None or uses.empty:
+        return pd.Series([], index=pd.Index([], dtype=np.int64), dtype=str)
+    told = uses.loc[uses["fusion_id"] >= 0, ["fusion_id", "dtype"]].astype({"dtype": str})
+    grouped = told.groupby("fusion_id")["dtype"]
+    first = grouped.first()
+    return first.where(first == grouped.last(), "")
+
+
+class _Fits:
+    """For a kind of call, which executions it may belong to."""
+
+    def __init__(self, kinds: pd.DataFrame, executions: pd.DataFrame) -> None:
+        self._kinds = list(kinds.itertuples(index=False, name=None))
+        number = executions["num"].to_numpy(dtype=np.int64)
+        self._low = executions["size_bytes"].astype("Int64").fillna(-1).to_numpy(dtype=np.int64)
+        self._high = self._low + np.where(number > 1, number * _PADDING, 0)
+        self._of_collective = _places(executions["collective"])
+        self._of_dtype = _places(executions["dtype"])
+
+    def __call__(self, kind: int) -> npt.NDArray[np.bool_]:
+        operation, size, dtype = self._kinds[kind]
+        if pd.isna(size):
+            return np.zeros(len(self._low), dtype=bool)
+        fits = (self._low <= size) & (size <= self._high) & (self._low >= 0)
+        collectives = [name for name, calls in _OPERATIONS.items() if operation in calls]
+        fits &= _any_of(self._of_collective, collectives, len(fits))
+        if operation in _TYPED:
+            fits &= _any_of(self._of_dtype, [dtype, ""], len(fits))
+        return np.asarray(fits, dtype=bool)
+
+
+def _places(names: pd.Series) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each name: where it stands."""
+    codes, found = pd.factorize(names.astype(str))
+    return {str(name): codes == code for code, name in enumerate(found)}
+
+
+def _any_of(
+    places: dict[str, npt.NDArray[np.bool_]], names: list[str], length: int
+) -> npt.NDArray[np.bool_]:
+    either = np.zeros(length, dtype=bool)
+    for name in names:
+        if name in places:
+            either |= places[name]
+    return either

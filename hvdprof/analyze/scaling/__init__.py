@@ -1,0 +1,1 @@
+"""How well the job scales: efficiency, throughput, lost time by part, toggles."""

@@ -1,0 +1,129 @@
+"""How fast each cell is and how well it scales."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.scaling.karp_flatt import karp_flatt
+from hvdprof.analyze.stats.uncertainty import NAN, Interval, difference
+from hvdprof.analyze.steps.baseline import baseline_name, baselines
+from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launch_facts import LaunchFacts
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.observer import observer_cost
+from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.model.tables import SCALING
+
+Facts = Mapping[LaunchKey, LaunchFacts]
+
+
+def scaling(
+    times: Mapping[Cell, CellTime],
+    facts: Facts,
+    losses: Mapping[Cell, float],
+    sent_bytes: Mapping[LaunchKey, int],
+) -> pd.DataFrame:
+    """SCALING, one row a cell measured in throughput mode, ordered by ``in_order``.
+
+    ``samples_per_s = np * samples of a rank and step / step time`` and, with the throughput x of N
+    ranks and that of the baseline's N0, ``efficiency = (x_N / N) / (x_N0 / N0)``. That holds for
+    weak and strong scaling alike, as the samples a rank are part of x.
+    """
+    cells = throughput_cells(times)
+    baseline_of = baselines(cells)
+    return SCALING.frame(
+        [
+            _row(time, baseline_of.get(time.cell.model), facts)
+            | _observed(observer_cost(time.cell, times))
+            | {
+                "final_loss": losses.get(time.cell, NAN),
+                "sent_bytes": max(sent_bytes.get(key, 0) for key in time.launches),
+            }
+            for time in in_order(cells)
+        ]
+    )
+
+
+def in_order(cells: Sequence[CellTime]) -> list[CellTime]:
+    """Cells by model as measured, np, engine (torch, Horovod, DDP), no toggle before a toggle."""
+    models = list(dict.fromkeys(time.cell.model for time in cells))
+    engines = list(ENGINE_TITLES)
+    return sorted(
+        cells,
+        key=lambda time: (
+            models.index(time.cell.model),
+            time.cell.np,
+            engines.index(time.cell.engine),
+            time.cell.reduction != "average",
+            time.cell.compression != "none",
+            time.cell,
+        ),
+    )
+
+
+def samples_per_rank(time: CellTime, facts: Facts) -> float:
+    """The mean number of samples of a rank and step of a cell."""
+    return float(np.mean([facts[key].samples for key in time.launches]))
+
+
+def part_share(time: CellTime, facts: Facts, part: str) -> float:
+    """The share of a recorded part in the step time of a cell: the mean of that of each launch.
+
+    Shares are taken launch by launch because launches differ in length: the mean of a part by the
+    mean of the steps would weigh slow launches more than the step time of the cell does.
+    """
+    return float(
+        np.mean(
+            [facts[key].parts_ns[part] / facts[key].step_times_ns.mean() for key in time.launches]
+        )
+    )
+
+
+def efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> Interval:
+    """The scaling efficiency of a cell with its interval; 1 and no interval for the baseline."""
+    if baseline is None:
+        return Interval(NAN, NAN, NAN)
+    if baseline.cell == time.cell:
+        return Interval(1.0, NAN, NAN)
+    work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
+    ratio = difference(baseline.log_step_time, time.log_step_time).interval()
+    return Interval(work * ratio.value, work * ratio.low, work * ratio.high)
+
+
+def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, Any]:
+    cell = time.cell
+    step_time = time.log_step_time.interval()
+    samples = cell.np * samples_per_rank(time, facts) * 1e9
+    reached = efficiency(time, baseline, facts)
+    step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
+    blocked_share = part_share(time, facts, "blocked")
+    return {
+        **cell.key,
+        "batch_size": cell.batch_size,
+        "samples_per_s": samples / step_time.value,
+        "samples_per_s_low": samples / step_time.high,
+        "samples_per_s_high": samples / step_time.low,
+        "step_time_median_ns": float(np.median(step_times)),
+        "step_time_p95_ns": float(np.percentile(step_times, 95)),
+        "efficiency": reached.value,
+        "efficiency_low": reached.low,
+        "efficiency_high": reached.high,
+        "karp_flatt": karp_flatt(reached.value, cell.np / baseline.cell.np) if baseline else NAN,
+        "baseline": baseline_name(baseline) if baseline else "",
+        "blocked_ns": NAN if cell.is_plain_torch else blocked_share * step_time.value,
+        "blocked_share": NAN if cell.is_plain_torch else blocked_share,
+        "num_launches": len(time.launches),
+        "num_steps": time.num_steps,
+        "oversubscribed": time.oversubscribed,
+        "pinned": time.pinned,
+    }
+
+
+def _observed(cost: Interval) -> dict[str, float]:
+    return {
+        "observer_cost": cost.value,
+        "observer_cost_low": cost.low,
+        "observer_cost_high": cost.high,
+    }

@@ -1,0 +1,72 @@
+"""Where the time went that a cell takes longer than its baseline: parts that sum to the whole."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.scaling.efficiency import Facts, in_order, part_share, samples_per_rank
+from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.model.parts import PARTS, RECORDED_PARTS, RESIDUAL
+from hvdprof.model.tables import LOSSES
+
+
+def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
+    """LOSSES of every cell in throughput mode but the baselines.
+
+    With the step time T, a part p, and w the samples a rank and step by those of the baseline
+    (1 in weak scaling, N0/N in strong scaling):
+
+        lost(p) = p_N - w * p_N0        sum over p = T_N - w * T_N0
+        share(p) = lost(p) / T_N        sum over p = 1 - efficiency
+
+    A part is its share of the step (the mean over launches of the part by the step time of that
+    launch) times the step time of the cell; ``residual`` is what the step of the job takes beyond
+    the mean step of its ranks, so that the sums are exact. A part that was not seen in one of the
+    two cells has no row, and lies in ``other`` of both.
+    """
+    cells = throughput_cells(times)
+    baseline_of = baselines(cells)
+    rows: list[dict[str, Any]] = []
+    for time in in_order(cells):
+        baseline = baseline_of.get(time.cell.model)
+        if baseline is not None and baseline.cell != time.cell and not time.cell.is_plain_torch:
+            rows += _rows(time, baseline, facts)
+    return LOSSES.frame(rows)
+
+
+def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
+    """The mean of each of ``model.parts.PARTS`` of a cell, ns, NaN for one that was not seen.
+
+    The others sum to its step time.
+    """
+    step_time_ns = float(np.exp(time.log_step_time.value))
+    parts = {part: step_time_ns * part_share(time, facts, part) for part in RECORDED_PARTS}
+    return parts | {RESIDUAL: step_time_ns - float(np.nansum(list(parts.values())))}
+
+
+def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, Any]]:
+    cell = time.cell
+    both = part_times_ns(time, facts), part_times_ns(baseline, facts)
+    seen = [part for part in PARTS if not any(math.isnan(parts[part]) for parts in both)]
+    own, reference = (_within(seen, parts) for parts in both)
+    work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
+    step_time_ns = sum(own.values())
+    return [
+        {
+            **cell.key,
+            "part": part,
+            "lost_ns": own[part] - work * reference[part],
+            "lost_share": (own[part] - work * reference[part]) / step_time_ns,
+        }
+        for part in seen
+    ]
+
+
+def _within(seen: Sequence[str], parts: Mapping[str, float]) -> dict[str, float]:
+    """Parts of which only some are told apart; what the rest took lies in no phase."""
+    rest = float(np.nansum([length for part, length in parts.items() if part not in seen]))
+    return {part: parts[part] + (rest if part == "other" else 0.0) for part in seen}

@@ -1,0 +1,173 @@
+"""fp16, Adasum and DDP against the same cell without them, or of Horovod: does it pay?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.special
+
+from hvdprof.analyze.scaling.efficiency import in_order
+from hvdprof.analyze.scaling.learning import Curves, samples_to_loss_ratio
+from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
+from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+
+SMALLEST_EFFECT = 0.02
+"""A speed-up whose whole interval lies within 2 % of 1 is called no effect."""
+
+
+def toggles(
+    times: Mapping[Cell, CellTime],
+    works: Mapping[LaunchKey, StepWork],
+    segments: pd.DataFrame,
+    scaling: pd.DataFrame,
+    curves: Curves,
+) -> pd.DataFrame:
+    """TOGGLES: every cell with one toggle against the cell without, paired by repeat.
+
+    A cell of DDP without toggles is compared with that of Horovod, as if the engine were a toggle.
+
+    The two of a pair ran in one launch or next to each other, so a slow drift of the machine falls
+    on both. The interval of the mean log ratio of their step times (Student t over pairs) is at a
+    level shared among all comparisons of the sweep (Bonferroni, the first step of Holm's).
+    """
+    cells = {time.cell: time for time in throughput_cells(times)}
+    repeat_of = {
+        (str(row["pass_id"]), str(row["segment"])): int(row["repeat"])
+        for row in segments.to_dict("records")
+    }
+    pairs = [
+        (time, base)
+        for time in in_order(list(cells.values()))
+        if (base := _base_of(time.cell, cells)) is not None
+    ]
+    rows = []
+    for time, base in pairs:
+        logs = _log_ratios(time, base, works, repeat_of)
+        rows.append(_row(time, base, logs, len(pairs), _learned(scaling, time, base)))
+        rows[-1] |= _times(time, base, works)
+        rows[-1]["samples_to_loss_ratio"] = samples_to_loss_ratio(curves, time, base)
+    return TOGGLES.frame(rows)
+
+
+def _toggles_on(cell: Cell) -> dict[str, str]:
+    """What a cell has on, by the field of the cell, with the name that TOGGLES has for it."""
+    on = {
+        "engine": DDP_ENGINE if cell.engine == DDP_ENGINE else "",
+        "compression": cell.compression if cell.compression != "none" else "",
+        "reduction": cell.reduction if cell.reduction != "average" else "",
+    }
+    if not cell.is_base or cell.np == 1:
+        # With a toggle on, the engine is what both have in common; one rank exchanges nothing.
+        on["engine"] = ""
+    return {field: name for field, name in on.items() if name}
+
+
+def _base_of(cell: Cell, cells: Mapping[Cell, CellTime]) -> CellTime | None:
+    on = _toggles_on(cell)
+    if len(on) != 1:
+        return None
+    off: dict[str, Any] = {"engine": HOROVOD_ENGINE, "compression": "none", "reduction": "average"}
+    return cells.get(replace(cell, **{field: off[field] for field in on}))
+
+
+def _log_ratios(
+    time: CellTime,
+    base: CellTime,
+    works: Mapping[LaunchKey, StepWork],
+    repeat_of: Mapping[LaunchKey, int],
+) -> list[float]:
+    """The logarithm of the speed-up of each repeat in which both were measured."""
+    own, other = (
+        {repeat_of[key]: works[key].step_times.mean() for key in of.launches if key in works}
+        for of in (time, base)
+    )
+    return [math.log(other[repeat] / own[repeat]) for repeat in sorted(own.keys() & other.keys())]
+
+
+def _row(
+    time: CellTime,
+    base: CellTime,
+    logs: list[float],
+    num_comparisons: int,
+    learned: dict[str, float],
+) -> dict[str, Any]:
+    mean = float(np.mean(logs)) if logs else NAN
+    reach = NAN
+    if len(logs) > 1:
+        level = 1 - (1 - CONFIDENCE) / (2 * num_comparisons)
+        quantile = float(scipy.special.stdtrit(len(logs) - 1, level))
+        reach = quantile * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
+    # Two repeats that differ much say nothing: beyond this there is no float.
+    low, high = math.exp(mean - reach), math.exp(min(mean + reach, LARGEST_LOG))
+    verdict, reason = _verdict(time, low, high, len(logs))
+    return {
+        "model": time.cell.model,
+        "np": time.cell.np,
+        "engine": time.cell.engine,
+        "toggle": next(iter(_toggles_on(time.cell).values())),
+        "num_pairs": len(logs),
+        "speedup": math.exp(mean),
+        "speedup_low": low,
+        "speedup_high": high,
+        **learned,
+        "verdict": verdict,
+        "reason": reason,
+    }
+
+
+def _verdict(time: CellTime, low: float, high: float, num_pairs: int) -> tuple[str, str]:
+    if time.oversubscribed:
+        return "not comparable", "more ranks than cores or GPUs"
+    if time.cell.np == 1:
+        return "not comparable", "nothing is handed over on one rank"
+    if num_pairs < 2:
+        return "not comparable", "measured in fewer than two repeats, so its interval is unknown"
+    if low > 1:
+        return "pays", ""
+    if high < 1:
+        return "costs", ""
+    if low > 1 - SMALLEST_EFFECT and high < 1 + SMALLEST_EFFECT:
+        return "no effect", ""
+    return "not comparable", "the interval holds both a gain and a loss: measure more repeats"
+
+
+def _learned(scaling: pd.DataFrame, time: CellTime, base: CellTime) -> dict[str, float]:
+    own, other = (_cell_row(scaling, of.cell) for of in (time, base))
+    sent = other["sent_bytes"]
+    return {
+        "sent_bytes_ratio": own["sent_bytes"] / sent if sent else NAN,
+        "loss_ratio": own["final_loss"] / other["final_loss"] if other["final_loss"] else NAN,
+    }
+
+
+def _cell_row(scaling: pd.DataFrame, cell: Cell) -> dict[str, float]:
+    rows = scaling
+    for name in (*CELL_KEY, "batch_size"):
+        rows = rows[rows[name] == getattr(cell, name)]
+    row = rows.to_dict("records")[0]
+    return {"sent_bytes": float(row["sent_bytes"]), "final_loss": float(row["final_loss"])}
+
+
+def _times(time: CellTime, base: CellTime, works: Mapping[LaunchKey, StepWork]) -> dict[str, float]:
+    def mean_of(of: CellTime, what: str) -> float:
+        found = [works[key] for key in of.launches if key in works]
+        if what == "own":
+            return float(np.mean([work.own.mean() for work in found])) if found else NAN
+        blocked = [
+            (work.arrived.max(axis=1, keepdims=True) + work.tail - work.arrived).mean()
+            for work in found
+        ]
+        return float(np.mean(blocked)) if found else NAN
+
+    return {
+        "blocked_saved_ns": mean_of(base, "blocked") - mean_of(time, "blocked"),
+        "own_work_added_ns": mean_of(time, "own") - mean_of(base, "own"),
+    }

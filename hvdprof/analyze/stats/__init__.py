@@ -1,0 +1,1 @@
+"""Numbers from samples: steady state, uncertainty, significance, unions of intervals."""

@@ -1,0 +1,70 @@
+"""Medians and unions over rows that come piece by piece, with memory for neither all nor many."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.analyze.stats.intervals import union
+
+Int64s = NDArray[np.int64]
+
+
+class ValueCounts:
+    """How often each whole number came; lengths in ns repeat, so there are few of them."""
+
+    def __init__(self) -> None:
+        self._values: Int64s = np.empty(0, dtype=np.int64)
+        self._counts: Int64s = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """How many came."""
+        return int(self._counts.sum())
+
+    def add(self, values: Int64s) -> None:
+        """Count some more."""
+        new, numbers = np.unique(values, return_counts=True)
+        both = np.concatenate([self._values, new])
+        self._values, place = np.unique(both, return_inverse=True)
+        weights = np.concatenate([self._counts, numbers])
+        self._counts = np.zeros(len(self._values), dtype=np.int64)
+        np.add.at(self._counts, place, weights)
+
+    def quantile(self, share: float) -> float | None:
+        """The quantile, between two values by linear interpolation; ``None`` where none came."""
+        if not len(self._values):
+            return None
+        position = share * (len(self) - 1)
+        below = int(position)
+        last = np.cumsum(self._counts)
+        low, high = (
+            int(self._values[np.searchsorted(last, place, side="right")])
+            for place in (below, min(below + 1, len(self) - 1))
+        )
+        return low + (high - low) * (position - below)
+
+
+class RunningUnion:
+    """The union of intervals of which no later piece begins before an earlier one ended.
+
+    Where one does all the same, as with a clock that was set back, what lies before the end of the
+    pieces before is not counted again.
+    """
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._number = 0
+        self._reach: int | None = None
+
+    def __len__(self) -> int:
+        """How many intervals came."""
+        return self._number
+
+    def add(self, starts: Int64s, ends: Int64s) -> None:
+        """Take the next piece: intervals in any order."""
+        if not len(starts):
+            return
+        self._number += len(starts)
+        if self._reach is not None:
+            starts = np.maximum(starts, self._reach)
+        self.length += union(starts, ends).length
+        latest = int(ends.max())
+        self._reach = latest if self._reach is None else max(self._reach, latest)

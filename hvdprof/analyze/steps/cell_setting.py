@@ -1,0 +1,76 @@
+"""Where the ranks of a cell ran, as far as it decides what is likely behind a loss."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.steps.host_conditions import BUSY_CORES
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class CellSetting:
+    """Where the ranks of the throughput passes of a cell ran.
+
+    Attributes:
+        num_hosts: Hosts; 0 where that is not known.
+        on_gpus: Whether the ranks computed on GPUs.
+        controller: mpi or gloo; empty where passes differ.
+        every_core_computes: Whether the ranks had as many threads as there are cores.
+        num_cores: Cores of the host that launched; 0 where unknown.
+        other_cores: The most cores of that host that other processes kept busy in a pass, where
+            the ranks needed these cores; else 0.
+    """
+
+    num_hosts: int
+    on_gpus: bool
+    controller: str
+    every_core_computes: bool
+    num_cores: int
+    other_cores: float
+
+    @property
+    def crowd(self) -> str:
+        """``other processes kept up to 1.7 of 2 cores busy``; empty where nobody competed."""
+        if not self.other_cores:
+            return ""
+        return f"other processes kept up to {self.other_cores:.1f} of {self.num_cores} cores busy"
+
+
+def cell_setting(run: Run, cell: Mapping[str, Any]) -> CellSetting:
+    """Where the cell ran.
+
+    Args:
+        run: Any run.
+        cell: A mapping with model, np and engine.
+    """
+    manifest = run.manifest
+    segments = run.segments[(run.segments["mode"] == "throughput").to_numpy()]
+    own = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    names = set(own["pass_id"].astype(str))
+    passes = [one for one in manifest.passes if one.id in names]
+    ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(names).to_numpy()]
+    controllers = {one.controller for one in passes}
+    here = manifest.hosts[0] if manifest.hosts else {}
+    cores = int(here.get("num_cores") or 0)
+    of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
+    threads = _threads(of_here)
+    others = max((one.other_cpu_cores or 0.0 for one in passes), default=0.0)
+    compete = others > BUSY_CORES and threads + others > cores > 0
+    return CellSetting(
+        num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
+        on_gpus=bool(ranks["device"].astype(str).str.startswith("cuda").any())
+        or manifest.settings.get("device") == "cuda",
+        controller=controllers.pop() if len(controllers) == 1 else "",
+        every_core_computes=0 < cores <= threads,
+        num_cores=cores,
+        other_cores=others if compete else 0.0,
+    )
+
+
+def _threads(ranks: pd.DataFrame) -> int:
+    """The threads of the ranks of one pass."""
+    return int(ranks.drop_duplicates("rank")["num_threads"].clip(lower=1).sum())

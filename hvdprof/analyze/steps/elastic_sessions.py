@@ -1,0 +1,259 @@
+"""The sessions of an elastic job, who came and went, and what each reset cost."""
+
+import itertools
+import math
+import signal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.run import Run
+from hvdprof.model.session_tables import RESETS, SESSION_RANKS, SESSIONS
+from hvdprof.rundir.manifest import Manifest, WorkerEnd
+
+MOST_NAMED = 8
+
+HOSTS_UPDATED, WORKER_LOST, FINISHED, RAISED, UNKNOWN = (
+    "hosts-updated",
+    "worker-lost",
+    "finished",
+    "raised",
+    "unknown",
+)
+_ENDED = {
+    "hosts-updated": HOSTS_UPDATED,
+    "lost-peer": WORKER_LOST,
+    "finished": FINISHED,
+    "raised": RAISED,
+}
+
+Rank = Mapping[str, Any]
+Worker = tuple[str, str, int]
+Ends = Mapping[Worker, WorkerEnd]
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One session: what SESSIONS says without its workers, and its ranks by worker.
+
+    ``warming_ns`` is the time from the first step of each rank to its first steady one.
+    """
+
+    row: dict[str, Any]
+    ranks: Mapping[Worker, Rank]
+    warming_ns: Mapping[int, float]
+
+    def named(self, workers: Iterable[Worker], ends: Ends | None = None) -> str:
+        """The workers as a reader knows them; with ``ends`` also how they ended."""
+        texts = [
+            f"rank {self.ranks[one]['rank']} ({_place(self.ranks[one])}"
+            + ("" if ends is None else _how(self.ranks[one], ends.get(one)))
+            + ")"
+            for one in sorted(workers, key=lambda one: int(self.ranks[one]["rank"]))
+        ]
+        more = len(texts) - MOST_NAMED
+        return ", ".join(texts[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def session_tables(run: Run, of_job: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """SESSIONS and RESETS of the elastic launches of a run, without rows where it has none.
+
+    1.  A worker is a process; it is new in the first session that it is in, and gone after the
+        last. Its rank may change at every reset.
+    2.  Sessions on different rank 0s have different clocks, so the times of a reset are differences
+        on the own clock of a worker that is in both sessions. The one that stood still longest
+        counts, and its pieces sum to the whole.
+    3.  Where a rank was lost, the steps since the last commit are done again.
+
+    Args:
+        run: The run.
+        of_job: JOB_STEPS, with ``steady`` as ``mark_steady`` sets it.
+    """
+    sessions: list[dict[str, Any]] = []
+    resets: list[dict[str, Any]] = []
+    table = run.table(SESSION_RANKS.name)
+    for launch, of_launch in table.groupby("launch", observed=True, sort=False):
+        found = _sessions(run, of_launch, of_job)
+        ends = _ends(run.manifest, str(launch), found)
+        for before, one, after in zip([None, *found[:-1]], found, [*found[1:], None], strict=True):
+            came = one.ranks.keys() - before.ranks.keys() if before else ()
+            gone = one.named(_gone(one, after), ends)
+            sessions.append(one.row | {"came": one.named(came), "gone": gone})
+            if after is not None:
+                new = after.ranks.keys() - one.ranks.keys()
+                resets.append(_reset(one, after, new) | {"gone": gone, "came": after.named(new)})
+    return {SESSIONS.name: SESSIONS.frame(sessions), RESETS.name: RESETS.frame(resets)}
+
+
+def _sessions(run: Run, ranks: pd.DataFrame, of_job: pd.DataFrame) -> list[_Session]:
+    modes = {record.id: record.mode for record in run.manifest.passes}
+    found = []
+    for number, of_session in ranks.groupby("session", sort=True):
+        pass_id = str(of_session["pass_id"].iloc[0])
+        counted = of_job[(of_job["pass_id"] == pass_id).to_numpy()]
+        steady = counted[counted["steady"].to_numpy()]
+        rows = [
+            {str(name): value for name, value in row.items()}
+            for row in of_session.to_dict("records")
+        ]
+        row = {
+            "launch": str(of_session["launch"].iloc[0]),
+            "session": number,
+            "pass_id": pass_id,
+            "mode": modes.get(pass_id, ""),
+            "np": _size(run, pass_id, len(rows)),
+            "num_steps": int(of_session["num_steps"].max()),
+            "num_steady_steps": len(steady),
+            "step_time_ns": float(steady["dur_ns"].median()) if len(steady) else NAN,
+            "ended": _ended(of_session["why"].astype(str)),
+        }
+        first = int(steady["step"].min()) if len(steady) else None
+        workers = {_worker(one): one for one in rows}
+        found.append(_Session(row, workers, _warming(run.steps, pass_id, first)))
+    return found
+
+
+def _size(run: Run, pass_id: str, recorded: int) -> int:
+    sizes = [record.size for record in run.manifest.passes if record.id == pass_id]
+    return sizes[0] if sizes else recorded
+
+
+def _worker(rank: Rank) -> Worker:
+    return str(rank["hostname"]), str(rank["host"]), int(rank["pid"])
+
+
+def _ended(told: Sequence[str] | pd.Series) -> str:
+    """How a session ended, from what its ranks say; those that were killed say nothing."""
+    said = set(told)
+    return next((name for why, name in _ENDED.items() if why in said), UNKNOWN)
+
+
+def _warming(steps: pd.DataFrame, pass_id: str, first_steady: int | None) -> dict[int, float]:
+    if first_steady is None:
+        return {}
+    own = steps[(steps["pass_id"] == pass_id).to_numpy()]
+    first_ns = own.groupby("rank")["start_ns"].min()
+    steady_ns = own[own["step"] == first_steady].groupby("rank")["start_ns"].min()
+    return {int(str(rank)): float(value) for rank, value in (steady_ns - first_ns).items()}
+
+
+def _gone(one: _Session, after: _Session | None) -> Collection[Worker]:
+    """Who is not in the next session; behind the last one who did not come to its end."""
+    if after is not None:
+        return one.ranks.keys() - after.ranks.keys()
+    return [worker for worker, rank in one.ranks.items() if rank["why"] != "finished"]
+
+
+def _ends(manifest: Manifest, launch: str, sessions: Sequence[_Session]) -> dict[Worker, WorkerEnd]:
+    """How the workers ended that failed.
+
+    The launcher names a process by the rank that it was started with, which may be that of several
+    one after the other: they are taken in the order in which they were gone.
+    """
+    told: dict[int, list[WorkerEnd]] = {}
+    for record in manifest.passes:
+        for end in record.worker_ends if record.id == launch else ():
+            told.setdefault(end.rank, []).append(end)
+    found = {}
+    for one, after in zip(sessions, [*sessions[1:], None], strict=True):
+        for worker in _gone(one, after):
+            rank = one.ranks[worker]
+            its_turn = told.get(int(rank["launch_rank"]))
+            if its_turn:
+                found[worker] = its_turn.pop(0)
+    return found
+
+
+def _place(rank: Rank) -> str:
+    name = rank["host"] or rank["hostname"]
+    return f"{name} slot {rank['slot']}, process {rank['pid']}"
+
+
+def _how(rank: Rank, end: WorkerEnd | None) -> str:
+    # Horovod ends a worker whose host was removed by SIGABRT, which is no failure.
+    if end is None or rank["why"] == "hosts-updated":
+        return {
+            "": ", ended without a word",
+            "raised": ", raised",
+            "hosts-updated": ", not needed any more",
+            "lost-peer": ", did not come back",
+        }.get(rank["why"], "")
+    number = end.exit_code - 128
+    if number in {int(sign) for sign in signal.Signals}:
+        return f", ended by {signal.Signals(number).name}"
+    said = f": {end.lines[-1].strip()}" if end.lines else ""
+    return f", exit code {end.exit_code}{said}"
+
+
+def _reset(one: _Session, after: _Session, new: Collection[Worker]) -> dict[str, Any]:
+    stood = [
+        pieces
+        for worker in one.ranks.keys() & after.ranks.keys()
+        if (pieces := _pieces(one.ranks[worker], after.ranks[worker], after.warming_ns))
+    ]
+    longest = max(stood, key=lambda pieces: pieces["stopped_ns"], default=None)
+    starts = [
+        float(rank["initialised_ns"] - rank["started_ns"])
+        for rank in (after.ranks[worker] for worker in new)
+        if not pd.isna(rank["initialised_ns"])
+    ]
+    lost = _lost_steps(one)
+    return {
+        "launch": one.row["launch"],
+        "session": one.row["session"],
+        "mode": one.row["mode"],
+        "np_before": one.row["np"],
+        "np_after": after.row["np"],
+        "cause": one.row["ended"],
+        **(longest or dict.fromkeys(_PIECES, NAN)),
+        "worker_start_ns": max(starts, default=NAN),
+        "lost_steps": lost,
+        "lost_ns": NAN if lost is None else (lost * one.row["step_time_ns"] if lost else 0.0),
+    }
+
+
+_PIECES = (
+    "stopped_ns",
+    "until_steady_ns",
+    "notice_ns",
+    "shutdown_ns",
+    "rendezvous_ns",
+    "sync_ns",
+    "begin_ns",
+)
+
+
+def _pieces(before: Rank, after: Rank, warming_ns: Mapping[int, float]) -> dict[str, float] | None:
+    """How long a worker stood still between its last step and its next, piece by piece.
+
+    None where one of the moments is missing, as in a session in which it ended no step.
+    """
+    moments = [
+        before["last_step_end_ns"],
+        after["left_ns"],
+        after["shut_down_ns"],
+        after["initialised_ns"],
+        after["entered_ns"],
+        after["first_step_ns"],
+    ]
+    if any(pd.isna(moment) for moment in moments):
+        return None
+    lengths = [float(end - begin) for begin, end in itertools.pairwise(moments)]
+    stopped = math.fsum(lengths)
+    warming = warming_ns.get(int(after["rank"]), NAN)
+    return dict(zip(_PIECES, [stopped, stopped + warming, *lengths], strict=True))
+
+
+def _lost_steps(one: _Session) -> int | None:
+    """Steps to be done again; None where no rank that lived on told how many it had committed."""
+    if one.row["ended"] in (HOSTS_UPDATED, FINISHED):
+        return 0
+    told = [
+        int(rank["num_updates"]) - int(rank["num_committed"])
+        for rank in one.ranks.values()
+        if rank["why"] == "lost-peer"
+    ]
+    return max(told, default=None)

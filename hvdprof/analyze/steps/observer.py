@@ -1,0 +1,19 @@
+"""What looking costs: the trace pass by the throughput pass of the same cell."""
+
+from collections.abc import Mapping
+
+from hvdprof.analyze.stats.uncertainty import NAN, Interval, difference
+from hvdprof.analyze.steps.cells import Cell, CellTime
+from hvdprof.rundir.manifest import Mode
+
+
+def observer_cost(cell: Cell, times: Mapping[Cell, CellTime]) -> Interval:
+    """Step time in the trace passes over that in the throughput passes, less 1; ratio.
+
+    NaN where one of the two was not measured.
+    """
+    traced, free = times.get(cell.in_mode(Mode.TRACE)), times.get(cell.in_mode(Mode.THROUGHPUT))
+    if traced is None or free is None:
+        return Interval(NAN, NAN, NAN)
+    ratio = difference(traced.log_step_time, free.log_step_time).interval()
+    return Interval(ratio.value - 1, ratio.low - 1, ratio.high - 1)

@@ -1,0 +1,191 @@
+"""The steps of a launch as arrays [steps, ranks]: own work, waiting, and when ranks are released.
+
+A rank works (data, forward, backward), waits in ``synchronize()`` until all gradients are reduced,
+and updates its parameters. All ranks leave the waiting together, so what each needed between two
+such releases is its own and comparable, however long it then waited for the others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
+
+OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
+"""The parts that are a rank's own work; ``blocked`` is waiting, ``other`` is in no phase."""
+
+Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """Steady steps of one launch; times in ns, arrays [steps, ranks] unless said otherwise.
+
+    ``before`` is what a rank needed from the end of its step before until it stood still for the
+    last time, earlier waiting excluded; ``arrived`` is when that was, ``tail`` what passed from the
+    last rank's arrival to this rank's release, ``after`` what followed to the end of the step.
+    ``begin`` is the end of the step before (of the step itself where that one is not known).
+    ``parts`` holds each of ``OWN_PARTS``, ``other`` the time in no phase. ``follows`` [steps] tells
+    where the row before is the step before.
+    """
+
+    ranks: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    follows: NDArray[np.bool_]
+    begin: Times
+    before: Times
+    arrived: Times
+    tail: Times
+    after: Times
+    parts: Mapping[str, Times]
+    clock_error: Times
+
+    @property
+    def own(self) -> Times:
+        """Own work of each rank in each step."""
+        return np.asarray(np.sum([self.parts[part] for part in OWN_PARTS], axis=0))
+
+    @property
+    def end(self) -> Times:
+        """When each rank ended each step."""
+        last = self.arrived.max(axis=1, keepdims=True)
+        return np.asarray(last + self.tail + self.after)
+
+    @property
+    def step_times(self) -> Times:
+        """[steps] From the end of the step before to the end of this one, of the last ranks."""
+        return np.asarray(self.end.max(axis=1) - self.begin.max(axis=1))
+
+
+def step_work(
+    steps: pd.DataFrame, events: pd.DataFrame, job_steps: pd.DataFrame
+) -> dict[LaunchKey, StepWork]:
+    """The steady steps that all ranks recorded, by launch.
+
+    Launches without one are left out, and those of which nobody saw how long ranks were blocked.
+
+    Args:
+        steps: STEPS.
+        events: EVENTS, of which the recorder's ``blocked`` pieces are used.
+        job_steps: JOB_STEPS with ``steady`` set.
+    """
+    steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step"]]
+    wanted = {key: steady["step"].to_numpy()[rows] for key, rows in rows_by_launch(steady)}
+    releases = _releases(events)
+    found = {}
+    for key, rows in rows_by_launch(steps):
+        if key in wanted:
+            work = _of_launch(steps.iloc[rows], wanted[key], releases.get(key))
+            if work is not None:
+                found[key] = work
+    return found
+
+
+def with_all_ranks(
+    works: Mapping[LaunchKey, StepWork], segments: pd.DataFrame
+) -> dict[LaunchKey, StepWork]:
+    """The launches of which every rank recorded its steps.
+
+    Where one is missing nobody knows who came last: waiting for it would be told as a transfer.
+
+    Args:
+        works: The steps of each launch.
+        segments: SEGMENTS, which tell the number of ranks.
+    """
+    sizes = segments[[*LAUNCH, "size"]].itertuples(index=False, name=None)
+    size_of = {(str(pass_id), str(segment)): int(size) for pass_id, segment, size in sizes}
+    return {key: work for key, work in works.items() if len(work.ranks) == size_of[key]}
+
+
+def medians_of_others(times: Times) -> Times:
+    """The median of the other ranks' times in the same step, [steps, ranks], of two ranks or more.
+
+    Args:
+        times: [steps, ranks]
+    """
+    num_ranks = times.shape[1]
+    ordered = np.sort(times, axis=1)
+    rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
+    # From the sorted row with one place left out.
+    lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
+    low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
+    high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
+    return np.asarray((low + high) / 2)
+
+
+def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:
+    """The end of the last blocked piece of each rank and step, by launch."""
+    blocked = events[
+        (events["source"] == "recorder").to_numpy() & (events["activity"] == "blocked").to_numpy()
+    ]
+    ends = blocked[[*LAUNCH, "rank", "step"]].assign(
+        release_ns=blocked["start_ns"] + blocked["dur_ns"]
+    )
+    last = ends.groupby([*LAUNCH, "rank", "step"], observed=True, sort=False)["release_ns"].max()
+    table = last.reset_index()
+    return {key: table.iloc[rows] for key, rows in rows_by_launch(table)}
+
+
+def _of_launch(
+    rows: pd.DataFrame, wanted: NDArray[np.int64], releases: pd.DataFrame | None
+) -> StepWork | None:
+    ranks = np.unique(rows["rank"].to_numpy())
+    counts = rows["step"].value_counts()
+    complete = np.sort(counts.index[counts == len(ranks)].to_numpy())
+    kept = rows[rows["step"].isin(complete)].sort_values(["step", "rank"])
+    steady = np.isin(complete, wanted)
+    if not steady.any():
+        return None
+    shape = (len(complete), len(ranks))
+
+    def grid(name: str) -> Times:
+        return kept[name].to_numpy(dtype=np.float64).reshape(shape)
+
+    start, length = grid("start_ns"), grid("dur_ns")
+    end = start + length
+    follows = np.diff(complete, prepend=complete[0] - 2) == 1
+    begin = np.where(follows[:, None], np.roll(end, 1, axis=0), start)
+    blocked = grid("blocked_ns")
+    if np.isnan(blocked).any():
+        return None
+    release = _release_grid(releases, complete, ranks, default=end)
+    before = release - begin - blocked
+    # Earlier waiting of a step is taken as if it had come last: only the sum of work counts.
+    arrived = release - blocked
+    tail = release - arrived.max(axis=1, keepdims=True)
+    parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "other")}
+    # A steady step whose neighbour was cut still begins at the end of that neighbour.
+    row_before_is_kept = np.concatenate([[False], steady[:-1]])
+    return StepWork(
+        ranks=ranks.astype(np.int64),
+        steps=complete[steady].astype(np.int64),
+        follows=(follows & row_before_is_kept)[steady],
+        begin=begin[steady],
+        before=before[steady],
+        arrived=arrived[steady],
+        tail=tail[steady],
+        after=(end - release)[steady],
+        parts=parts,
+        clock_error=grid("clock_error_ns")[steady],
+    )
+
+
+def _release_grid(
+    releases: pd.DataFrame | None,
+    steps: NDArray[np.int64],
+    ranks: NDArray[np.int64],
+    *,
+    default: Times,
+) -> Times:
+    grid = default.copy()
+    if releases is None:
+        return grid
+    known = releases[releases["step"].isin(steps)]
+    row = np.searchsorted(steps, known["step"].to_numpy())
+    column = np.searchsorted(ranks, known["rank"].to_numpy())
+    grid[row, column] = known["release_ns"].to_numpy()
+    return grid

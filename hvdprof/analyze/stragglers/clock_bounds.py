@@ -1,0 +1,128 @@
+"""How far aligned clocks may still be off: what collectives themselves prove about them.
+
+Nobody leaves a collective before its last rank has arrived. So if rank q has its last gradient
+ready at a_q and rank r goes on at e_r, then with the true corrections c of both clocks
+
+    a_q + c_q <= e_r + c_r      for every step, so  c_q - c_r <= min over steps of (e_r - a_q)
+
+These differences bound every c against rank 0 by shortest paths (difference constraints, Bellman
+1958). Together with the bound of the clock exchange they leave an interval for each rank.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.arrivals import NOT_READY, ArrivalCube, last_ready
+from hvdprof.model.waiting_tables import CLOCKS
+
+
+def pair_bounds(ready: Times, released: Times) -> Times:
+    """[ranks, ranks] Bound of c_q - c_r in row q and column r, ns.
+
+    Args:
+        ready: [steps, ranks] When each rank had its last gradient ready; NaN where it had none.
+        released: [steps, ranks] When each rank went on.
+    """
+    num_ranks = ready.shape[1]
+    bounds = np.full((num_ranks, num_ranks), np.inf)
+    for q in range(num_ranks):
+        room = released - ready[:, q : q + 1]
+        bounds[q] = np.nanmin(room, axis=0, initial=np.inf)
+    np.fill_diagonal(bounds, 0.0)
+    return bounds
+
+
+def shortest(bounds: Times) -> Times:
+    """All-pairs shortest paths (Floyd and Warshall); a negative diagonal is a contradiction."""
+    paths = bounds.copy()
+    for middle in range(len(paths)):
+        np.minimum(paths, paths[:, middle : middle + 1] + paths[middle], out=paths)
+    return paths
+
+
+def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
+    """CLOCKS of one launch.
+
+    Args:
+        work: Its steps.
+        ready: [steps, ranks] as in ``pair_bounds`` for the same steps and ranks; None where the
+            ready times were not recorded, which leaves the bound of the exchange alone.
+        key: The launch.
+    """
+    exchange = work.clock_error.max(axis=0)
+    low, high = 0.0 - exchange, exchange.copy()
+    consistent = np.ones(len(exchange), dtype=bool)
+    if ready is not None and len(exchange) > 1:
+        released = work.end - work.after
+        proven_low, proven_high = _against_rank_0(pair_bounds(ready, released), exchange)
+        consistent = proven_low <= proven_high
+        low = np.where(consistent, proven_low, low)
+        high = np.where(consistent, proven_high, high)
+    return CLOCKS.frame(
+        {
+            "pass_id": [key[0]] * len(exchange),
+            "segment": [key[1]] * len(exchange),
+            "rank": work.ranks,
+            "exchange_error_ns": exchange.astype(np.int64),
+            "offset_low_ns": low,
+            "offset_high_ns": high,
+            "u_ns": (high - low) / 2,
+            "consistent": consistent,
+        }
+    )
+
+
+def remaining_offsets(clocks: pd.DataFrame) -> Times:
+    """[ranks] The middle of each interval of CLOCKS, ns, to be added to the times of the rank.
+
+    The truth lies within ``u_ns`` of it; it does not lie within ``u_ns`` of the times as aligned.
+    """
+    middle = (clocks["offset_low_ns"] + clocks["offset_high_ns"]) / 2
+    return middle.to_numpy(dtype=np.float64)
+
+
+def corrected(work: StepWork, offsets: Times) -> StepWork:
+    """The same steps with ``offsets`` [ranks], ns, added to all times of each rank.
+
+    What a rank needed by its own clock stays as it is; ``tail`` changes, since it begins with the
+    arrival of another rank.
+    """
+    arrived = work.arrived + offsets
+    released = work.end - work.after + offsets
+    return dataclasses.replace(
+        work,
+        begin=work.begin + offsets,
+        arrived=arrived,
+        tail=released - arrived.max(axis=1, keepdims=True),
+    )
+
+
+def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
+    both = bounds.copy()
+    # The exchange is a bound on each rank against rank 0 as well.
+    both[:, 0] = np.minimum(both[:, 0], exchange)
+    both[0, :] = np.minimum(both[0, :], exchange)
+    both[0, 0] = 0.0
+    paths = shortest(both)
+    return 0.0 - paths[0], paths[:, 0]
+
+
+def ready_of_steps(
+    cubes: Iterator[ArrivalCube], works: Mapping[LaunchKey, StepWork]
+) -> Iterator[tuple[ArrivalCube, NDArray[np.intp], Any]]:
+    """Each block with the rows of its launch's steps and [steps, ranks] last ready times, NaN."""
+    for cube in cubes:
+        work = works.get(cube.key)
+        if work is None or len(work.ranks) != len(cube.ranks):
+            continue
+        here = np.isin(work.steps, cube.steps)
+        rows = np.searchsorted(cube.steps, work.steps[here])
+        last = last_ready(cube)[rows]
+        yield cube, np.flatnonzero(here), np.where(last == NOT_READY, np.nan, last)

@@ -1,0 +1,92 @@
+"""Arrivals, clocks, blame and stragglers of all launches of a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.arrivals import (
+    ArrivalCube,
+    arrival_cubes,
+    collective_arrivals,
+    corrected_cube,
+)
+from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.clock_bounds import (
+    clocks,
+    corrected,
+    ready_of_steps,
+    remaining_offsets,
+)
+from hvdprof.analyze.stragglers.stragglers import stragglers
+from hvdprof.model.schema import Table
+from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTables:
+    """CLOCKS, COLLECTIVE_ARRIVALS, BLAME and STRAGGLERS of the launches of two or more ranks.
+
+    ``works`` are the steps of every launch on clocks corrected by what the collectives prove.
+    """
+
+    clocks: pd.DataFrame
+    collective_arrivals: pd.DataFrame
+    blame: pd.DataFrame
+    stragglers: pd.DataFrame
+    works: Mapping[LaunchKey, StepWork]
+
+
+def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
+    """Who waited for whom in every launch of two or more ranks that all recorded.
+
+    The ready times are gone through twice: what they prove about the clocks is known only at their
+    end, and corrects the times that waiting is computed from.
+
+    Args:
+        arrivals: ARRIVALS.
+        works: The steps of each launch, of ``analyze.step_work``.
+    """
+    several = {key: work for key, work in works.items() if len(work.ranks) > 1}
+    chosen = _of_launches(arrivals, several)
+    ready: dict[LaunchKey, Times] = {}
+    for cube, rows, last in ready_of_steps(arrival_cubes(chosen), several):
+        grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
+        grid[rows] = last
+    clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
+    late, blames, on_one_clock = [], [], dict(works)
+    for key, work in several.items():
+        offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
+        on_one_clock[key] = corrected(work, offsets)
+        blames.append(blame(on_one_clock[key], u_ns, key))
+        late.append(stragglers(on_one_clock[key], blames[-1]["cost_ns"].to_numpy(), key))
+    cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
+    return WaitingTables(
+        clocks=_joined(CLOCKS, list(clocks_of.values())),
+        collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
+        blame=_joined(BLAME, blames),
+        stragglers=_joined(STRAGGLERS, late),
+        works=on_one_clock,
+    )
+
+
+def _on_corrected_clocks(
+    cube: ArrivalCube, clocks_of: Mapping[LaunchKey, pd.DataFrame]
+) -> ArrivalCube:
+    found = clocks_of.get(cube.key)
+    if found is None or found["rank"].tolist() != cube.ranks.tolist():
+        return cube
+    return corrected_cube(cube, remaining_offsets(found), found["u_ns"].to_numpy())
+
+
+def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
+    passes = {pass_id for pass_id, _ in works}
+    return arrivals[arrivals["pass_id"].isin(passes).to_numpy()]
+
+
+def _joined(table: Table, frames: list[pd.DataFrame]) -> pd.DataFrame:
+    filled = [frame.astype({"pass_id": str, "segment": str}) for frame in frames if len(frame)]
+    return table.frame(pd.concat(filled, ignore_index=True)) if filled else table.empty()

@@ -1,0 +1,205 @@
+"""What makes the numbers of a run less trustworthy, each in one sentence with its numbers."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.steps.host_conditions import surroundings_warnings
+from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.model.run import FailedSegment, Run
+from hvdprof.rundir.attached import attached_files
+from hvdprof.rundir.manifest import Mode, Status
+from hvdprof.rundir.plan import DDP_ENGINE
+
+MIN_STEPS = 30
+MIN_EFFECTIVE_STEPS = 10
+LARGEST_DRIFT = 0.05
+WIDE_INTERVAL = 0.1
+CLEAR_ERRORS = 3.0
+MOST_NOTES = 8
+
+
+def warnings_of(
+    run: Run, launches: pd.DataFrame, scaling: pd.DataFrame, failed: Sequence[FailedSegment]
+) -> tuple[str, ...]:
+    """The warnings of the run itself, then those that its numbers give, the gravest first."""
+    measured = launches.astype(dict.fromkeys(LAUNCH, str)).merge(
+        run.segments.astype(dict.fromkeys(LAUNCH, str)), on=LAUNCH
+    )
+    throughput = measured[measured["mode"] == Mode.THROUGHPUT]
+    found = [
+        *run.manifest.warnings,
+        *_failed_cells(failed),
+        *_oversubscribed(scaling),
+        *_unfinished(run),
+        *_missing_ranks(run),
+        *_damaged_recordings(run),
+        *_unaligned_clocks(run),
+        *surroundings_warnings(run),
+        *_not_pinned(scaling),
+        *_steadiness(throughput),
+        *_few_steps(throughput),
+        *_one_launch(scaling),
+        *_wide_intervals(scaling),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
+    cut = [one for one in failed if one.is_counted]
+    if cut:
+        yield (
+            f"{_number(len(cut), 'launch')} did not run to the end; the steps before it are in the "
+            f"numbers: {cut[0].pass_id}: {cut[0].reason.rstrip('.')}."
+        )
+    failed = [one for one in failed if not one.is_counted]
+    if failed:
+        first = failed[0]
+        yield (
+            f"{_number(len(failed), 'measurement')} failed and "
+            f"{'is' if len(failed) == 1 else 'are'} in no number, first {first.model} at "
+            f"np={first.np} ({first.pass_id}): {first.reason.rstrip('.')}."
+        )
+
+
+def _oversubscribed(scaling: pd.DataFrame) -> Iterator[str]:
+    sizes = sorted(set(scaling.loc[scaling["oversubscribed"], "np"]))
+    if sizes:
+        yield (
+            f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed); "
+            "measured, but kept out of statements on scaling."
+        )
+
+
+def _missing_ranks(run: Run) -> Iterator[str]:
+    if attached_files(run.manifest):
+        return
+    done = run.segments[(run.segments["status"] == Status.DONE).to_numpy()]
+    lacking = done[done["num_ranks_recorded"] < done["size"]]
+    if not lacking.empty:
+        worst = lacking.iloc[0]
+        yield (
+            f"{_number(len(lacking), 'measurement')} without recordings of all ranks, such as "
+            f"{worst['pass_id']} with {worst['num_ranks_recorded']} of {worst['size']}: who waited "
+            "there for whom, and for what, is not told."
+        )
+
+
+def _unfinished(run: Run) -> Iterator[str]:
+    left = int((run.segments["status"] == Status.INTERRUPTED).sum())
+    left += int((run.segments["status"] == Status.PLANNED).sum())
+    if left and run.manifest.status == Status.INTERRUPTED:
+        yield (
+            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} "
+            f"{'is' if left == 1 else 'are'} missing. "
+            f"`{run.manifest.resume_command(run.folder)}` goes on."
+        )
+
+
+def _damaged_recordings(run: Run) -> Iterator[str]:
+    # What failed has no numbers here, and its failure is told on its own.
+    counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
+    notes = [
+        note for note in run.notes if note.startswith(counted) and "no recording of" not in note
+    ]
+    yield from notes[:MOST_NOTES]
+    if len(notes) > MOST_NOTES:
+        yield f"{len(notes) - MOST_NOTES} more recordings are damaged or incomplete."
+
+
+def _unaligned_clocks(run: Run) -> Iterator[str]:
+    method = run.ranks["clock_method"].astype(str)
+    loose = run.ranks[method.isin(["wall-clock", "none"])]
+    if not loose.empty:
+        first = loose.iloc[0]
+        yield (
+            f"The clocks of {_number(len(loose), 'recording')} could not be compared with rank "
+            f"0's, first of rank {first['rank']} in {first['pass_id']}: step times across hosts "
+            "may be wrong there."
+        )
+
+
+def _not_pinned(scaling: pd.DataFrame) -> Iterator[str]:
+    loose = scaling[~scaling["pinned"] & ~scaling["oversubscribed"]]
+    if not loose.empty:
+        sizes = ", ".join(map(str, sorted(set(loose["np"]))))
+        yield (
+            f"np={sizes}: ranks were not pinned to cores of their own, so the kernel may have "
+            "moved them between cores."
+        )
+
+
+def _steadiness(launches: pd.DataFrame) -> Iterator[str]:
+    unsteady = launches[~launches["steady"]]
+    if not unsteady.empty:
+        yield (
+            f"{_number(len(unsteady), 'launch', 'launches')} found no steady state: the steps were "
+            f"still changing half way through, such as {_cell(unsteady.iloc[0])}; measure more "
+            "steps."
+        )
+    clear = launches["drift"].abs() > CLEAR_ERRORS * launches["drift_error"]
+    drifting = launches[clear & (launches["drift"].abs() > LARGEST_DRIFT)]
+    if not drifting.empty:
+        worst = _last_by(drifting, drifting["drift"].abs())
+        yield (
+            f"{_number(len(drifting), 'launch', 'launches')} drifted, most {_cell(worst)}: the "
+            f"step time changed by {units.percent(worst['drift'])} from its first to its last step."
+        )
+
+
+def _few_steps(launches: pd.DataFrame) -> Iterator[str]:
+    few = launches[
+        (launches["num_steps"] < MIN_STEPS)
+        | (launches["num_effective_steps"] < MIN_EFFECTIVE_STEPS)
+    ]
+    if not few.empty:
+        worst = _last_by(few, -few["num_effective_steps"])
+        yield (
+            f"{_number(len(few), 'launch', 'launches')} with few steps, fewest {_cell(worst)}: "
+            f"{worst['num_steps']} steady steps, worth {worst['num_effective_steps']:.0f} "
+            "independent ones."
+        )
+
+
+def _one_launch(scaling: pd.DataFrame) -> Iterator[str]:
+    repeated = set(scaling.loc[scaling["num_launches"] > 1, "np"])
+    sizes = sorted(set(scaling["np"]) - repeated)
+    if sizes:
+        yield (
+            f"np={', '.join(map(str, sizes))}: one launch of each cell, so what launches differ by "
+            "is unknown and the intervals hold for this launch only; add --repeats."
+        )
+
+
+def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
+    half = (scaling["efficiency_high"] - scaling["efficiency_low"]) / 2 / scaling["efficiency"]
+    wide = scaling[(half > WIDE_INTERVAL) & ~scaling["oversubscribed"]]
+    if not wide.empty:
+        worst = _last_by(wide, half[wide.index])
+        yield (
+            f"{_number(len(wide), 'efficiency', 'efficiencies')} known to no better than a tenth, "
+            f"worst {worst['model']} at np={worst['np']} ({_setting(worst)}): "
+            + units.percent_interval(
+                worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
+            )
+            + "; measure more repeats or longer."
+        )
+
+
+def _last_by(frame: pd.DataFrame, order: pd.Series) -> pd.Series:
+    return frame.iloc[int(order.to_numpy().argmax())]
+
+
+def _cell(launch: pd.Series) -> str:
+    return f"{launch['model']} at np={launch['size']} ({_setting(launch)}, {launch['pass_id']})"
+
+
+def _setting(row: pd.Series) -> str:
+    under = f", {ENGINE_TITLES[DDP_ENGINE]}" if row["engine"] == DDP_ENGINE else ""
+    return f"{row['compression']}, {row['reduction']}{under}"
+
+
+def _number(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,18 @@
+"""The sentence of the verdict that says when its numbers are not those of the job alone."""
+
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.model.run import Run, Verdict
+
+
+def verdict_caveat(run: Run, answer: Verdict) -> str:
+    """`` Other processes kept up to 1.7 of 2 cores busy: measure again ...``, or nothing.
+
+    Args:
+        run: The run that was measured.
+        answer: The verdict on one of its cells.
+    """
+    cell = {"model": answer.model, "np": answer.np, "engine": answer.engine}
+    crowd = cell_setting(run, cell).crowd
+    if not crowd:
+        return ""
+    return f" {crowd[0].upper()}{crowd[1:]} meanwhile: measure again without them before acting."

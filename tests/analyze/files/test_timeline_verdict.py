@@ -1,0 +1,68 @@
+import pytest
+
+from hvdprof import api
+from hvdprof.analyze.files.timeline_verdict import timeline_verdict
+from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from tests.builders.declared_rows import declared_rows
+from tests.builders.places import RECORDINGS
+
+
+def uses_without_ranks(number=20):
+    starts = [10_000_000 * place for place in range(number)]
+    times = [{"start_ns": start, "dur_ns": 4_000_000} for start in starts]
+    uses = [
+        {"negotiation_start_ns": start - 5_000_000, "negotiation_ns": 5_000_000, "last_rank": None}
+        | {"last_after_ns": None}
+        for start in starts
+    ]
+    return declared_rows(TENSOR_USES, *uses), declared_rows(EXECUTIONS, *times)
+
+
+def verdict(name):
+    return api.analyze_files(api.load_run(RECORDINGS / name)).files[0].verdict
+
+
+def test_a_rank_that_every_use_shows_late_is_named():
+    told = verdict("04_gloo_straggler_rank1_cache_off.json")
+
+    assert "Rank 1 is late" in told
+    assert "How well the job scales is not in this file" in told
+    assert "hvdprof run --np 1,2,4 -- python train.py" in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("none", "after warm-up the file names no rank"),
+        ("first use", "the file names the ranks of the first use of each tensor alone"),
+        ("some uses", "the file names the ranks of some uses only"),
+    ],
+)
+def test_a_file_without_every_rank_names_none_and_says_what_it_holds(kind, words):
+    told = timeline_verdict(*uses_without_ranks(), INFERRED_STEPS.empty(), {"rank_ticks": kind})
+
+    assert f"No rank can be called late: {words}" in told
+    assert "is late:" not in told
+
+
+def test_adasum_is_never_cached_so_its_file_names_every_rank():
+    assert "No rank can be called late" not in verdict("06_mpi_adasum.json")
+
+
+def test_a_short_file_gets_no_answer():
+    assert verdict("17_gloo_process_sets_np3.json").startswith("Too short for an answer")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDINGS.glob("1*.json")))
+def test_every_recording_gets_a_sentence_that_ends(name):
+    told = verdict(name)
+
+    assert told.endswith(".")
+    assert "nan" not in told.lower()
+
+
+def test_executions_of_no_length_at_one_moment_are_too_short_for_an_answer():
+    uses, executions = uses_without_ranks()
+    at_once = executions.assign(start_ns=0, dur_ns=0)
+    told = timeline_verdict(uses, at_once, INFERRED_STEPS.empty(), {"rank_ticks": "none"})
+    assert told.startswith("Too short for an answer")

@@ -1,0 +1,254 @@
+from pathlib import Path
+
+import pytest
+
+from hvdprof.analyze.findings.nccl_findings import nccl_findings
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.model.nccl_recording import NcclRecording
+from tests.builders.nccl_log import CORPUS, init_line, job, of_rank, recorded, said
+from tests.builders.places import needs_corpus
+
+WATCHDOG = (
+    "[rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=1, OpType=ALLGATHER) ran for 120008 milliseconds"
+)
+WARN = "oak0:7000:7050 [0] {where} NCCL WARN {text}"
+UNOPENED = WARN.format(
+    where="transport/net_ib.cc:117", text="NET/IB : Unable to open device mlx5_4"
+)
+
+
+def ids(recording: NcclRecording, *, least: str = "warning") -> list[str]:
+    """Ids of the findings that are at least that grave."""
+    found = nccl_findings(recording)
+    wanted = ("error", "warning", "note")[: ("error", "warning", "note").index(least) + 1]
+    return found.loc[found["severity"].isin(wanted), "id"].astype(str).tolist()
+
+
+def test_a_healthy_job_has_no_findings(tmp_path: Path) -> None:
+    assert nccl_findings(recorded(tmp_path, job())).empty
+
+
+BROKEN: dict[str, tuple[list[str], list[str]]] = {
+    "devices that cannot be opened": (
+        [*job("NET/Socket/0"), UNOPENED],
+        ["nccl-socket-despite-rdma"],
+    ),
+    "sockets asked for": (
+        job("NET/Socket/0", extra=["NCCL_IB_DISABLE set by environment to 1."]),
+        ["nccl-socket-despite-rdma", "nccl-setting-hurts"],
+    ),
+    "plugin missing": (
+        job(
+            "NET/Socket/0",
+            extra=[
+                "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+                "FI_PROVIDER set by environment to efa",
+            ],
+        ),
+        ["nccl-plugin-missing"],
+    ),
+    "plugin without a provider": (
+        job("NET/Socket/0", extra=["NET/OFI No eligible providers were found"]),
+        ["nccl-plugin-missing"],
+    ),
+    "wrong interface": (
+        job("NET/Socket/0", extra=["NET/Socket : Using [0]docker0:172.17.0.1<0>"]),
+        ["nccl-wrong-interface"],
+    ),
+    "GPUDirect too far": (
+        job("NET/IB/0", extra=["GPU Direct RDMA Disabled for GPU 1c000 / HCA 0 (distance 6 > 4)"]),
+        ["nccl-gpudirect-off"],
+    ),
+    "GPUDirect module missing": (
+        job("NET/IB/0", extra=["NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_7'"]),
+        ["nccl-gpudirect-off"],
+    ),
+    "peer access forbidden": (
+        job(extra=["NCCL_P2P_LEVEL set by environment to LOC"]),
+        ["nccl-p2p-disabled"],
+    ),
+    "shared memory forbidden": (
+        job(extra=["NCCL_SHM_DISABLE set by environment to 1."]),
+        ["nccl-shm-disabled"],
+    ),
+    "topology file without NVLink": (
+        [
+            line.replace("4 coll channels", "2 coll channels")
+            for line in job(
+                extra=[
+                    "NCCL_TOPO_FILE set by environment to /home/ann/topo.xml",
+                    "=== System : maxBw 24.0 totalBw 24.0 ===",
+                    "+ PCI[24.0] - GPU/1C000 (0)",
+                    "+ PCI[24.0] - GPU/2C000 (1)",
+                ]
+            )
+        ],
+        ["nccl-topology-file"],
+    ),
+    "few channels beside NVLink": (
+        [
+            line.replace("4 coll channels", "1 coll channels")
+            for line in job(extra=["+ NVL[240.0] - GPU/2C000"])
+        ],
+        ["nccl-few-channels"],
+    ),
+    "tiny buffers": (
+        job(extra=["NCCL_BUFFSIZE set by environment to 65536."]),
+        ["nccl-setting-hurts"],
+    ),
+    "watchdog": ([*job(), WATCHDOG], ["nccl-watchdog-timeout"]),
+    "stuck in init": (
+        [line for line in job() if not ("rank 3" in line and "COMPLETE" in line)],
+        ["nccl-stuck-in-init"],
+    ),
+    "rank never came": (
+        [*(line for line in job() if ":7300:" not in line), WATCHDOG],
+        ["nccl-watchdog-timeout", "nccl-ranks-missing"],
+    ),
+    "work request": (
+        [
+            *job(),
+            WARN.format(
+                where="transport/net_ib.cc:1",
+                text="NET/IB : Got completion from peer 1.2.3.4<4> with error 12, vendor err 129",
+            ),
+        ],
+        ["nccl-ib-completion-error"],
+    ),
+    "error trail": (
+        [
+            *job(),
+            WARN.format(where="include/socket.h:3", text="Net : Call to recv failed"),
+            of_rank(0, "transport/net_socket.cc:9 -> 2"),
+            of_rank(0, "init.cc:915 -> 2"),
+        ],
+        ["nccl-error-trail"],
+    ),
+    "died": ([*job(), "oak1: rank 2 died from signal 9"], ["nccl-rank-died"]),
+    "versions": ([*job(), "NCCL version 2.19.3+cuda12.4"], ["nccl-version-mismatch"]),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_every_trouble_has_its_finding_and_no_other(tmp_path: Path, case: str) -> None:
+    lines, wanted = BROKEN[case]
+    assert sorted(ids(recorded(tmp_path, lines))) == sorted(wanted)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_the_evidence_is_the_line_itself(tmp_path: Path, case: str) -> None:
+    lines, _ = BROKEN[case]
+    for finding in nccl_findings(recorded(tmp_path, lines)).to_dict("records"):
+        assert finding["evidence"] == lines[finding["line"] - 1]
+        assert finding["file"] == str(tmp_path / "nccl.log")
+        assert finding["sentence"].endswith(".")
+        assert finding["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("extra", "via", "note"),
+    [
+        (["NCCL_ALGO set by environment to Ring"], "NET/IB/0/GDRDMA", "nccl-setting-hurts"),
+        ([], "NET/IB/0", "nccl-gpudirect-unused"),
+        (
+            ["Channel 01 : 0[0] -> 1[1] via SHM/direct/direct"],
+            "NET/IB/0/GDRDMA",
+            "nccl-p2p-unavailable",
+        ),
+        (["NET/Socket : Using [0]hsn0:10.1.1.1<0>"], "NET/Socket/0", "nccl-fabric-over-tcp"),
+        (["NCCL_TOPO_FILE set by environment to /a.xml"], "NET/IB/0/GDRDMA", "nccl-topology-file"),
+    ],
+)
+def test_what_is_only_unusual_is_a_note(
+    tmp_path: Path, extra: list[str], via: str, note: str
+) -> None:
+    recording = recorded(tmp_path, job(via, extra=extra))
+    assert ids(recording) == []
+    assert ids(recording, least="note") == [note]
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ["NCCL_P2P_DISABLE set by environment to 0.", "NCCL_SHM_DISABLE set by environment to 0"],
+        ["NCCL_BUFFSIZE set by environment to 8388608."],
+        ['NET/OFI Setting NCCL_PROTO to "simple"', "NCCL_PROTO set by environment to simple"],
+        ["NCCL_TOPO_FILE set by environment to /opt/aws-ofi-nccl/share/p4d.xml"],
+        ["include/net.h:32 -> 2", "Could not find real path of /sys/class/net/eth0/device"],
+        ["NET/Plugin: Failed to find ncclCollNetPlugin_v5 symbol."],
+    ],
+)
+def test_harmless_settings_and_lines_are_quiet(tmp_path: Path, extra: list[str]) -> None:
+    assert ids(recorded(tmp_path, job(extra=extra)), least="note") == []
+
+
+def test_devices_that_cannot_be_opened_are_harmless_beside_one_that_can(tmp_path: Path) -> None:
+    assert "nccl-socket-despite-rdma" not in ids(recorded(tmp_path, [*job(), UNOPENED]))
+
+
+def test_a_twin_with_more_channels_is_told(tmp_path: Path) -> None:
+    twin = [
+        line.replace("4 coll channels", "12 coll channels")
+        .replace("0x51ab", "0x77")
+        .replace("oak", "elm")
+        .replace("0x55aa", "0x66bb")
+        for line in job()
+    ]
+    lines = [line.replace("4 coll channels", "2 coll channels") for line in job()]
+    assert ids(recorded(tmp_path, [*lines, *twin])) == ["nccl-few-channels"]
+
+
+def test_ranks_stuck_are_named_with_those_that_left_no_line(tmp_path: Path) -> None:
+    lines = [
+        of_rank(0, init_line(0, 4, "START", comm_id="0x5")),
+        of_rank(1, init_line(1, 4, "START", comm_id="0x5")),
+        of_rank(0, init_line(0, 4, "COMPLETE", comm_id="0x5")),
+    ]
+    found = nccl_findings(recorded(tmp_path, lines))
+    assert found["subject"].tolist() == ["rank 1"]
+    assert "ranks 2 and 3 left no line" in found["sentence"].iloc[0]
+
+
+def test_an_empty_recording_of_a_version_alone_gives_nothing(tmp_path: Path) -> None:
+    assert nccl_findings(recorded(tmp_path, ["NCCL version 2.20.5+cuda12.4"])).empty
+    assert nccl_findings(recorded(tmp_path, [said("Using network IB")])).empty
+
+
+CORPUS_TROUBLES = {
+    "alcf_polaris_resnet50_20250115_with_aws_HANG.log": {
+        "nccl-stuck-in-init",
+        "nccl-watchdog-timeout",
+        "nccl-rank-died",
+    },
+    "alcf_polaris_resnet50_20250627_with_aws_HANG.log": {
+        "nccl-watchdog-timeout",
+        "nccl-rank-died",
+    },
+    "cuiboyuan_2.20.5_all_subsys_oom_abort_rank0.log": {"nccl-p2p-disabled"},
+    "stas_ib_error12_wrapped.log": {"nccl-ib-completion-error", "nccl-error-trail"},
+    "thomaslie_smartio_p2p_disabled_allreduce.txt": {"nccl-p2p-disabled"},
+    "stackhpc_TCP-8GPU-2PF.log": {"nccl-socket-despite-rdma"},
+    "stackhpc_TCP-8GPU-4PF.log": {"nccl-socket-despite-rdma"},
+    "alcf_sophia_n2g8_all_reduce.txt": {"nccl-error-trail"},
+}
+"""Everything graver than a note in the public logs; all files not named here are healthy."""
+
+
+def corpus_logs() -> list[Path]:
+    return [
+        *sorted(CORPUS.glob("nccl_logs/*")),
+        *sorted(CORPUS.glob("horovod_logs/stackhpc*")),
+        *sorted(CORPUS.glob("nccl_tests/alcf_sophia*")),
+    ]
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
+def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) -> None:
+    assert set(ids(read_nccl_logs([path]))) == CORPUS_TROUBLES.get(path.name, set())
+
+
+@needs_corpus
+def test_the_troubles_of_public_logs_are_those_of_files_that_are_there() -> None:
+    assert CORPUS_TROUBLES.keys() <= {path.name for path in corpus_logs()}

@@ -1,0 +1,767 @@
+"""Every rule has a case that triggers it and one that must not."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.communication.net_hosts import net_hosts
+from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
+from hvdprof.analyze.findings.run_findings import findings
+from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.model.catalogue import TABLES
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
+from tests.builders.net_recording import of_hosts
+from tests.builders.places import DOCS
+
+MANUAL = DOCS / "findings.md"
+NAMES = {"pass_id": "p", "segment": "s"}
+CELL = {
+    "model": "resnet18",
+    "np": 2,
+    "engine": "horovod",
+    "compression": "none",
+    "reduction": "average",
+}
+
+
+def table(name, *rows):
+    """Rows of a declared table; what a test does not state is empty."""
+    return declared_rows(next(one for one in TABLES if one.name == name), *rows)
+
+
+def segments(**values):
+    row = {
+        **NAMES,
+        "mode": "throughput",
+        "engine": "horovod",
+        "model": "resnet18",
+        "size": 2,
+        "compression": "none",
+        "reduction": "average",
+        "status": "done",
+        "num_ranks_recorded": 2,
+    }
+    return table("segments", row | values)
+
+
+def evidence(tables=(), *, environment=None, controller="mpi", mode="throughput", **run_fields):
+    record = pass_record(
+        "p", [segment("s")], mode=mode, controller=controller, environment=environment or {}
+    )
+    frames = dict(tables)
+    own = {"segments": segments(), "manifest": manifest(passes=[record])}
+    others = {name: frames.pop(name) for name in list(frames) if name in OF_RUN}
+    frames.setdefault("scaling", scaling())
+    return Evidence(run(**(own | {"others": others} | run_fields)), frames)
+
+
+OF_RUN = ("stalls", "incidents", "horovod_log", "autotune", "timelines")
+
+
+def scaling(*cells):
+    return table("scaling", *(cells or (cell(),)))
+
+
+def ids(given):
+    return list(findings(given)["id"])
+
+
+def term(name, share, low=None):
+    values = {"term": name, "share": share, "time_ns": share * 31e6}
+    values["share_low"] = share / 2 if low is None else low
+    return ("waterfall", table("waterfall", CELL | values))
+
+
+def straggler(pattern, *, share=0.2, **values):
+    row = {**NAMES, "rank": 1, "pattern": pattern, "phase": "data", "cost_share": share}
+    row |= {"phase_share": 0.9, "share_last": 0.9, "share_late": 0.9, "cost_ns": share * 31e6}
+    return ("stragglers", table("stragglers", row | {"lateness_when_late_ns": 6e6} | values))
+
+
+def data_steps(*shares):
+    return table(
+        "steps",
+        *(
+            {**NAMES, "rank": rank, "step": 1, "dur_ns": 1000, "data_ns": round(1000 * share)}
+            for rank, share in enumerate(shares)
+        ),
+    )
+
+
+def crowded(other_cpu_cores, num_cores=2, **values):
+    """A run of two ranks with a thread each, beside other processes."""
+    record = pass_record("p", [segment("s")], mode="throughput", controller="mpi")
+    record.other_cpu_cores = other_cpu_cores
+    host = {"hostname": "node1", "num_cores": num_cores}
+    return {
+        "manifest": manifest(passes=[record], hosts=[host]),
+        "ranks": ranks(0, 1, num_threads=1),
+        **values,
+    }
+
+
+REPORTED = "the recorder reported:"
+INJECTED = "faults were injected on purpose: sleep:phase=data,rank=1,amount=20ms"
+
+
+def clocks(*consistent, **names):
+    rows = ({**NAMES, **names, "rank": i, "consistent": one} for i, one in enumerate(consistent))
+    return ("clocks", table("clocks", *rows))
+
+
+def ranks(*local_ranks, hosts=("node1", "node1"), **values):
+    return table(
+        "ranks",
+        *(
+            {"pass_id": "p", "rank": number, "local_rank": local, "hostname": host, **values}
+            for number, (local, host) in enumerate(zip(local_ranks, hosts, strict=True))
+        ),
+    )
+
+
+def on_two_hosts(share):
+    use = {"np": 2, "num_hosts": 2, "share": share, "share_low": share - 0.05}
+    use |= {"share_high": share + 0.05, "busbw_gb_per_s": 0.02, "allowed_gb_per_s": 0.025}
+    return evidence(
+        [term("exposed-transfer", 0.4), ("net_use", table("net_use", use))],
+        ranks=ranks(0, 0, hosts=("node1", "node2")),
+    )
+
+
+def links_of(speeds, **values):
+    return ("net_hosts", net_hosts(net_links(net_transfers(of_hosts(speeds, **values))[0])))
+
+
+def collectives(size_bytes, per_step=30):
+    return table(
+        "collectives",
+        *(
+            {**NAMES, "step": step, "fusion_id": number, "size_bytes": size_bytes}
+            for step in range(3)
+            for number in range(per_step)
+        ),
+    )
+
+
+def one_large_collective(covered_share):
+    covered = round(400 * covered_share)
+    overlap = {"communication_ns": 400, "overlapped_ns": covered, "exposed_ns": 400 - covered}
+    rows = [{**NAMES, "step": step, **overlap} for step in range(3)]
+    rows = [row | {"blocking_exposed_ns": row["exposed_ns"]} for row in rows]
+    return evidence(
+        [("collectives", collectives(50_000_000, 1)), ("overlap", table("overlap", *rows))],
+        steps=table("steps", *({**NAMES, "step": step, "dur_ns": 1000} for step in range(3))),
+    )
+
+
+def long_steps(which):
+    times = [30_000_000 * (4 if step in which else 1) for step in range(100)]
+    rows = [
+        {**NAMES, "step": step, "dur_ns": time, "steady": True} for step, time in enumerate(times)
+    ]
+    return evidence([("job_steps", table("job_steps", *rows))])
+
+
+def sizes(efficiency_of_four):
+    two = {"efficiency": 0.9, "efficiency_low": 0.88, "efficiency_high": 0.92}
+    four = {
+        "np": 4,
+        "efficiency": efficiency_of_four,
+        "efficiency_low": efficiency_of_four - 0.02,
+        "efficiency_high": efficiency_of_four + 0.02,
+    }
+    return ("scaling", scaling(cell(**two), cell(**four)))
+
+
+def toggled(rate, **toggle):
+    values = {
+        "samples_per_s": rate,
+        "samples_per_s_low": rate - 20,
+        "samples_per_s_high": rate + 20,
+    }
+    return ("scaling", scaling(cell(), cell(**values, **toggle)))
+
+
+def observer(cost, low):
+    values = {"observer_cost": cost, "observer_cost_low": low}
+    return ("scaling", scaling(cell(**values)))
+
+
+def incident(kind):
+    return ("incidents", table("incidents", {"file": "f", "line": 3, "kind": kind}))
+
+
+CASES = {
+    "late-rank-persistent": (
+        evidence([straggler("persistent")]),
+        evidence([straggler("none", share=0.01)]),
+    ),
+    "late-rank-transient": (
+        evidence([straggler("transient")]),
+        evidence([straggler("rotating")]),
+    ),
+    "late-by-turns": (
+        evidence([term("transient-imbalance", 0.12)]),
+        evidence([term("transient-imbalance", 0.04)]),
+    ),
+    "input-bound": (
+        evidence(steps=data_steps(0.3)),
+        evidence(steps=data_steps(0.04)),
+    ),
+    "exposed-transfer": (
+        evidence([term("exposed-transfer", 0.4)], ranks=ranks(0, 0, hosts=("node1", "node2"))),
+        evidence([term("exposed-transfer", 0.4, low=-0.1)]),
+    ),
+    "network-bound": (on_two_hosts(share=0.9), on_two_hosts(share=0.3)),
+    "below-network": (on_two_hosts(share=0.3), on_two_hosts(share=0.9)),
+    "gloo-transfer": (
+        evidence([term("exposed-transfer", 0.4)], controller="gloo"),
+        evidence([term("exposed-transfer", 0.4)], controller="mpi"),
+    ),
+    "shared-memory-transfer": (
+        evidence([term("exposed-transfer", 0.4)], controller="mpi"),
+        evidence([term("exposed-transfer", 0.4)], controller="gloo"),
+    ),
+    "cycle-bound": (
+        evidence([term("exposed-transfer", 0.1)]),
+        evidence([term("exposed-transfer", 0.4)]),
+    ),
+    "compute-inflation": (
+        evidence([term("compute-inflation", 0.11)]),
+        evidence([term("compute-inflation", -0.11)]),
+    ),
+    "slow-host-link": (evidence([links_of([1e8, 1e8, 2e7])]), evidence([links_of([1e8] * 3)])),
+    "far-host": (
+        evidence([links_of([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 900_000))]),
+        evidence([links_of([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 30_000))]),
+    ),
+    "size-cliff": (evidence([sizes(0.6)]), evidence([sizes(0.87)])),
+    "fusion-too-small": (
+        evidence(environment={"HOROVOD_FUSION_THRESHOLD": "0"}),
+        evidence(environment={"HOROVOD_FUSION_THRESHOLD": "67108864"}),
+    ),
+    "cycle-too-long": (
+        evidence(environment={"HOROVOD_CYCLE_TIME": "50"}),
+        evidence(environment={"HOROVOD_CYCLE_TIME": "2.5"}),
+    ),
+    "cache-off": (
+        evidence(environment={"HOROVOD_CACHE_CAPACITY": "0"}),
+        evidence(environment={"HOROVOD_CACHE_CAPACITY": "0"}, mode="attribution"),
+    ),
+    "autotune-active": (
+        evidence([("autotune", table("autotune", {"file": "a.csv", "final": False}))]),
+        evidence([("autotune", table("autotune", {"file": "a.csv", "final": True}))]),
+    ),
+    "timeline-slows": (evidence([observer(0.9, 0.5)]), evidence([observer(0.9, -0.2)])),
+    "many-small-messages": (
+        evidence([("collectives", collectives(1000))]),
+        evidence([("collectives", collectives(10_000_000))]),
+    ),
+    "stalled-steps": (long_steps(range(5, 100, 20)), long_steps([50])),
+    "fusion-too-large": (one_large_collective(0.05), one_large_collective(0.7)),
+    "stalled-tensors": (
+        evidence([("stalls", table("stalls", {"file": "f", "line": 1, "stalled_rank": 1}))]),
+        evidence(),
+    ),
+    "cache-evictions": (evidence([incident("cache-eviction")]), evidence([incident("mpi")])),
+    "fp16-costs": (
+        evidence([toggled(800.0, compression="fp16")]),
+        evidence([toggled(1030.0, compression="fp16")]),
+    ),
+    "adasum-costs": (
+        evidence([toggled(500.0, reduction="adasum")]),
+        evidence([toggled(1100.0, reduction="adasum")]),
+    ),
+    "oversubscribed": (
+        evidence([("scaling", scaling(cell(oversubscribed=True)))]),
+        evidence(),
+    ),
+    "same-hostname": (evidence(ranks=ranks(0, 0)), evidence(ranks=ranks(0, 1))),
+    "timeline-tail-lost": (
+        evidence(
+            notes=("s.json: 3 events never end (the recording stopped before, or lost their end)",)
+        ),
+        evidence(notes=("timeline/s.json: 3 records were skipped.",)),
+    ),
+    "no-rank-evidence": (
+        evidence(segments=segments(num_ranks_recorded=1)),
+        evidence(segments=segments(num_ranks_recorded=2)),
+    ),
+    "faults-injected": (
+        evidence(notes=(f"p: recording of rank 1: {REPORTED} {INJECTED}.",)),
+        evidence(notes=("p: recording of rank 1: the recorder reported: no hook.",)),
+    ),
+    "clocks-contradict": (
+        evidence([clocks(True, False)]),
+        evidence([clocks(True, True)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_the_rule_is_triggered(rule):
+    rows = findings(CASES[rule][0])
+    row = rows[rows["id"] == rule].iloc[0]
+
+    assert row["sentence"].endswith(".")
+    assert "nan" not in row["sentence"].lower()
+    assert row["remedy"]
+
+
+@pytest.mark.parametrize("rule", CASES)
+def test_the_rule_is_quiet(rule):
+    assert rule not in ids(CASES[rule][1])
+
+
+def test_a_healthy_run_gives_nothing():
+    assert ids(evidence()) == []
+
+
+def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
+    told = {
+        line.split("`")[1]
+        for line in MANUAL.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    }
+    assert told == set(CASES)
+
+
+def test_input_is_blamed_though_some_number_of_the_cell_is_missing():
+    unobserved = cell(observer_cost=float("nan"), observer_cost_low=float("nan"))
+    given = evidence([("scaling", scaling(unobserved))], steps=data_steps(0.3))
+
+    assert "input-bound" in ids(given)
+
+
+def test_a_rank_late_in_one_launch_of_three_is_not_named():
+    frame = pd.concat(
+        [
+            straggler("persistent")[1].assign(segment=name, pattern=pattern).astype(str)
+            for name, pattern in (("s", "persistent"), ("t", "none"), ("u", "none"))
+        ]
+    )
+    three = pd.concat([segments(segment=name).astype(object) for name in "stu"])
+    declared = next(one for one in TABLES if one.name == "segments")
+    given = evidence(
+        [("stragglers", table("stragglers", *frame.to_dict("records")))],
+        segments=declared.frame(three),
+    )
+
+    assert ids(given) == []
+
+
+def test_what_a_rank_costs_is_a_mean_over_all_launches():
+    rows = [
+        straggler("persistent", share=0.3)[1],
+        straggler("none", share=0.02)[1].assign(segment="t"),
+    ]
+    two = pd.concat([segments().astype(object), segments(segment="t").astype(object)])
+    declared = next(one for one in TABLES if one.name == "segments")
+    frame = pd.concat([one.astype(object) for one in rows]).to_dict("records")
+    (row,) = findings(
+        evidence([("stragglers", table("stragglers", *frame))], segments=declared.frame(two))
+    ).to_dict("records")
+
+    assert row["cost_share"] == pytest.approx(0.16)
+    assert row["cost_ns"] == pytest.approx(0.16 * 31e6)
+    assert row["severity"] == "warning"
+    assert "in 1 of 2 launches" in row["evidence"]
+
+
+def test_findings_come_with_cost_and_ceiling_and_the_costliest_first():
+    ceiling = CELL | {"remedy": "ideal network", "saved_share": 0.3, "rank": None}
+    given = evidence(
+        [
+            (
+                "waterfall",
+                pd.concat(
+                    [term("transient-imbalance", 0.25)[1], term("exposed-transfer", 0.4)[1]],
+                    ignore_index=True,
+                ),
+            ),
+            ("ceilings", table("ceilings", ceiling)),
+        ]
+    )
+
+    rows = findings(given)
+
+    assert list(rows["id"]) == ["shared-memory-transfer", "late-by-turns"]
+    assert rows.loc[0, "cost_share"] == 0.4
+    assert rows.loc[0, "ceiling_share"] == 0.3
+    assert (rows.loc[0, "model"], rows.loc[0, "np"]) == ("resnet18", 2)
+
+
+def test_severity_follows_cost():
+    assert [severity_of_cost(share) for share in (0.06, 0.1, 0.2)] == ["note", "warning", "error"]
+    finding = Finding("a", "note", "", "", "", "certain")
+    worse = replace(finding, severity="error", cost_share=0.3)
+    assert sorted([finding, worse], key=by_gravity) == [worse, finding]
+
+
+def test_injected_faults_are_told_once_however_many_ranks_say_so():
+    passes = ("01-np2-throughput-r1", "02-np2-trace-r1")
+    notes = [
+        f"{name}: recording of rank {rank}: {REPORTED} {INJECTED}."
+        for name in passes
+        for rank in range(2)
+    ]
+
+    (row,) = findings(evidence(notes=tuple(notes))).to_dict("records")
+
+    assert row["sentence"].startswith("Faults were injected on purpose into 2 passes: sleep:")
+    assert row["sentence"].count("amount=20ms") == 1
+    assert row["evidence"] == notes[0]
+
+
+def test_contradicting_clocks_name_their_launches_and_ranks():
+    right, wrong = clocks(True, True)[1], clocks(True, False, True, False, pass_id="q")[1]
+    frame = pd.concat([right.astype({"pass_id": str}), wrong.astype({"pass_id": str})])
+
+    (row,) = findings(evidence([("clocks", frame)])).to_dict("records")
+
+    assert "1 of 2 launches" in row["sentence"]
+    assert row["subject"] == "ranks 1, 3"
+    assert row["evidence"].endswith("first in q")
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [
+        (range(5, 100, 20), "at a distance of 20"),
+        ([5, 30, 55], "at a distance of 25"),
+        ([3, 50, 61, 97], "now and then"),
+        # Of three stalls two distances as alike as these come by chance in one launch of eight.
+        ([5, 35, 58], "now and then"),
+    ],
+)
+def test_stalls_at_a_regular_distance_are_told_apart(which, words):
+    row = findings(long_steps(which)).iloc[0]
+
+    assert row["id"] == "stalled-steps"
+    assert words in row["sentence"]
+    assert "90.0 ms longer" in row["sentence"]
+
+
+def exposed(**values):
+    (row,) = findings(evidence([term("exposed-transfer", 0.4)], **values)).to_dict("records")
+    return row
+
+
+def test_on_one_host_of_cpus_no_network_and_no_nccl_is_spoken_of():
+    for controller, by in (("mpi", "shared memory"), ("gloo", "loopback")):
+        row = exposed(controller=controller)
+        assert by in row["sentence"]
+        assert "NCCL" not in row["sentence"] + row["remedy"]
+        assert "on one host no faster network helps" in row["remedy"]
+        assert "hvdprof net" not in row["remedy"]
+
+
+def test_cores_that_all_compute_are_named_where_the_ranks_take_them():
+    crowded = exposed(ranks=ranks(0, 1, num_threads=1))
+    spare = replace(manifest(), hosts=[{"hostname": "node1", "num_cores": 16}])
+    record = pass_record("p", [segment("s")], mode="throughput", controller="mpi")
+    roomy = exposed(ranks=ranks(0, 1, num_threads=1), manifest=replace(spare, passes=[record]))
+    assert "which all compute" in crowded["sentence"]
+    assert "OMP_NUM_THREADS" in crowded["remedy"]
+    assert "which all compute" not in roomy["sentence"]
+    assert "OMP_NUM_THREADS" not in roomy["remedy"]
+
+
+def test_between_gpus_of_one_host_nccl_is_named_and_the_cores_are_not():
+    row = exposed(ranks=ranks(0, 1, device="cuda:0"))
+    assert "GPUs of one host" in row["sentence"]
+    assert "NCCL_DEBUG=INFO" in row["remedy"]
+    assert "core" not in row["sentence"] + row["remedy"]
+
+
+def test_between_hosts_without_a_measurement_it_is_asked_for():
+    row = exposed(ranks=ranks(0, 0, hosts=("node1", "node2")))
+    assert "between 2 hosts" in row["sentence"]
+    assert "hvdprof net --hosts" in row["remedy"]
+
+
+def test_the_share_of_the_network_stands_as_evidence_with_its_interval():
+    (row,) = findings(on_two_hosts(0.9)).to_dict("records")
+    assert row["evidence"] == (
+        "large allreduces reach 20.0 MB/s of bus bandwidth, 90.0 % (85.0 to 95.0) of the "
+        "25.0 MB/s that the same 2 hosts gave before the run"
+    )
+
+
+def test_a_host_slow_over_tcp_is_told_once():
+    of_tcp = links_of([1e8, 1e8, 2e7])[1]
+    both = pd.concat([of_tcp, links_of([1e8, 1e8, 2e7], what="broadcast")[1]])
+    (row,) = findings(evidence([("net_hosts", both)])).to_dict("records")
+    assert row["subject"] == "h3"
+    assert row["sentence"].startswith("The network to h3 is slow: at most 20.0 MB/s")
+    assert "over TCP, 20.0 % (20.0 to 20.0) of what the other hosts have" in row["sentence"]
+    assert "ethtool" in row["remedy"]
+
+
+def test_a_host_slow_under_horovod_alone_is_not_blamed_on_its_cable():
+    quick = links_of([1e8] * 3)[1]
+    slow = links_of([1e8, 1e8, 2e7], what="broadcast")[1]
+    (row,) = findings(evidence([("net_hosts", pd.concat([quick, slow]))])).to_dict("records")
+    assert "over Horovod" in row["sentence"]
+    assert "ethtool" not in row["remedy"]
+    assert "NCCL_SOCKET_IFNAME" in row["remedy"]
+
+
+def test_input_of_one_rank_alone_is_not_blamed_on_every_rank():
+    assert "input-bound" not in ids(evidence(steps=data_steps(0.01, 0.6)))
+    (row,) = findings(evidence(steps=data_steps(0.2, 0.6))).to_dict("records")
+    assert "every rank spends at least 20.0 % of its step" in row["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "memory bandwidth"),
+        ({"ranks": ranks(0, 1, device="cuda:0")}, "nvidia-smi"),
+        ({"ranks": ranks(0, 1, num_threads=1)}, "every core computes"),
+    ],
+)
+def test_slower_own_work_is_told_by_where_the_ranks_ran(values, words):
+    (row,) = findings(evidence([term("compute-inflation", 0.3)], **values)).to_dict("records")
+    assert words in row["remedy"]
+    assert ("nvidia-smi" in row["remedy"]) == (words == "nvidia-smi")
+    assert (row["confidence"], row["evidence"]) == ("likely", "")
+
+
+def test_slower_own_work_beside_other_processes_is_theirs_first():
+    given = evidence([term("compute-inflation", 0.3)], **crowded(1.7))
+    (row,) = findings(given).to_dict("records")
+    assert row["evidence"] == "other processes kept up to 1.7 of 2 cores busy"
+    assert "end the other processes" in row["remedy"]
+    assert row["confidence"] == "possible"
+
+
+@pytest.mark.parametrize(("others", "cores"), [(0.1, 2), (1.7, 64), (None, 2)])
+def test_other_processes_that_take_no_core_of_the_ranks_are_not_blamed(others, cores):
+    given = evidence([term("compute-inflation", 0.3)], **crowded(others, cores))
+    (row,) = findings(given).to_dict("records")
+    assert row["evidence"] == ""
+
+
+def test_stalls_are_a_mean_over_all_launches_of_the_cell():
+    times = [30_000_000 * (4 if step in (3, 50, 61, 97) else 1) for step in range(100)]
+    launches = [("s", times), ("t", [30_000_000] * 100)]
+    steps = table(
+        "job_steps",
+        *(
+            {**NAMES, "segment": name, "step": step, "dur_ns": time, "steady": True}
+            for name, lengths in launches
+            for step, time in enumerate(lengths)
+        ),
+    )
+    both = pd.concat([segments().astype(object), segments(segment="t").astype(object)])
+    declared = next(one for one in TABLES if one.name == "segments")
+    given = evidence([("job_steps", steps)], segments=declared.frame(both))
+    (row,) = findings(given).to_dict("records")
+    assert row["cost_share"] == pytest.approx(4 * 90 / (100 * 30 + 4 * 90) / 2)
+    assert row["evidence"] == "4 such steps in 1 of 2 launches"
+
+
+def test_a_phase_beyond_the_lateness_is_told_in_words():
+    (row,) = findings(evidence([straggler("persistent", phase_share=1.38)])).to_dict("records")
+    assert (
+        "data explains all of the lateness, and 38 % more that other phases make up"
+        in (row["evidence"])
+    )
+
+
+def test_what_costs_one_rank_stands_last_of_its_severity():
+    one = Finding("a", "error", "", "", "", "certain", np=1, cost_share=0.9)
+    two = replace(one, np=2, cost_share=0.3)
+    note = replace(two, severity="note")
+    assert sorted([one, note, two], key=by_gravity) == [two, one, note]
+
+
+def test_ranks_slow_by_turns_beside_other_processes_are_theirs_first():
+    (row,) = findings(evidence([term("transient-imbalance", 0.3)], **crowded(1.7))).to_dict(
+        "records"
+    )
+    assert row["evidence"] == "other processes kept up to 1.7 of 2 cores busy"
+    assert row["remedy"].startswith("end the other processes")
+
+
+def test_where_a_rank_is_called_late_it_is_not_said_that_none_stands_out():
+    by_turns = term("transient-imbalance", 0.3)
+    (alone,) = findings(evidence([by_turns])).to_dict("records")
+    assert alone["sentence"].endswith("none stands out.")
+    rows = findings(evidence([by_turns, straggler("transient")])).set_index("id")
+    assert rows.loc["late-by-turns", "sentence"].endswith(
+        "the rank called late has its part in it."
+    )
+    assert "late-rank-transient" in rows.index
+
+
+def twice(status):
+    """Two launches of the cell, the second one with this status."""
+    both = pd.concat(
+        [segments().astype(object), segments(segment="t", status=status).astype(object)]
+    )
+    return next(one for one in TABLES if one.name == "segments").frame(both)
+
+
+@pytest.mark.parametrize(("status", "expected"), [("failed", []), ("partial", ["late"])])
+def test_a_launch_that_failed_speaks_for_no_cell(status, expected):
+    late = straggler("persistent")[1].assign(segment="t").astype(object)
+    on_time = straggler("none", share=0.0)[1].astype(object)
+    declared = next(one for one in TABLES if one.name == "stragglers")
+    given = evidence(
+        [("stragglers", declared.frame(pd.concat([on_time, late])))], segments=twice(status)
+    )
+    assert [name.partition("-")[0] for name in ids(given)] == expected
+    waiting = evidence(steps=data_steps(0.3).assign(segment="t"), segments=twice(status))
+    assert bool(ids(waiting)) == bool(expected)
+    slow = long_steps(range(5, 100, 20)).tables["job_steps"].assign(segment="t")
+    quick = long_steps([]).tables["job_steps"]
+    steps = [("job_steps", pd.concat([quick, slow], ignore_index=True))]
+    assert bool(ids(evidence(steps, segments=twice(status)))) == bool(expected)
+
+
+def test_steps_of_ranks_that_share_cores_are_long_for_a_reason_that_is_known():
+    given = evidence(
+        [("job_steps", long_steps(range(5, 100, 20)).tables["job_steps"])],
+        segments=segments(oversubscribed=True),
+    )
+    assert ids(given) == []
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_a_late_rank_of_a_host_without_gpus_is_not_sent_to_nvidia_smi(phase):
+    (row,) = findings(evidence([straggler("persistent", phase=phase)])).to_dict("records")
+    assert "nvidia-smi" not in row["remedy"]
+    assert "/proc/cpuinfo" in row["remedy"]
+    on_gpus = evidence([straggler("persistent", phase=phase)], ranks=ranks(0, 1, device="cuda:0"))
+    (row,) = findings(on_gpus).to_dict("records")
+    assert "nvidia-smi" in row["remedy"]
+
+
+def test_memory_is_pinned_for_gpus_alone():
+    for device, told in (("cpu", False), ("cuda:0", True)):
+        given = evidence(steps=data_steps(0.3), ranks=ranks(0, 1, device=device))
+        (row,) = findings(given).to_dict("records")
+        assert ("pin_memory" in row["remedy"]) == told
+
+
+def test_how_much_a_phase_explains_is_of_the_launches_that_name_it():
+    rows = [
+        straggler("persistent", phase=phase, phase_share=share)[1].assign(segment=name)
+        for name, phase, share in (("s", "data", 0.9), ("t", "data", 0.9), ("u", "pause", 0.3))
+    ]
+    three = pd.concat([segments(segment=name).astype(object) for name in "stu"])
+    stragglers, declared = (
+        next(one for one in TABLES if one.name == name) for name in ("stragglers", "segments")
+    )
+    frame = stragglers.frame(pd.concat([one.astype(object) for one in rows]))
+    (row,) = findings(evidence([("stragglers", frame)], segments=declared.frame(three))).to_dict(
+        "records"
+    )
+    assert row["evidence"].endswith("data explains 90 % of the lateness")
+
+
+def test_a_cliff_costs_what_the_step_takes_more_than_at_the_size_before():
+    (row,) = findings(evidence([sizes(0.6)])).to_dict("records")
+    assert row["cost_share"] == pytest.approx(1 - 0.6 / 0.9)
+    assert row["cost_ns"] == pytest.approx((1 - 0.6 / 0.9) * 31e6)
+
+
+def test_ranks_that_were_ready_are_not_called_missing():
+    rows = [{"file": "f", "line": 1, "state": "ready", "stalled_rank": rank} for rank in (0, 2)]
+    (row,) = findings(evidence([("stalls", table("stalls", *rows))])).to_dict("records")
+    assert row["sentence"] == "Horovod warned once that tensors stalled."
+    many = [{"file": "f", "state": "missing", "stalled_rank": rank} for rank in range(512)]
+    (row,) = findings(evidence([("stalls", table("stalls", *many))])).to_dict("records")
+    assert "missing on ranks 0, 1, 2, 3, 4 and 507 more." in row["sentence"]
+
+
+def test_a_controller_that_is_not_known_is_not_called_mpi():
+    row = exposed(controller="")
+    assert row["id"] == "exposed-transfer"
+    assert "MPI" not in row["sentence"] + row["remedy"]
+
+
+def test_collectives_of_one_rank_send_nothing():
+    alone = evidence([("collectives", collectives(1000))], segments=segments(size=1))
+    assert "many-small-messages" not in ids(alone)
+
+
+def test_settings_of_horovod_say_nothing_of_ddp_alone():
+    given = {
+        "HOROVOD_FUSION_THRESHOLD": "0",
+        "HOROVOD_CYCLE_TIME": "50",
+        "HOROVOD_CACHE_CAPACITY": "0",
+    }
+    ddp = pass_record(
+        "p", [segment("s", engine="ddp")], mode="throughput", controller="gloo", environment=given
+    )
+    under_ddp = manifest(passes=[ddp], environment=given)
+    assert ids(evidence(environment=given)) != []
+    assert ids(evidence(manifest=under_ddp, segments=segments(engine="ddp"))) == []
+
+
+def test_one_rank_is_not_called_ranks():
+    alone = cell(np=1, observer_cost=0.9, observer_cost_low=0.5)
+    (row,) = findings(evidence([("scaling", scaling(alone))])).to_dict("records")
+    assert row["sentence"].startswith("resnet18 on 1 rank: the pass")
+
+
+def late_ranks(number, together=0.12):
+    """Ranks of two hosts that are late in forward, each of which alone costs next to nothing."""
+    rows = [
+        straggler(
+            "persistent",
+            share=0.001,
+            rank=rank,
+            phase="forward",
+            cost_together_share=together,
+            cost_together_ns=together * 31e6,
+        )[1].astype(object)
+        for rank in range(number)
+    ]
+    declared = next(one for one in TABLES if one.name == "stragglers")
+    hosts = tuple("node1" if rank < number / 2 else "node2" for rank in range(number))
+    own = evidence(
+        [("stragglers", declared.frame(pd.concat(rows)))],
+        ranks=ranks(*range(number), hosts=hosts),
+    )
+    return findings(own).to_dict("records")
+
+
+def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_together():
+    (row,) = late_ranks(12)
+    assert (row["id"], row["severity"]) == ("late-rank-persistent", "warning")
+    assert row["subject"] == "ranks 0, 1, 2, 3, 4 and 7 more"
+    assert (
+        "more (node1 and node2) are late, each in 90 % of the steps by 6.00 ms" in (row["sentence"])
+    )
+    assert "in their forward phase; the others wait for them." in row["sentence"]
+    assert row["remedy"].startswith("look at their hosts' clocks")
+    assert row["evidence"].startswith("12 ranks, each in 1 of 1 launches; forward explains")
+    assert row["cost_share"] == pytest.approx(0.12)
+    assert row["ceiling_share"] == pytest.approx(0.12)
+
+
+def test_few_ranks_are_one_finding_where_they_cost_more_together_than_alone():
+    (row,) = late_ranks(2)
+    assert (row["subject"], row["severity"]) == ("ranks 0 and 1", "warning")
+    assert "ranks 0 and 1 (node1 and node2) are late, each in" in row["sentence"]
+    rows = late_ranks(3, together=0.04)
+    assert [row["subject"] for row in rows] == ["rank 0", "rank 1", "rank 2"]
+
+
+def test_a_rank_late_beside_other_processes_may_be_theirs():
+    (row,) = findings(evidence([straggler("persistent")], **crowded(1.7))).to_dict("records")
+    assert row["evidence"].endswith("; other processes kept up to 1.7 of 2 cores busy")
+    assert row["remedy"].startswith("end the other processes and measure again; else give that")
+    assert row["confidence"] == "possible"
+    two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
+    elsewhere = evidence([straggler("persistent")], **(crowded(1.7) | two_hosts))
+    (row,) = findings(elsewhere).to_dict("records")
+    assert "other processes" not in row["evidence"] + row["remedy"]

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.stragglers import lateness, longest_run, stragglers, wilson
+from tests.builders.analysis import autoregressive
+from tests.builders.step_works import MS, simulated
+
+KEY = ("p", "s")
+STEPS, RANKS = 60, 4
+
+
+def table_of(work):
+    costs = blame(work, np.zeros(len(work.ranks)), KEY)["cost_ns"].to_numpy()
+    return stragglers(work, costs, KEY)
+
+
+def late(which, rank, amount_ms):
+    extra = np.zeros((STEPS, RANKS))
+    extra[which, rank] = amount_ms
+    return extra
+
+
+@pytest.mark.parametrize("phase", ["data", "forward", "backward", "optimizer", "pause"])
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
+    extra = np.zeros((STEPS, num_ranks))
+    extra[:, 1] = 10.0
+
+    table = table_of(simulated(STEPS, num_ranks, extra_ms={phase: extra})).set_index("rank")
+
+    assert table.loc[1, "pattern"] == "persistent"
+    assert table.loc[1, "phase"] == phase
+    assert table.loc[1, "lateness_ns"] == pytest.approx(10 * MS, rel=0.1)
+    assert set(table.drop(1)["pattern"]) == {"none"}
+
+
+def test_a_rank_that_is_slow_now_and_then_is_transient():
+    row = table_of(
+        simulated(STEPS, RANKS, extra_ms={"forward": late(slice(None, None, 4), 2, 60.0)})
+    ).set_index("rank")
+
+    assert row.loc[2, "pattern"] == "transient"
+    assert row.loc[2, "phase"] == "forward"
+    assert row.loc[2, "share_late"] == pytest.approx(0.25, abs=0.05)
+    assert row.loc[2, "lateness_when_late_ns"] == pytest.approx(60 * MS, rel=0.1)
+
+
+def test_rare_long_stalls_of_one_rank_are_transient_where_chance_is_ruled_out() -> None:
+    extra = np.zeros((100, 8))
+    extra[5::20, 1] = 200.0
+
+    row = table_of(simulated(100, 8, extra_ms={"backward": extra})).set_index("rank")
+
+    assert (row.loc[1, "pattern"], row.loc[1, "phase"]) == ("transient", "backward")
+    assert set(row.drop(1)["pattern"]) == {"none"}
+
+
+def test_three_stalls_of_one_of_two_ranks_are_neither_its_fault_nor_rotating() -> None:
+    extra = np.zeros((100, 2))
+    extra[5::33, 1] = 400.0
+
+    table = table_of(simulated(100, 2, extra_ms={"backward": extra}))
+
+    assert set(table["pattern"]) == {"none"}
+    assert table["cost_share"].max() > 0.1
+
+
+def test_ranks_of_a_slow_host_are_named_together_though_each_alone_costs_nothing() -> None:
+    work = simulated(100, 4, extra_ms={"backward": np.array([0, 0, 20.0, 20.0])})
+
+    row = table_of(work).set_index("rank")
+
+    assert row["pattern"].tolist() == ["none", "none", "persistent", "persistent"]
+    assert row["phase"].tolist() == ["", "", "backward", "backward"]
+    assert row["cost_share"].max() < 0.02
+
+
+def test_ranks_that_are_slow_by_turns_are_rotating_and_none_is_named():
+    extra = np.zeros((STEPS, RANKS))
+    extra[np.arange(STEPS), np.arange(STEPS) % RANKS] = 30.0
+
+    table = table_of(simulated(STEPS, RANKS, extra_ms={"data": extra}))
+
+    assert set(table["pattern"]) == {"rotating"}
+    assert set(table["phase"]) == {""}
+
+
+def test_time_lost_in_several_phases_is_unattributed():
+    extra = np.zeros((STEPS, RANKS))
+    extra[:, 3] = 10.0
+    work = simulated(STEPS, RANKS, extra_ms={"forward": extra, "backward": extra})
+
+    row = table_of(work).set_index("rank").loc[3]
+
+    assert (row["pattern"], row["phase"]) == ("persistent", "unattributed")
+
+
+def test_below_five_percent_of_the_step_nobody_is_named():
+    work = simulated(STEPS, RANKS, noise=0.001, extra_ms={"forward": late(slice(None), 0, 3.0)})
+
+    assert set(table_of(work)["pattern"]) == {"none"}
+
+
+@pytest.mark.parametrize(
+    ("num_ranks", "noise", "correlation"),
+    [(2, 0.05, 0.0), (2, 0.15, 0.0), (2, 0.15, 0.6), (4, 0.1, 0.3), (8, 0.15, 0.6)],
+)
+def test_clean_runs_name_nobody(num_ranks: int, noise: float, correlation: float) -> None:
+    runs = 200
+    alarms = 0
+    for seed in range(runs):
+        rng = np.random.default_rng([seed, num_ranks])
+        slow = [autoregressive(rng, 60, correlation) for _ in range(num_ranks)]
+        extra = {"backward": 60 * noise * np.stack(slow, axis=1)}
+        table = table_of(simulated(60, num_ranks, noise=0.02, extra_ms=extra, seed=seed))
+        alarms += bool(table["pattern"].isin(["persistent", "transient"]).any())
+
+    assert alarms <= 0.01 * runs
+
+
+def test_too_few_steps_say_nothing():
+    assert table_of(simulated(8, 2, extra_ms={"data": 50.0})).empty
+
+
+def test_lateness_is_against_the_median_of_the_others():
+    times = np.random.default_rng(1).normal(size=(20, 5))
+
+    expected = [[row[r] - np.median(np.delete(row, r)) for r in range(5)] for row in times]
+
+    assert lateness(times) == pytest.approx(np.array(expected))
+
+
+def test_runs_and_shares():
+    assert longest_run(np.array([True, False, True, True, True, False])) == 3
+    assert longest_run(np.zeros(4, dtype=bool)) == 0
+    assert wilson(0.5, 20) == pytest.approx((0.299, 0.701), abs=0.001)
+
+
+def test_two_ranks_of_a_slow_host_cost_together_what_neither_costs_alone() -> None:
+    extra = np.zeros((STEPS, RANKS))
+    extra[:, 2:] = 20.0
+
+    table = table_of(simulated(STEPS, RANKS, noise=0.0, extra_ms={"forward": extra}))
+
+    late, others = table[table["rank"] >= 2], table[table["rank"] < 2]
+    assert late["pattern"].tolist() == ["persistent", "persistent"]
+    assert late["cost_ns"].max() < 0.1 * MS
+    assert late["cost_together_ns"].tolist() == pytest.approx([20 * MS] * 2, rel=0.01)
+    share = 20 * MS / late["lateness_ns"].iloc[0]
+    assert share == pytest.approx(1, rel=0.05)
+    assert others[["cost_together_ns", "cost_together_share"]].isna().all(axis=None)
