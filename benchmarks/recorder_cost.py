@@ -32,7 +32,7 @@ from bench_models.synthetic_data import SyntheticBatches
 from bench_models.training import Job, make_model
 from hvdprof import collect
 from hvdprof.collect.identity import identity_from_environment
-from hvdprof.collect.opening import RECORDER_DIR
+from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
 
 CASES = (("mnist", 28, 64), ("resnet18", 32, 16))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.collect.faults import FAULTS, parse_fault, to_text
+from hvdprof.collect.faults.fault_plan import FAULTS, parse_fault, to_text
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 
 

@@ -22,17 +22,17 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.auto_settings import AUTORECORD
-from hvdprof.collect.faults import FAULTS
+from hvdprof.collect.auto.auto_settings import AUTORECORD
+from hvdprof.collect.faults.fault_plan import FAULTS
 from hvdprof.collect.identity import Identity
-from hvdprof.collect.opening import (
+from hvdprof.collect.session import Session
+from hvdprof.collect.session_factory import (
     RECORDER_DIR,
     faults_from_environment,
     open_session,
     own_identity,
     with_faults,
 )
-from hvdprof.collect.session import Session
 from hvdprof.rundir.layout import PassPaths
 
 MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
@@ -98,7 +98,7 @@ def start(
         return
     if _marked_step is None and os.environ.get(AUTORECORD):
         # Not needed but below `hvdprof run`, and made of the calls of this module.
-        from hvdprof.collect.process_recording import govern_script
+        from hvdprof.collect.auto.process_recording import govern_script
 
         govern_script()
     known = own_identity()

@@ -12,15 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.brackets import Bracket, guarded
-from hvdprof.collect.clock_exchange import ClockTurns
-from hvdprof.collect.ddp_handover import recorded_hook
-from hvdprof.collect.problems import print_problem
-from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.clock.clock_exchange import ClockTurns
+from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.engines.ddp_reduction import recorded_hook
+from hvdprof.collect.guarded_context import Bracket, guarded
 from hvdprof.collect.session import Piece, Session, SilentSession
-from hvdprof.collect.step_marks import COLLECTIVE_PHASE
 from hvdprof.collect.step_recording import StepRecording
-from hvdprof.collect.time_source import TimeSource
+from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE
+from hvdprof.collect.steps.time_source import TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.collect.watchdog import Standing
 

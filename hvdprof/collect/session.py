@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.clock_exchange import ClockTurns
+from hvdprof.collect.clock.clock_exchange import ClockTurns
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 

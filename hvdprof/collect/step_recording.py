@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from hvdprof.collect.recorder_file import RecorderFile
-from hvdprof.collect.step_marks import MAX_PIECES, StepMarks
-from hvdprof.collect.step_writer import FinishedStep, StepWriter
-from hvdprof.collect.time_source import TimeSource
-from hvdprof.collect.watch_list import WatchList
+from hvdprof.collect.engines.watch_list import WatchList
+from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
+from hvdprof.collect.steps.step_writer import FinishedStep, StepWriter
+from hvdprof.collect.steps.time_source import TimeSource
 
 
 class StepRecording:

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.collect import horovod_group
-from hvdprof.collect.recorder_file import RecorderFile
+from hvdprof.collect.clock import horovod_group
+from hvdprof.collect.steps.line_writer import RecorderFile
 
 
 class TimelineSwitch:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hvdprof.collect.problems import print_problem
+from hvdprof.collect.diagnostics import print_problem
 from hvdprof.rundir.layout import PassPaths
 
 STALL_WARN = "HVDPROF_STALL_WARN"

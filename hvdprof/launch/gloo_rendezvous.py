@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-from hvdprof.collect.clock_exchange import own_addresses
+from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
 from hvdprof.launch.hosts import Host, parse_hosts
 

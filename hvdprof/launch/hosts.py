@@ -3,7 +3,7 @@
 import socket
 from dataclasses import dataclass
 
-from hvdprof.collect.clock_exchange import own_addresses
+from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
 
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
-from hvdprof.collect.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.surroundings import python_program
 from hvdprof.rundir.layout import PassPaths

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench_models import train
 from hvdprof import collect
-from hvdprof.collect.opening import own_identity
+from hvdprof.collect.session_factory import own_identity
 
 
 class InjectedError(RuntimeError):

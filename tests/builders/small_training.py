@@ -7,7 +7,7 @@ import horovod.torch as hvd
 import torch
 
 from hvdprof import collect
-from hvdprof.collect import horovod_group
+from hvdprof.collect.clock import horovod_group
 
 OWN_COMPRESSION = ("clip", "groups")
 

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from hvdprof.cli.measured import measure_network
-from hvdprof.collect.net_probe import MARK
+from hvdprof.collect.network.net_probe import MARK
 from hvdprof.launch.job import Job
 from hvdprof.launch.settings import BenchSettings
 from hvdprof.launch.sweep import Sweep

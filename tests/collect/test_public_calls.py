@@ -73,7 +73,7 @@ def test_ranks_of_one_host_are_not_asked_for_their_clocks(folder, monkeypatch, c
     def stands_for_ever(_):
         raise AssertionError("a collective that only this rank takes part in")
 
-    monkeypatch.setattr("hvdprof.collect.opening.rank_group", stands_for_ever)
+    monkeypatch.setattr("hvdprof.collect.session_factory.rank_group", stands_for_ever)
     collect.start(rank=1, size=2, local_rank=1, local_size=2)
     train(1)
     collect.stop()

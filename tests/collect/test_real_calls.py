@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
-from hvdprof.collect.startup import FOLDER
+from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.auto.startup import FOLDER
 from tests.builders.recorded import of_kind, recorded, steps_of
 from tests.builders.training_job import ROOT, mpirun, run_ranks
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from hvdprof.collect.clock_exchange import ClockTurns, RankGroup
+from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.recorder import Recorder
-from hvdprof.collect.recorder_file import RecorderFile
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.step_marks import MAX_PIECES
-from hvdprof.collect.step_writer import MAX_UNREAD_STEPS
-from hvdprof.collect.time_source import CudaClock, HostClock
+from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.step_marks import MAX_PIECES
+from hvdprof.collect.steps.step_writer import MAX_UNREAD_STEPS
+from hvdprof.collect.steps.time_source import CudaClock, HostClock
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from tests.builders.fake_torch import (
     FakeGpu,
@@ -432,7 +432,7 @@ def test_a_step_without_an_end_fills_no_memory_and_is_told(recording, capsys):
 def test_a_file_that_has_grown_large_takes_no_more_steps_but_ends_well(
     recording, monkeypatch, capsys
 ):
-    monkeypatch.setattr("hvdprof.collect.recorder_file.MAX_BYTES", 1000)
+    monkeypatch.setattr("hvdprof.collect.steps.line_writer.MAX_BYTES", 1000)
     for _ in range(50):
         recording.train_step()
     recording.recorder.stop()

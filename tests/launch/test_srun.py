@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.collect.clock_exchange import own_addresses
+from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.allocation import Allocation, find_allocation, tasks_per_node
 from hvdprof.launch.gloo_rank import interface_towards, rank_variables

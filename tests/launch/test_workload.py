@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.collect.auto_settings import AUTORECORD, AutoSettings
-from hvdprof.collect.startup import FOLDER
+from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.auto.startup import FOLDER
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.bench import Tools
 from hvdprof.launch.design import plan_design

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.launch.functions.job import FunctionJob
 from hvdprof.launch.job import Job
 from hvdprof.launch.preflight import GLOO, MPI

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.interruption import interruptible_within_others, to_its_end
 from hvdprof.launch.process import POLL_INTERVAL_S, Launch, Outcome, Patience, Watch

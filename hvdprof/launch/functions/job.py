@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.recorded_function import RankEnd, RecordedFunction
+from hvdprof.collect.auto.recorded_function import RankEnd, RecordedFunction
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.environment import CHANGING_WHAT_IS_MEASURED
 from hvdprof.launch.process import Launch, Outcome

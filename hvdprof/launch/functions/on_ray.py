@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, MissingExtraError
 from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.functions.job import FunctionJob

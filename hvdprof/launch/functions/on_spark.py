@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
 from hvdprof.launch.environment import PASS_MARK
 from hvdprof.launch.functions.in_session import call_session

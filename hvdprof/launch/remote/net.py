@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hvdprof.collect.net_probe import MARK
+from hvdprof.collect.network.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.allocation import find_allocation
 from hvdprof.launch.bench import Tools, manifest_without_passes
@@ -86,7 +86,7 @@ class NetProbe:
         return Job(
             size=len(names),
             program=python_program(
-                "hvdprof.collect.net_probe",
+                "hvdprof.collect.network.net_probe",
                 *("--sizes", ",".join(map(str, self.effort.sizes))),
                 *("--seconds", f"{self.effort.seconds:g}"),
                 *("--np", str(len(names))),

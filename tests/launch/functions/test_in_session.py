@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.interruption import interruptible

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from hvdprof.collect.recorded_function import RankEnd
+from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.functions.job import FunctionJob, name_of, returned
 from hvdprof.launch.process import Outcome

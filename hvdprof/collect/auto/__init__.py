@@ -1,0 +1,1 @@
+"""Recording unmodified scripts: import hook, steps without marks, elastic sessions, functions."""

@@ -1,0 +1,106 @@
+"""Waits for a script to import `horovod.torch` or `horovod.tensorflow`, and for nothing else.
+
+Every Python process below `hvdprof run` loads this, on its own, from the folder in front of
+PYTHONPATH. So it imports nothing but `sys`: a module of the standard library that is loaded here
+would hide a file of the same name beside the user's script, and every start would take longer.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+RECORDERS = {
+    "horovod.torch": "hvdprof.collect.auto.autorecord",
+    "horovod.tensorflow": "hvdprof.collect.tensorflow.tensorflow_watch",
+}
+"""By the module that is waited for the one whose ``record_training`` is called with it."""
+
+
+class AfterImport:
+    """A finder that calls a function with a module once, after the module has been executed.
+
+    Args:
+        name: The full name of the module.
+        act: Called with it; where it raises, one line on stderr says so and the import goes on.
+    """
+
+    def __init__(self, name: str, act: "Callable[[ModuleType], None]") -> None:
+        self._name = name
+        self._act = act
+        self._is_looking = False
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: "Sequence[str] | None" = None,
+        target: "ModuleType | None" = None,
+    ) -> "ModuleSpec | None":
+        """What the other finders say, with the function behind the execution of the module."""
+        if fullname != self._name or self._is_looking:
+            return None
+        self._is_looking = True
+        try:
+            spec = self._found_by_others(fullname, path, target)
+        finally:
+            self._is_looking = False
+        if spec is not None and spec.loader is not None:
+            try:
+                self._act_after(spec)
+            except Exception as error:
+                _tell(error)
+        return spec
+
+    def _found_by_others(
+        self, fullname: str, path: "Sequence[str] | None", target: "ModuleType | None"
+    ) -> "ModuleSpec | None":
+        for finder in list(sys.meta_path):
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+    def _act_after(self, spec: "ModuleSpec") -> None:
+        loader = spec.loader
+        assert loader is not None
+        execute = loader.exec_module
+
+        def execute_and_act(module: "ModuleType") -> None:
+            execute(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                try:
+                    self._act(module)
+                except Exception as error:
+                    _tell(error)
+
+        # On this loader alone: other modules are loaded as ever.
+        loader.exec_module = execute_and_act  # type: ignore[method-assign]
+
+
+def install() -> None:
+    """Record the training of this process as soon as it imports a Horovod, or has."""
+    is_waiting = any(type(finder).__name__ == AfterImport.__name__ for finder in sys.meta_path)
+    for name in RECORDERS:
+        if name in sys.modules:
+            _record(sys.modules[name])
+        elif not is_waiting:
+            # A finder is all that it has to be; the class for it would have to be imported.
+            sys.meta_path.insert(0, AfterImport(name, _record))
+
+
+def _record(module: "ModuleType") -> None:
+    recorder = __import__(RECORDERS[module.__name__], fromlist=["record_training"])
+    recorder.record_training(module)
+
+
+def _tell(error: Exception) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(
+            f"hvdprof recorder: nothing is recorded: {type(error).__name__}: {error} "
+            f"(is hvdprof installed for {sys.executable}?)\n"
+        )

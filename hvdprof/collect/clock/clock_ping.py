@@ -1,0 +1,142 @@
+"""The clock of one process as another reads it: short questions over TCP, the quickest counts.
+
+For a round trip that left at t0 and was back at t1 on the asking side, the answer was read
+somewhere between, so the offset ``answer - (t0 + t1) / 2`` is wrong by at most ``(t1 - t0) / 2``
+whatever the network did. The round with the shortest trip has the smallest bound (Cristian,
+"Probabilistic clock synchronization", Distributed Computing 3, 1989).
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hvdprof.collect.clock.handshake import Offer, accept_asker, connect, listen, prepare, receive
+
+__all__ = ["Clock", "Offer", "PingResult", "PingServer", "ping"]
+
+MAX_ROUNDS = 100
+MAX_ROUNDS_S = 0.2
+_QUESTION = b"hvdprof?"
+_ANSWER = struct.Struct("!q")
+
+Clock = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class PingResult:
+    """The other clock at the asker's ``monotonic_ns``: ``other = own + offset_ns ± error_ns``."""
+
+    monotonic_ns: int
+    offset_ns: int
+    error_ns: int
+    min_rtt_ns: int
+    num_exchanges: int
+
+
+class PingServer:
+    """Answers with its clock, to askers that know the token, one after the other.
+
+    Serving them in turn keeps every round trip free of the others' traffic.
+
+    Args:
+        addresses: Names and addresses to offer, as ``handshake.listen`` takes them.
+        num_askers: After so many have been served the server ends.
+        deadline_s: On ``time.monotonic``; the server ends then at the latest.
+        clock: The clock to answer with, ns.
+
+    Raises:
+        OSError: No port could be opened.
+    """
+
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        num_askers: int,
+        deadline_s: float,
+        clock: Clock = time.monotonic_ns,
+    ) -> None:
+        self._listener, self.offer = listen(addresses, num_askers)
+        self._num_askers = num_askers
+        self._deadline_s = deadline_s
+        self._clock = clock
+        self._thread = threading.Thread(target=self._serve, name="hvdprof-clock", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until everybody has been served, at most until the deadline."""
+        self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
+
+    def _serve(self) -> None:
+        num_served = 0
+        with self._listener:
+            while num_served < self._num_askers:
+                remaining_s = self._deadline_s - time.monotonic()
+                if remaining_s <= 0:
+                    return
+                self._listener.settimeout(remaining_s)
+                try:
+                    connection, _ = self._listener.accept()
+                except OSError:
+                    # The deadline: the askers that are missing report it themselves.
+                    return
+                # A connection that breaks, or a stranger, must not end the service.
+                with connection, contextlib.suppress(OSError):
+                    num_served += self._serve_one(connection)
+
+    def _serve_one(self, connection: socket.socket) -> bool:
+        prepare(connection, self._deadline_s, at_most_s=1.0)
+        if not accept_asker(connection, self.offer.token):
+            return False
+        for _ in range(MAX_ROUNDS):
+            if not _receive_question(connection):
+                break
+            connection.sendall(_ANSWER.pack(self._clock()))
+        return True
+
+
+def ping(offer: Offer, deadline_s: float, clock: Clock = time.monotonic_ns) -> PingResult:
+    """Read the other side's clock in many round trips.
+
+    Args:
+        offer: Where it listens; its addresses are tried in turn.
+        deadline_s: On ``time.monotonic``; no wait goes beyond it.
+        clock: The own clock, ns.
+
+    Raises:
+        OSError: No address answered as it should before the deadline.
+    """
+    failures = []
+    for address in offer.addresses:
+        if time.monotonic() >= deadline_s:
+            break
+        try:
+            with connect(address, offer, deadline_s) as connection:
+                return _ask(connection, deadline_s, clock)
+        except OSError as error:
+            failures.append(f"{address}: {error}")
+    raise OSError(f"no clock answered on port {offer.port} ({'; '.join(failures) or 'too late'})")
+
+
+def _ask(connection: socket.socket, deadline_s: float, clock: Clock) -> PingResult:
+    rounds: list[tuple[int, int, int]] = []
+    end_s = min(deadline_s, time.monotonic() + MAX_ROUNDS_S)
+    while len(rounds) < MAX_ROUNDS and (not rounds or time.monotonic() < end_s):
+        before_ns = clock()
+        connection.sendall(_QUESTION)
+        (other_ns,) = _ANSWER.unpack(receive(connection, _ANSWER.size))
+        rounds.append((clock() - before_ns, before_ns, other_ns))
+    rtt_ns, before_ns, other_ns = min(rounds)
+    middle_ns = before_ns + rtt_ns // 2
+    return PingResult(middle_ns, other_ns - middle_ns, (rtt_ns + 1) // 2, rtt_ns, len(rounds))
+
+
+def _receive_question(connection: socket.socket) -> bool:
+    try:
+        return receive(connection, len(_QUESTION)) == _QUESTION
+    except ConnectionError:
+        # The asker has had enough rounds and closed.
+        return False

@@ -1,0 +1,114 @@
+"""What the recorder asks of Horovod: to pass small values around, and its timeline."""
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from hvdprof.collect.clock.clock_exchange import RankGroup
+from hvdprof.collect.identity import Identity, loaded_horovod
+
+GATHER_TIMEOUT_S = 60.0
+
+_MESSAGE_BYTES = 4096
+_POLL_S = 0.001
+_EXCHANGE = "hvdprof.exchange"
+
+
+def rank_group(identity: Identity) -> RankGroup:
+    """The ranks of the job, connected by Horovod; a group of one rank needs no Horovod.
+
+    Raises:
+        OSError: There are more ranks, but Horovod is not initialised in this process.
+    """
+    if identity.size == 1:
+        return RankGroup(0, 1, lambda value: [value])
+    hvd = loaded_horovod()
+    if hvd is None:
+        raise OSError("Horovod is not initialised: call start() after hvd.init()")
+    return RankGroup(identity.rank, identity.size, lambda value: _all_gather(hvd, value))
+
+
+def start_timeline(path: str) -> None:
+    """Let Horovod write its timeline from here on; every rank calls it, rank 0 writes.
+
+    Raises:
+        OSError: Horovod is not initialised in this process.
+        ValueError: ``HOROVOD_TIMELINE`` was not set when Horovod was initialised.
+    """
+    _required().start_timeline(path)
+
+
+def stop_timeline() -> None:
+    """End the timeline; returns when the file is complete.
+
+    Raises:
+        OSError: Horovod is not initialised in this process.
+        ValueError: ``HOROVOD_TIMELINE`` was not set when Horovod was initialised.
+    """
+    _required().stop_timeline()
+
+
+def _all_gather(hvd: Any, value: Any) -> list[Any]:
+    # Not allgather_object: that waits for ever when one rank has no recorder, for instance
+    # because its environment was not passed on to its host.
+    text = json.dumps(value).encode("utf-8")
+    if len(text) > _MESSAGE_BYTES:
+        raise OSError(f"a message of {len(text)} bytes is too long for the exchange")
+    gather = _gather_tensorflow if hasattr(hvd, "DistributedGradientTape") else _gather_torch
+    return [json.loads(row) for row in gather(hvd, text.ljust(_MESSAGE_BYTES))]
+
+
+def _gather_torch(hvd: Any, text: bytes) -> list[bytes]:
+    torch = sys.modules["torch"]
+    message = torch.tensor(list(text), dtype=torch.uint8)
+    deadline_s = time.monotonic() + GATHER_TIMEOUT_S
+    try:
+        handle = hvd.allgather_async(message.unsqueeze(0), name=_EXCHANGE)
+        while not hvd.poll(handle):
+            if time.monotonic() > deadline_s:
+                raise _incomplete()
+            time.sleep(_POLL_S)
+        return [bytes(row.tolist()) for row in hvd.synchronize(handle)]
+    except (RuntimeError, ValueError) as error:
+        # A peer is lost, or has joined: the script will meet that too, or need not.
+        raise OSError(f"Horovod did not exchange anything: {error}") from error
+
+
+def _gather_tensorflow(hvd: Any, text: bytes) -> list[bytes]:
+    # There is no handle to poll, and a function may be traced here, within which nothing runs.
+    tf = sys.modules["tensorflow"]
+    gathered: list[bytes | BaseException] = []
+
+    def gather() -> None:
+        try:
+            message = tf.constant([list(text)], dtype=tf.uint8)
+            rows = hvd.mpi_ops.allgather(message, name=_EXCHANGE).numpy()
+            gathered.extend(row.tobytes() for row in rows)
+        except Exception as error:
+            gathered.append(error)
+
+    thread = threading.Thread(target=gather, name="hvdprof exchange", daemon=True)
+    thread.start()
+    thread.join(GATHER_TIMEOUT_S)
+    if thread.is_alive():
+        raise _incomplete()
+    failures = [one for one in gathered if isinstance(one, BaseException)]
+    if failures:
+        raise OSError(str(failures[0])) from failures[0]
+    return [one for one in gathered if isinstance(one, bytes)]
+
+
+def _incomplete() -> OSError:
+    return OSError(
+        f"not all ranks took part within {GATHER_TIMEOUT_S:.0f} s; "
+        "is HVDPROF_RECORDER_DIR set on every host?"
+    )
+
+
+def _required() -> Any:
+    hvd = loaded_horovod()
+    if hvd is None:
+        raise OSError("Horovod is not initialised in this process")
+    return hvd

@@ -1,0 +1,1 @@
+"""What reduces the gradients (Horovod, DDP), and the hooks that see it."""

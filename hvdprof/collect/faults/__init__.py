@@ -1,0 +1,1 @@
+"""Faults injected on purpose: the plan, the injection, clocks that are wrong."""

@@ -1,0 +1,1 @@
+"""Probes of the network between the hosts of a job."""

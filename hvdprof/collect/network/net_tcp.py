@@ -1,0 +1,145 @@
+"""Messages between two processes over plain TCP: there and back, timed on the asking side.
+
+Half of a round trip counts as the way of one message (the convention of ping-pong benchmarks:
+Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994).
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hvdprof.collect.clock.handshake import (
+    Offer,
+    accept_asker,
+    connect,
+    listen,
+    prepare,
+    receive,
+    receive_into,
+)
+
+MIN_ROUNDS = 3
+MIN_SHORT_ROUNDS, SHORT_ROUND_S = 6, 0.25
+"""As many give their median an interval, where that does not take long."""
+MAX_ROUNDS = 30
+SLOWEST_ROUND_S = 1.0
+"""A round that takes longer is repeated once, and larger messages are left out."""
+
+_SIZE = struct.Struct("!q")
+_END = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The sizes of messages, ascending, and the seconds that each size may take."""
+
+    sizes: Sequence[int]
+    seconds: float
+
+    def rounds(self, round_s: float) -> int:
+        """How often a round is repeated that took so long; once, or at least three times."""
+        if round_s > SLOWEST_ROUND_S:
+            return 1
+        least = MIN_SHORT_ROUNDS if round_s < SHORT_ROUND_S else MIN_ROUNDS
+        return max(least, min(MAX_ROUNDS, int(self.seconds / max(round_s, 1e-6))))
+
+
+class EchoServer:
+    """Sends every message back, to one asker that knows the token.
+
+    Args:
+        addresses: Names and addresses to offer, as ``handshake.listen`` takes them.
+        deadline_s: On ``time.monotonic``; the server ends then at the latest.
+
+    Raises:
+        OSError: No port could be opened.
+    """
+
+    def __init__(self, addresses: Sequence[str], deadline_s: float) -> None:
+        self._listener, self.offer = listen(addresses, 1)
+        self._deadline_s = deadline_s
+        self._thread = threading.Thread(target=self._serve, name="hvdprof-echo", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait until the asker has had enough, at most until the deadline."""
+        self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
+
+    def _serve(self) -> None:
+        served = False
+        with self._listener:
+            while not served and time.monotonic() < self._deadline_s:
+                self._listener.settimeout(max(0.01, self._deadline_s - time.monotonic()))
+                try:
+                    connection, _ = self._listener.accept()
+                except OSError:
+                    # The deadline: the asker reports that nobody answered.
+                    return
+                # A stranger, or a connection that breaks, must not end the service.
+                with connection, contextlib.suppress(OSError):
+                    prepare(connection, self._deadline_s)
+                    served = accept_asker(connection, self.offer.token)
+                    if served:
+                        _echo(connection)
+
+
+def time_messages(offer: Offer, effort: Effort, deadline_s: float) -> Mapping[int, list[int]]:
+    """The ways of messages by their size, in nanoseconds, one number a round.
+
+    Args:
+        offer: Where the echo server listens; its addresses are tried in turn.
+        effort: Which sizes, and for how long.
+        deadline_s: On ``time.monotonic``; no wait goes beyond it.
+
+    Raises:
+        OSError: No address answered, or the connection broke before the first size was done.
+    """
+    failures = []
+    for address in offer.addresses:
+        try:
+            with connect(address, offer, deadline_s) as connection:
+                return _time_all(connection, effort)
+        except OSError as error:
+            failures.append(f"{address}: {error}")
+    raise OSError(f"no answer on port {offer.port} ({'; '.join(failures)})")
+
+
+def timed_rounds(send_and_wait: Callable[[], None], number: int) -> list[int]:
+    """Half of the time of each of some round trips, ns."""
+    times = []
+    for _ in range(number):
+        before_ns = time.monotonic_ns()
+        send_and_wait()
+        times.append((time.monotonic_ns() - before_ns) // 2)
+    return times
+
+
+def _time_all(connection: socket.socket, effort: Effort) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for size in effort.sizes:
+        message, answer = bytes(size), memoryview(bytearray(size))
+
+        def there_and_back(message: bytes = message, answer: memoryview = answer) -> None:
+            connection.sendall(_SIZE.pack(len(message)))
+            connection.sendall(message)
+            receive_into(connection, answer)
+
+        # The first round opens TCP's window, which training keeps open, and is not counted.
+        (first_ns,) = timed_rounds(there_and_back, 1)
+        first_s = 2 * first_ns / 1e9
+        found[size] = timed_rounds(there_and_back, effort.rounds(first_s))
+        if first_s > SLOWEST_ROUND_S:
+            break
+    connection.sendall(_SIZE.pack(_END))
+    return found
+
+
+def _echo(connection: socket.socket) -> None:
+    while size := _SIZE.unpack(receive(connection, _SIZE.size))[0]:
+        message = memoryview(bytearray(size))
+        receive_into(connection, message)
+        connection.sendall(message)

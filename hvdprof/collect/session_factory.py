@@ -1,0 +1,104 @@
+"""How a recording begins: from the folder and the identity of a rank to its session."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
+from hvdprof.collect.clock.job_group import rank_group
+from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.faults.clock_faults import ClockFault, clock_of
+from hvdprof.collect.faults.fault_plan import FAULTS, Fault, parse_faults, to_text
+from hvdprof.collect.faults.injection import InjectingSession
+from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
+from hvdprof.collect.recorder import Recorder
+from hvdprof.collect.session import Session, SilentSession
+from hvdprof.collect.steps.header import header
+from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.time_source import time_source_of
+from hvdprof.collect.watchdog import watch_over
+from hvdprof.errors import UsageError
+from hvdprof.rundir.layout import PassPaths
+
+RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+CLOCK_EXCHANGE = "HVDPROF_CLOCK_EXCHANGE"
+
+_SINGLE = Identity(rank=0, size=1, local_rank=0, local_size=1)
+
+
+def own_identity() -> Identity:
+    """What Horovod says about this process, else the environment, else that it is alone."""
+    return identity_from_horovod() or identity_from_environment() or _SINGLE
+
+
+def faults_from_environment() -> tuple[Fault | ClockFault, ...]:
+    """The faults of ``HVDPROF_FAULTS``; none, with a line on stderr, where it is not understood."""
+    try:
+        return parse_faults(os.environ.get(FAULTS, ""))
+    except UsageError as error:
+        print_problem(f"no faults are injected: {error.message}")
+        return ()
+
+
+def with_faults(
+    given: Sequence[Fault | ClockFault], identity: Identity, install: Callable[[Session], None]
+) -> Callable[[Session], None]:
+    """An ``install`` that puts the faults of a rank around the first session and its successors."""
+    faults = [fault for fault in given if isinstance(fault, Fault)]
+    if not faults:
+        return install
+    injecting: list[InjectingSession] = []
+
+    def install_injecting(session: Session) -> None:
+        if injecting:
+            # The recording has ended; hooks and counts of steps stay as they are.
+            injecting[0].inner = session
+            return
+        injecting.append(InjectingSession(session, faults, identity))
+        install(injecting[0])
+
+    return install_injecting
+
+
+def open_session(
+    folder: Path, identity: Identity, device: str, install: Callable[[Session], None]
+) -> None:
+    """Install the session of a rank: a recorder, or a silent one where nothing can be recorded.
+
+    Args:
+        folder: The folder of the recorder files.
+        identity: Which rank this is.
+        device: Where the model computes.
+        install: Called with the session, and with its successor when the recording ends.
+    """
+    faults = faults_from_environment()
+    of_clocks = [fault for fault in faults if isinstance(fault, ClockFault)]
+    clock = clock_of(of_clocks, identity.rank)
+    # Ranks of one host share a clock, unless it was put wrong for one of them.
+    always = bool(of_clocks) or os.environ.get(CLOCK_EXCHANGE) == "always"
+    clocks = ClockTurns(lambda: _group_of(identity, always), force_tcp=always, clock=clock)
+    try:
+        file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
+        file.write("header", **header(identity, device, clock))
+        if faults:
+            message = f"faults were injected on purpose: {to_text(faults)}"
+            file.write("problem", message=message)
+            install = with_faults(faults, identity, install)
+        recorder = Recorder(file, time_source_of(device, clock), clocks, install, clock)
+    except Exception as error:
+        print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
+        silent = SilentSession(clocks)
+        install(silent)
+        silent.take_turn()
+        return
+    install(recorder)
+    watch_over(recorder.standing, folder, identity.rank)
+    recorder.exchange_clocks("start")
+
+
+def _group_of(identity: Identity, always: bool) -> RankGroup:
+    # One host has one clock. So no collective is slipped into a job that may not expect one: there
+    # some ranks alone may train, or may have joined already.
+    if identity.local_size == identity.size and not always:
+        return RankGroup(0, 1, lambda value: [value])
+    return rank_group(identity)

@@ -1,0 +1,1 @@
+"""The steps of a rank: time sources, marks, and the lines they become in the recorder file."""

@@ -1,0 +1,112 @@
+"""Finished steps on their way into the recorder file."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.time_source import TimeSource
+
+NOT_READY = -1
+MAX_UNREAD_STEPS = 16
+
+Bucket = tuple[Any, Any, list[int]]
+"""Marks of the begin and the end of a reduction, and the places of its tensors."""
+
+
+@dataclass(slots=True)
+class FinishedStep:
+    """A step whose marks have been taken and may not be readable yet.
+
+    ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where it cannot
+    be told how long the rank stood still.
+    """
+
+    segment: str
+    number: int
+    samples: int
+    warmup: bool
+    begin: Any
+    end: Any
+    phases: list[tuple[str, Any, Any]]
+    ready: list[Any]
+    blocked: list[tuple[Any, Any]] | None
+    buckets: list[Bucket]
+    loss: Any
+
+    def marks_to_read(self) -> Iterator[Any]:
+        """All marks but the begin, some of them more than once."""
+        yield self.end
+        for _, begin, end in self.phases:
+            yield begin
+            yield end
+        yield from (mark for mark in self.ready if mark is not None)
+        for begin, end, _ in self.buckets:
+            yield from (mark for mark in (begin, end) if mark is not None)
+
+
+class StepWriter:
+    """Writes steps in their order as soon as their marks can be read without waiting."""
+
+    def __init__(self, file: RecorderFile, source: TimeSource) -> None:
+        self._file = file
+        self._source = source
+        self._unread: deque[FinishedStep] = deque()
+
+    def add(self, step: FinishedStep) -> None:
+        """Take a step, and write those that can be read.
+
+        Where a GPU is more than ``MAX_UNREAD_STEPS`` behind, this waits for the oldest step.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        self._unread.append(step)
+        while self._unread:
+            oldest = self._unread[0]
+            if not self._source.is_passed(oldest.end):
+                if len(self._unread) <= MAX_UNREAD_STEPS:
+                    return
+                self._source.wait_for(oldest.end)
+            self._write(self._unread.popleft())
+
+    def write_rest(self) -> None:
+        """Wait for the steps that are left and write them.
+
+        Raises:
+            OSError: The recorder file took no more.
+        """
+        while self._unread:
+            step = self._unread.popleft()
+            self._source.wait_for(step.end)
+            self._write(step)
+
+    def _write(self, step: FinishedStep) -> None:
+        start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
+        phases = [(name, offset(begin), offset(end)) for name, begin, end in step.phases]
+        blocked = None
+        if step.blocked is not None:
+            marks = [(offset(begin), offset(end)) for begin, end in step.blocked]
+            blocked = [(begin, end - begin) for begin, end in marks]
+        reduced = [
+            (offset(begin), offset(end) - offset(begin), members)
+            for begin, end, members in step.buckets
+            if end is not None
+        ]
+        loss = {} if step.loss is None else {"loss": float(step.loss)}
+        self._file.write(
+            "step",
+            segment=step.segment,
+            step=step.number,
+            warmup=step.warmup,
+            start_ns=start_ns,
+            dur_ns=offset(step.end),
+            samples=step.samples,
+            phases=[(name, begin, end - begin) for name, begin, end in phases],
+            ready=[NOT_READY if mark is None else offset(mark) for mark in step.ready],
+            blocked=blocked,
+            **({"buckets": reduced} if reduced else {}),
+            **loss,
+        )
+        self._source.recycle(step.marks_to_read())

@@ -1,0 +1,1 @@
+"""Recording TensorFlow and Keras: compiled steps and calls made one by one."""

@@ -1,0 +1,212 @@
+"""Records the training of an unmodified TensorFlow or Keras script.
+
+All of Horovod's optimizers and tapes get the function that reduces gradients from one place, which
+is bracketed; so are calls of ``tf.function``, iterators of ``tf.data``, gradients and updates, and
+the collectives that a script calls itself. A step ends behind the outermost call in which gradients
+were reduced, or, where nothing is compiled, behind the update that follows. Whatever fails in here
+ends the recording and never the training.
+"""
+
+import functools
+import sys
+import time
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from hvdprof import collect
+from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.auto.process_recording import ProcessRecording
+from hvdprof.collect.auto.step_tracker import StepTracker
+from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.tensorflow.graph_marks import DATA, LOSS, READY, REDUCED, GraphMarks, pieces
+from hvdprof.collect.tensorflow.tensor_shapes import first_batched, flat_tensors
+from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, left_as_it_is, replace
+
+_BLOCKING = (
+    "allreduce",
+    "grouped_allreduce",
+    "allgather",
+    "grouped_allgather",
+    "broadcast",
+    "broadcast_",
+    "alltoall",
+    "reducescatter",
+    "grouped_reducescatter",
+    "broadcast_variables",
+    "broadcast_object",
+    "allgather_object",
+    "join",
+)
+_WAITS = {READY: 1, REDUCED: -1}
+
+
+class TensorFlowRecorder:
+    """The recording of one process, from its first distributed optimizer or tape on.
+
+    Args:
+        hvd: The module ``horovod.tensorflow``.
+        tf: The module ``tensorflow``.
+        settings: What `hvdprof run` asked for.
+    """
+
+    def __init__(self, hvd: Any, tf: Any, settings: AutoSettings) -> None:
+        self._hvd = hvd
+        self._tf = tf
+        self._tracker = StepTracker(settings)
+        self.recording = ProcessRecording(self._tracker)
+        self._eager = EagerCalls(tf, self.recording)
+        self._marks: weakref.WeakKeyDictionary[Any, GraphMarks] = weakref.WeakKeyDictionary()
+        self._outermost: Any = None
+
+    def bracket(self) -> None:
+        """Put brackets around what a script calls of Horovod and of TensorFlow."""
+        hvd, tf = self._hvd, self._tf
+        replace(hvd, "_make_allreduce_grads_fn", self._making)
+        hvd.shutdown = self.recording.ending(hvd.shutdown)
+        for name in _BLOCKING:
+            if hasattr(hvd, name):
+                replace(hvd, name, self._blocked)
+        replace(type(tf.function(lambda: None)), "__call__", self._outer_call)
+        replace(tf.GradientTape, "gradient", self._gradient)
+        iterator = sys.modules["tensorflow.python.data.ops.iterator_ops"].OwnedIterator
+        for name in ("__next__", "get_next"):
+            replace(iterator, name, self._fetch)
+
+    def _begin(self) -> None:
+        if not self.recording.begin():
+            return
+        keras, v1 = self._tf.keras, self._tf.compat.v1
+        legacy = getattr(keras.optimizers, "legacy", keras.optimizers)
+        for kind in {keras.optimizers.Optimizer, legacy.Optimizer, v1.train.Optimizer}:
+            replace(kind, "apply_gradients", self._eager.update)
+        for name in ("evaluate", "predict"):
+            replace(keras.Model, name, self._eager.evaluation)
+        collect.start()
+
+    def _making(self, make: Call) -> Call:
+        def make_and_watch(*args: Any, **kwargs: Any) -> Any:
+            reduce = make(*args, **kwargs)
+            self.recording.guarded(self._begin)
+            return left_as_it_is(functools.partial(self._reduce, reduce))
+
+        return make_and_watch
+
+    def _reduce(self, reduce: Call, gradients: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self.recording.is_here():
+            return reduce(gradients, *args, **kwargs)
+        if self._tf.executing_eagerly():
+            self._eager.reduced()
+            with collect.blocked():
+                return reduce(gradients, *args, **kwargs)
+        self._mark(READY, gradients)
+        reduced = reduce(gradients, *args, **kwargs)
+        self._mark(REDUCED, reduced)
+        if self._outermost is not None:
+            self._marks_of(self._outermost).reduces = True
+        return reduced
+
+    def _outer_call(self, call: Call) -> Call:
+        recording = self.recording
+
+        def bracketed(function: Any, *args: Any, **kwargs: Any) -> Any:
+            is_within = self._outermost is not None or not self._tf.executing_eagerly()
+            # Also before the first optimizer or tape: a tape is often made in the call itself.
+            if is_within or not recording.is_own():
+                return call(function, *args, **kwargs)
+            self._outermost = function
+            try:
+                recording.guarded(lambda: self._call_begins(function, (args, kwargs)))
+                begin_ns = time.monotonic_ns()
+                result = call(function, *args, **kwargs)
+            finally:
+                self._outermost = None
+            recording.guarded(lambda: self._call_ended(function, begin_ns))
+            return result
+
+        return bracketed
+
+    def _call_begins(self, function: Any, arguments: Any) -> None:
+        marks = self._marks.get(function)
+        if marks is not None and marks.reduces:
+            marks.take()
+            self._eager.trains_on(arguments)
+
+    def _call_ended(self, function: Any, begin_ns: int) -> None:
+        end_ns = time.monotonic_ns()
+        marks = self._marks.get(function)
+        if marks is None or not marks.reduces:
+            return
+        moments = marks.take()
+        collect.passed(pieces(moments, begin_ns, end_ns))
+        if not marks.tells:
+            collect.blocked_unseen()
+        # The batch of a call that was traced just now: until then nobody knew that it trains.
+        num_samples = self._eager.take_batch() + sum(moment.num_samples for moment in moments)
+        self._tracker.fetched(num_samples)
+        # With several passes a step, gradients are reduced in the last of its calls alone.
+        if not marks.tells or any(moment.kind == REDUCED for moment in moments):
+            self._tracker.step_ended()
+
+    def _gradient(self, call: Call) -> Call:
+        eager = self._eager.gradient(call)
+
+        def bracketed(tape: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._tf.executing_eagerly():
+                return eager(tape, target, *args, **kwargs)
+            self._mark(LOSS, flat_tensors(self._tf, target))
+            return call(tape, target, *args, **kwargs)
+
+        return bracketed
+
+    def _fetch(self, call: Call) -> Call:
+        eager = self._eager.fetch(call)
+
+        def bracketed(iterator: Any) -> Any:
+            if self._tf.executing_eagerly():
+                return eager(iterator)
+            batch = call(iterator)
+            self.recording.guarded(lambda: self._mark_batch(batch))
+            return batch
+
+        return bracketed
+
+    def _mark_batch(self, batch: Any) -> None:
+        first = first_batched(self._tf, batch)
+        if self._outermost is not None and first is not None:
+            self._mark(DATA, [first], self._tf.shape(first)[0])
+
+    def _blocked(self, call: Call) -> Call:
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            # While a function is traced nothing runs yet.
+            if not self.recording.is_own() or not self._tf.executing_eagerly():
+                return call(*args, **kwargs)
+            with collect.blocked():
+                return call(*args, **kwargs)
+
+        return waiting
+
+    def _mark(self, kind: str, tensors: Iterable[Any], num_samples: Any = 0) -> None:
+        function = self._outermost
+        # Operations of a GPU end before it has computed them, so their order tells nothing.
+        has_gpu = bool(self._tf.config.get_visible_devices("GPU"))
+        if function is None or has_gpu or not self.recording.is_here():
+            return
+        awaited = list(tensors)
+        marks = self._marks_of(function)
+        self.recording.guarded(lambda: marks.insert(kind, awaited, num_samples))
+
+    def _marks_of(self, function: Any) -> GraphMarks:
+        return self._marks.setdefault(function, GraphMarks(self._tf, self._moment_passed))
+
+    def _moment_passed(self, kind: str) -> None:
+        collect.waits(_WAITS.get(kind, 0))
+
+
+def record_training(hvd: Any) -> None:
+    """Bracket ``horovod.tensorflow`` as `hvdprof run` asked for; nothing where it cannot be."""
+    try:
+        settings = AutoSettings.from_environment()
+        TensorFlowRecorder(hvd, sys.modules["tensorflow"], settings).bracket()
+    except Exception as error:
+        print_problem(f"nothing is recorded: {type(error).__name__}: {error}")

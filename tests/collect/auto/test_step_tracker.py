@@ -1,0 +1,255 @@
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from hvdprof import collect
+from hvdprof.collect.auto import step_tracker
+from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.session import Session
+
+
+class Calls:
+    """Stands in for `hvdprof.collect` and keeps what was asked of it, in order."""
+
+    def __init__(self):
+        self.log = []
+
+    @contextmanager
+    def found_step(self, samples, warmup):
+        self.log.append("begin warmup" if warmup else "begin")
+        try:
+            yield
+        except step_tracker.StepAbandonedError:
+            self.log.append("dropped")
+            raise
+        self.log.append("end")
+
+    @contextmanager
+    def phase(self, name):
+        self.log.append(name)
+        yield
+
+    @contextmanager
+    def timeline(self, path):
+        self.log.append(f"timeline {path}")
+        yield
+        self.log.append("timeline ends")
+
+    def note(self, kind, message):
+        self.log.append(f"{kind} {message}")
+
+    def samples(self, number):
+        self.log.append(f"samples {number}")
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    calls = Calls()
+    monkeypatch.setattr(step_tracker, "collect", calls)
+    return calls
+
+
+def tracker(**changes):
+    settings = {
+        "num_warmup_steps": 0,
+        "num_steps": None,
+        "batch_size": None,
+        "timeline": "",
+        "num_timeline_steps": 2,
+    }
+    return step_tracker.StepTracker(AutoSettings(**settings | changes))
+
+
+def train(tracked, num_samples=8):
+    with tracked.fetching():
+        pass
+    tracked.fetched(num_samples)
+    with tracked.forward_begins(3), tracked.backward():
+        pass
+    tracked.step_ended()
+
+
+def test_a_step_reaches_from_one_update_to_the_next(calls):
+    tracked = tracker()
+    train(tracked)
+
+    assert calls.log == ["begin", "data", "forward", "backward", "samples 8", "end", "begin"]
+
+
+def test_warmup_is_counted_in_updates(calls):
+    tracked = tracker(num_warmup_steps=2)
+    for _ in range(3):
+        train(tracked)
+
+    begins = [call for call in calls.log if call.startswith("begin")]
+    assert begins == ["begin warmup", "begin warmup", "begin", "begin"]
+
+
+def test_an_evaluation_drops_the_open_step_and_marks_the_next(calls):
+    tracked = tracker()
+    train(tracked)
+    tracked.evaluates()
+    tracked.evaluates()
+    del calls.log[:]
+    train(tracked)
+
+    assert calls.log[0] == "begin warmup"
+    assert calls.log[-1] == "begin"
+
+
+def test_a_teacher_between_backward_and_update_is_part_of_the_step(calls):
+    tracked = tracker()
+    with tracked.fetching(), tracked.backward():
+        pass
+    tracked.evaluates()
+    tracked.step_ended()
+
+    assert "dropped" not in calls.log
+
+
+@pytest.mark.parametrize(
+    ("known", "fetched", "told"),
+    [(None, 0, "samples 3"), (None, 8, "samples 8"), (5, 8, "samples 5")],
+)
+def test_samples_are_those_given_else_of_the_batch_else_of_the_input(calls, known, fetched, told):
+    train(tracker(batch_size=known), fetched)
+
+    assert told in calls.log
+
+
+def test_batches_add_up_until_the_update(calls):
+    tracked = tracker()
+    tracked.fetched(8)
+    train(tracked, 8)
+
+    assert "samples 16" not in calls.log  # The first was fetched before the step began.
+    tracked.fetched(8)
+    train(tracked, 8)
+    assert "samples 16" in calls.log
+
+
+def test_the_timeline_holds_the_steps_asked_for(calls):
+    tracked = tracker(num_warmup_steps=1, timeline="/t.json")
+    for _ in range(4):
+        train(tracked)
+
+    steps = "".join(
+        {"timeline /t.json": "(", "timeline ends": ")", "end": "."}.get(call, "")
+        for call in calls.log
+    )
+    assert steps == ".(..)."
+
+
+def test_the_script_is_ended_after_enough_steps(calls):
+    tracked = tracker(num_warmup_steps=1, num_steps=2)
+    train(tracked)
+    train(tracked)
+
+    with pytest.raises(SystemExit) as ended:
+        train(tracked)
+    assert ended.value.code == 0
+
+
+def test_at_the_end_nothing_stays_open(calls):
+    tracked = tracker(timeline="/t.json")
+    train(tracked)
+    tracked.end()
+
+    assert calls.log[-2:] == ["dropped", "timeline ends"]
+
+
+def test_the_step_of_an_optimizer_stays_a_method_that_schedulers_can_take_apart(calls):
+    class Optimizer:
+        def step(self, closure=None):
+            return closure
+
+    optimizer = Optimizer()
+    tracker().follow(optimizer)
+
+    assert optimizer.step.__func__.__get__(optimizer, Optimizer)(5) == 5
+    assert optimizer.step.__name__ == "step"
+
+
+def test_a_step_that_is_no_method_is_followed_too(calls):
+    optimizer = SimpleNamespace(step=lambda: 7)
+    tracked = tracker()
+    tracked.follow(optimizer)
+
+    assert optimizer.step() == 7
+
+
+def test_outside_a_recording_all_of_it_does_nothing(monkeypatch):
+    monkeypatch.setattr(collect, "_session", Session())
+    assert not collect.is_active()
+    tracked = tracker()
+    train(tracked)
+    tracked.evaluates()
+    tracked.end()
+
+
+def test_in_a_new_session_steps_warmup_and_timeline_count_anew(calls):
+    tracked = tracker(num_warmup_steps=1, timeline="first", num_timeline_steps=1)
+    for _ in range(3):
+        train(tracked)
+    tracked.end()
+    del calls.log[:]
+    tracked.begin_session(40, "second")
+    for _ in range(2):
+        train(tracked)
+
+    begins = [call for call in calls.log if call.startswith(("begin", "timeline"))]
+    assert begins == ["begin warmup", "timeline second", "begin", "timeline ends", "begin"]
+    assert (tracked.num_ended, tracked.num_total) == (2, 42)
+
+
+def test_steps_of_earlier_sessions_count_for_the_end_of_the_script(calls):
+    tracked = tracker(num_steps=5, num_warmup_steps=2)
+    tracked.begin_session(5, "")
+    train(tracked)
+
+    with pytest.raises(SystemExit):
+        train(tracked)
+
+
+def test_where_the_peers_are_gone_the_timeline_is_not_asked_to_end(calls):
+    tracked = tracker(timeline="t")
+    train(tracked)
+    tracked.break_off()
+    tracked.end()
+
+    assert "timeline ends" not in calls.log
+    assert calls.log[-1] == "dropped"
+
+
+def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
+    tracked = tracker()
+    tracked.computes(8)
+    tracked.computes(8)
+    tracked.step_ended()
+
+    assert calls.log == ["begin", "samples 16", "end", "begin"]
+
+
+def test_a_script_that_evaluates_in_every_step_is_told_that_none_counts(calls, capsys):
+    tracked = tracker()
+    for _ in range(4):
+        tracked.evaluates()
+        train(tracked)
+    tracked.end()
+
+    assert calls.log[-1].startswith("problem no step is counted")
+    assert "mark the steps in the script" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_script_that_evaluates_now_and_then_is_not(calls, capsys, every):
+    tracked = tracker()
+    for i in range(6):
+        train(tracked)
+        if i % every == 0:
+            tracked.evaluates()
+    tracked.end()
+
+    assert not any(one.startswith("problem") for one in calls.log)
+    assert capsys.readouterr().err == ""

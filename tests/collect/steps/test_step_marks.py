@@ -1,0 +1,103 @@
+from hvdprof.collect.steps.step_marks import StepMarks
+from hvdprof.collect.steps.time_source import HostClock
+from tests.builders.fake_torch import FakeTime
+
+
+def marks_at(time: FakeTime) -> StepMarks:
+    marks = StepMarks(HostClock(time))
+    marks.open(time())
+    return marks
+
+
+def test_inner_phase_interrupts_the_outer_one():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("data")
+    time.advance(10)
+    marks.enter("augment")
+    time.advance(5)
+    marks.leave("augment")
+    time.advance(3)
+    marks.leave("data")
+    marks.close(time())
+    assert marks.phases == [("data", 0, 10), ("augment", 10, 15), ("data", 15, 18)]
+
+
+def test_a_phase_within_its_own_name_stays_one_piece():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("optimizer")
+    time.advance(1)
+    assert marks.enter("optimizer") == 1
+    time.advance(2)
+    assert marks.leave("optimizer") == 3
+    time.advance(4)
+    marks.leave("optimizer")
+    assert marks.phases == [("optimizer", 0, 7)]
+
+
+def test_leaving_an_outer_phase_leaves_what_an_exception_left_open_inside():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("train")
+    marks.enter("optimizer")
+    time.advance(4)
+    marks.leave("train")
+    marks.close(time())
+    assert sum(end - begin for _, begin, end in marks.phases) == 4
+    assert [name for name, *_ in marks.phases].count("optimizer") == 1
+
+
+def test_phase_that_is_never_left_ends_with_the_step():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("forward")
+    time.advance(6)
+    marks.close(time())
+    assert marks.phases == [("forward", 0, 6)]
+
+
+def test_nothing_is_kept_outside_a_step():
+    marks = StepMarks(HostClock(FakeTime()))
+    assert marks.enter("forward") is None
+    assert marks.leave("forward") is None
+    marks.add_blocked(None, None)
+    assert marks.phases == []
+    assert marks.blocked == []
+
+
+def test_next_step_begins_empty():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("forward")
+    marks.loss = 3.0
+    marks.open(time())
+    marks.close(time())
+    assert marks.phases == []
+    assert marks.loss is None
+
+
+def test_a_phase_that_is_over_is_added_as_far_as_it_lies_in_the_step():
+    time = FakeTime(100)
+    marks = marks_at(time)
+    marks.add_passed("forward", 90, 120)
+    marks.add_passed("collective", 120, 150)
+    marks.add_passed("early", 50, 100)
+    marks.close(150)
+    marks.add_passed("late", 150, 160)
+
+    assert marks.phases == [("forward", 100, 120), ("collective", 120, 150)]
+    assert marks.blocked == [(120, 150)]
+
+
+def test_within_a_phase_of_the_script_only_blocked_time_is_added():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("train")
+    time.advance(50)
+    marks.add_passed("forward", 0, 20)
+    marks.add_passed("collective", 20, 40)
+    marks.leave("train")
+
+    assert marks.phases == [("train", 0, 50)]
+    assert marks.blocked == [(20, 40)]

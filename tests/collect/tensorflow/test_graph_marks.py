@@ -1,0 +1,97 @@
+import pytest
+
+from hvdprof.collect.tensorflow.graph_marks import (
+    DATA,
+    LOSS,
+    READY,
+    REDUCED,
+    GraphMarks,
+    Moment,
+    pieces,
+)
+from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow
+from tests.builders.fake_torch import FakeTime
+
+
+def moments(*told):
+    return [Moment(kind, at_ns) for kind, at_ns in told]
+
+
+def test_a_call_is_taken_apart_by_its_moments():
+    told = moments((DATA, 12), (LOSS, 30), (READY, 50), (REDUCED, 80))
+
+    assert pieces(told, 10, 100) == [
+        ("data", 10, 12),
+        ("forward", 12, 30),
+        ("backward", 30, 50),
+        ("collective", 50, 80),
+        ("optimizer", 80, 100),
+    ]
+
+
+def test_two_models_of_one_call_reduce_one_after_the_other():
+    told = moments((LOSS, 10), (LOSS, 20), (READY, 30), (READY, 35), (REDUCED, 50), (REDUCED, 70))
+
+    found = pieces(told, 0, 90)
+
+    assert sum(stop - start for name, start, stop in found if name == "collective") == 70 - 35
+    assert sum(stop - start for _, start, stop in found) == 90
+
+
+def test_a_pass_whose_gradients_are_kept_ends_in_backward():
+    assert pieces(moments((DATA, 1), (LOSS, 4)), 0, 9)[-1] == ("backward", 4, 9)
+
+
+def test_a_moment_that_was_told_late_came_before_what_it_must_precede():
+    told = moments((DATA, 10), (READY, 50), (LOSS, 55), (REDUCED, 80))
+
+    assert pieces(told, 0, 90) == [
+        ("data", 0, 10),
+        ("forward", 10, 50),
+        ("collective", 50, 80),
+        ("optimizer", 80, 90),
+    ]
+
+
+@pytest.mark.parametrize("told", [[], moments((DATA, 0))])
+def test_without_moments_nothing_is_made_up(told):
+    assert pieces(told, 0, 9) == []
+
+
+def test_moments_of_a_graph_come_with_every_call():
+    tf, clock, passed = FakeTensorFlow(), FakeTime(100), []
+    marks = GraphMarks(tf, passed.append, clock)
+
+    def train():
+        marks.insert(READY, [None, FakeTensor(2)])
+        marks.insert(DATA, [FakeTensor(2)], 7)
+
+    function = tf.function(train)
+    function()
+    assert marks.take() == [Moment(READY, 100), Moment(DATA, 100, 7)]
+    clock.advance(5)
+    function()
+
+    assert [moment.at_ns for moment in marks.take()] == [105, 105]
+    assert marks.take() == []
+    assert passed == [READY, DATA] * 2
+
+
+@pytest.mark.parametrize("length", [0, 3])
+@pytest.mark.parametrize("kind", ["StatefulPartitionedCall", "StatelessIf"])
+def test_results_of_calls_are_handed_over_since_calls_are_inlined(kind, length):
+    tf, handed = FakeTensorFlow(), []
+    tf.numpy_function = lambda call, inputs, _: handed.extend(inputs)
+    tensors = [FakeTensor(2), FakeTensor(length, kind)]
+    GraphMarks(tf, lambda _: None).insert(REDUCED, tensors)
+
+    assert handed == [0, [0][:length]]
+
+
+def test_of_nothing_no_arrival_is_told():
+    tf = FakeTensorFlow()
+    marks = GraphMarks(tf, lambda _: None)
+    marks.insert(READY, [None, None])
+
+    assert not marks.tells
+    assert marks.take() == []
