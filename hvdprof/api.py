@@ -33,7 +33,7 @@ from hvdprof.ingest import load_files
 from hvdprof.ingest import load_run as load
 from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
-from hvdprof.launch.functions.run import (
+from hvdprof.launch.functions.function_run import (
     HOROVOD_RUN,
     SPARK,
     FunctionChoices,

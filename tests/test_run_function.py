@@ -9,8 +9,8 @@ import pytest
 
 from hvdprof.api import FunctionRunner, analyze_run, load_run
 from hvdprof.errors import SweepIncompleteError, UsageError
-from hvdprof.launch.bench import read_for_resuming
-from hvdprof.launch.functions import job as function_job
+from hvdprof.launch.functions import function_job
+from hvdprof.launch.run.bench_run import read_for_resuming
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.network_hosts import network_hosts
 from tests.builders.running_command import pids_in_step, wait_for

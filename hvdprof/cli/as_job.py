@@ -7,9 +7,9 @@ from pathlib import Path
 import typer
 
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.launch.choose_launcher import SRUN
-from hvdprof.launch.job_script import JobScript, submit
-from hvdprof.launch.surroundings import python_program
+from hvdprof.launch.launchers.choose_launcher import SRUN
+from hvdprof.launch.launchers.job_script import JobScript, submit
+from hvdprof.launch.plan.provenance import python_program
 from hvdprof.rundir.whole_file import write_whole
 
 _NOT_PASSED_ON = frozenset({"sbatch", "output", "dry_run"})

@@ -25,7 +25,11 @@ from hvdprof.cli.measuring_options import (
     StallWarn,
 )
 from hvdprof.errors import UsageError
-from hvdprof.launch.bench import (
+from hvdprof.launch.launchers.choose_launcher import AUTO, LAUNCHER_NAMES
+from hvdprof.launch.plan.choices import Choices, KnownModel, check
+from hvdprof.launch.plan.presets import PRESETS
+from hvdprof.launch.plan.settings import DEFAULT_STALL_WARN_S
+from hvdprof.launch.run.bench_run import (
     RUNS_FOLDER,
     find_tools,
     make_run_folder,
@@ -34,10 +38,6 @@ from hvdprof.launch.bench import (
     read_for_resuming,
     sweep_of,
 )
-from hvdprof.launch.choices import Choices, KnownModel, check
-from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
-from hvdprof.launch.presets import PRESETS
-from hvdprof.launch.settings import DEFAULT_STALL_WARN_S
 from hvdprof.report.registry import reporter_for
 from hvdprof.rundir.layout import RunPaths
 

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 from typing import IO
 
-from hvdprof.launch.sweep import Sweep
+from hvdprof.launch.run.sweep import Sweep
 from hvdprof.model.cell_key import setting_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest

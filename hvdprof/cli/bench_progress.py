@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from hvdprof import units
-from hvdprof.launch.rank_progress import PassProgress
-from hvdprof.launch.silent_observer import SilentObserver
-from hvdprof.launch.stall_watch import Stall
-from hvdprof.launch.sweep import SweepObserver
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.sweep import SweepObserver
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE, TORCH_ENGINE

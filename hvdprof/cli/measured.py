@@ -13,10 +13,10 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
-from hvdprof.launch.remote.launch import ready_hosts
-from hvdprof.launch.remote.net import BRIEF, NetProbe
-from hvdprof.launch.remote.shell import hosts_with_ranks
-from hvdprof.launch.sweep import Sweep
+from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
+from hvdprof.launch.remote.remote_launch import ready_hosts
+from hvdprof.launch.remote.remote_shell import hosts_with_ranks
+from hvdprof.launch.run.sweep import Sweep
 from hvdprof.report.reporter import Reporter
 
 

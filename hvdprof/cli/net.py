@@ -11,12 +11,18 @@ import typer
 from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
 from hvdprof.errors import HvdprofError, UsageError
-from hvdprof.launch.bench import find_tools, machine_of, make_run_folder
-from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
-from hvdprof.launch.remote.net import THOROUGH, NetEffort, NetProbe, net_manifest, sizes_of
-from hvdprof.launch.remote.shell import host_shell
-from hvdprof.launch.remote.survey import host_records, survey_hosts
-from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.launchers.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.remote.host_survey import host_records, survey_hosts
+from hvdprof.launch.remote.net_measurement import (
+    THOROUGH,
+    NetEffort,
+    NetProbe,
+    net_manifest,
+    sizes_of,
+)
+from hvdprof.launch.remote.remote_shell import host_shell
+from hvdprof.launch.run.bench_run import find_tools, machine_of, make_run_folder
 from hvdprof.report.net_report import render_net, render_net_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status

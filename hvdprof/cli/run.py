@@ -24,7 +24,10 @@ from hvdprof.cli.measuring_options import (
     StallWarn,
 )
 from hvdprof.errors import UsageError
-from hvdprof.launch.bench import (
+from hvdprof.launch.launchers.choose_launcher import AUTO, LAUNCHER_NAMES
+from hvdprof.launch.plan.choices import parse_sizes
+from hvdprof.launch.plan.settings import DEFAULT_STALL_WARN_S, ElasticSettings
+from hvdprof.launch.run.bench_run import (
     RUNS_FOLDER,
     find_tools,
     make_run_folder,
@@ -32,15 +35,12 @@ from hvdprof.launch.bench import (
     read_for_resuming,
     sweep_of,
 )
-from hvdprof.launch.choices import parse_sizes
-from hvdprof.launch.choose_launcher import AUTO, LAUNCHER_NAMES
-from hvdprof.launch.script_run import (
+from hvdprof.launch.run.script_run import (
     ScriptChoices,
     check_script_choices,
     prepare_script,
     script_name,
 )
-from hvdprof.launch.settings import DEFAULT_STALL_WARN_S, ElasticSettings
 from hvdprof.report.registry import reporter_for
 from hvdprof.rundir.layout import RunPaths
 

@@ -4,7 +4,7 @@ Horovod's own stall check never fires under Gloo (0.28.1). A thread looks every 
 recorder stands. While the rank gets on nothing is written at all; once it has stood still for a
 while its state goes into ``watch/rank-<rank>.json`` beside the recorder files, and the stacks of
 its threads into ``watch/rank-<rank>.stack``. Whether that is a stall only the launching side can
-say, which sees all ranks (``hvdprof.launch.stall_watch``).
+say, which sees all ranks (``hvdprof.launch.diagnose.stall_watch``).
 """
 
 import json

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from hvdprof.launch.capacity import Capacity
-from hvdprof.launch.choices import Choices, KnownModel, Machine
-from hvdprof.launch.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.capacity import Capacity
+from hvdprof.launch.plan.choices import Choices, KnownModel, Machine
+from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
 
 MNIST = ModelSettings(name="mnist", batch_size=64, image_size=28)
 RESNET = ModelSettings(name="resnet18", batch_size=16, image_size=32)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from hvdprof.launch.job import Job
-from hvdprof.launch.process import Launch, Watch
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.processes.launch_process import Launch, Watch
 from hvdprof.rundir.layout import PassPaths
 
 

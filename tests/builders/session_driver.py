@@ -13,7 +13,7 @@ from typing import Any
 
 from hvdprof.api import FunctionRunner, HorovodRunner
 from hvdprof.errors import HvdprofError
-from hvdprof.launch.functions import job as function_job
+from hvdprof.launch.functions import function_job
 from tests.builders.user_function import train
 
 

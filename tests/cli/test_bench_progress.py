@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.cli.bench_progress import TimeLeft, observer_for
-from hvdprof.launch.design import plan_design
-from hvdprof.launch.rank_progress import PassProgress, RankState
+from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.launch.plan.design import plan_design
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, PassRecord, Status
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings

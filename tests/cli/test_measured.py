@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hvdprof.cli.measured import measure_network
 from hvdprof.collect.network.net_probe import MARK
-from hvdprof.launch.job import Job
-from hvdprof.launch.settings import BenchSettings
-from hvdprof.launch.sweep import Sweep
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.net_recording import NetRecording

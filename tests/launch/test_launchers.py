@@ -1,10 +1,10 @@
 import sys
 from dataclasses import replace
 
-from hvdprof.launch.horovodrun import HorovodrunGloo, HorovodrunMpi
-from hvdprof.launch.job import Job
-from hvdprof.launch.mpirun import MpichExec, OpenMpiRun
-from hvdprof.launch.torchrun import TorchrunForDdp
+from hvdprof.launch.launchers.horovodrun import HorovodrunGloo, HorovodrunMpi
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
+from hvdprof.launch.launchers.torchrun import TorchrunForDdp
 
 JOB = Job(
     size=2,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.collect.auto.recorded_function import RankEnd
-from hvdprof.launch.functions.job import FunctionJob
-from hvdprof.launch.job import Job
-from hvdprof.launch.preflight import GLOO, MPI
-from hvdprof.launch.process import Launch, Outcome, run_launcher
-from hvdprof.launch.surroundings import python_program
+from hvdprof.launch.functions.function_job import FunctionJob
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.preflight import GLOO, MPI
+from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.rundir.whole_file import open_whole
 
 _FUNCTION = "function.pickle"

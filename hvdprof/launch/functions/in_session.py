@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
-from hvdprof.launch.interruption import interruptible_within_others, to_its_end
-from hvdprof.launch.process import POLL_INTERVAL_S, Launch, Outcome, Patience, Watch
+from hvdprof.launch.processes.interruption import interruptible_within_others, to_its_end
+from hvdprof.launch.processes.launch_process import (
+    POLL_INTERVAL_S,
+    Launch,
+    Outcome,
+    Patience,
+    Watch,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from typing import Any
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, MissingExtraError
+from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.functions.in_session import call_session
-from hvdprof.launch.functions.job import FunctionJob
-from hvdprof.launch.job import Job
-from hvdprof.launch.process import Launch, Outcome
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.processes.launch_process import Launch, Outcome
 
 _START_TIMEOUT_S = 120
 

@@ -18,11 +18,11 @@ from typing import IO, Any
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
-from hvdprof.launch.environment import PASS_MARK
+from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.functions.in_session import call_session
-from hvdprof.launch.functions.job import FunctionJob
-from hvdprof.launch.job import Job
-from hvdprof.launch.process import Launch, Outcome, end_marked
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.environment import PASS_MARK
+from hvdprof.launch.processes.launch_process import Launch, Outcome, end_marked
 
 _GROUP = "horovod.spark.run.{number}"
 # Horovod tags lines with the number of the task, which need not be that of the rank.

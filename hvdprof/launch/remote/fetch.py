@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from hvdprof.errors import HvdprofError
-from hvdprof.launch.remote.files import unpack, written_folders
-from hvdprof.launch.remote.shell import HostShell
-from hvdprof.launch.surroundings import python_program
+from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.remote.pass_files import unpack, written_folders
+from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import PassPaths
 
-FILES = "hvdprof.launch.remote.files"
+FILES = "hvdprof.launch.remote.pass_files"
 FETCH_TIMEOUT_S = 900.0
 TOLD_TIMEOUT_S = 60.0
 STANDING_AFTER_S = 5.0

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.hosts import is_this_host
-from hvdprof.launch.remote.shell import HostShell, hosts_with_ranks
-from hvdprof.launch.remote.survey import host_records, survey_hosts
-from hvdprof.launch.settings import BenchSettings
+from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.remote.host_survey import host_records, survey_hosts
+from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
 
 
 def has_other_hosts(settings: BenchSettings) -> bool:

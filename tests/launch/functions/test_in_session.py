@@ -8,8 +8,8 @@ import pytest
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.functions.in_session import call_session
-from hvdprof.launch.interruption import interruptible
-from hvdprof.launch.process import Watch
+from hvdprof.launch.processes.interruption import interruptible
+from hvdprof.launch.processes.launch_process import Watch
 from tests.builders.launches import launch_into
 
 ENDS = [RankEnd(rank=0, value=b"", error="")]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.launch.remote.fetch import STANDING_AFTER_S, StandingFetch, fetch, on_each, told_by
-from hvdprof.launch.remote.shell import HostShell
+from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import PassPaths
 
 

@@ -1,0 +1,132 @@
+"""A function on its way to the ranks and back, whoever starts them.
+
+The launchers of functions differ in how they reach the ranks. What they hand over, and what
+becomes of what comes back, is the same and lies here.
+"""
+
+import contextlib
+import os
+import pickle
+import sys
+import uuid
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from hvdprof.collect.auto.recorded_function import RankEnd, RecordedFunction
+from hvdprof.errors import StorageError, UsageError
+from hvdprof.launch.plan.environment import CHANGING_WHAT_IS_MEASURED
+from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.rundir.layout import PassPaths
+
+
+@dataclass(slots=True)
+class FunctionJob:
+    """A function with its arguments, and what it returned in the launches so far.
+
+    ``values`` holds what the ranks of a pass returned, pickled, by the name of its folder and then
+    by rank; None where a rank has none.
+    """
+
+    function: bytes
+    values: dict[str, list[bytes | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> "FunctionJob":
+        """A function made ready for other processes, which need not find it in a module.
+
+        Raises:
+            UsageError: It, or an argument, cannot be handed to another process.
+        """
+        import cloudpickle
+
+        try:
+            return cls(cloudpickle.dumps((function, tuple(args), dict(kwargs))))
+        # Objects raise what they like when they are pickled.
+        except Exception as error:
+            raise UsageError(
+                f"{name_of(function)} cannot be handed to other processes: {error}.",
+                hint="Make what it needs (files, locks, sessions, GPU tensors) inside of it.",
+            ) from error
+
+    @contextlib.contextmanager
+    def handed_over(self, launch: Launch) -> Iterator[RecordedFunction]:
+        """What the ranks of a launch call; the pass folder can be recognised meanwhile.
+
+        Raises:
+            StorageError: The pass folder cannot be written.
+        """
+        mark = uuid.uuid4().hex
+        seen_mark = launch.paths.seen_mark
+        _write_mark(seen_mark, mark)
+        try:
+            yield RecordedFunction(
+                function=self.function,
+                environment=dict(launch.job.environment),
+                unset=tuple(sorted(CHANGING_WHAT_IS_MEASURED)),
+                python_path=tuple(entry or str(Path.cwd()) for entry in sys.path),
+                pass_folder=str(launch.paths.folder),
+                mark=mark,
+            )
+        finally:
+            seen_mark.unlink(missing_ok=True)
+
+    def take_back(self, ends: Sequence[RankEnd], launch: Launch, outcome: Outcome) -> Outcome:
+        """Put what the ranks carried back where it belongs; the outcome, failed where one raised.
+
+        Raises:
+            StorageError: The pass folder cannot be written.
+        """
+        for end in ends:
+            _keep_files(end, launch.paths)
+        raised = [end for end in ends if end.error]
+        if raised:
+            with launch.paths.stderr.open("a") as errors:
+                errors.writelines(_tagged(raised))
+        values: list[bytes | None] = [None] * launch.job.size
+        for end in ends:
+            values[end.rank] = end.value
+        self.values[launch.paths.folder.name] = values
+        return replace(outcome, exit_code=1) if raised else outcome
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What results call a function: its name, or that of its class."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def returned(values: Sequence[bytes | None]) -> list[Any]:
+    """What the ranks of a launch returned, by rank; None where a rank was ended before."""
+    return [None if value is None else pickle.loads(value) for value in values]
+
+
+def _keep_files(end: RankEnd, paths: PassPaths) -> None:
+    root = paths.folder.resolve()
+    for name, data in end.files.items():
+        path = (root / name).resolve()
+        if not path.is_relative_to(root):
+            raise StorageError(f"Rank {end.rank} named a file outside of the run: {name}.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, zlib.decompress(data))
+
+
+def _tagged(ends: Sequence[RankEnd]) -> Iterator[str]:
+    """The errors of ranks line by line, tagged as those of other launchers are."""
+    for end in ends:
+        for line in end.error.splitlines():
+            yield f"[{end.rank}]<stderr>:{line}{os.linesep}"
+
+
+def _write_mark(path: Path, mark: str) -> None:
+    _write(path, mark.encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise StorageError(f"Could not write {path}: {error.strerror}.") from error

@@ -1,0 +1,1 @@
+"""One module per launcher: a job in, an argument list out; ``choose_launcher`` picks."""

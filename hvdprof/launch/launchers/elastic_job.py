@@ -1,0 +1,193 @@
+"""Elastic jobs: ``horovodrun`` with a script that names the hosts, asked every second."""
+
+import ipaddress
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.hosts import Host
+from hvdprof.launch.plan.settings import ElasticSettings
+
+LOOPBACK = "lo"
+
+_ASK_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class HorovodrunElastic:
+    """Starts ranks by ``horovodrun`` with its elastic options; Gloo alone can do it.
+
+    It hands its whole environment on to every rank by itself.
+    """
+
+    horovodrun: str
+    settings: ElasticSettings
+
+    def command(self, job: Job) -> list[str]:
+        """``horovodrun --gloo -np N --min-np N ... --host-discovery-script SCRIPT PROGRAM``.
+
+        The job starts once its size is there.
+        """
+        settings = self.settings
+        optional = (
+            ("--max-np", settings.max_np),
+            ("--slots-per-host", settings.slots),
+            ("--network-interfaces", settings.network_interface),
+            ("--elastic-timeout", settings.wait_s),
+            ("--reset-limit", settings.reset_limit),
+        )
+        options = [
+            part for option, value in optional if value is not None for part in (option, str(value))
+        ]
+        size = ["-np", str(job.size), "--min-np", str(settings.min_np)]
+        script = ["--host-discovery-script", settings.discovery_script]
+        return [self.horovodrun, "--gloo", *size, *script, *options, *job.program]
+
+
+def prepare_elastic(
+    wanted: ElasticSettings, sizes: tuple[int, ...]
+) -> tuple[ElasticSettings, list[str]]:
+    """The settings with the network that the hosts there are now need, and what will take time.
+
+    Args:
+        wanted: The settings as asked for.
+        sizes: Numbers of ranks with which the job shall start; there must be one.
+
+    Raises:
+        UsageError: Options contradict each other, or the script prints something else than hosts.
+        EnvironmentNotReadyError: The script cannot be run, or fails.
+    """
+    if len(sizes) != 1:
+        raise UsageError(
+            "An elastic job starts with one number of ranks.",
+            hint="--np 2 --min-np 1 --max-np 4: it goes on with as many as there are.",
+        )
+    _check(wanted, sizes[0])
+    hosts = discover_hosts(wanted.discovery_script, wanted.slots)
+    network = network_of(hosts, wanted.network_interface)
+    waits = reasons_to_wait(hosts, network, sizes[0])
+    return replace(wanted, network_interface=network), waits
+
+
+def discover_hosts(script: str, slots: int | None) -> tuple[Host, ...]:
+    """The hosts that a discovery script names now, in its order.
+
+    Args:
+        script: A shell command, as ``horovodrun`` runs it.
+        slots: Slots of a host that stands without any.
+
+    Raises:
+        EnvironmentNotReadyError: The script cannot be run, fails or does not end.
+        UsageError: It prints something else than hosts.
+    """
+    hint = "It prints one host a line: server1:4"
+    try:
+        ended = subprocess.run(
+            script,
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentNotReadyError(
+            f"--host-discovery-script {script} did not end within {_ASK_TIMEOUT_S:.0f} s.",
+            hint=hint,
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--host-discovery-script {script} prints no text.", hint=hint) from error
+    if ended.returncode != 0:
+        said = " ".join(ended.stderr.split()[-40:]) or "it printed no error"
+        raise EnvironmentNotReadyError(
+            f"--host-discovery-script {script} ended with exit code {ended.returncode}: {said}.",
+            hint="Make it executable, and give its path: ./discover.sh",
+        )
+    lines = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
+    return tuple(_host(line, script, slots) for line in lines)
+
+
+def network_of(hosts: tuple[Host, ...], wanted: str | None) -> str | None:
+    """The interface that ranks shall use: the one asked for, else loopback, else Horovod's choice.
+
+    Horovod looks for a network that two hosts have in common, and waits until there are two. Where
+    all hosts stand by their loopback name nobody else can reach them, and there is but one.
+
+    Raises:
+        UsageError: Horovod would refuse the one asked for.
+    """
+    are_this_one = bool(hosts) and all(_is_loopback(host.name) for host in hosts)
+    if wanted is None:
+        return LOOPBACK if are_this_one else None
+    if are_this_one and LOOPBACK not in wanted.split(","):
+        raise UsageError(
+            f"--network-interface {wanted}: horovodrun takes no other than {LOOPBACK} while all "
+            "hosts are this machine.",
+            hint="Leave it away, or start with another host too.",
+        )
+    return wanted
+
+
+def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> list[str]:
+    """What keeps the job from starting at once, one sentence each."""
+    slots = sum(host.slots for host in hosts)
+    found = []
+    if slots < size:
+        found.append(
+            f"The discovery script names {slots} of {size} slots now: the job starts when there "
+            "are enough."
+        )
+    if network is None and len(hosts) < 2:
+        found.append(
+            "horovodrun looks for a network that two hosts share, and starts no rank before the "
+            "discovery script names two; --network-interface NAME lets one on another machine do."
+        )
+    return found
+
+
+def _check(settings: ElasticSettings, size: int) -> None:
+    largest = settings.max_np
+    for option, value in (
+        ("--min-np", settings.min_np),
+        ("--max-np", largest),
+        ("--slots", settings.slots),
+        ("--reset-limit", settings.reset_limit),
+        ("--elastic-timeout", settings.wait_s),
+    ):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
+    if largest is not None and largest < settings.min_np:
+        raise UsageError(f"--max-np {largest} is less than --min-np {settings.min_np}.")
+    if size < settings.min_np or (largest is not None and size > largest):
+        raise UsageError(
+            f"--np {size}, with which the job starts, is not between --min-np and --max-np."
+        )
+    program = settings.discovery_script.split()[:1]
+    if not program or shutil.which(program[0]) is None:
+        raise EnvironmentNotReadyError(
+            f"--host-discovery-script {settings.discovery_script}: not a program that can run.",
+            hint="chmod +x ./discover.sh, and give its path: ./discover.sh",
+        )
+
+
+def _host(line: str, script: str, slots: int | None) -> Host:
+    name, marker, number = line.partition(":")
+    if not marker and slots is not None and name:
+        return Host(name, slots)
+    if name and number.isdecimal() and not any(sign.isspace() for sign in name):
+        return Host(name, int(number))
+    missing = "" if marker else "; without a number it needs --slots"
+    raise UsageError(
+        f"--host-discovery-script {script} printed {line!r}, which is not a host with its "
+        f"slots{missing}.",
+        hint="It prints one host a line: server1:4",
+    )
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"

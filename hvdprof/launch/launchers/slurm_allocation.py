@@ -1,0 +1,121 @@
+"""The Slurm allocation that this process runs in, as its variables tell it."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.plan.hosts import Host
+
+PMIX = "pmix"
+
+_REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The nodes of a job with the tasks that each was given, and the processors of a task.
+
+    ``cpus_per_task`` is None where the job did not say it; ``cores_by_host`` are the processors
+    that the job has on each node, empty where Slurm does not tell.
+    """
+
+    hosts: tuple[Host, ...]
+    cpus_per_task: int | None
+    cores_by_host: Mapping[str, int] = field(default_factory=dict)
+
+
+def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation:
+    """The allocation that this process runs in.
+
+    Raises:
+        EnvironmentNotReadyError: There is none, or Slurm does not name its nodes.
+    """
+    if not environment.get("SLURM_JOB_ID"):
+        raise EnvironmentNotReadyError(
+            "This is not inside a Slurm allocation, so --launcher srun has nowhere to run.",
+            hint="salloc -n 4 hvdprof ... --launcher srun   (or add --sbatch)",
+        )
+    names = _node_names(environment.get("SLURM_JOB_NODELIST", ""))
+    tasks = tasks_per_node(
+        environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_JOB_CPUS_PER_NODE", "")
+    )
+    if len(tasks) != len(names):
+        tasks = (1,) * len(names)
+    cpus = environment.get("SLURM_CPUS_PER_TASK", "")
+    cores = tasks_per_node(environment.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    return Allocation(
+        tuple(map(Host, names, tasks)),
+        int(cpus) if cpus.isdecimal() else None,
+        dict(zip(names, cores, strict=True)) if len(cores) == len(names) else {},
+    )
+
+
+def tasks_per_node(text: str) -> tuple[int, ...]:
+    """The numbers that Slurm writes as ``2(x3),1``: 2, 2, 2, 1; none where it is anything else."""
+    numbers: list[int] = []
+    for part in text.split(",") if text else ():
+        found = _REPEATED.fullmatch(part.strip())
+        if found is None:
+            return ()
+        numbers += [int(found[1])] * int(found[2] or 1)
+    return tuple(numbers)
+
+
+def find_srun() -> str:
+    """The ``srun`` in PATH.
+
+    Raises:
+        EnvironmentNotReadyError: There is none.
+    """
+    srun = shutil.which("srun")
+    if srun is None:
+        raise EnvironmentNotReadyError(
+            "There is no srun in PATH.", hint="Leave --launcher away where there is no Slurm."
+        )
+    return srun
+
+
+def require_pmix(srun: str) -> None:
+    """Check that this Slurm can introduce MPI processes to each other by PMIx.
+
+    Without it every task would be rank 0 of a job of its own.
+
+    Raises:
+        EnvironmentNotReadyError: It cannot.
+    """
+    answer = _answer([srun, "--mpi=list"])
+    listed = answer.stdout + answer.stderr
+    if PMIX not in re.split(r"[^\w]+", listed):
+        raise EnvironmentNotReadyError(
+            "This Slurm has no PMIx (srun --mpi=list), so its tasks would not find each other "
+            "under MPI.",
+            hint="--controller gloo needs no MPI.   (Debian: apt-get install libpmix-dev)",
+        )
+
+
+def _node_names(nodes: str) -> list[str]:
+    if not re.search(r"[,\[]", nodes):
+        names = [nodes] if nodes else []
+    else:
+        answer = _answer(["scontrol", "show", "hostnames", nodes])
+        # What it complains of is no name of a node.
+        names = answer.stdout.split() if answer.returncode == 0 else []
+    if not names:
+        raise EnvironmentNotReadyError(
+            "Slurm does not name the nodes of this allocation (SLURM_JOB_NODELIST).",
+            hint="Start hvdprof from the shell of salloc or from a job script.",
+        )
+    return names
+
+
+def _answer(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentNotReadyError(
+            f"{' '.join(command)} does not answer: {error}.", hint="Ask who runs this Slurm."
+        ) from error

@@ -1,0 +1,1 @@
+"""What will run, before any process starts: options, settings, design, environment, preflight."""

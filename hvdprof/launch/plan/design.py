@@ -1,0 +1,285 @@
+"""The factorial design: which cells run, which are skipped and why, and in which passes.
+
+Passes of one repeat hold every cell once, and repeats follow each other, so that a slow drift of
+the machine falls on all cells alike; within every second repeat the order is reversed (A B B A).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hvdprof.launch.plan.capacity import Capacity, can_pin, crowds
+from hvdprof.launch.plan.hosts import parse_hosts, ranks_by_host
+from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.workload import SCRIPT_SEGMENT
+from hvdprof.rundir.manifest import Mode, PassRecord, SegmentRecord, Skipped
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Segment
+
+NO_COMPRESSION, FP16 = "none", "fp16"
+AVERAGE, ADASUM = "average", "adasum"
+ENGINES = (HOROVOD_ENGINE, DDP_ENGINE)
+COMPRESSIONS = (NO_COMPRESSION, FP16)
+REDUCTIONS = (AVERAGE, ADASUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """The passes in the order in which they run, and the cells that do not run."""
+
+    passes: list[PassRecord]
+    skipped: list[Skipped]
+
+
+def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
+    """All passes of a sweep, the skipped cells apart.
+
+    A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
+    Plain torch has launches of its own: behind another segment of the same process it would find
+    warm memory, and be compared with a Horovod that does not.
+    """
+    skipped: list[Skipped] = []
+    if settings.script is not None:
+        groups = list(_script_groups(settings, skipped))
+    else:
+        groups = _reference_groups(settings, capacity, skipped)
+    passes = [
+        _pass(settings, capacity, number, launch)
+        for number, launch in enumerate(_rounds(settings, groups), start=1)
+    ]
+    return Design(passes, skipped)
+
+
+def _reference_groups(
+    settings: BenchSettings, capacity: Capacity, skipped: list[Skipped]
+) -> list["_Group"]:
+    groups: list[_Group] = []
+    for size in settings.sizes:
+        if size == 1:
+            groups.append(_Group(1, TORCH_ENGINE, tuple(_baseline(settings))))
+        for engine in settings.engines:
+            cells = tuple(_cells(settings, capacity, size, engine, skipped))
+            if cells:
+                groups.append(_Group(size, engine, cells))
+    return groups
+
+
+def _script_groups(settings: BenchSettings, skipped: list[Skipped]) -> Iterator["_Group"]:
+    model = settings.models[0]
+    for size in settings.sizes:
+        reason = _reason_by_hosts(settings, size)
+        if reason:
+            skipped.append(
+                Skipped(
+                    model=model.name,
+                    size=size,
+                    compression=NO_COMPRESSION,
+                    reduction=AVERAGE,
+                    reason=reason,
+                )
+            )
+            continue
+        segment = _segment(settings, model, size, engine=HOROVOD_ENGINE)
+        yield _Group(size, HOROVOD_ENGINE, (replace(segment, id=SCRIPT_SEGMENT),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The segments that one launch runs: one engine at one number of ranks."""
+
+    size: int
+    engine: str
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    mode: Mode
+    group: _Group
+    repeat: int
+
+
+def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
+    observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
+    if settings.script is not None and not settings.script.trace:
+        observed = []
+    for repeat in range(1, settings.repeats + 1):
+        for group in groups if repeat % 2 else reversed(groups):
+            yield _Launch(Mode.THROUGHPUT, group, repeat)
+        if repeat == 1:
+            for group in observed:
+                yield _Launch(Mode.TRACE, group, repeat)
+            for group in observed if settings.attribution else ():
+                # Response cache and rank ticks are Horovod's.
+                if group.engine == HOROVOD_ENGINE:
+                    yield _Launch(Mode.ATTRIBUTION, group, repeat)
+
+
+def _pass(
+    settings: BenchSettings,
+    capacity: Capacity,
+    number: int,
+    launch: _Launch,
+) -> PassRecord:
+    size, segments, engine = launch.group.size, launch.group.segments, launch.group.engine
+    # DDP writes no timeline: the communication hook records into the recorder files.
+    timeline = launch.mode is not Mode.THROUGHPUT and engine == HOROVOD_ENGINE
+    what = {TORCH_ENGINE: TORCH_ENGINE, DDP_ENGINE: f"{DDP_ENGINE}-{launch.mode}"}
+    ranks = "elastic" if _is_elastic(settings) else f"np{size}"
+    placed = placement(settings, size)
+    return PassRecord(
+        id=f"{number:02d}-{ranks}-{what.get(engine, launch.mode)}-r{launch.repeat}",
+        mode=launch.mode,
+        size=size,
+        repeat=launch.repeat,
+        controller=_backend(settings) if engine == DDP_ENGINE else settings.controller,
+        oversubscribed=bool(crowds(settings, capacity, placed)),
+        # A script places itself; its ranks tell afterwards whether each had cores of its own.
+        pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
+        segments=[
+            SegmentRecord(segment=replace(segment, timeline=timeline))
+            for segment in (segments if launch.repeat % 2 else reversed(segments))
+        ],
+        session=0 if _is_elastic(settings) else None,
+    )
+
+
+def _is_elastic(settings: BenchSettings) -> bool:
+    return settings.script is not None and settings.script.elastic is not None
+
+
+def _backend(settings: BenchSettings) -> str:
+    """What DDP reduces with."""
+    return "nccl" if settings.device == "cuda" else "gloo"
+
+
+def _baseline(settings: BenchSettings) -> Iterator[Segment]:
+    for model in settings.models:
+        yield _segment(settings, model, 1, engine=TORCH_ENGINE)
+
+
+def _cells(
+    settings: BenchSettings, capacity: Capacity, size: int, engine: str, skipped: list[Skipped]
+) -> Iterator[Segment]:
+    for model in settings.models:
+        for compression in settings.compressions:
+            for reduction in settings.reductions:
+                toggles = (compression, reduction)
+                reason = reason_to_skip(settings, capacity, size, model, (engine, *toggles))
+                if reason:
+                    skipped.append(
+                        Skipped(
+                            model=model.name,
+                            size=size,
+                            compression=compression,
+                            reduction=reduction,
+                            reason=reason,
+                            engine=engine,
+                        )
+                    )
+                    continue
+                names = (engine, *toggles) if engine == DDP_ENGINE else toggles
+                yield replace(
+                    _segment(settings, model, size, engine=engine),
+                    id="-".join((model.name, *names)),
+                    compression=compression,
+                    reduction=reduction,
+                )
+
+
+def _segment(settings: BenchSettings, model: ModelSettings, size: int, *, engine: str) -> Segment:
+    strong = settings.scaling == "strong"
+    return Segment(
+        id=f"{model.name}-{engine}",
+        engine=engine,
+        model=model.name,
+        compression=NO_COMPRESSION,
+        reduction=AVERAGE,
+        batch_size=model.batch_size // size if strong else model.batch_size,
+        image_size=model.image_size,
+        num_warmup_batches=settings.num_warmup_batches,
+        num_steps=settings.num_steps,
+        max_seconds=settings.max_seconds,
+        timeline=False,
+    )
+
+
+def reason_to_skip(
+    settings: BenchSettings,
+    capacity: Capacity,
+    size: int,
+    model: ModelSettings,
+    setting: tuple[str, str, str],
+) -> str:
+    """Why a cell does not run, or would not be what its name says; empty where it runs.
+
+    ``setting`` is its engine, compression and reduction.
+    """
+    engine, compression, reduction = setting
+    if engine == DDP_ENGINE and (reason := _reason_against_ddp(settings, reduction)):
+        return reason
+    if reason := _reason_by_hosts(settings, size):
+        return reason
+    if settings.scaling == "strong" and model.batch_size % size:
+        return f"the global batch of {model.batch_size} cannot be divided by {size} ranks"
+    if size == 1 and compression == FP16:
+        return "nothing is sent at np=1, so compression would do nothing"
+    if reduction == ADASUM:
+        return _reason_against_adasum(settings, capacity, size)
+    return ""
+
+
+def _reason_against_ddp(settings: BenchSettings, reduction: str) -> str:
+    if settings.hosts or settings.launcher == "srun":
+        return "hvdprof starts torchrun on this host alone, so DDP is not measured across hosts"
+    if reduction == ADASUM:
+        return "DDP has no Adasum"
+    return ""
+
+
+def _reason_by_hosts(settings: BenchSettings, size: int) -> str:
+    if settings.hosts and sum(host.slots for host in parse_hosts(settings.hosts)) < size:
+        return f"--hosts {settings.hosts} has fewer than {size} slots"
+    return ""
+
+
+def _reason_against_adasum(settings: BenchSettings, capacity: Capacity, size: int) -> str:
+    if size == 1:
+        return "nothing is reduced at np=1, so Adasum would do nothing"
+    if settings.controller == "gloo":
+        return "Horovod has no Adasum under Gloo; it needs MPI"
+    if capacity.nccl:
+        return _reason_against_adasum_of_hosts(placement(settings, size))
+    if not _is_power_of_two(size):
+        return f"Adasum needs a power of two of ranks, not {size}"
+    return ""
+
+
+def _reason_against_adasum_of_hosts(placed: dict[str, int]) -> str:
+    if len(placed) == 1:
+        return "Adasum over NCCL on one host is plain averaging"
+    if len(set(placed.values())) > 1:
+        ranks = ", ".join(map(str, placed.values()))
+        return f"Adasum over NCCL needs as many ranks on every host, not {ranks}"
+    if not _is_power_of_two(len(placed)):
+        return f"Adasum over NCCL needs a power of two of hosts, not {len(placed)}"
+    return ""
+
+
+def placement(settings: BenchSettings, size: int) -> dict[str, int]:
+    """How many ranks each host gets at a size; this host is ``localhost`` where none are named."""
+    if settings.hosts is None:
+        return {"localhost": size}
+    return ranks_by_host(parse_hosts(settings.hosts), size)
+
+
+def hosts_argument(settings: BenchSettings, size: int) -> str | None:
+    """The hosts of a launch with just the slots that it fills, None for this host alone.
+
+    `horovodrun` starts a rank in every slot it is told of, whatever `-np` says.
+    """
+    if settings.hosts is None:
+        return None
+    return ",".join(f"{host}:{ranks}" for host, ranks in placement(settings, size).items())
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0

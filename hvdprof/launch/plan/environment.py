@@ -1,0 +1,136 @@
+"""The environment of a pass: what is set for its ranks, and what must not reach them."""
+
+import os
+from collections.abc import Mapping
+
+from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.launch.plan.preflight import MPI
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.workload import workload_environment
+from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Mode, PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE
+
+PASS_MARK = "HVDPROF_PASS_MARK"
+RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+
+CHANGING_WHAT_IS_MEASURED = frozenset(
+    {
+        "HOROVOD_TIMELINE",
+        "HOROVOD_TIMELINE_MARK_CYCLES",
+        "HOROVOD_AUTOTUNE",
+        "HOROVOD_AUTOTUNE_LOG",
+    }
+)
+_DISTURBING = CHANGING_WHAT_IS_MEASURED | frozenset(
+    {
+        "HOROVOD_ELASTIC",
+        "HOROVOD_CONTROLLER",
+        "HOROVOD_CPU_OPERATIONS",
+        "HOROVOD_HOSTNAME",
+        # Those of a surrounding torchrun.
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+        *(
+            f"HOROVOD_{kind}{what}"
+            for kind in ("", "LOCAL_", "CROSS_")
+            for what in ("RANK", "SIZE")
+        ),
+    }
+)
+_OF_A_SURROUNDING_JOB = (
+    "OMPI_COMM_",
+    "OMPI_UNIVERSE",
+    "PMIX_",
+    "PMI_",
+    "PRTE_",
+    "HOROVOD_GLOO_RENDEZVOUS",
+    "TORCHELASTIC_",
+    # Options of torchrun, which operators of clusters set in their containers.
+    "PET_",
+)
+_PASSED_ON = (
+    *("HOROVOD_", "HVDPROF_", "NCCL_", "GLOO_", "UCX_", "FI_", "CUDA_"),
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_"),
+    *("TF_", "XLA_", "TORCH_", "PYTORCH_"),
+)
+_PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+# As horovod/runner/common/util/env.py of 0.28.1 has it: each host counts its own GPUs.
+_OF_THIS_HOST = ("CUDA_VISIBLE_DEVICES",)
+
+
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The surrounding environment without what would change the measurement.
+
+    Timeline and autotune would make a throughput pass something else; rank variables of a
+    surrounding job would be taken for the pass's own.
+    """
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _DISTURBING and not name.startswith(_OF_A_SURROUNDING_JOB)
+    }
+
+
+def names_to_pass_on(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of inherited variables that ranks on other hosts need too, sorted.
+
+    They are those that change how fast a rank is: it would be compared with ranks that have them.
+    """
+    return tuple(
+        sorted(
+            name
+            for name in inherited_environment(environment)
+            if name.startswith(_PASSED_ON) or name in _PASSED_ON_NAMES
+            if name not in _OF_THIS_HOST
+        )
+    )
+
+
+def pass_environment(
+    settings: BenchSettings, record: PassRecord, paths: PassPaths, mpi: Mpi | None
+) -> dict[str, str]:
+    """What is set for the ranks of a pass, on top of what they inherit.
+
+    ``mpi`` is the one that Horovod was built with: its libraries must be found under Gloo too.
+    """
+    variables = {
+        RECORDER_DIR: str(paths.recorder_folder),
+        "PYTHONFAULTHANDLER": "1",
+        "PYTHONUNBUFFERED": "" if _tags_pieces(record, mpi) else "1",
+    }
+    if settings.stall_warn_s and (record.size > 1 or record.session is not None):
+        variables[STALL_WARN] = str(settings.stall_warn_s)
+    if record.engine != DDP_ENGINE:
+        variables |= _of_horovod(settings, record)
+    if settings.device == "cuda":
+        variables["NCCL_DEBUG"] = "INFO"
+        # Newer versions write a TUNING line for every collective: not where time is measured.
+        observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
+        variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
+        variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
+    variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
+    if mpi is not None:
+        variables |= mpi.environment(dict(os.environ))
+    return variables
+
+
+def _tags_pieces(record: PassRecord, mpi: Mpi | None) -> bool:
+    # Unbuffered, Python writes a line in pieces, of which such a launcher tags each.
+    return mpi is not None and record.controller == MPI and mpi.tags_pieces
+
+
+def _of_horovod(settings: BenchSettings, record: PassRecord) -> dict[str, str]:
+    """Horovod's knobs, and its timeline where the pass is observed."""
+    variables = {}
+    if settings.fusion_threshold_mb is not None:
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(round(settings.fusion_threshold_mb * 2**20))
+    if settings.cycle_time_ms is not None:
+        variables["HOROVOD_CYCLE_TIME"] = str(settings.cycle_time_ms)
+    if settings.cache_capacity is not None:
+        variables["HOROVOD_CACHE_CAPACITY"] = str(settings.cache_capacity)
+    if record.mode != Mode.THROUGHPUT:
+        variables["HOROVOD_TIMELINE"] = "DYNAMIC"
+    if record.mode == Mode.ATTRIBUTION:
+        variables["HOROVOD_CACHE_CAPACITY"] = "0"
+    return variables

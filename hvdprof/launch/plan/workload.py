@@ -1,0 +1,64 @@
+"""What the ranks of a pass run: the reference models, or a script of the user's own."""
+
+import os
+from pathlib import Path
+
+from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
+from hvdprof.collect.auto.startup import FOLDER as STARTUP_FOLDER
+from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Mode, PassRecord
+
+TRAINING_MODULE = "bench_models.train"
+SCRIPT_SEGMENT = "main"
+LEAST_STEPS = 20
+
+# Else a module run in a clone of Horovod's source would import that.
+INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
+"""What keeps the current folder out of the places where a program of hvdprof finds modules."""
+
+
+def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
+    """The program that every rank of a pass runs."""
+    if settings.script is None:
+        return python_program(TRAINING_MODULE, "--plan", str(plan))
+    return settings.script.command
+
+
+def workload_environment(
+    settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
+) -> dict[str, str]:
+    """What is set for the program alone.
+
+    Reference models get their threads; a script keeps its own surroundings, except for the folder
+    in front of PYTHONPATH that starts its recording. A function starts it itself, since PYTHONPATH
+    may be its launcher's.
+    """
+    threads = str(settings.num_threads)
+    of_threads = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    script = settings.script
+    if script is None:
+        return of_threads | INSTALLED_ALONE
+    automatic = AutoSettings(
+        num_warmup_steps=settings.num_warmup_batches,
+        num_steps=settings.num_steps,
+        batch_size=settings.models[0].batch_size or None,
+        timeline=str(paths.timeline(SCRIPT_SEGMENT)) if record.mode != Mode.THROUGHPUT else "",
+        num_timeline_steps=script.num_timeline_steps,
+    )
+    variables = {AUTORECORD: automatic.to_text()}
+    if not script.is_function:
+        folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
+        variables["PYTHONPATH"] = os.pathsep.join(folders)
+    if script.sets_threads:
+        # The last one is TensorFlow's, which does not look at the others.
+        variables |= of_threads | {"TF_NUM_INTRAOP_THREADS": threads}
+    return variables
+
+
+def least_partial_steps(settings: BenchSettings) -> int | None:
+    """Steps after which a launch that fails has a result; None where only whole ones count."""
+    if settings.script is None:
+        return None
+    return settings.num_warmup_batches + LEAST_STEPS

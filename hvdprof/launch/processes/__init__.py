@@ -1,0 +1,1 @@
+"""The processes of one launch: started, watched, interrupted, ended."""

@@ -1,0 +1,249 @@
+"""Running one launch to its end: output to files, a watch over progress, and no orphans.
+
+Launchers move their ranks into sessions and process groups of their own, so a group cannot be
+ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
+found again and ended by pid.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.environment import PASS_MARK
+from hvdprof.launch.processes.interruption import to_its_end
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure
+
+POLL_INTERVAL_S = 0.5
+GRACE_S = 10.0
+STARTING_S = 1.0
+_ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
+
+    ``failure`` is given where the reason is known to whoever ran it.
+    """
+
+    exit_code: int
+    hung: bool
+    duration_s: float
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What is looked at while a launch runs.
+
+    ``progress`` returns a number that changes when any rank got on; when it stays the same for
+    ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once where
+    ``must_end`` says so after a look.
+    """
+
+    progress: Callable[[], int]
+    timeout_s: float
+    must_end: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A job about to start: the command of its launcher with its whole environment.
+
+    ``paths`` are those of its pass, absolute.
+    """
+
+    job: Job
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    paths: PassPaths
+    watch: Watch
+
+
+def run_launcher(launch: Launch) -> Outcome:
+    """Run the command of a launch to its end, with its output in the files of the pass.
+
+    Raises:
+        EnvironmentNotReadyError: The launcher itself could not be started.
+        StorageError: The files for its output cannot be written.
+    """
+    return run_to_end(
+        launch.command,
+        launch.environment,
+        stdout=launch.paths.stdout,
+        stderr=launch.paths.stderr,
+        watch=launch.watch,
+    )
+
+
+def run_to_end(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    stdout: Path,
+    stderr: Path,
+    watch: Watch,
+) -> Outcome:
+    """Run a launcher until it ends or hangs; every process of it is gone afterwards.
+
+    That holds for exceptions too, ``KeyboardInterrupt`` included.
+
+    Raises:
+        EnvironmentNotReadyError: The launcher itself could not be started.
+        StorageError: The files for its output cannot be written.
+    """
+    mark = uuid.uuid4().hex
+    started = time.monotonic()
+    child = None
+    try:
+        with _appended(stdout) as out, _appended(stderr) as err:
+            child = _start(command, {**environment, PASS_MARK: mark}, out, err)
+        hung = _wait(child, watch)
+    finally:
+        # A signal between the start and the assignment leaves only the mark to go by.
+        to_its_end(lambda: end_marked(mark, child))
+    return Outcome(child.returncode, hung, time.monotonic() - started)
+
+
+def end_marked(
+    mark: str, child: "subprocess.Popen[bytes] | None", *, variable: str = PASS_MARK
+) -> None:
+    """End a launcher and every process that carries its mark: asked first, then killed.
+
+    Args:
+        mark: The value of the variable.
+        child: The launcher, where it is a child of this process.
+        variable: The variable in the environment that marks the processes.
+    """
+    if child is not None and child.poll() is None:
+        # The launcher knows its remote ranks and ends them when it is asked to.
+        child.terminate()
+        _wait_quietly(child, GRACE_S)
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        left = marked_processes(mark, variable)
+        if not left:
+            break
+        for pid in left:
+            _send(pid, sign)
+        _until_gone(mark, variable, GRACE_S)
+    if child is not None:
+        child.wait()
+
+
+def marked_processes(mark: str, variable: str = PASS_MARK) -> list[int]:
+    """The ids of the processes on this host whose environment carries a mark."""
+    wanted = f"{variable}={mark}".encode()
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if wanted in _environment_of(folder).split(b"\0")
+    ]
+
+
+class Patience:
+    """Looks at a launch again and again, until it has stood still for too long."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._seen, self._since = watch.progress(), time.monotonic()
+
+    def is_over(self) -> bool:
+        """Look once more; whether the launch is to be ended."""
+        now, seen = time.monotonic(), self._watch.progress()
+        if self._watch.must_end():
+            return True
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        return now - self._since > self._watch.timeout_s
+
+
+def _appended(path: Path) -> IO[bytes]:
+    try:
+        return path.open("ab")
+    except OSError as error:
+        raise StorageError(f"Could not write {path}: {error.strerror}.") from error
+
+
+def _start(
+    command: Sequence[str], environment: Mapping[str, str], out: IO[bytes], err: IO[bytes]
+) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentNotReadyError(
+            f"Could not start {command[0]}: {error.strerror}.", hint="hvdprof doctor"
+        ) from error
+
+
+def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
+    patience = Patience(watch)
+    while True:
+        try:
+            child.wait(timeout=POLL_INTERVAL_S)
+        except subprocess.TimeoutExpired:
+            if patience.is_over():
+                return True
+        else:
+            watch.progress()
+            return False
+
+
+def _wait_quietly(child: "subprocess.Popen[bytes]", seconds: float) -> None:
+    try:
+        child.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _until_gone(mark: str, variable: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while marked_processes(mark, variable) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _send(pid: int, sign: signal.Signals) -> None:
+    try:
+        os.kill(pid, sign)
+    except ProcessLookupError:
+        return
+
+
+def _environment_of(folder: Path) -> bytes:
+    environment = folder / "environ"
+    try:
+        if found := environment.read_bytes():
+            return found
+        deadline = time.monotonic() + STARTING_S
+        while _is_starting(folder) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return environment.read_bytes()
+    except OSError:
+        # Gone meanwhile, or another user's, or a thread of the kernel: none of them is ours.
+        return b""
+
+
+def _is_starting(folder: Path) -> bool:
+    """Whether a process has its program already, but not yet its environment.
+
+    Raises:
+        OSError: It has no program: it is a thread of the kernel, or has ended.
+    """
+    (folder / "exe").readlink()
+    fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return fields[_ENV_END] == "0"

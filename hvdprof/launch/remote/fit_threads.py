@@ -1,0 +1,92 @@
+"""A plan made with the cores of this host, fitted to those that each host of the job has."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from hvdprof import units
+from hvdprof.collect.host_facts import usable_cores
+from hvdprof.launch.launchers.choose_launcher import SRUN
+from hvdprof.launch.launchers.slurm_allocation import find_allocation
+from hvdprof.launch.plan.capacity import Capacity, Crowd, can_pin, crowds, threads_that_fit
+from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.remote.remote_shell import hosts_with_ranks
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+
+
+def capacity_of(settings: BenchSettings, facts: Mapping[str, Mapping[str, Any]]) -> Capacity:
+    """What the hosts of a job offer.
+
+    Inside Slurm that is what the job was given of each node: who asks a node is a step of its own,
+    which may see fewer processors.
+
+    Args:
+        settings: Name the hosts.
+        facts: What each host says of itself (``collect.host_facts``), by its name.
+    """
+    if settings.launcher == SRUN:
+        given = find_allocation().cores_by_host
+        cores = {name: given.get(name) for name in facts}
+    else:
+        cores = {name: _cores(name, host) for name, host in facts.items()}
+    # No GPU may also mean no tool that lists them.
+    gpus = {name: len(host.get("gpus") or ()) or None for name, host in facts.items()}
+    return Capacity(cores_by_host=cores, gpus_by_host=gpus, nccl=False)
+
+
+def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity) -> BenchSettings:
+    """The settings with the threads that fit on all hosts, where nobody asked for a number.
+
+    The passes that have not run are judged by the hosts too: whether ranks crowd one, which
+    becomes a warning of the run that names it, and whether each can have cores of its own.
+
+    Args:
+        settings: As planned.
+        manifest: Gets the settings, the judgement of its passes, and the warnings.
+        capacity: What the hosts offer.
+    """
+    placed = {
+        size: hosts_with_ranks(settings, size)
+        for size in sorted({record.size for record in manifest.passes})
+    }
+    is_new = all(record.status == Status.PLANNED for record in manifest.passes)
+    # Threads of passes that have run are those of all: others could not be compared with them.
+    if settings.threads_by_cores and is_new and None not in capacity.cores_by_host.values():
+        threads = threads_that_fit(placed.values(), capacity.cores_by_host)
+        settings = replace(settings, num_threads=threads)
+        manifest.settings = asdict(settings)
+    crowded = {size: crowds(settings, capacity, hosts) for size, hosts in placed.items()}
+    for record in manifest.passes:
+        if record.status == Status.PLANNED:
+            record.oversubscribed = bool(crowded[record.size])
+            record.pinned = settings.script is None and can_pin(
+                settings, capacity, placed[record.size], timeline=_has_timeline(record)
+            )
+    known = set(manifest.warnings)
+    manifest.warnings += [one for one in _warnings(settings, crowded) if one not in known]
+    return settings
+
+
+def _cores(name: str, host: Mapping[str, Any]) -> int | None:
+    cores: int | None = host.get("num_cores")
+    # Ranks on this host get what this process was given, which may be less than the host has.
+    return min(cores, usable_cores()) if cores and is_this_host(name) else cores
+
+
+def _has_timeline(record: PassRecord) -> bool:
+    return any(segment.segment.timeline for segment in record.segments)
+
+
+def _warnings(settings: BenchSettings, crowded: Mapping[int, list[Crowd]]) -> Iterator[str]:
+    by_host: dict[str, list[tuple[int, Crowd]]] = {}
+    for size, found in crowded.items():
+        for crowd in found:
+            by_host.setdefault(crowd.host, []).append((size, crowd))
+    on_gpus = settings.device == "cuda"
+    what = "GPU" if on_gpus else "core"
+    wanted = "ranks" if on_gpus or settings.num_threads == 1 else "threads of ranks"
+    for host, its in by_host.items():
+        offered = its[0][1].offered
+        wants = ", ".join(f"{units.count(one.wanted)} {wanted} at np={size}" for size, one in its)
+        yield f"{host} has {offered} {what}{'s' * (offered != 1)} for {wants} (oversubscribed)."

@@ -1,0 +1,178 @@
+"""Preflight on every host of a job: reachable, hvdprof and Horovod there, the same versions."""
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvdprof import units
+from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.launch.plan.preflight import GLOO
+from hvdprof.launch.plan.provenance import python_program
+from hvdprof.launch.remote.host_probe import HostBrief, parse_brief
+from hvdprof.launch.remote.remote_shell import HostShell
+
+SURVEY_TIMEOUT_S = 180.0
+COMPARED = {
+    "hvdprof": "hvdprof",
+    "horovod": "Horovod",
+    "torch": "torch",
+    "tensorflow": "TensorFlow",
+    "nccl": "NCCL",
+    "mpi": "MPI",
+    "python": "Python",
+}
+"""What must be the same on all hosts: keys of the versions in a manifest, with their titles."""
+
+_MAX_AT_ONCE = 64
+_MAX_TOLD = 8
+_NOT_REACHED = 255
+_NOT_THERE = (126, 127)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a host, and what mends it."""
+
+    sentence: str
+    hint: str
+
+
+def survey_hosts(
+    names: Sequence[str],
+    shell: HostShell,
+    *,
+    folder: Path,
+    controller: str,
+    timeout_s: float = SURVEY_TIMEOUT_S,
+) -> dict[str, HostBrief]:
+    """The briefs of hosts by name, all asked at once.
+
+    Args:
+        names: The hosts.
+        shell: How they are reached.
+        folder: The run directory; whether a host sees it is found out by a file made in it.
+        controller: ``mpi`` or ``gloo``.
+        timeout_s: How long a host may take to answer.
+
+    Raises:
+        EnvironmentNotReadyError: A host cannot be reached, has no hvdprof or no Horovod, or
+            versions differ; every such host is named.
+        StorageError: The run directory cannot be written to.
+    """
+    with _token(folder) as token, ThreadPoolExecutor(_MAX_AT_ONCE) as pool:
+        answers = list(pool.map(lambda name: _ask(name, shell, token, timeout_s), names))
+    asked = dict(zip(names, answers, strict=True))
+    problems = [answer for answer in answers if isinstance(answer, Problem)]
+    briefs = {name: one for name, one in asked.items() if isinstance(one, HostBrief)}
+    problems += list(problems_of(briefs, controller))
+    if problems:
+        raise EnvironmentNotReadyError(
+            "\n  ".join(_told(problems)), hint=next(one.hint for one in problems)
+        )
+    return briefs
+
+
+def problems_of(briefs: Mapping[str, HostBrief], controller: str) -> Iterator[Problem]:
+    """What keeps hosts that answered from running one job together."""
+    for name, brief in briefs.items():
+        if brief.problem:
+            yield Problem(f"{name}: {brief.problem}.", "hvdprof install-horovod   (on that host)")
+        elif controller == GLOO and not brief.hostname_resolves:
+            yield Problem(
+                f"{name} cannot look up its own host name; Gloo crashes in hvd.init() then.",
+                'echo "127.0.0.1 $(hostname)" | sudo tee -a /etc/hosts   (on that host)',
+            )
+    usable = {name: brief for name, brief in briefs.items() if not brief.problem}
+    for key, title in COMPARED.items():
+        if key == "mpi" and controller == GLOO:
+            continue
+        hosts_of: dict[str, list[str]] = {}
+        for name, brief in usable.items():
+            hosts_of.setdefault(brief.versions.get(key, "none"), []).append(name)
+        if len(hosts_of) > 1:
+            told = "; ".join(f"{version} on {_listed(on)}" for version, on in hosts_of.items())
+            yield Problem(
+                f"{title} is not the same on all hosts: {told}.",
+                "Make them the same: ranks of different versions hang or crash.",
+            )
+
+
+def host_records(briefs: Mapping[str, HostBrief]) -> list[dict[str, Any]]:
+    """The hosts as a manifest holds them: facts, versions, and whether they share the folder."""
+    return [
+        {**brief.host, "versions": brief.versions, "shares_folder": brief.shares_folder}
+        for brief in briefs.values()
+    ]
+
+
+def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostBrief | Problem:
+    command = shell.command(name, python_program("hvdprof.launch.remote.host_probe", str(token)))
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+        )
+    except subprocess.TimeoutExpired:
+        return Problem(
+            f"{name} did not answer within {units.seconds(timeout_s)}.", f"ssh {name} true"
+        )
+    except OSError as error:
+        return Problem(f"{name}: {command[0]} cannot be started: {error.strerror}.", "")
+    brief = parse_brief(done.stdout) if done.returncode == 0 else None
+    return brief or _why_not(name, done.returncode, done.stderr)
+
+
+def _why_not(name: str, exit_code: int, printed: str) -> Problem:
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    last = lines[-1] if lines else f"exit code {exit_code}, and no message"
+    if "No module named" in last and "hvdprof" in last:
+        return Problem(
+            f"{name} has no hvdprof in {sys.executable}, or an older one.",
+            f"Install the same hvdprof there: {sys.executable} -m pip install 'hvdprof[bench]'",
+        )
+    if exit_code in _NOT_THERE:
+        return Problem(
+            f"{name} has no {sys.executable}: {last}.",
+            "Ranks run in this very Python: install it at the same path on every host.",
+        )
+    if exit_code == _NOT_REACHED:
+        return Problem(
+            f"{name} cannot be reached: {last}.",
+            f"ssh {name} true   must work without a password.",
+        )
+    return Problem(f"{name} cannot say what it has: {last}.", f"ssh {name} {sys.executable} -V")
+
+
+@contextmanager
+def _token(folder: Path) -> Iterator[Path]:
+    """A file in a folder by which other hosts recognise it; gone afterwards."""
+    token = folder.absolute() / f".shared-{uuid.uuid4().hex}"
+    try:
+        token.touch()
+        try:
+            yield token
+        finally:
+            token.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"Could not write {token}: {error.strerror}.") from error
+
+
+def _told(problems: Sequence[Problem]) -> list[str]:
+    told = [one.sentence for one in problems[:_MAX_TOLD]]
+    more = len(problems) - _MAX_TOLD
+    return [*told, f"And {units.count(more)} more."] if more > 0 else told
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MAX_TOLD])
+    return f"{shown} and {len(names) - _MAX_TOLD} more" if len(names) > _MAX_TOLD else shown

@@ -1,0 +1,214 @@
+"""Launches on several hosts: the plan goes there, the hosts are watched, the files come back."""
+
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hvdprof import units
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.remote.fetch import FILES, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
+from hvdprof.launch.remote.host_watch import HostWatch
+from hvdprof.launch.remote.pass_files import pack
+from hvdprof.launch.remote.readiness import ask_hosts, has_other_hosts, is_of_function
+from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
+from hvdprof.launch.run.placement_check import refine_from_ranks
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
+
+_MOST_LINES = 8
+_KEEPS = "keeps the files of its ranks; --resume fetches them"
+
+
+def ready_hosts(sweep: Sweep) -> None:
+    """Ask every host of a sweep what it has, and let its launches be looked after on all of them.
+
+    A sweep on this host alone is left as it is. What was planned with the cores of this host is
+    done so with those of each. Files that an earlier run left on other hosts are fetched.
+
+    Raises:
+        EnvironmentNotReadyError: A host cannot run its part; all such hosts are named.
+        StorageError: The run directory cannot be written to.
+    """
+    if not has_other_hosts(sweep.settings):
+        return
+    shell = host_shell(sweep.settings, sweep.environment)
+    folder = sweep.paths.folder
+    asked = ask_hosts(sweep.settings, sweep.manifest.hosts, folder, shell)
+    sweep.manifest.hosts = asked.records
+    capacity = capacity_of(sweep.settings, asked.facts)
+    sweep.settings = fit_to_hosts(sweep.settings, sweep.manifest, capacity)
+    sweep.run_launch = LaunchOnHosts(
+        sweep.settings,
+        sweep.manifest,
+        shell,
+        apart=() if is_of_function(sweep.settings) else asked.apart,
+        run=sweep.run_launch,
+    )
+    for record in sweep.manifest.passes:
+        if record.left_behind:
+            _fetch_again(sweep, record, shell)
+    sweep.manifest.write(sweep.paths)
+
+
+@dataclass(slots=True)
+class LaunchOnHosts:
+    """Runs launches whose ranks are on several hosts.
+
+    ``apart`` are the hosts that do not see the run directory: they are given the plan before, and
+    what their ranks wrote is fetched afterwards. ``run`` runs a launch and waits for its end.
+    """
+
+    settings: BenchSettings
+    manifest: Manifest
+    shell: HostShell
+    apart: tuple[str, ...]
+    run: Callable[[Launch], Outcome] = run_launcher
+    _answered: set[str] = field(default_factory=set)
+
+    def __call__(self, launch: Launch) -> Outcome:
+        """Run the launch; the outcome says why it failed where a host is to blame."""
+        ranks = ranks_of_hosts(hosts_with_ranks(self.settings, launch.job.size))
+        others = {name: own for name, own in ranks.items() if not is_this_host(name)}
+        apart = [name for name in self.apart if name in ranks]
+        record = next(one for one in self.manifest.passes if one.id == launch.paths.folder.name)
+        not_reached = self._deliver(launch.paths, apart)
+        if not_reached:
+            return Outcome(1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks))
+        watch = HostWatch(others)
+        gone = dict.fromkeys((self._answered & others.keys()) - watch.hosts.keys(), "no answer")
+        if gone:
+            return Outcome(1, False, 0.0, _failure("has vanished", gone, ranks))
+        self._answered |= watch.hosts.keys()
+        try:
+            standing = StandingFetch(launch.paths, apart, self.shell)
+            watched = _Watched(launch, watch, standing)
+            outcome = self.run(watched.launch())
+        except BaseException:
+            # Ctrl-C above all, and a disk that is full; whatever it is, no rank is left behind.
+            record.left_behind = list(apart)
+            self._end(launch.paths, list(others))
+            raise
+        if outcome.hung or outcome.exit_code:
+            watch.ask_to_the_end()
+            self._end(launch.paths, [name for name in others if name not in watch.lost])
+        lost = {
+            name: f"no answer for {units.seconds(silent_s)}"
+            for name, silent_s in watch.lost.items()
+        }
+        failed = fetch(launch.paths, [name for name in apart if name not in lost], self.shell)
+        record.left_behind = [name for name in apart if name in lost or name in failed]
+        if lost:
+            lines = _last_lines(launch.paths.stderr, watched.said_before_bytes)
+            return replace(outcome, failure=_failure("has vanished", lost, ranks, lines))
+        if failed and not outcome.exit_code:
+            return replace(outcome, failure=_failure(_KEEPS, failed, ranks))
+        return outcome
+
+    def _deliver(self, paths: PassPaths, names: Sequence[str]) -> dict[str, str]:
+        """Give the plan to hosts; those that did not take it, with the reason."""
+        if not names:
+            return {}
+        with tempfile.TemporaryFile() as stream:
+            pack(paths.folder, [paths.plan], stream)
+            stream.seek(0)
+            content = stream.read()
+
+        def put(name: str) -> str:
+            return told_by(self.shell, name, (FILES, "put", str(paths.folder)), content)
+
+        return on_each(names, put)
+
+    def _end(self, paths: PassPaths, names: Sequence[str]) -> None:
+        """End what a launch that failed has left on hosts; one that is not reached has nothing."""
+
+        def end(name: str) -> str:
+            return told_by(
+                self.shell, name, ("hvdprof.launch.remote.kill_ranks", str(paths.folder))
+            )
+
+        on_each(names, end)
+
+
+def ranks_of_hosts(placed: Mapping[str, int]) -> dict[str, list[int]]:
+    """The ranks of each host, from their numbers in the order in which hosts are filled."""
+    numbers = itertools.count()
+    return {name: list(itertools.islice(numbers, many)) for name, many in placed.items()}
+
+
+def _fetch_again(sweep: Sweep, record: PassRecord, shell: HostShell) -> None:
+    """Fetch what is left on other hosts of an earlier pass; it counts where that completes it."""
+    paths = PassPaths(sweep.paths.of_pass(record.id).folder.absolute())
+    record.left_behind = list(fetch(paths, record.left_behind, shell))
+    if record.left_behind or record.exit_code:
+        return
+    progress = PassProgress(paths)
+    progress.update()
+    ended = progress.ended_segments(record.size)
+    for segment in record.segments:
+        if segment.segment.id in ended:
+            segment.status, segment.failure = Status.DONE, None
+    refine_from_ranks(record, sweep.manifest, progress, sweep.settings)
+    if all(segment.status == Status.DONE for segment in record.segments):
+        record.status = Status.DONE
+
+
+class _Watched:
+    """A launch with eyes on its hosts too.
+
+    ``said_before_bytes`` is how much had been printed as errors when it was ended for a lost host:
+    what launchers say about being ended is no reason. None where it was not.
+    """
+
+    def __init__(self, launch: Launch, watch: HostWatch, standing: StandingFetch) -> None:
+        self._launch = launch
+        self._watch = watch
+        self._standing = standing
+        self.said_before_bytes: int | None = None
+
+    def launch(self) -> Launch:
+        """The launch that is run."""
+        eyes = replace(self._launch.watch, progress=self._look, must_end=self._must_end)
+        return replace(self._launch, watch=eyes)
+
+    def _look(self) -> int:
+        progress = self._launch.watch.progress()
+        self._watch.look(progress)
+        self._standing.look(progress)
+        return progress
+
+    def _must_end(self) -> bool:
+        if self._watch.lost and self.said_before_bytes is None:
+            self.said_before_bytes = self._launch.paths.stderr.stat().st_size
+        return self.said_before_bytes is not None or self._launch.watch.must_end()
+
+
+def _failure(
+    what: str,
+    reasons: Mapping[str, str],
+    ranks: Mapping[str, Sequence[int]],
+    lines: Sequence[str] = (),
+) -> Failure:
+    told = [
+        f"host {name}, which ran {_ranks(ranks[name])}, {what} ({reason})"
+        for name, reason in reasons.items()
+    ]
+    blamed = [rank for name in reasons for rank in ranks[name]]
+    return Failure(reason="; ".join(told), rank=min(blamed), lines=list(lines))
+
+
+def _last_lines(path: Path, up_to_bytes: int | None) -> list[str]:
+    lines = path.read_bytes()[:up_to_bytes].decode("utf-8", "replace").splitlines()
+    return [line for line in lines if line.strip()][-_MOST_LINES:]
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {ranks[0]} to {ranks[-1]}"

@@ -1,0 +1,99 @@
+"""How a command runs on another host: by the remote shell that the launcher itself would use."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.launchers.choose_launcher import HOROVODRUN, SRUN
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
+from hvdprof.launch.launchers.srun import placement as srun_placement
+from hvdprof.launch.plan.design import placement
+from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.preflight import GLOO
+from hvdprof.launch.plan.settings import BenchSettings
+
+CONNECT_TIMEOUT_S = 10
+
+# Variables by which users and Kubernetes operators name the agent of Open MPI and of Hydra.
+_AGENT_VARIABLES = (
+    "OMPI_MCA_plm_rsh_agent",
+    "OMPI_MCA_plm_ssh_agent",
+    "PRTE_MCA_plm_ssh_agent",
+    "HYDRA_LAUNCHER_EXEC",
+)
+# What horovod/runner/util/remote.py of 0.28.1 gives to ssh.
+_HOROVOD_OPTIONS = ("-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no")
+_HANDED_ON = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+
+
+@dataclass(frozen=True, slots=True)
+class HostShell:
+    """Starts a program on a host, in this folder and with this PATH and PYTHONPATH.
+
+    ``agent`` are the words in front of the host's name. ``takes_words`` says that the program is
+    handed on word by word (``srun``); otherwise a shell on the other side takes it apart (``ssh``).
+    """
+
+    agent: tuple[str, ...]
+    environment: Mapping[str, str]
+    takes_words: bool = False
+
+    def command(self, host: str, program: Sequence[str]) -> list[str]:
+        """The argument list that runs a program there; this host needs no remote shell."""
+        handed_on = [f"{k}={self.environment[k]}" for k in _HANDED_ON if k in self.environment]
+        inner = shlex.join(["env", *handed_on, *program])
+        text = f"cd {shlex.quote(str(Path.cwd()))} 2>/dev/null; exec {inner}"
+        if is_this_host(host):
+            return ["/bin/sh", "-c", text]
+        if self.takes_words:
+            return [*self.agent, f"--nodelist={host}", "/bin/sh", "-c", text]
+        # The user's own shell over there may be any: it is given one quoted word.
+        return [*self.agent, host, f"exec /bin/sh -c {shlex.quote(text)}"]
+
+
+def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.environ) -> HostShell:
+    """The remote shell by which the launcher of these settings reaches other hosts.
+
+    Raises:
+        EnvironmentNotReadyError: There is no such program.
+    """
+    if settings.launcher == SRUN:
+        options = ("--overlap", "--overcommit", "--mpi=none", "-N1", "-n1", "--export=ALL")
+        return HostShell((find_srun(), *options), environment, takes_words=True)
+    given = next((environment[name] for name in _AGENT_VARIABLES if environment.get(name)), "ssh")
+    agents = [words for words in map(shlex.split, given.split(":")) if words]
+    found = [words for words in agents if shutil.which(words[0], path=environment.get("PATH"))]
+    if not found:
+        raise EnvironmentNotReadyError(
+            f"There is no {given} in PATH, so other hosts cannot be reached.",
+            hint="apt-get install openssh-client   (inside Slurm: --launcher srun)",
+        )
+    agent = found[0]
+    if Path(agent[0]).name == "ssh":
+        agent += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"]
+        if settings.controller == GLOO or settings.launcher == HOROVODRUN:
+            agent += _HOROVOD_OPTIONS
+    return HostShell(tuple(agent), environment)
+
+
+def hosts_with_ranks(settings: BenchSettings, size: int | None = None) -> dict[str, int]:
+    """The hosts of a launch by name with their ranks, in the order of ranks.
+
+    Args:
+        settings: Name the hosts, else the Slurm allocation does; none for a run of this host alone.
+        size: Number of ranks; the largest of the settings when not given.
+    """
+    wanted = max(settings.sizes) if size is None else size
+    if settings.hosts:
+        return placement(settings, wanted)
+    if settings.launcher != SRUN:
+        return {}
+    job = Job(
+        size=wanted, program=(), hosts=None, environment={}, passed_on=(), device=settings.device
+    )
+    return srun_placement(job, find_allocation())

@@ -1,0 +1,1 @@
+"""Running a design pass by pass: sweep, attempts, progress, lock."""

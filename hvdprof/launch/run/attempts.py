@@ -1,0 +1,183 @@
+"""What becomes of the segments of a pass when its launch has ended, and what is tried again."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
+
+MAX_FAILURES = 2
+
+_ATTEMPT = re.compile(r"-attempt(\d+)$")
+
+
+def settle(
+    record: PassRecord,
+    progress: PassProgress,
+    failure: Failure | None,
+    *,
+    least_steps: int | None = None,
+) -> None:
+    """Give every planned segment of an ended pass its status.
+
+    A segment that all ranks ended is done. With a failure, the first one that has not ended takes
+    the blame, since segments run in their order; the ones behind it stay planned. Where no rank had
+    begun to record, all take it: the next launch would end alike.
+
+    ``least_steps`` is given for a script of the user's own: it fails by its exit code, also after
+    the recording, and a segment of which every rank recorded as many has a result all the same.
+    """
+    script_failed = least_steps is not None and failure is not None
+    ended = set() if script_failed else progress.ended_segments(record.size)
+    open_segments = []
+    for segment in record.segments:
+        if segment.status == Status.PLANNED and segment.segment.id in ended:
+            segment.status = Status.DONE
+        elif segment.status == Status.PLANNED:
+            open_segments.append(segment)
+    if failure is None:
+        failure, blamed = (
+            _not_recorded(record, progress, is_script=least_steps is not None),
+            open_segments,
+        )
+    else:
+        blamed = open_segments[:1] if progress.ranks else open_segments
+    is_enough = _is_enough(record, progress, least_steps)
+    for segment in blamed:
+        segment.status = Status.PARTIAL if is_enough else Status.FAILED
+        segment.failure = failure
+    failed = any(segment.failure is not None for segment in record.segments)
+    record.status = Status.FAILED if failed or record.exit_code else Status.DONE
+
+
+def interrupt(
+    record: PassRecord, progress: PassProgress, *, least_steps: int | None = None
+) -> None:
+    """Give every planned segment of a pass that the user has ended its status.
+
+    A segment that all ranks ended is done, and one of a script that got as far as ``least_steps``
+    (as for ``settle``) has a result all the same. The others are open.
+    """
+    ended = progress.ended_segments(record.size)
+    is_enough = _is_enough(record, progress, least_steps)
+    for segment in record.segments:
+        if segment.segment.id in ended:
+            segment.status = Status.DONE
+        elif is_enough:
+            segment.status = Status.PARTIAL
+            segment.failure = Failure(reason="it was interrupted")
+        else:
+            segment.status = Status.INTERRUPTED
+    record.status = Status.INTERRUPTED
+
+
+def split_unfinished(
+    record: PassRecord, passes: Iterable[PassRecord], *, retry_failed: bool
+) -> PassRecord | None:
+    """Take what has no result out of a pass and make it the next attempt; None where nothing is.
+
+    Every cell stands in a manifest once, so the segments move; the files of the old pass stay.
+
+    Args:
+        record: The pass.
+        passes: All passes of the manifest: the attempt gets a name, and so files, of its own.
+        retry_failed: Take what failed too.
+    """
+    wanted = {Status.PLANNED, Status.RUNNING, Status.INTERRUPTED}
+    if retry_failed:
+        wanted |= {Status.FAILED, Status.PARTIAL}
+    rest = [segment for segment in record.segments if segment.status in wanted]
+    if not rest or (len(rest) == len(record.segments) and record.status == Status.PLANNED):
+        return None
+    record.segments = [segment for segment in record.segments if segment not in rest]
+    return replace(
+        record,
+        id=_next_id(record.id, [one.id for one in passes]),
+        status=Status.PLANNED,
+        segments=[SegmentRecord(segment=segment.segment) for segment in rest],
+        command=[],
+        environment={},
+        started_at=None,
+        duration_s=None,
+        exit_code=None,
+        load_average_before=None,
+        other_cpu_cores=None,
+        steal_share=None,
+        worker_ends=[],
+        left_behind=[],
+    )
+
+
+@dataclass(slots=True)
+class GivenUp:
+    """Remembers cells that fail, so that a sweep does not wait for the same hang repeatedly.
+
+    A cell that fails with the timeline on is still measured with it off.
+    """
+
+    _failures: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+    _hung: set[tuple[int, str, str]] = field(default_factory=set)
+
+    def note(self, record: PassRecord, *, hung: bool) -> None:
+        """Count the failures of a pass that has ended."""
+        for segment in record.segments:
+            if segment.status == Status.FAILED:
+                cell = (record.size, record.mode, segment.segment.id)
+                self._failures[cell] += 1
+                if hung:
+                    self._hung.add(cell)
+
+    def mark(self, record: PassRecord) -> None:
+        """Fail the planned segments of a pass whose cells are not tried any more."""
+        for segment in record.segments:
+            cell = (record.size, record.mode, segment.segment.id)
+            if segment.status != Status.PLANNED:
+                continue
+            if cell in self._hung or self._failures[cell] >= MAX_FAILURES:
+                why = "it hung" if cell in self._hung else f"it failed {MAX_FAILURES} times"
+                segment.status = Status.FAILED
+                segment.failure = Failure(reason=f"not tried again because {why} before")
+
+
+def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | None) -> bool:
+    """Whether every rank recorded as many steps, where there is such a number."""
+    if least_steps is None or len(progress.ranks) < record.size:
+        return False
+    return min(state.num_steps for state in progress.ranks.values()) >= least_steps
+
+
+def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
+    problems = [problem for state in progress.ranks.values() for problem in state.problems]
+    missing = sorted(set(range(record.size)) - progress.ranks.keys())
+    if record.size > 1 and _sizes_told(progress) == {1}:
+        return Failure(
+            reason=f"every process was a job of its own: it ended as rank 0 of 1, not one of "
+            f"{record.size}; the launcher and Horovod's controller do not belong together (srun "
+            "without --mpi=pmix does this, and reports success)",
+            lines=problems,
+        )
+    reason = "the launch ended well, but the recording is not complete"
+    if missing:
+        reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
+    if len(missing) == record.size and is_script:
+        reason += (
+            "; a script is recorded from hvd.DistributedOptimizer on, and not where its Python "
+            "does not see PYTHONPATH (-E, -I, -S, env -i)"
+        )
+    return Failure(reason=reason, lines=problems)
+
+
+def _sizes_told(progress: PassProgress) -> set[int]:
+    """The numbers of ranks that the ranks themselves say."""
+    headers = [state.header for state in progress.ranks.values() if state.header]
+    return {int(header["size"]) for header in headers if "size" in header}
+
+
+def _next_id(pass_id: str, taken: Iterable[str]) -> str:
+    """The attempt after the last one: a pass of which several segments failed has several."""
+    base = _ATTEMPT.sub("", pass_id)
+    attempts = (_ATTEMPT.search(one) for one in taken if _ATTEMPT.sub("", one) == base)
+    last = max((int(found[1]) for found in attempts if found), default=1)
+    return f"{base}-attempt{last + 1}"

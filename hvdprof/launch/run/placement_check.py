@@ -1,0 +1,43 @@
+"""What the ranks themselves say about where they ran, against what was assumed before."""
+
+from typing import Any
+
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.rundir.manifest import Manifest, PassRecord
+
+
+def refine_from_ranks(
+    record: PassRecord, manifest: Manifest, progress: PassProgress, settings: BenchSettings
+) -> None:
+    """Correct a pass by the headers of its recorder files, and add hosts that were not known.
+
+    Cores and GPUs of other hosts are only known there; whether a rank really got cores of its own
+    is only known to the rank.
+    """
+    headers = [state.header for state in progress.ranks.values() if state.header]
+    if not headers:
+        return
+    by_host: dict[str, list[dict[str, Any]]] = {}
+    for header in headers:
+        by_host.setdefault(str(header["host"]["hostname"]), []).append(header)
+    known = {host["hostname"] for host in manifest.hosts}
+    manifest.hosts += [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
+    record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
+    record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
+
+
+def _too_many(ranks: list[dict[str, Any]], settings: BenchSettings) -> bool:
+    if settings.device == "cuda":
+        # With one GPU made visible to each rank, every rank sees one and each has its own.
+        seen = max(int(rank.get("num_gpus") or 0) for rank in ranks)
+        return seen > 1 and len(ranks) > seen
+    given = set().union(*(rank.get("given_cores") or rank["affinity"] for rank in ranks))
+    cores = min(len(given), int(ranks[0]["host"]["num_cores"]))
+    return len(ranks) * settings.num_threads > cores
+
+
+def _own_cores(ranks: list[dict[str, Any]], num_threads: int) -> bool:
+    cores = [set(rank["affinity"]) for rank in ranks]
+    apart = sum(map(len, cores)) == len(set.union(*cores))
+    return apart and all(len(own) == num_threads for own in cores)

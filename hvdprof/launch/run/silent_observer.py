@@ -1,0 +1,27 @@
+"""An observer for callers that want the result alone."""
+
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.rundir.manifest import PassRecord
+
+
+class SilentObserver:
+    """Shows nothing of how a sweep gets on."""
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        """Shows nothing."""
+
+    def pass_started(self, record: PassRecord) -> None:
+        """Shows nothing."""
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        """Shows nothing."""
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Shows nothing: it stands in the run."""
+
+    def pass_ended(self, record: PassRecord) -> None:
+        """Shows nothing."""
+
+    def sweep_ended(self) -> None:
+        """Shows nothing."""

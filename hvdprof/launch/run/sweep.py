@@ -1,0 +1,309 @@
+"""Running a design pass by pass; the manifest is up to date after every one of them."""
+
+import contextlib
+import datetime as dt
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.launchers.launch_job import Job, Launcher
+from hvdprof.launch.plan.design import hosts_argument
+from hvdprof.launch.plan.environment import (
+    RECORDER_DIR,
+    inherited_environment,
+    names_to_pass_on,
+    pass_environment,
+)
+from hvdprof.launch.plan.preflight import require_space
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.workload import program_of
+from hvdprof.launch.processes.interruption import interruptible
+from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
+from hvdprof.launch.run.attempts import GivenUp, split_unfinished
+from hvdprof.launch.run.disk_reserve import free_room, keep_room
+from hvdprof.launch.run.run_lock import only_one
+from hvdprof.launch.run.session_passes import place_behind, recover_sessions
+from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
+from hvdprof.machine.load import CpuUse, load_average
+from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.masking import mask_command, mask_value
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
+
+
+class SweepObserver(Protocol):
+    """Whoever wants to show how a sweep gets on."""
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        """The sweep begins; the passes that are to run, in their order."""
+
+    def pass_started(self, record: PassRecord) -> None:
+        """A pass is launched."""
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        """Called several times a second while a pass runs."""
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Ranks of a pass wait for others that do not get on; told once a stall."""
+
+    def pass_ended(self, record: PassRecord) -> None:
+        """A pass has ended, well or not; its record says how."""
+
+    def sweep_ended(self) -> None:
+        """The sweep is over, whatever ended it; called once, also where it was interrupted."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """One run of a design into its run directory."""
+
+    settings: BenchSettings
+    manifest: Manifest
+    paths: RunPaths
+    launcher: Launcher
+    mpi: Mpi | None
+    observer: SweepObserver
+    environment: dict[str, str]
+    program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
+    run_launch: Callable[[Launch], Outcome] = run_launcher
+    _given_up: GivenUp = field(default_factory=GivenUp)
+
+    def job(self, record: PassRecord) -> Job:
+        """What is launched for a pass; pure."""
+        # Ranks on other hosts, and launchers that change the folder, need the whole path.
+        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
+        return Job(
+            size=record.size,
+            program=self.program(self.settings, paths.plan),
+            hosts=hosts_argument(self.settings, record.size),
+            environment=pass_environment(self.settings, record, paths, self.mpi),
+            passed_on=names_to_pass_on(self.environment),
+            device=self.settings.device,
+            engine=record.engine,
+        )
+
+    def run(self) -> None:
+        """Run every pass that has no result yet.
+
+        Raises:
+            UsageError: Another process is measuring into the run directory.
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+            StorageError: The disk is full; what was measured is kept.
+            SweepIncompleteError: All passes ran, but a segment has no result.
+        """
+        _make_folder(self.paths.folder)
+        with only_one(self.paths.folder):
+            self._run()
+
+    def _run(self) -> None:
+        resume = self.manifest.resume_command(self.paths.folder)
+        keep_room(self.paths.reserve)
+        with interruptible():
+            try:
+                self._run_passes()
+            except InterruptedRunError as error:
+                self._settle_status(Status.INTERRUPTED)
+                error.hint = f"{resume}   goes on."
+                raise
+            except StorageError as error:
+                # Where not even that can be written, the manifest of before says what had begun.
+                with contextlib.suppress(StorageError):
+                    self._settle_status(Status.INTERRUPTED)
+                error.hint = f"What was measured is kept. Free some space, then: {resume}"
+                raise
+            finally:
+                self.observer.sweep_ended()
+                free_room(self.paths.reserve)
+        self._settle_status(Status.FAILED if self._failures() else Status.DONE)
+        if failures := self._failures():
+            raise SweepIncompleteError(
+                f"{failures} of {self._count()} measurements failed; the table says why.",
+                hint=f"{resume}   tries them again.",
+            )
+
+    def _run_passes(self) -> None:
+        waiting = deque(self._open_passes())
+        self.manifest.status = Status.RUNNING
+        self._save()
+        self.observer.sweep_started(list(waiting))
+        while waiting:
+            record = waiting.popleft()
+            self._given_up.mark(record)
+            if all(segment.status != Status.PLANNED for segment in record.segments):
+                record.status = Status.FAILED
+                continue
+            require_space(self.paths.folder)
+            self._run_pass(record)
+            rest = split_unfinished(record, self.manifest.passes, retry_failed=False)
+            if rest is not None:
+                self._insert_after(record, rest)
+                waiting.appendleft(rest)
+            self._save()
+            self.observer.pass_ended(record)
+
+    def _open_passes(self) -> list[PassRecord]:
+        """The passes to run; what an earlier run left unfinished becomes a new attempt.
+
+        Sessions of elastic launches are never run again: what they recorded stays.
+        """
+        open_passes = []
+        for record in self.manifest.passes:
+            if record.status == Status.RUNNING:
+                self._end_left_over(record)
+        recover_sessions(self.manifest, self.paths, self.settings)
+        for record in [one for one in self.manifest.passes if not one.session]:
+            rest = split_unfinished(record, self.manifest.passes, retry_failed=True)
+            if rest is not None:
+                self._insert_after(record, rest)
+                open_passes.append(rest)
+            elif record.status == Status.PLANNED:
+                open_passes.append(record)
+        return open_passes
+
+    def _end_left_over(self, record: PassRecord) -> None:
+        """End a launch that has outlived the hvdprof that started it, as where that was killed."""
+        recordings = PassPaths(self.paths.of_pass(record.id).folder.absolute()).recorder_folder
+        end_marked(str(recordings), None, variable=RECORDER_DIR)
+
+    def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
+        self.manifest.passes.insert(place_behind(self.manifest, record), rest)
+        # An elastic launch keeps what it printed, for the sake of its sessions.
+        if not record.segments and record.session is None:
+            self.manifest.passes.remove(record)
+
+    def _run_pass(self, record: PassRecord) -> None:
+        paths = self.paths.of_pass(record.id)
+        self._prepare(record, paths)
+        self.observer.pass_started(record)
+        watched = watch_pass(
+            Watched(
+                record=record,
+                paths=paths,
+                manifest=self.manifest,
+                settings=self.settings,
+                save=self._save,
+                tell=lambda stall: self.observer.stalled(record, stall),
+            )
+        )
+        use = CpuUse()
+        use.start()
+        try:
+            outcome = self._launch(record, paths, watched)
+        except InterruptedRunError:
+            watched.interrupt()
+            raise
+        measured = use.stop()
+        if measured is not None:
+            record.steal_share = round(measured.steal_share, 4)
+            # Ranks that their launcher did not wait for would count as other people's processes.
+            if outcome.exit_code == 0:
+                record.other_cpu_cores = round(measured.other_cores, 3)
+        record.exit_code = outcome.exit_code
+        record.duration_s = round(outcome.duration_s, 3)
+        watched.settle(outcome)
+        self._given_up.note(record, hung=outcome.hung)
+        if record.status == Status.FAILED:
+            self._blame_disk(record)
+
+    def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
+        job = self.job(record)
+        for folder in (paths.recorder_folder, paths.timeline("x").parent, paths.nccl_folder):
+            _make_folder(folder)
+        record.status = Status.RUNNING
+        record.started_at = _now()
+        record.command = mask_command(self.launcher.command(job))
+        record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
+        record.load_average_before = load_average()
+        self._plan(record).write(paths.plan)
+        self._save()
+
+    def _plan(self, record: PassRecord) -> Plan:
+        settings = self.settings
+        return Plan(
+            schema_version=PLAN_SCHEMA_VERSION,
+            pass_id=record.id,
+            mode=record.mode,
+            size=record.size,
+            num_threads=settings.num_threads,
+            pin_cores=record.pinned,
+            device=settings.device,
+            data=settings.data,
+            data_dir=settings.data_dir,
+            seed=settings.seed,
+            segments=[
+                segment.segment for segment in record.segments if segment.status == Status.PLANNED
+            ],
+            bucket_cap_mb=settings.fusion_threshold_mb,
+        )
+
+    def _launch(self, record: PassRecord, paths: PassPaths, watched: WatchedPass) -> Outcome:
+        job = self.job(record)
+
+        def look() -> int:
+            seen = watched.look()
+            self.observer.pass_progressed(record, watched.progress)
+            return seen
+
+        return self.run_launch(
+            Launch(
+                job=job,
+                command=self.launcher.command(job),
+                environment={**inherited_environment(self.environment), **job.environment},
+                paths=PassPaths(paths.folder.absolute()),
+                watch=Watch(
+                    progress=look,
+                    timeout_s=self.settings.timeout_s,
+                    must_end=lambda: watched.must_end,
+                ),
+            )
+        )
+
+    def _blame_disk(self, record: PassRecord) -> None:
+        """Raise where a pass failed on a disk that is full, which its failures then say too."""
+        try:
+            require_space(self.paths.folder)
+        except StorageError as error:
+            for segment in record.segments:
+                if segment.failure is not None:
+                    reason = f"{segment.failure.reason}; {error.message.rstrip('.')}"
+                    segment.failure = replace(segment.failure, reason=reason)
+            raise
+
+    def _settle_status(self, status: Status) -> None:
+        self.manifest.status = status
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            self.manifest.write(self.paths)
+        except StorageError:
+            if not free_room(self.paths.reserve):
+                raise
+            self.manifest.write(self.paths)
+
+    def _failures(self) -> int:
+        return sum(
+            segment.status in (Status.FAILED, Status.PARTIAL)
+            for record in self.manifest.passes
+            for segment in record.segments
+        )
+
+    def _count(self) -> int:
+        return sum(len(record.segments) for record in self.manifest.passes)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,190 @@
+"""A pass whose launch is running: how far its ranks are, who stalls, and what becomes of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
+from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall_watch import Stall, StallWatch
+from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.workload import least_partial_steps
+from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.launch.run.attempts import interrupt, settle
+from hvdprof.launch.run.placement_check import refine_from_ranks
+from hvdprof.launch.run.session_passes import add_sessions, end_sessions, settle_sessions
+from hvdprof.launch.run.session_progress import ElasticProgress, SessionStalls
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
+
+_TAIL_BYTES = 8_000_000
+"""Room for a traceback of each of a thousand ranks, of which the first says why it all ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What is watched, and who is told.
+
+    ``save`` writes the manifest; ``tell`` is called with each stall.
+    """
+
+    record: PassRecord
+    paths: PassPaths
+    manifest: Manifest
+    settings: BenchSettings
+    save: Callable[[], None]
+    tell: Callable[[Stall], None]
+
+    def stalls_of(self, paths: PassPaths, size: int) -> StallWatch:
+        """The watch over that many ranks with those files."""
+        return StallWatch(
+            paths,
+            size,
+            warn_s=self.settings.stall_warn_s,
+            kill_s=self.settings.stall_kill_s,
+            tell=self.tell,
+        )
+
+
+class WatchedPass(Protocol):
+    """The pass of a launch from its start to its end."""
+
+    @property
+    def progress(self) -> PassProgress:
+        """How far the ranks are, as of the latest look."""
+
+    @property
+    def must_end(self) -> bool:
+        """Whether a stall ends the launch."""
+
+    def look(self) -> int:
+        """Look at all ranks once; a number that changes when any got on."""
+
+    def interrupt(self) -> None:
+        """The user has ended the launch: what all ranks had ended is done, the rest is open."""
+
+    def settle(self, outcome: Outcome) -> None:
+        """The launch has ended: give the pass and its segments their status, and say why."""
+
+
+def watch_pass(watched: Watched) -> WatchedPass:
+    """Begin to watch a pass that is about to start, elastic or not."""
+    return FixedPass(watched) if watched.record.session is None else ElasticPass(watched)
+
+
+class FixedPass:
+    """A launch of ranks that stay the same, as ``WatchedPass``."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._of = watched
+        self._memory = MemoryWatch()
+        self._stalls = watched.stalls_of(watched.paths, watched.record.size)
+        self.progress = PassProgress(watched.paths)
+
+    @property
+    def must_end(self) -> bool:
+        """Whether a stall ends the launch."""
+        return self._stalls.must_end
+
+    def look(self) -> int:
+        """Look at all ranks once; a number that changes when any got on."""
+        seen = self.progress.update()
+        self._stalls.look()
+        return seen
+
+    def interrupt(self) -> None:
+        """The user has ended the launch: what all ranks had ended is done, the rest is open."""
+        self.progress.update()
+        interrupt(
+            self._of.record, self.progress, least_steps=least_partial_steps(self._of.settings)
+        )
+
+    def settle(self, outcome: Outcome) -> None:
+        """The launch has ended: give the pass and its segments their status, and say why."""
+        self.progress.update()
+        self._stalls.finish()
+        of = self._of
+        failure = _known(outcome, self._stalls)
+        if failure is None and _went_wrong(outcome):
+            failure = with_place(
+                _explained(of, outcome, self.progress), self.progress, self._memory.num_ended()
+            )
+        settle(of.record, self.progress, failure, least_steps=least_partial_steps(of.settings))
+        refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
+        fail_without_timeline(of.record, of.paths, self.progress, _tail(of.paths.stderr))
+
+
+class ElasticPass:
+    """A launch whose ranks come and go in sessions, as ``WatchedPass``."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._of = watched
+        self.progress = ElasticProgress(watched.paths)
+        self._stalls = SessionStalls(self.progress, watched.paths, watched.stalls_of)
+
+    @property
+    def must_end(self) -> bool:
+        """Whether a stall ends the launch."""
+        return self._stalls.must_end
+
+    def look(self) -> int:
+        """Look at the latest ranks once; a number that changes when any got on."""
+        seen = self.progress.update()
+        if add_sessions(self._of.manifest, self._of.record, self.progress):
+            self._of.save()
+        self._stalls.look()
+        return seen
+
+    def interrupt(self) -> None:
+        """The user has ended the launch: its sessions are done, it is to be started again."""
+        self.progress.update()
+        record = self._of.record
+        end_sessions(self._of.manifest, record, self.progress, self._of.settings)
+        for segment in record.segments:
+            segment.status = Status.INTERRUPTED
+        record.status = Status.INTERRUPTED
+
+    def settle(self, outcome: Outcome) -> None:
+        """The launch has ended: give it and its sessions their status, and say why."""
+        self.progress.update()
+        self._stalls.finish()
+        of = self._of
+        of.record.worker_ends = worker_ends(_tail(of.paths.stdout), _tail(of.paths.stderr))
+        failure = _known(outcome, self._stalls)
+        if failure is None and outcome.exit_code != 0 and len(self.progress.sessions) > 1:
+            failure = explain_last(of.record.worker_ends)
+        if failure is None and _went_wrong(outcome):
+            failure = _explained(of, outcome, self.progress)
+        settle_sessions(of.manifest, of.record, self.progress, of.settings, failure)
+
+
+def _known(outcome: Outcome, stalls: StallWatch | SessionStalls) -> Failure | None:
+    # A launch that ended by itself in the meantime was not ended for a stall.
+    return outcome.failure or (stalls.failure() if outcome.hung else None)
+
+
+def _went_wrong(outcome: Outcome) -> bool:
+    return outcome.hung or outcome.exit_code != 0
+
+
+def _explained(of: Watched, outcome: Outcome, progress: PassProgress) -> Failure:
+    return explain(
+        outcome,
+        progress,
+        stdout=_tail(of.paths.stdout),
+        stderr=_tail(of.paths.stderr),
+        timeout_s=of.settings.timeout_s,
+    )
+
+
+def _tail(path: Path) -> str:
+    if not path.exists():
+        # Nothing was started, since a host was gone before.
+        return ""
+    with path.open("rb") as file:
+        file.seek(0, 2)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode("utf-8", errors="replace")

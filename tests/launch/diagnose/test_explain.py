@@ -1,0 +1,278 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.launch.diagnose.explain import (
+    MAX_CHARACTERS,
+    MAX_LINES,
+    explain,
+    explain_last,
+    worker_ends,
+)
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import Failure, WorkerEnd
+
+SAMPLES = Path(__file__).parent / "samples"
+
+
+def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
+    paths = PassPaths(folder)
+    paths.recorder_folder.mkdir(parents=True)
+    for rank, num_steps in steps_by_rank.items():
+        lines = [{"kind": "segment", "id": "mnist-none-average"}]
+        lines += [{"kind": "step", "step": step} for step in range(num_steps)]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        paths.recorder_file(rank).write_text(text)
+    progress = PassProgress(paths)
+    progress.update()
+    return progress
+
+
+def _explained(tmp_path: Path, stdout: str, stderr: str, exit_code: int = 1) -> Failure:
+    progress = _progress(tmp_path, {0: 10, 1: 10})
+    outcome = Outcome(exit_code, hung=False, duration_s=3.0)
+    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
+
+
+@pytest.mark.parametrize("launcher", ["mpi", "gloo"])
+@pytest.mark.parametrize(
+    ("how", "reason", "signal", "evidence"),
+    [
+        ("kill", "rank 1 was ended by SIGKILL", "SIGKILL", "Kill"),
+        ("segv", "rank 1 was ended by SIGSEGV", "SIGSEGV", "libpython"),
+        ("raise", "rank 1 raised RuntimeError: boom at step 10", None, "boom at step 10"),
+        ("exit", "rank 1 ended without a message, and the others lost their peer", None, ""),
+    ],
+)
+def test_the_rank_that_went_first_is_named(
+    tmp_path: Path, launcher: str, how: str, reason: str, signal: str | None, evidence: str
+) -> None:
+    stdout, stderr = (
+        (SAMPLES / f"{launcher}_{how}.{stream}").read_text() for stream in ("out", "err")
+    )
+    failure = _explained(tmp_path, stdout, stderr)
+    assert failure.reason.startswith(reason)
+    assert failure.rank == 1
+    assert failure.signal == signal
+    assert evidence in "\n".join(failure.lines)
+    assert len(failure.lines) <= MAX_LINES
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "signal", "evidence"),
+    [
+        ("kill", "rank 1 was ended by SIGKILL", "SIGKILL", "Signal 9 (SIGKILL)"),
+        ("raise", "rank 1 raised InjectedError: injected at step 10", None, "injected at step 10"),
+    ],
+)
+def test_torchrun_names_the_rank_too(
+    tmp_path: Path, how: str, reason: str, signal: str | None, evidence: str
+) -> None:
+    failure = _explained(tmp_path, "", (SAMPLES / f"torchrun_{how}.err").read_text())
+    assert failure.reason.startswith(reason)
+    assert (failure.rank, failure.signal) == (1, signal)
+    assert evidence in "\n".join(failure.lines)
+
+
+@pytest.mark.parametrize(
+    ("pids", "reason", "rank"),
+    [
+        ({0: 7, 1: 10803}, "rank 1 was ended by SIGKILL", 1),
+        # Hosts count their processes alike.
+        ({0: 10803, 1: 10803}, "the launch was ended by SIGKILL", None),
+        ({0: 7, 1: 8}, "the launch was ended by SIGKILL", None),
+    ],
+)
+def test_hydra_names_the_process_alone(
+    tmp_path: Path, pids: dict[int, int], reason: str, rank: int | None
+) -> None:
+    progress = _progress(tmp_path, {0: 10, 1: 10})
+    for number, pid in pids.items():
+        progress.ranks[number].header = {"pid": pid}
+    stdout = (SAMPLES / "hydra_kill.out").read_text()
+    outcome = Outcome(9, hung=False, duration_s=3.0)
+    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0)
+    assert failure.reason.startswith(reason)
+    assert (failure.rank, failure.signal, failure.exit_code) == (rank, "SIGKILL", 9)
+    assert "=   PID 10803 RUNNING AT node1" in failure.lines
+
+
+def test_an_exit_code_under_hydra_is_no_signal(tmp_path: Path) -> None:
+    frame = "=   BAD TERMINATION OF ONE\n=   PID 7 RUNNING AT node1\n=   EXIT CODE: 9\n"
+    failure = _explained(tmp_path, frame, "", exit_code=9)
+    assert failure.reason == "the launch ended with exit code 9 and no message"
+    assert failure.signal is None
+
+
+def test_open_mpi_5_breaks_its_line(tmp_path: Path) -> None:
+    stderr = (
+        "prterun noticed that process rank 1 with PID 11103 on node node1 exited on\n"
+        "signal 9 (Killed).\n"
+    )
+    failure = _explained(tmp_path, "", stderr, exit_code=137)
+    assert failure.reason.startswith("rank 1 was ended by SIGKILL")
+    assert failure.lines == stderr.splitlines()
+
+
+def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
+    text = (SAMPLES / "mpi_raise.err").read_text().replace("<stderr>:", "<stderr>: ")
+    failure = _explained(tmp_path, "", text)
+    assert failure.reason == "rank 1 raised RuntimeError: boom at step 10"
+
+
+def test_the_shell_in_front_of_a_rank_has_not_the_last_word(tmp_path: Path) -> None:
+    stderr = "[1]<stderr>:ValueError: no\n[1]<stderr>:Terminated\n"
+    assert _explained(tmp_path, "", stderr).lines == ["ValueError: no"]
+    told = "Process 1 exit with status code 143."
+    (end,) = worker_ends(told, "[1]<stderr>:Terminated\n")
+    assert end.lines == ["Terminated"]
+
+
+def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
+    stderr = "prterun was unable to find the specified executable\n  Executable: none\n"
+    failure = _explained(tmp_path, "", stderr, exit_code=66)
+    assert failure.reason == "the launch ended with exit code 66: Executable: none"
+    assert failure.rank is None
+    assert failure.lines == stderr.splitlines()
+
+
+def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {0: 15, 1: 14}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert failure.reason == (
+        "no rank got on for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
+    )
+    assert failure.rank == 1
+
+
+def test_a_hang_in_which_all_stand_at_the_same_step_blames_nobody(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {0: 15, 1: 15}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert failure.rank is None
+
+
+def test_a_hang_before_any_recording(tmp_path: Path) -> None:
+    failure = explain(
+        Outcome(-15, hung=True, duration_s=40.0),
+        _progress(tmp_path, {}),
+        stdout="",
+        stderr="",
+        timeout_s=30.0,
+    )
+    assert "no rank had begun to record" in failure.reason
+
+
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        (
+            "0: slurmstepd-vm: error: *** STEP 4.0 ON vm CANCELLED AT 2026-11-21T07:23:00 ***\n"
+            "srun: error: vm: task 1: Killed\n"
+            "srun: error: vm: task 0: Terminated\n",
+            "rank 1 was ended by SIGKILL",
+        ),
+        (
+            "srun: error: vm: task 0: Terminated\n"
+            "srun: error: vm: task 1: Segmentation fault (core dumped)\n",
+            "rank 1 was ended by SIGSEGV",
+        ),
+        (
+            "0: horovod.common.exceptions.HorovodInternalError: Connection closed by peer\n"
+            "1: RuntimeError: boom at step 10\n"
+            "srun: error: vm: task 1: Exited with exit code 7\n",
+            "rank 1 raised RuntimeError: boom at step 10",
+        ),
+    ],
+)
+def test_what_srun_says(tmp_path: Path, stderr: str, reason: str) -> None:
+    failure = _explained(tmp_path, "", stderr)
+    assert failure.reason.startswith(reason)
+    assert failure.rank == 1
+    assert failure.exit_code in (7, None)
+
+
+def test_the_processes_that_an_elastic_launch_lost_are_kept_with_their_last_lines() -> None:
+    stdout = "[0]<stdout>:done\nProcess 1 exit with status code 137.\n"
+    stdout += "Process 0 exit with status code 1.\n"
+    stderr = "[0]<stderr>:Traceback\n[0]<stderr>:ValueError: no\n[1]<stderr>:Killed\n"
+
+    assert worker_ends(stdout, stderr) == [
+        WorkerEnd(rank=1, exit_code=137, lines=["Killed"]),
+        WorkerEnd(rank=0, exit_code=1, lines=["Traceback", "ValueError: no"]),
+    ]
+
+
+RAISED = WorkerEnd(rank=1, exit_code=1, lines=["RuntimeError: on purpose"])
+KILLED = WorkerEnd(rank=2, exit_code=137, lines=["Killed"])
+TERMINATED = WorkerEnd(rank=0, exit_code=143, lines=["Terminated"])
+REMOVED = WorkerEnd(rank=3, exit_code=134, lines=["Aborted"])
+VICTIM = WorkerEnd(
+    rank=0,
+    exit_code=1,
+    lines=["RuntimeError: Horovod has been shut down", "HorovodInternalError: lost"],
+)
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ([KILLED, RAISED], "rank 1 raised RuntimeError: on purpose"),
+        ([RAISED, KILLED, TERMINATED], "rank 2 was ended by SIGKILL"),
+        ([RAISED, REMOVED, VICTIM], "rank 1 raised RuntimeError: on purpose"),
+    ],
+)
+def test_an_elastic_launch_fails_by_the_last_worker_with_an_error_of_its_own(
+    ends: list[WorkerEnd], reason: str
+) -> None:
+    failure = explain_last(ends)
+    assert failure is not None
+    assert failure.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("ends", [[], [TERMINATED, REMOVED], [VICTIM]])
+def test_workers_that_only_lost_a_peer_explain_nothing(ends: list[WorkerEnd]) -> None:
+    assert explain_last(ends) is None
+
+
+@pytest.mark.parametrize(("exit_code", "name"), [(-9, "SIGKILL"), (-11, "SIGSEGV")])
+def test_a_launcher_that_was_ended_itself_is_told_by_its_signal(
+    tmp_path: Path, exit_code: int, name: str
+) -> None:
+    failure = _explained(tmp_path, "", "the last words\n", exit_code)
+    assert failure.reason.startswith(f"the launcher was ended by {name} (")
+    assert (failure.rank, failure.signal, failure.exit_code) == (None, name, exit_code)
+    assert failure.lines == ["the last words"]
+
+
+def test_a_task_that_slurm_could_not_start_is_not_the_one_that_it_killed_for_it(
+    tmp_path: Path,
+) -> None:
+    said = (
+        "srun: error: task 0 launch failed: Unspecified error\n"
+        "srun: launch/slurm: launch_p_step_launch: StepId=1.4 aborted before step completely "
+        "launched.\n"
+        "srun: error: n2: task 1: Killed\n"
+    )
+    failure = _explained(tmp_path, "", said)
+    assert failure.reason == "rank 0 could not be started: Unspecified error"
+    assert (failure.rank, failure.signal) == (0, None)
+    assert failure.lines[0] == "srun: error: task 0 launch failed: Unspecified error"
+
+
+def test_an_error_that_prints_a_tensor_does_not_fill_the_manifest(tmp_path: Path) -> None:
+    failure = _explained(tmp_path, "", f"[1,1]<stderr>:ValueError: {'0.0, ' * 100_000}\n")
+    assert failure.reason.startswith("rank 1 raised ValueError: 0.0, 0.0, ")
+    assert max(map(len, (failure.reason, *failure.lines))) < MAX_CHARACTERS + 30

@@ -1,0 +1,193 @@
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.launch.diagnose.stack_text import training_stack
+from hvdprof.launch.diagnose.stall_watch import Stall, StallWatch
+from hvdprof.rundir.layout import PassPaths
+
+STACK = """\
+Thread 0x00007f01 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 320 in wait
+
+Current thread 0x00007f02 (most recent call first):
+  File "/p/hvdprof/collect/watchdog.py", line 130 in _dump_stacks
+
+Thread 0x00007f03 (most recent call first):
+  File "/p/torch/serialization.py", line 850 in save
+  File "/p/train.py", line 12 in <module>
+"""
+
+
+class Ranks:
+    """The files of ranks, written by a test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = PassPaths(folder)
+        self.paths.watch_folder.mkdir()
+
+    def say(self, rank: int, **values: Any) -> None:
+        state = {
+            "rank": rank,
+            "pid": os.getpid(),
+            "hostname": socket.gethostname(),
+            "beat": 2,
+            "still_s": 20.0,
+            "segment": "main",
+            "step": 7,
+            "is_open": True,
+            "waits": False,
+            "phase": "",
+            "ready": [],
+            "missing": [],
+            "ended": False,
+        }
+        self.paths.watch_file(rank).write_text(json.dumps(state | values))
+
+    def watch(self, size: int, told: list[Stall], kill_s: float | None = None) -> StallWatch:
+        return StallWatch(self.paths, size, warn_s=10.0, kill_s=kill_s, tell=told.append)
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    return Ranks(tmp_path)
+
+
+def test_a_stall_is_told_once_with_tensors_and_stack(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    watch = ranks.watch(3, told)
+    ranks.say(0, waits=True, ready=["a", "b", "c"], phase="optimizer")
+    ranks.say(1, phase="backward", ready=["c"], missing=["a", "b"])
+    ranks.say(2, waits=True, ready=["a", "b", "c"])
+    ranks.paths.stack_file(1).write_text(STACK)
+    for _ in range(3):
+        watch.look()
+    (stall,) = told
+    assert (stall.step, stall.waiting) == (7, [0, 2])
+    assert [(one.rank, one.state, one.tensors) for one in stall.late] == [(1, "runs", ["a", "b"])]
+    assert stall.lines() == [
+        "stall at step 7: ranks 0, 2 wait since 20.0 s for rank 1, which is in backward of step 7 "
+        "and has not handed over a, b",
+        "rank 1 is in:",
+        "  /p/torch/serialization.py:850 save",
+        "  /p/train.py:12 <module>",
+    ]
+    assert not watch.must_end
+    assert watch.failure() is None
+
+
+def test_a_rank_in_an_earlier_step_lacks_everything(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    ranks.say(0, waits=True, ready=["a", "b"])
+    ranks.say(1, step=6, phase="data", ready=["a", "b"])
+    ranks.watch(2, told).look()
+    assert told[0].late[0].tensors == ["a", "b"]
+    assert "is in data of step 6" in told[0].sentence()
+
+
+def test_ranks_that_all_pause_are_no_stall(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    for rank in range(2):
+        ranks.say(rank, phase="data", still_s=900.0)
+    ranks.watch(2, told).look()
+    assert told == []
+    assert not ranks.paths.stalls.exists()
+
+
+def test_short_waits_are_no_stall(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    ranks.say(0, waits=True, still_s=9.9)
+    ranks.say(1, phase="backward")
+    ranks.watch(2, told).look()
+    assert told == []
+
+
+def test_nobody_is_late_where_all_wait(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    for rank in range(2):
+        ranks.say(rank, waits=True, ready=["a"])
+    ranks.watch(2, told).look()
+    assert told[0].late == []
+    assert "the collective itself does not end" in told[0].sentence()
+
+
+def test_a_late_rank_that_says_nothing_is_told_later_and_by_its_process(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    ranks.say(0, waits=True, ready=["a"], still_s=10.5)
+    ranks.say(1, still_s=0.0)
+    watch = ranks.watch(2, told)
+    watch.look()
+    assert told == []
+    ranks.say(0, waits=True, ready=["a"], still_s=14.0)
+    watch.look()
+    assert told[0].late[0].state == "silent"
+
+
+def test_a_process_that_is_gone_stopped_or_not_there_is_named(ranks: Ranks) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    told: list[Stall] = []
+    ranks.say(0, waits=True, ready=["a"])
+    ranks.say(1, still_s=0.0, pid=ended.pid)
+    ranks.say(2, ended=True)
+    ranks.watch(4, told).look()
+    assert [one.state for one in told[0].late] == ["gone", "ended", "absent"]
+    sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        os.kill(sleeping.pid, 19)
+        os.waitid(os.P_PID, sleeping.pid, os.WSTOPPED)
+        ranks.say(1, still_s=0.0, pid=sleeping.pid)
+        ranks.watch(2, told).look()
+        assert told[1].late[0].state == "stopped"
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+
+
+def test_a_stall_that_is_over_is_written_and_the_next_one_told(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    watch = ranks.watch(2, told)
+    ranks.say(0, waits=True)
+    ranks.say(1, phase="data")
+    watch.look()
+    ranks.say(0, step=8, still_s=0.0)
+    watch.look()
+    ranks.say(0, step=9, waits=True)
+    watch.look()
+    watch.finish()
+    assert [stall.step for stall in told] == [7, 9]
+    records = [json.loads(line) for line in ranks.paths.stalls.read_text().splitlines()]
+    assert [(one["kind"], one["number"]) for one in records] == [
+        *(("stall", 0), ("over", 0)),
+        *(("stall", 1), ("over", 1)),
+    ]
+    assert records[1]["lasted_s"] >= 20.0
+
+
+def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    watch = ranks.watch(2, told, kill_s=15.0)
+    ranks.say(0, waits=True, ready=["a"])
+    ranks.say(1, phase="forward")
+    ranks.paths.stack_file(1).write_text(STACK)
+    watch.look()
+    assert watch.must_end
+    failure = watch.failure()
+    assert failure is not None
+    assert failure.rank == 1
+    assert failure.reason.startswith("ended by --stall-kill: stall at step 7: rank 0 waits")
+    assert failure.lines[1] == "  /p/torch/serialization.py:850 save"
+
+
+def test_files_that_are_not_readable_are_passed_over(ranks: Ranks) -> None:
+    told: list[Stall] = []
+    ranks.paths.watch_file(0).write_text('{"rank": 0, "wai')
+    ranks.watch(2, told).look()
+    assert told == []
+    assert training_stack(ranks.paths.stack_file(5)) == []

@@ -1,0 +1,186 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
+from hvdprof.launch.launchers.elastic_job import (
+    HorovodrunElastic,
+    discover_hosts,
+    network_of,
+    prepare_elastic,
+    reasons_to_wait,
+)
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.hosts import Host
+from hvdprof.launch.plan.settings import BenchSettings, ElasticSettings, ScriptSettings
+from tests.builders.bench_settings import bench_settings
+
+
+def settings(**changes) -> ElasticSettings:
+    values = {
+        "min_np": 1,
+        "max_np": None,
+        "discovery_script": "./discover.sh",
+        "slots": None,
+        "network_interface": None,
+        "wait_s": None,
+        "reset_limit": None,
+    }
+    return ElasticSettings(**values | changes)
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "discover.sh"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def job(size=2) -> Job:
+    return Job(
+        size=size,
+        program=("python", "train.py"),
+        hosts=None,
+        environment={},
+        passed_on=(),
+        device="cpu",
+    )
+
+
+def test_the_command_has_only_what_was_given():
+    launcher = HorovodrunElastic("horovodrun", settings())
+
+    assert launcher.command(job()) == [
+        "horovodrun",
+        "--gloo",
+        "-np",
+        "2",
+        "--min-np",
+        "1",
+        "--host-discovery-script",
+        "./discover.sh",
+        "python",
+        "train.py",
+    ]
+
+
+def test_the_command_hands_every_limit_on():
+    given = settings(max_np=4, slots=2, network_interface="lo", wait_s=30, reset_limit=3)
+    command = " ".join(HorovodrunElastic("horovodrun", given).command(job()))
+
+    for option in (
+        "--max-np 4",
+        "--slots-per-host 2",
+        "--network-interfaces lo",
+        "--elastic-timeout 30",
+        "--reset-limit 3",
+    ):
+        assert option in command
+    assert command.endswith(" python train.py")
+
+
+def test_hosts_are_those_that_the_script_prints(tmp_path):
+    printing = script(tmp_path, "echo server1:4; echo; echo ' server2 '")
+
+    assert discover_hosts(printing, 2) == (Host("server1", 4), Host("server2", 2))
+
+
+def test_a_script_may_name_nobody_yet(tmp_path):
+    assert discover_hosts(script(tmp_path, "true"), None) == ()
+
+
+@pytest.mark.parametrize("text", ["echo server1", "echo server1:four", "echo :4", "echo a b:4"])
+def test_what_is_no_host_is_quoted(tmp_path, text):
+    with pytest.raises(UsageError) as raised:
+        discover_hosts(script(tmp_path, text), None)
+
+    assert repr(text.removeprefix("echo ")) in raised.value.message
+
+
+def test_a_script_that_fails_tells_what_it_said(tmp_path):
+    with pytest.raises(EnvironmentNotReadyError) as raised:
+        discover_hosts(script(tmp_path, "echo no cluster >&2; exit 3"), None)
+
+    assert "exit code 3: no cluster" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "network"),
+    [
+        (["localhost"], None, "lo"),
+        (["localhost", "127.0.0.1"], None, "lo"),
+        (["localhost"], "lo,eth0", "lo,eth0"),
+        (["server1"], "eth0", "eth0"),
+        ([], "eth0", "eth0"),
+        (["localhost", "server1"], None, None),
+        (["10.0.0.1"], None, None),
+        ([], None, None),
+    ],
+)
+def test_loopback_is_the_network_where_all_hosts_are_this_one(names, wanted, network):
+    assert network_of(tuple(Host(name, 1) for name in names), wanted) == network
+
+
+def test_an_interface_that_horovod_would_refuse_is_refused_before_the_start():
+    with pytest.raises(UsageError) as raised:
+        network_of((Host("localhost", 2),), "eth0")
+
+    assert "lo" in raised.value.message
+
+
+def test_what_keeps_a_job_from_starting_is_told():
+    lone = (Host("server1", 4),)
+
+    assert reasons_to_wait(lone, "eth0", 4) == []
+    assert "two" in reasons_to_wait(lone, None, 4)[0]
+    assert "4 of 5 slots" in reasons_to_wait(lone, "eth0", 5)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sizes"),
+    [
+        ({"min_np": 0}, (1,)),
+        ({"min_np": 3, "max_np": 2}, (3,)),
+        ({"min_np": 2}, (1,)),
+        ({"max_np": 2}, (3,)),
+        ({"slots": 0}, (1,)),
+        ({"reset_limit": 0}, (1,)),
+        ({"wait_s": 0}, (1,)),
+        ({}, (1, 2)),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_refused(tmp_path, changes, sizes):
+    with pytest.raises(UsageError):
+        prepare_elastic(
+            settings(discovery_script=script(tmp_path, "echo localhost:2"), **changes), sizes
+        )
+
+
+def test_a_script_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(EnvironmentNotReadyError) as raised:
+        prepare_elastic(settings(discovery_script=str(tmp_path / "none.sh")), (1,))
+
+    assert "none.sh" in raised.value.message
+
+
+def test_prepared_settings_have_their_network(tmp_path):
+    asked = settings(discovery_script=script(tmp_path, "echo localhost:1"))
+    prepared, waits = prepare_elastic(asked, (2,))
+
+    assert prepared == dataclasses.replace(asked, network_interface="lo")
+    assert len(waits) == 1
+
+
+def test_settings_come_back_from_a_manifest():
+    given = bench_settings(
+        script=ScriptSettings(
+            command=("python", "train.py"),
+            num_timeline_steps=5,
+            sets_threads=False,
+            trace=True,
+            elastic=settings(max_np=4),
+        )
+    )
+
+    assert BenchSettings.from_manifest(dataclasses.asdict(given)) == given

