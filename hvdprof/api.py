@@ -43,7 +43,7 @@ from hvdprof.launch.functions.function_run import (
 from hvdprof.model.catalogue import TABLES
 from hvdprof.model.found import FoundAnalysis, ScalingOfText
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
-from hvdprof.report.registry import reporter_for, write_with
+from hvdprof.report.formats import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
 

@@ -13,7 +13,7 @@ from dashboards.components.section import section
 from dashboards.in_browser import run_in_browser
 from hvdprof import units
 from hvdprof.model.schema import Column, Table
-from hvdprof.report.table_text import (
+from hvdprof.report.terminal.table_text import (
     column_texts,
     ends_of_intervals,
     heading,

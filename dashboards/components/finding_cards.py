@@ -9,7 +9,7 @@ import pandas as pd
 from dashboards.components.copied_text import copied_text
 from hvdprof import units
 from hvdprof.model.cell_key import short_name
-from hvdprof.report.findings_section import ceiling_of
+from hvdprof.report.terminal.findings_section import ceiling_of
 
 _FIRST = 8
 

@@ -23,8 +23,8 @@ from hvdprof.figures.step_window import longest_step, step_windows
 from hvdprof.figures.waterfall import waterfall_cells, waterfall_figure
 from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.run_facts import run_facts
-from hvdprof.report.terminal_page import Page, shape_page
+from hvdprof.report.terminal.report_page import Page, shape_page
+from hvdprof.report.terminal.run_facts import run_facts
 
 PATH = "/"
 TITLE = "Overview"

@@ -10,9 +10,9 @@ import typer
 from hvdprof import api
 from hvdprof.cli.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.found_report import render_found, render_found_json
-from hvdprof.report.registry import reporter_for, write_with
-from hvdprof.report.section import print_sections, sections_of
+from hvdprof.report.formats import reporter_for, write_with
+from hvdprof.report.terminal.files_report import render_found, render_found_json
+from hvdprof.report.terminal.table_section import print_sections, sections_of
 from hvdprof.rundir.whole_file import open_whole
 
 

@@ -38,7 +38,7 @@ from hvdprof.launch.run.bench_run import (
     read_for_resuming,
     sweep_of,
 )
-from hvdprof.report.registry import reporter_for
+from hvdprof.report.formats import reporter_for
 from hvdprof.rundir.layout import RunPaths
 
 DESIGN = "Design"

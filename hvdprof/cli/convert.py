@@ -9,7 +9,13 @@ import typer
 from hvdprof.cli.load_progress import load_progress
 from hvdprof.cli.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
-from hvdprof.report.table_files import TableFormat, pick, write_all, write_object, write_table
+from hvdprof.report.tables.table_files import (
+    TableFormat,
+    pick,
+    write_all,
+    write_object,
+    write_table,
+)
 
 
 def convert(

@@ -9,8 +9,8 @@ import typer
 from hvdprof import api
 from hvdprof.cli.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.chrome_trace import ChromeTraceReporter
-from hvdprof.report.registry import write_with
+from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
+from hvdprof.report.formats import write_with
 
 _ENDINGS = (".json", ".json.gz")
 

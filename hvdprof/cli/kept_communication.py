@@ -17,7 +17,7 @@ from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.kept_run import KeptRows
 from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.table_files import Rows
+from hvdprof.report.tables.table_files import Rows
 
 _EXECUTIONS_AT_ONCE = 4096
 """An execution has many uses, whose names stand as text while they are joined to it."""

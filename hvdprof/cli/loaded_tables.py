@@ -16,7 +16,7 @@ from hvdprof.model.kept_run import KeptRun
 from hvdprof.model.tables import JOB_STEPS
 from hvdprof.model.timeline_file_tables import TIMELINES
 from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
-from hvdprof.report.table_files import Rows
+from hvdprof.report.tables.table_files import Rows
 
 
 def loaded_tables(paths: Sequence[Path], told: Told) -> dict[str, Rows]:

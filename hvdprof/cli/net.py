@@ -23,7 +23,7 @@ from hvdprof.launch.remote.net_measurement import (
 )
 from hvdprof.launch.remote.remote_shell import host_shell
 from hvdprof.launch.run.bench_run import find_tools, machine_of, make_run_folder
-from hvdprof.report.net_report import render_net, render_net_json
+from hvdprof.report.terminal.net_report import render_net, render_net_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Status
 

@@ -10,8 +10,8 @@ import typer
 from hvdprof import api
 from hvdprof.cli.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.figure_file import IMAGE_SUFFIXES, write_figure
-from hvdprof.report.registry import reporter_for, write_with
+from hvdprof.report.formats import reporter_for, write_with
+from hvdprof.report.images.figure_file import IMAGE_SUFFIXES, write_figure
 
 
 class PageFormat(StrEnum):

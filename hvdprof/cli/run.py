@@ -41,7 +41,7 @@ from hvdprof.launch.run.script_run import (
     prepare_script,
     script_name,
 )
-from hvdprof.report.registry import reporter_for
+from hvdprof.report.formats import reporter_for
 from hvdprof.rundir.layout import RunPaths
 
 ELASTIC = "Elastic jobs"

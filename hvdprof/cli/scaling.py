@@ -9,7 +9,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.errors import UnreadableInputError
-from hvdprof.report.scaling_report import render_scaling, render_scaling_json
+from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
 
 class ScalingFormat(StrEnum):

@@ -11,8 +11,13 @@ import typer
 from hvdprof.cli.load_progress import load_progress
 from hvdprof.cli.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
-from hvdprof.report.query_result import render_catalogue, render_result, write_csv, write_json
-from hvdprof.report.table_query import query
+from hvdprof.report.tables.query_result import (
+    render_catalogue,
+    render_result,
+    write_csv,
+    write_json,
+)
+from hvdprof.report.tables.table_query import query
 from hvdprof.rundir.whole_file import open_whole
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.report.terminal import TerminalReporter
+from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec
 from tests.builders.run_spec import typical_parts

@@ -6,7 +6,7 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.report.found_report import found_json
+from hvdprof.report.terminal.files_report import found_json
 from tests.builders.places import RECORDINGS
 
 

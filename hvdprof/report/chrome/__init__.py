@@ -1,0 +1,1 @@
+"""One pass of a run as a Chrome trace."""

@@ -1,0 +1,142 @@
+"""Horovod's own timeline in a Chrome trace: executions once each, and who waited for whom."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.report.chrome.trace_event import (
+    Lane,
+    TraceEvent,
+    in_order_of_time,
+    lanes_without_overlap,
+    rows_of,
+)
+from hvdprof.report.chrome.trace_selection import TracedPass
+
+_ENTRY = ["segment", "fusion_id"]
+
+
+@dataclass(slots=True)
+class _Execution:
+    lane: Lane
+    tensors: list[str] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+def horovod_lanes(
+    traced: TracedPass, process: int, end_ns: int
+) -> tuple[list[Lane], Iterator[TraceEvent]]:
+    """The lanes of Horovod's timeline, and their events in order of time.
+
+    1. Executions: one interval for each ``fusion_id``, its activities nested, with all tensors
+       and the sum of their bytes. The times are those of its first tensor; Horovod stamps the
+       others within microseconds.
+    2. Negotiation: one interval a tensor, from the first rank that was ready to the last, laid
+       into as few lanes as hold them without overlap.
+    3. The marks: which rank was ready when, cycles.
+
+    Args:
+        traced: The recordings.
+        process: Number of the process of these lanes.
+        end_ns: Where an interval ends whose end is not in the file.
+    """
+    events = traced.events[traced.events["source"] == "timeline"]
+    events = events.sort_values(["start_ns", "dur_ns"], ascending=[True, False], kind="stable")
+    unfinished = events["dur_ns"] < 0
+    events = events.assign(
+        unfinished=unfinished,
+        dur_ns=events["dur_ns"].where(~unfinished, end_ns - events["start_ns"]),
+    )
+    phase = events["phase"].astype(str)
+    executions = events[phase == "operation"]
+    negotiations = events[phase == "negotiation"]
+    marks = events[phase == "mark"]
+    execution_lanes, execution_of = _lanes(
+        executions.drop_duplicates(_ENTRY), process, 1, "executions"
+    )
+    negotiation_lanes, negotiation_of = _lanes(
+        negotiations, process, 1 + len(execution_lanes), "negotiation"
+    )
+    after = 1 + len(execution_lanes) + len(negotiation_lanes)
+    cycle_lane, ready_lane = Lane(process, after, "cycles"), Lane(process, after + 1, "ranks ready")
+    is_cycle = marks["tensor"].astype(str) == ""
+    sources = [
+        _executions(events[phase.isin(["operation", "activity"])], execution_of),
+        _negotiations(negotiations, negotiation_of),
+        _cycles(marks[is_cycle], cycle_lane),
+        _ranks_ready(marks[~is_cycle], ready_lane),
+    ]
+    lanes = [*execution_lanes, *negotiation_lanes]
+    lanes += [cycle_lane] * bool(is_cycle.any()) + [ready_lane] * bool((~is_cycle).any())
+    return lanes, in_order_of_time(sources)
+
+
+def _lanes(
+    intervals: pd.DataFrame, process: int, first_thread: int, name: str
+) -> tuple[list[Lane], list[Lane]]:
+    """The lanes that the intervals need, and the lane of each interval."""
+    starts = intervals["start_ns"].to_numpy(dtype=np.int64)
+    numbers = lanes_without_overlap(starts, starts + intervals["dur_ns"].to_numpy(dtype=np.int64))
+    count = int(numbers.max()) + 1 if len(numbers) else 0
+    labels = [name if number == 0 else f"{name} {number + 1}" for number in range(count)]
+    lanes = [Lane(process, first_thread + number, labels[number]) for number in range(count)]
+    return lanes, [lanes[number] for number in numbers]
+
+
+def _executions(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEvent]:
+    operations = events[events["phase"].astype(str) == "operation"]
+    executions: dict[tuple[str, int], _Execution] = {}
+    lanes = iter(lane_of)
+    for row in rows_of(operations):
+        key = (row.segment, row.fusion_id)
+        if key not in executions:
+            executions[key] = _Execution(next(lanes))
+        executions[key].tensors.append(row.tensor)
+        if not pd.isna(row.size_bytes):
+            executions[key].size_bytes += int(row.size_bytes)
+    for row in rows_of(events):
+        execution = executions.get((row.segment, row.fusion_id))
+        if execution is not None and row.tensor == execution.tensors[0]:
+            args = _execution_args(row, execution) if row.phase == "operation" else {}
+            yield _interval(row, execution.lane, str(row.activity), args)
+
+
+def _execution_args(row: Any, execution: _Execution) -> dict[str, Any]:
+    args = {
+        "step": int(row.step),
+        "fusion_id": int(row.fusion_id),
+        "num_tensors": len(execution.tensors),
+        "tensors": execution.tensors,
+    }
+    return args | ({"size_bytes": execution.size_bytes} if execution.size_bytes else {})
+
+
+def _negotiations(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEvent]:
+    for row, lane in zip(rows_of(events), lane_of, strict=True):
+        args = {"step": int(row.step), "activity": str(row.activity)}
+        yield _interval(row, lane, str(row.tensor), args)
+
+
+def _interval(row: Any, lane: Lane, name: str, args: dict[str, Any]) -> TraceEvent:
+    if row.unfinished:
+        name, args = f"{name} (end not in the file)", args | {"unfinished": True}
+    return TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)
+
+
+def _cycles(marks: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    for row in rows_of(marks):
+        yield TraceEvent(lane, str(row.activity), int(row.start_ns), None)
+
+
+def _ranks_ready(marks: pd.DataFrame, lane: Lane) -> Iterator[TraceEvent]:
+    for row in rows_of(marks):
+        yield TraceEvent(
+            lane,
+            f"rank {row.activity}",
+            int(row.start_ns),
+            None,
+            {"tensor": str(row.tensor), "step": int(row.step)},
+        )

@@ -1,0 +1,1 @@
+"""The analysis as one file to send: HTML, Markdown, JSON."""

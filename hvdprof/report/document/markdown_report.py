@@ -1,0 +1,36 @@
+"""The finished analysis as Markdown, to be pasted into an issue or a pull request."""
+
+from typing import IO, ClassVar
+
+from hvdprof.errors import MissingExtraError
+from hvdprof.model.run import RunAnalysis
+
+
+class MarkdownReporter:
+    """Verdict, one table a model, findings, what failed, warnings, where it ran."""
+
+    name: ClassVar[str] = "md"
+    suffixes: ClassVar[tuple[str, ...]] = (".md",)
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write the page.
+
+        Raises:
+            MissingExtraError: jinja2 is not installed.
+        """
+        try:
+            from hvdprof.report.document.templated import fill
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("hvdprof"):
+                raise
+            raise MissingExtraError("The Markdown report", extra="report") from error
+        text = fill("report.md.j2", analysis, is_html=False)
+        stream.write(_without_runs_of_empty_lines(text))
+
+
+def _without_runs_of_empty_lines(text: str) -> str:
+    kept: list[str] = []
+    for line in text.splitlines():
+        if line or (kept and kept[-1]):
+            kept.append(line)
+    return "\n".join(kept) + "\n"

@@ -1,0 +1,85 @@
+"""What the reports that are made of a template share: their words, and how text gets into them."""
+
+import re
+import shlex
+from importlib import resources
+from typing import Any
+
+import jinja2
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.terminal.findings_section import ceiling_of
+from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
+from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
+from hvdprof.report.terminal.run_facts import run_facts
+from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessions
+
+_MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
+
+
+def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) -> str:
+    """A template of ``report/templates`` with the words of an analysis in it.
+
+    In HTML every text is escaped; in Markdown the templates' filter ``md`` does it, and makes one
+    line of several.
+    """
+    source = resources.files("hvdprof.report").joinpath("templates", template)
+    environment = jinja2.Environment(
+        autoescape=is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["md"] = markdown_text
+    manifest = analysis.run.manifest
+    return environment.from_string(source.read_text(encoding="utf-8")).render(
+        page=shape_page(analysis),
+        findings=_findings(analysis.findings),
+        facts=run_facts(analysis),
+        cell_heads=CELL_HEADS,
+        launches=shape_sessions(analysis),
+        session_heads=SESSION_HEADS,
+        network=shape_network(analysis),
+        network_heads=NET_HEADS,
+        name=manifest.name,
+        command=shlex.join(manifest.command),
+        fence=_fence(shlex.join(manifest.command)),
+        version=manifest.hvdprof_version,
+        **more,
+    )
+
+
+def markdown_text(text: str) -> str:
+    """A text as one line of Markdown in which no sign has a meaning."""
+    return _MARKDOWN_SIGNS.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def _fence(text: str) -> str:
+    """A fence for code in Markdown that is longer than any within the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
+def _findings(findings: pd.DataFrame) -> list[dict[str, str]]:
+    return [
+        {
+            "severity": str(row["severity"]),
+            "sentence": str(row["sentence"]) + ceiling_of(row),
+            "evidence": _evidence(row),
+            "remedy": str(row["remedy"]),
+            "costs": _costs(row),
+        }
+        for row in findings.to_dict("records")
+    ]
+
+
+def _evidence(row: dict[Any, Any]) -> str:
+    where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
+    return where + str(row["evidence"]) if row["evidence"] else ""
+
+
+def _costs(row: dict[Any, Any]) -> str:
+    share = row.get("cost_share", float("nan"))
+    return "" if pd.isna(share) else f"{units.percent(float(share))} of the step"

@@ -1,0 +1,64 @@
+"""The formats that hvdprof writes, and how one is chosen."""
+
+from pathlib import Path
+
+from hvdprof.errors import UsageError
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
+from hvdprof.report.document.html_report import HtmlReporter
+from hvdprof.report.document.json_report import JsonReporter
+from hvdprof.report.document.markdown_report import MarkdownReporter
+from hvdprof.report.reporter import Reporter
+from hvdprof.report.tables.csv_report import CsvReporter
+from hvdprof.report.terminal.terminal_report import TerminalReporter
+from hvdprof.rundir.whole_file import open_whole
+
+REPORTERS: tuple[type[Reporter], ...] = (
+    TerminalReporter,
+    JsonReporter,
+    CsvReporter,
+    HtmlReporter,
+    MarkdownReporter,
+    ChromeTraceReporter,
+)
+
+
+def reporter_for(name_or_path: str | Path) -> Reporter:
+    """The format of that name, or the one that the end of a file name chooses.
+
+    The longest matching ending wins: ``scaling.json`` is the JSON report, ``np2.trace.json.gz``
+    a Chrome trace.
+
+    Raises:
+        UsageError: No format has that name or such files.
+    """
+    wanted = Path(name_or_path).name
+    for reporter in REPORTERS:
+        if reporter.name == str(name_or_path):
+            return reporter()
+    matching = [
+        (len(suffix), index)
+        for index, reporter in enumerate(REPORTERS)
+        for suffix in reporter.suffixes
+        if wanted.endswith(suffix)
+    ]
+    if not matching:
+        names = ", ".join(reporter.name for reporter in REPORTERS)
+        endings = ", ".join(suffix for reporter in REPORTERS for suffix in reporter.suffixes)
+        raise UsageError(
+            f"No report format is named {str(name_or_path)!r} or has such files.",
+            hint=f"Formats: {names}; file names that end in {endings}.",
+        )
+    return REPORTERS[max(matching)[1]]()
+
+
+def write_with(
+    reporter: Reporter, analysis: RunAnalysis, path: Path, *, overwrite: bool = False
+) -> None:
+    """Write a report file whole or not at all, compressed where its name ends in ``.gz``.
+
+    Raises:
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
+    with open_whole(path, overwrite=overwrite) as file:
+        reporter.render(analysis, file)

@@ -1,0 +1,95 @@
+"""One figure of an analysis as an image file, drawn by the browser of the machine."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.images import draw_image
+from hvdprof.rundir.whole_file import open_whole
+
+IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
+"""Endings of file names that a figure can be written to."""
+
+_WIDTH = 900
+_SHARPNESS = 2
+_ATTEMPTS = 3
+_ATTEMPT_LIMIT_S = 60.0
+
+
+def write_figure(analysis: RunAnalysis, name: str, path: Path, *, overwrite: bool = False) -> None:
+    """Draw the figure of that name (``figures.catalogue``) into a file, whole or not at all.
+
+    Raises:
+        UsageError: No figure has that name.
+        MissingExtraError: plotly or kaleido is not installed.
+        EnvironmentNotReadyError: No browser is there that could draw it, or it does not answer.
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
+    try:
+        from hvdprof.figures.catalogue import figure_kind
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("hvdprof"):
+            raise
+        raise MissingExtraError("An image of a figure", extra="report") from error
+    if find_spec("kaleido") is None:
+        raise MissingExtraError("An image of a figure", extra="report")
+    drawn = figure_kind(name).draw(analysis)
+    with open_whole(path, binary=True, overwrite=overwrite) as file:
+        image = _image(drawn.to_json(), path.suffix[1:])
+        file.write(image)  # type: ignore[arg-type]
+
+
+def _image(figure: str, format_: str) -> bytes:
+    # Kaleido waits without an end for a page whose load event came before it listened, seen on busy
+    # machines; only the end of its process gets rid of such a browser.
+    for _ in range(_ATTEMPTS):
+        done = _attempt(figure, format_)
+        if done is None:
+            continue
+        if done.returncode == 0:
+            return done.stdout
+        reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        if done.returncode == draw_image.NO_BROWSER:
+            raise EnvironmentNotReadyError(
+                "Chromium or Chrome, which draws images of figures, is missing or does not start.",
+                hint="On Debian or Ubuntu: apt-get install chromium. "
+                "hvdprof report RUN -o report.html needs none.",
+            )
+        raise EnvironmentNotReadyError(
+            f"Chromium did not draw the figure: {reason or f'exit code {done.returncode}'}",
+            hint="hvdprof report RUN -o report.html needs no Chromium.",
+        )
+    raise EnvironmentNotReadyError(
+        f"Chromium did not draw the figure within {_ATTEMPT_LIMIT_S:.0f} s, {_ATTEMPTS} times.",
+        hint="Try again when the machine is less busy; "
+        "hvdprof report RUN -o report.html needs no Chromium.",
+    )
+
+
+def _attempt(figure: str, format_: str) -> subprocess.CompletedProcess[bytes] | None:
+    """What the drawing process answered; None where it did not within its time."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        command = [
+            sys.executable,
+            "-P",
+            draw_image.__file__,
+            format_,
+            str(_WIDTH),
+            str(_SHARPNESS),
+        ]
+        try:
+            return subprocess.run(
+                command,
+                input=figure.encode(),
+                capture_output=True,
+                timeout=_ATTEMPT_LIMIT_S,
+                env={**os.environ, "TMPDIR": folder},
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None

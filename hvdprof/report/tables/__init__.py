@@ -1,0 +1,1 @@
+"""Tables as files, as CSV, and queried with SQL."""

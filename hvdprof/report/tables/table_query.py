@@ -1,0 +1,112 @@
+"""SQL over declared tables, with DuckDB: one SELECT, no files, no network, nothing changed."""
+
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from hvdprof.errors import MissingExtraError, UsageError
+from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.model.catalogue import TABLES
+from hvdprof.report.tables.table_files import arrow_table
+
+_AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
+
+
+def query(tables: Mapping[str, pd.DataFrame | KeptTable], statement: str) -> pa.Table:
+    """The result of a SELECT over some tables; declared tables that are not given are empty.
+
+    Args:
+        tables: Declared tables by name; of one that is kept in a file only the columns and rows
+            that the statement needs are read.
+        statement: One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE) in DuckDB's SQL.
+
+    Raises:
+        MissingExtraError: DuckDB is not installed.
+        UsageError: The statement is none, more than one, no SELECT, or wrong.
+    """
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingExtraError("hvdprof sql", extra="sql") from error
+    connection = duckdb.connect(":memory:")
+    try:
+        _refuse_other_than_select(connection, statement)
+        kept = [table for table in tables.values() if isinstance(table, KeptTable)]
+        for table in TABLES:
+            frame = tables.get(table.name)
+            if isinstance(frame, KeptTable):
+                _add_view(connection, frame)
+            else:
+                frame = table.empty() if frame is None else frame
+                connection.register(table.name, arrow_table(table.name, frame))
+        allowed = ", ".join(_quoted(table.path) for table in kept)
+        # From here on SQL reaches the tables above and nothing else.
+        for setting in (
+            f"allowed_paths = [{allowed}]",
+            "python_enable_replacements = false",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            connection.execute(f"SET {setting}")
+        return _materialised(connection.execute(statement))
+    except duckdb.Error as error:
+        raise UsageError(_message(str(error), statement), hint=_HINT) from error
+    finally:
+        connection.close()
+
+
+_HINT = "hvdprof sql PATH --tables lists the tables and columns."
+
+
+def _add_view(connection: Any, kept: KeptTable) -> None:
+    # DuckDB cannot prepare a view, so names stand in it as text.
+    connection.execute(
+        f"CREATE VIEW {kept.table.name} AS SELECT * REPLACE ({_quoted(kept.pass_id)} AS pass_id) "
+        f"FROM read_parquet({_quoted(kept.path)})"
+    )
+
+
+def _quoted(text: str | Path) -> str:
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def _materialised(result: Any) -> pa.Table:
+    with warnings.catch_warnings():
+        # DuckDB warns of a copy here; its way without one tells no position of an error.
+        warnings.simplefilter("ignore", UserWarning)
+        return result.to_arrow_table()
+
+
+def _refuse_other_than_select(connection: Any, statement: str) -> None:
+    statements = connection.extract_statements(statement)
+    if len(statements) != 1:
+        raise UsageError(
+            f"{len(statements) or 'No'} SQL statements were given; one is run.", hint=_HINT
+        )
+    kind = statements[0].type.name
+    if kind not in ("SELECT", "SELECT_STATEMENT"):
+        raise UsageError(
+            f"Only SELECT is run, not {kind.replace('_STATEMENT', '').replace('_', ' ')}.",
+            hint="The tables are made from the files each time; write results with -o.",
+        )
+
+
+def _message(text: str, statement: str) -> str:
+    """DuckDB's message as one line, with the position in the statement where it names one."""
+    first = text.partition("\n")[0].rstrip(".!")
+    found = _AT_LINE.search(text)
+    if found is None:
+        return f"{first}."
+    shown = found["text"]
+    column = len(found["caret"]) - len(f"LINE {found['line']}: ")
+    lines = statement.splitlines()
+    number = int(found["line"])
+    if shown.startswith("...") and number <= len(lines):
+        # A long line is shown in part.
+        column += lines[number - 1].find(shown.strip(".")) - 3
+    return f"{first}, at line {number}, column {column + 1}."

@@ -1,0 +1,144 @@
+"""Who waited for whom in one cell, as a table in a terminal."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.analyze.steps.launches import is_finished
+from hvdprof.model.cell_key import of_base_cell, place_name
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.waiting_tables import BLAME, CLOCKS, STRAGGLERS
+from hvdprof.report.terminal.hanging_text import print_hanging
+
+_MOST_RANKS = 8
+_LAUNCH = ["pass_id", "segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlameRow:
+    """One rank: texts of how often it was last, what it waited and what waited for it, a step."""
+
+    rank: str
+    last: str
+    waited: str
+    fair_share: str
+    counterfactual: str
+    cost: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlamePage:
+    """The ranks of one cell, the costliest first, with a caption and what was left out."""
+
+    caption: str
+    rows: tuple[BlameRow, ...]
+    footnote: str
+
+
+def shape_blame(analysis: RunAnalysis) -> BlamePage | None:
+    """The ranks of the cell that the verdict is about, as means over its throughput launches.
+
+    None where nothing was recorded or fewer than two ranks ran.
+    """
+    blamed = _of_cell(analysis, BLAME.name)
+    if blamed.empty:
+        return None
+    launches = len(blamed[_LAUNCH].drop_duplicates())
+    patterns = _of_cell(analysis, STRAGGLERS.name)
+    by_rank = blamed.groupby("rank")[
+        ["share_last", "waited_ns", "fair_share_ns", "counterfactual_ns", "cost_ns", "cost_share"]
+    ].mean()
+    order = by_rank.sort_values("cost_ns", ascending=False, kind="stable")
+    rows = tuple(
+        BlameRow(
+            rank=str(rank),
+            last=units.percent(row["share_last"], 0),
+            waited=units.milliseconds(row["waited_ns"]),
+            fair_share=units.milliseconds(row["fair_share_ns"]),
+            counterfactual=units.milliseconds(row["counterfactual_ns"]),
+            cost=f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
+            pattern=_pattern(patterns[patterns["rank"] == rank], launches),
+        )
+        for rank, row in order.head(_MOST_RANKS).iterrows()
+    )
+    verdict = analysis.verdict
+    over = "one launch" if launches == 1 else f"mean of {launches} launches"
+    left_out = len(order) - len(rows)
+    meaning = (
+        "Blame: its fair share of all waiting, and what the others waited for it as the last. "
+    )
+    more = f"{left_out} more ranks: --section blame. " if left_out > 0 else ""
+    return BlamePage(
+        f"{place_name(verdict.model, verdict.np, verdict.engine)}, times a step, {over}",
+        rows,
+        meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
+    )
+
+
+def print_blame(console: Console, page: BlamePage | None) -> None:
+    """Print the table; nothing where there is none."""
+    if page is None:
+        return
+    console.print(Text("\nWho waited for whom", style="bold"))
+    print_hanging(console, "  ", page.caption, style="dim")
+    frame = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in (
+        "\n  rank",
+        "last\nin",
+        "itself\nwaited",
+        "blame\nfair",
+        "blame\nlast",
+        "it costs\n",
+    ):
+        frame.add_column(name, justify="right", no_wrap=True)
+    frame.add_column("\nlate", overflow="fold")
+    for row in page.rows:
+        frame.add_row(
+            f"  {row.rank}",
+            row.last,
+            row.waited,
+            row.fair_share,
+            row.counterfactual,
+            row.cost,
+            row.pattern,
+        )
+    console.print(frame)
+    print_hanging(console, "  ", page.footnote, style="dim")
+
+
+def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
+    """The rows of a table of launches that speak for the throughput of the verdict's cell."""
+    verdict, segments = analysis.verdict, analysis.run.segments
+    measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
+    of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
+    names = dict.fromkeys(_LAUNCH, str)
+    return analysis.table(name).astype(names).merge(of_cell[_LAUNCH].astype(names), on=_LAUNCH)
+
+
+def _pattern(rows: pd.DataFrame, launches: int) -> str:
+    named = rows[rows["pattern"].isin(["persistent", "transient"])]
+    if named.empty:
+        turns = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
+        return "by turns" if turns else "-"
+    first = named.iloc[0]
+    where = "" if first["phase"] == "unattributed" else f" in {first['phase']}"
+    often = "" if len(named) == launches else f", {len(named)} of {launches} launches"
+    return f"{named['pattern'].mode().iloc[0]}{where}{often}"
+
+
+def _clock_sentence(clocks: pd.DataFrame) -> str:
+    known = clocks["u_ns"].dropna()
+    if known.empty:
+        return "The error of the clocks is not known."
+    largest = float(known.max())
+    if largest == 0:
+        return "All ranks read the same clock (u = 0)."
+    return (
+        f"Clocks are known to u = {units.milliseconds(largest)}; nothing below 2u is blamed on a "
+        "rank."
+    )

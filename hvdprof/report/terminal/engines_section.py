@@ -1,0 +1,89 @@
+"""DDP against Horovod in a terminal: which is faster on the same ranks, and by what."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+from rich.console import Console
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
+from hvdprof.model.causes import CAUSES
+from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
+
+_JUDGED = {"pays": "DDP is faster", "costs": "Horovod is faster", "no effect": "no difference"}
+_SHOWN = (HOROVOD_ENGINE, DDP_ENGINE)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineComparison:
+    """A model on a number of ranks under both engines: who is faster, and what differs by cause."""
+
+    sentence: str
+    causes: tuple[str, ...]
+
+
+def shape_engines(analysis: RunAnalysis) -> tuple[EngineComparison, ...]:
+    """A comparison for every cell that was measured under both on several ranks."""
+    toggles = analysis.table("toggles")
+    rows = toggles[(toggles["toggle"] == DDP_ENGINE) & (toggles["np"] > 1)]
+    return tuple(
+        EngineComparison(
+            _sentence(analysis, row), _causes(analysis, str(row["model"]), int(row["np"]))
+        )
+        for _, row in rows.iterrows()
+    )
+
+
+def print_engines(console: Console, comparisons: tuple[EngineComparison, ...]) -> None:
+    """Print the comparisons; nothing where there are none."""
+    if not comparisons:
+        return
+    console.print(Text("\nDDP against Horovod", style="bold"))
+    for one in comparisons:
+        print_hanging(console, "  ", one.sentence)
+        for cause in one.causes:
+            print_hanging(console, "    ", cause, style="dim")
+
+
+def _sentence(analysis: RunAnalysis, row: pd.Series) -> str:
+    model, np_ = str(row["model"]), int(row["np"])
+    reached = []
+    for engine in _SHOWN:
+        cell = of_base_cell(analysis.scaling, model, np_, engine).iloc[0]
+        efficiency = units.percent_interval(
+            cell["efficiency"], cell["efficiency_low"], cell["efficiency_high"]
+        )
+        reached.append(f"{ENGINE_TITLES[engine]} {efficiency}")
+    ratio = units.interval_of_unit(row["speedup"], row["speedup_low"], row["speedup_high"], "ratio")
+    verdict = _JUDGED.get(str(row["verdict"]), f"not comparable, {row['reason']}")
+    return (
+        f"{model} on {np_} ranks: {' and '.join(reached)} efficient; the throughput of DDP is "
+        f"{ratio} of Horovod's: {verdict}."
+    )
+
+
+def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
+    """What DDP takes longer by cause (negative: less), beyond chance, the largest first."""
+    waterfall = analysis.table("waterfall")
+    horovod, ddp = (of_base_cell(waterfall, model, np_, engine) for engine in _SHOWN)
+    differences = term_differences(horovod, ddp)
+    found = [
+        one
+        for one in differences.to_dict("records")
+        if is_beyond_chance(one["low_ns"], one["high_ns"])
+    ]
+    if differences["low_ns"].isna().all():
+        return ()
+    if not found:
+        return ("by cause no difference is beyond chance",)
+    order = sorted(found, key=lambda one: -abs(one["difference_ns"]))
+    return tuple(
+        f"{CAUSES[one['term']]}: "
+        + units.interval_of_unit(one["difference_ns"], one["low_ns"], one["high_ns"], "ns")
+        + " a step, DDP less Horovod"
+        for one in order
+    )

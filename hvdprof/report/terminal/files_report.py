@@ -1,0 +1,168 @@
+"""What lone files say, as people read it in a terminal and as one JSON object."""
+
+import json
+import math
+from pathlib import Path
+from typing import IO, Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.found import Fact, FilePage, FoundAnalysis
+from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.report.terminal.findings_section import print_findings
+from hvdprof.report.terminal.hanging_text import print_hanging
+
+FOUND_SCHEMA_VERSION = 1
+
+_MOST_SIZES = 40
+
+
+def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = None) -> None:
+    """Write the pages of all files, then the tables made of them, then what was skipped.
+
+    Args:
+        found: The finished analysis.
+        stream: Where to write.
+        width: Columns to write for; those of the terminal, or 80, where not given.
+    """
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    for number, page in enumerate(found.files):
+        if number:
+            console.print()
+        _print_page(console, page)
+    _print_nccl_tests(console, found)
+    _print_scaling(console, found)
+    print_findings(console, found.derived.get(FINDINGS.name, FINDINGS.empty()))
+    if found.run.notes:
+        console.print(Text("\nSkipped or odd", style="bold yellow"))
+    for note in found.run.notes:
+        print_hanging(console, "  ! ", note)
+
+
+def found_json(found: FoundAnalysis) -> dict[str, Any]:
+    """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
+
+    ``tables`` holds the derived tables, with exactly the columns that docs/tables.md lists.
+    """
+    return {
+        "schema_version": FOUND_SCHEMA_VERSION,
+        "files": [
+            {
+                "file": page.file,
+                "kind": page.kind,
+                "size_bytes": page.size_bytes,
+                "verdict": page.verdict or None,
+                "facts": {fact.name: _finite(fact.value) for fact in page.facts},
+                "unanswered": [
+                    {"question": open_.question, "command": open_.command}
+                    for open_ in page.unanswered
+                ],
+            }
+            for page in found.files
+        ],
+        "tables": {name: _rows(frame) for name, frame in found.derived.items()},
+        "row_counts": found.run.row_counts,
+        "notes": list(found.run.notes),
+    }
+
+
+def render_found_json(found: FoundAnalysis, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline."""
+    json.dump(found_json(found), stream, indent=1, allow_nan=False, ensure_ascii=False)
+    stream.write("\n")
+
+
+def _print_page(console: Console, page: FilePage) -> None:
+    heading = Text(page.file, style="bold cyan")
+    heading.append(f"  {page.kind}, {units.byte_size(page.size_bytes)}", style="not bold default")
+    console.print(heading, soft_wrap=True)
+    if page.verdict:
+        print_hanging(console, "  ", page.verdict, style="bold")
+    width = max((len(fact.label) for fact in page.facts), default=0)
+    for fact in page.facts:
+        print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
+    if not page.facts:
+        print_hanging(console, "  ", "nothing in it is read")
+    for open_question in page.unanswered:
+        print_hanging(console, "  ? ", f"It cannot say {open_question.question}.")
+        console.print(Text(f"    {open_question.command}", style="cyan"), soft_wrap=True)
+
+
+def _text(fact: Fact) -> str:
+    value = fact.value
+    if value is None:
+        return units.MISSING
+    if isinstance(value, str):
+        return value
+    return units.of_unit(value, fact.unit)
+
+
+def _print_nccl_tests(console: Console, found: FoundAnalysis) -> None:
+    rows = found.run.table(NCCL_TESTS.name)
+    runs = found.run.table(NCCL_TEST_RUNS.name)
+    if len(runs) != 1 or not len(rows):
+        return
+    frame = _frame("size", "out of place", "bus bandwidth", "in place", "bus bandwidth")
+    # The smallest messages say the least about bandwidth.
+    sizes = sorted(rows["size_bytes"].unique())[-_MOST_SIZES:]
+    for size in sizes:
+        of_size = rows[rows["size_bytes"] == size]
+        cells = [units.byte_size(size)]
+        for in_place in (False, True):
+            cells += _measured(of_size[of_size["in_place"].fillna(False) == in_place])
+        frame.add_row(*cells)
+    console.print()
+    console.print(frame)
+
+
+def _measured(rows: pd.DataFrame) -> list[str]:
+    if rows.empty:
+        return [units.MISSING, units.MISSING]
+    row = rows.iloc[-1]
+    return [units.milliseconds(float(row["time_ns"])), f"{units.rate(row['busbw_gb_s'])} GB/s"]
+
+
+def _print_scaling(console: Console, found: FoundAnalysis) -> None:
+    scaling = found.throughput_scaling
+    several = len(scaling["file"].unique()) > 1
+    for series, members in scaling.groupby("series", observed=True, sort=False):
+        base = members["baseline_np"].iloc[0]
+        against = "no baseline" if pd.isna(base) else f"against np={base}, single numbers"
+        heading = Text("\n" + (str(series) or "throughput"), style="bold cyan")
+        heading.append(f"  {against}", style="not bold default")
+        console.print(heading, soft_wrap=True)
+        frame = _frame("np", "samples/s", "speed-up", "efficiency", *(["file"] if several else []))
+        for row in members.to_dict("records"):
+            frame.add_row(
+                units.count(row["np"]),
+                units.rate(row["samples_per_s"]),
+                units.rate(row["speedup"]),
+                units.percent(row["efficiency"]),
+                # As text: what stands in brackets in a name is no style of rich.
+                *([Text(Path(str(row["file"])).name)] if several else []),
+            )
+        console.print(frame)
+
+
+def _frame(*columns: str) -> Table:
+    frame = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
+    for column in columns:
+        frame.add_column(column, justify="right", no_wrap=True, header_style="none")
+    return frame
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    rows = frame.astype(object).to_dict(orient="records")
+    return [{str(name): _finite(value) for name, value in row.items()} for row in rows]
+
+
+def _finite(value: Any) -> Any:
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value

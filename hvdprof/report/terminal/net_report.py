@@ -1,0 +1,100 @@
+"""The network between hosts, in a terminal and as one JSON object."""
+
+import json
+import math
+from typing import IO, Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.analyze.findings.run_rules.network_rules import NETWORK_FINDINGS
+from hvdprof.model.net_tables import NET_LINKS
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.terminal.findings_section import print_findings
+from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.network_section import NET_HEADS, net_row
+
+NET_SCHEMA_VERSION = 1
+
+
+def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = None) -> None:
+    """Write a row for every pair of hosts and method, what was not measured, then findings.
+
+    Args:
+        analysis: Of a run whose network was measured, alone or before something else: of its
+            findings those on links are written.
+        stream: Where to.
+        width: Columns to write for; those of the terminal, or 80, where not given.
+    """
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    links = analysis.table(NET_LINKS.name)
+    if links.empty:
+        console.print("No measurement of a network here: hvdprof net --hosts h1,h2 makes one.")
+    else:
+        console.print(_table(links))
+        console.print(Text(_explained(links), style="dim"), soft_wrap=True)
+    for note in analysis.run.notes:
+        print_hanging(console, "  ! ", note)
+    print_findings(console, _findings(analysis))
+
+
+def render_net_json(analysis: RunAnalysis, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline: rows of NET_LINKS, findings on them, notes."""
+    content = {
+        "schema_version": NET_SCHEMA_VERSION,
+        "net_links": _rows(analysis.table(NET_LINKS.name)),
+        "findings": _rows(_findings(analysis)),
+        "notes": list(analysis.run.notes),
+    }
+    json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
+    stream.write("\n")
+
+
+def _findings(analysis: RunAnalysis) -> pd.DataFrame:
+    return analysis.findings[analysis.findings["id"].isin(NETWORK_FINDINGS)]
+
+
+def _table(links: pd.DataFrame) -> Table:
+    frame = Table(
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+        border_style="dim",
+    )
+    over, between, *numbers = NET_HEADS[:4]
+    frame.add_column(over)
+    frame.add_column(between, overflow="fold")
+    for name in numbers:
+        frame.add_column(name, justify="right", no_wrap=True)
+    for row in links.to_dict("records"):
+        texts = net_row(row)
+        frame.add_row(texts.over, texts.between, texts.latency, texts.bandwidth)
+    return frame
+
+
+def _explained(links: pd.DataFrame) -> str:
+    smallest = units.byte_size(int(links["smallest_bytes"].min()))
+    largest = units.byte_size(int(links["largest_bytes"].max()))
+    return (
+        f"latency: median of {smallest}; bandwidth: slope of time over sizes up to {largest}; 95 % "
+        "intervals.\nTCP and Horovod: one way, half of the time there and back; allreduce: its "
+        "whole time."
+    )
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(name): _plain(value) for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value

@@ -1,0 +1,76 @@
+"""The scaling of somebody's table, in a terminal and as one JSON object."""
+
+import json
+import math
+from typing import IO, Any
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.model.found import ScalingOfText
+from hvdprof.report.terminal.hanging_text import print_hanging
+
+SCALING_SCHEMA_VERSION = 1
+
+
+def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None = None) -> None:
+    """Write a sentence and a table for every series, then what was left out."""
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    groups = found.scaling.groupby("series", observed=True, sort=False)
+    told = zip(groups, found.sentences, strict=True)
+    for number, ((series, members), sentence) in enumerate(told):
+        if number:
+            console.print()
+        print_hanging(console, "", sentence, style="bold")
+        console.print(Text(f"\n{str(series) or 'throughput'}", style="bold cyan"))
+        console.print(_table(members))
+    for note in found.notes:
+        print_hanging(console, "  ! ", note)
+
+
+def render_scaling_json(found: ScalingOfText, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline: verdicts, the rows of the table, notes."""
+    rows = [
+        {str(name): _plain(value) for name, value in row.items()}
+        for row in found.scaling.to_dict("records")
+    ]
+    content = {
+        "schema_version": SCALING_SCHEMA_VERSION,
+        "verdicts": list(found.sentences),
+        "throughput_scaling": rows,
+        "notes": list(found.notes),
+    }
+    json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
+    stream.write("\n")
+
+
+def _table(members: pd.DataFrame) -> Table:
+    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
+    columns = {
+        "np": [units.count(size) for size in members["np"]],
+        "repeats": [units.count(number) for number in members["num_repeats"]],
+        "samples/s": [units.rate(rate) for rate in members["samples_per_s"]],
+        "speed-up": [units.rate(speedup) for speedup in members["speedup"]],
+        "scaling\nefficiency": [
+            units.percent_interval(*row)
+            for row in members[["efficiency", "efficiency_low", "efficiency_high"]].to_numpy()
+        ],
+        "serial fraction\n": [units.percent(fraction, 2) for fraction in members["karp_flatt"]],
+    }
+    if members["samples_per_s"].isna().all():
+        del columns["samples/s"]
+    for name in columns:
+        frame.add_column(name, justify="right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        frame.add_row(*row)
+    return frame
+
+
+def _plain(value: Any) -> Any:
+    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    return value

@@ -1,0 +1,134 @@
+"""One table of an analysis as people read it in a terminal, with units and intervals."""
+
+from collections.abc import Sequence
+from typing import IO
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.errors import UsageError
+from hvdprof.model.run import RunAnalysis, declared_table
+from hvdprof.model.schema import Column, Table
+from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.table_text import column_texts, ends_of_intervals, heading, is_number
+
+MOST_ROWS = 60
+
+_UNBOUNDED = 10_000
+
+
+def print_sections(
+    analysis: RunAnalysis, names: Sequence[str], stream: IO[str], *, width: int | None = None
+) -> None:
+    """Write the tables of those names one below the other.
+
+    Columns with one value only stand above the table, ends of intervals stand behind their number,
+    and a table that is wider than the terminal is written as one block a row.
+
+    Args:
+        analysis: The finished analysis.
+        names: Names of tables of the analysis; ``sections_of`` lists them.
+        stream: Where to write.
+        width: Columns to write for; those of the terminal, or 80, where not given.
+
+    Raises:
+        UsageError: The analysis has no table of that name.
+    """
+    chosen = [section_table(analysis, name) for name in names]
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    for number, (table, frame) in enumerate(chosen):
+        if number:
+            console.print()
+        _print_section(console, table, frame)
+
+
+def sections_of(analysis: RunAnalysis) -> list[str]:
+    """The names of the tables that have rows, in the order of the docs."""
+    return list(analysis.tables)
+
+
+def section_table(analysis: RunAnalysis, name: str) -> tuple[Table, pd.DataFrame]:
+    """A table of an analysis with its declaration.
+
+    Raises:
+        UsageError: The analysis has no table of that name with rows.
+    """
+    frame = analysis.tables.get(name)
+    if frame is None:
+        raise UsageError(
+            f"This analysis has no section {name!r}.",
+            hint=f"Sections with rows here: {', '.join(sections_of(analysis))}.",
+        )
+    return declared_table(name), frame
+
+
+def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
+    console.print(Text(table.name, style="bold cyan"))
+    print_hanging(console, "  ", table.doc, style="dim")
+    shown = frame.head(MOST_ROWS)
+    ends = ends_of_intervals(table)
+    columns = [one for one in table.columns if one.name not in ends]
+    texts = {one.name: column_texts(one, table, shown) for one in columns}
+    same = [one for one in columns if len(frame) > 1 and _is_constant(frame, one.name)]
+    if same:
+        told = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
+        print_hanging(console, "  ", told)
+    varying = [one for one in columns if one not in same] or columns
+    rows = list(zip(*(texts[one.name] for one in varying), strict=True))
+    grids = [
+        _grid(varying, rows),
+        _grid(varying, [[_broken(text) for text in row] for row in rows]),
+    ]
+    fitting = (grid for grid in grids if _natural_width(console, grid) <= console.width)
+    grid = next(fitting, None)
+    if grid is not None:
+        console.print(grid)
+    else:
+        _print_blocks(console, varying, rows)
+    if len(frame) > MOST_ROWS:
+        left = units.count(len(frame) - MOST_ROWS)
+        console.print(f'  ... and {left} rows more: hvdprof sql RUN "SELECT * FROM {table.name}"')
+
+
+def _broken(text: str) -> str:
+    """The interval of a number on a line of its own."""
+    return text.replace(" (", "\n(", 1)
+
+
+def _natural_width(console: Console, grid: Grid) -> int:
+    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+    return console.measure(grid, options=unbounded).maximum
+
+
+def _grid(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
+    for column in columns:
+        grid.add_column(
+            Text(heading(column).replace(" ", "\n", 1)),
+            justify="right" if is_number(column) else "left",
+            no_wrap=True,
+            header_style="none",
+        )
+    for row in rows:
+        grid.add_row(*(Text(text) for text in row))
+    return grid
+
+
+def _print_blocks(
+    console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]
+) -> None:
+    names = [heading(column) for column in columns]
+    width = max(len(name) for name in names)
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        for name, text in zip(names, row, strict=True):
+            print_hanging(console, f"  {name.ljust(width)}  ", text)
+
+
+def _is_constant(frame: pd.DataFrame, name: str) -> bool:
+    return len(frame[name].drop_duplicates()) == 1

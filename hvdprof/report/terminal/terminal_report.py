@@ -1,0 +1,201 @@
+"""The finished analysis as people read it in a terminal: the verdict first."""
+
+from typing import IO, ClassVar, Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof.model.run import RunAnalysis
+from hvdprof.report.terminal.caused_wait_section import print_blame, shape_blame
+from hvdprof.report.terminal.engines_section import print_engines, shape_engines
+from hvdprof.report.terminal.findings_section import print_findings
+from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.network_section import print_network, shape_network
+from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
+from hvdprof.report.terminal.sessions_section import print_sessions, shape_sessions
+from hvdprof.report.terminal.waterfall_section import print_waterfall, shape_waterfall
+
+_UNBOUNDED = 1000
+
+_Justify = Literal["left", "right"]
+
+
+class TerminalReporter:
+    """Verdict, waterfall, tables, the network, what was not measured, findings, warnings, next.
+
+    Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
+    stream is a terminal.
+
+    Args:
+        width: Columns to write for; those of the terminal, or 80, where not given.
+    """
+
+    name: ClassVar[str] = "terminal"
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
+
+    def __init__(self, width: int | None = None) -> None:
+        self._width = width
+
+    def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
+        """Write the analysis as text."""
+        console = Console(file=stream, width=self._width, highlight=False, emoji=False)
+        page = shape_page(analysis)
+        print_hanging(console, "", page.verdict, style="bold")
+        print_waterfall(console, shape_waterfall(analysis))
+        print_engines(console, shape_engines(analysis))
+        for table in page.tables:
+            console.print()
+            _print_table(console, table)
+        print_sessions(console, shape_sessions(analysis))
+        print_network(console, shape_network(analysis))
+        _print_failed(console, page)
+        _print_skipped(console, page)
+        print_findings(console, analysis.findings)
+        print_blame(console, shape_blame(analysis))
+        _print_warnings(console, page)
+        _print_run(console, page)
+
+
+def _print_table(console: Console, table: ModelTable) -> None:
+    heading = Text(table.model, style="bold cyan")
+    heading.append(f"  {table.caption}", style="not bold default")
+    console.print(heading)
+    frames = (
+        _wide_table(table),
+        _narrow_table(table, tight=False),
+        _narrow_table(table, tight=True),
+    )
+    fitting = (frame for frame in frames if _natural_width(console, frame) <= console.width)
+    frame = next(fitting, frames[-1])
+    # A number that is cut is a wrong number: a terminal that is narrower wraps the line instead.
+    width = console.width
+    console.width = max(width, _natural_width(console, frame))
+    console.print(frame)
+    console.width = width
+
+
+def _natural_width(console: Console, frame: Table) -> int:
+    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+    return console.measure(frame, options=unbounded).maximum
+
+
+def _wide_table(table: ModelTable) -> Table:
+    frame = _frame(
+        ("np", "right"),
+        ("toggles", "left"),
+        ("samples/s", "right"),
+        ("step time\nmedian", "right"),
+        ("\np95", "right"),
+        ("scaling\nefficiency", "right"),
+        ("exposed\ncommunication", "right"),
+        ("of the\nstep", "right"),
+        ("observer\ncost", "right"),
+        ("final\nloss", "right"),
+    )
+    for row in table.rows:
+        frame.add_row(
+            row.np,
+            row.toggles,
+            row.samples_per_s,
+            row.step_median,
+            row.step_p95,
+            _efficiency(row, row.efficiency),
+            row.blocked,
+            row.blocked_share,
+            row.observer_cost,
+            row.final_loss,
+            style="dim" if row.oversubscribed else "",
+            end_section=row.last_of_size,
+        )
+    return frame
+
+
+def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
+    """Two lines a cell; ``tight`` breaks every interval, for numbers of many digits."""
+    frame = _frame(
+        ("np", "right"),
+        ("toggles", "left"),
+        ("samples/s", "right"),
+        ("step time\nmed., p95", "right"),
+        ("scaling\nefficiency", "right"),
+        ("exposed\ncommun.", "right"),
+        ("observer\ncost", "right"),
+    )
+    for row in table.rows:
+        frame.add_row(
+            row.np,
+            row.toggles.replace(" ", "\n", 1),
+            _rate_below(row.samples_per_s, tight=tight),
+            f"{row.step_median}\n{row.step_p95}",
+            _efficiency(row, _interval_below(row.efficiency, tight=tight)),
+            f"{row.blocked}\n{row.blocked_share}",
+            _interval_below(row.observer_cost, tight=tight),
+            style="dim" if row.oversubscribed else "",
+            end_section=row.last_of_size,
+        )
+    return frame
+
+
+def _frame(*columns: tuple[str, _Justify]) -> Table:
+    frame = Table(
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        border_style="dim",
+    )
+    for header, justify in columns:
+        frame.add_column(header, justify=justify, no_wrap=True, header_style="none")
+    return frame
+
+
+def _efficiency(row: CellRow, text: str) -> Text:
+    return Text(text, style="not dim yellow" if row.oversubscribed else "bold")
+
+
+def _rate_below(text: str, *, tight: bool) -> str:
+    return _interval_below(text.replace(" ±", "\n±") if tight else text, tight=tight)
+
+
+def _interval_below(text: str, *, tight: bool) -> str:
+    below = text.replace(" (", "\n(", 1)
+    return below.replace(" to ", "\nto ", 1) if tight else below
+
+
+def _print_failed(console: Console, page: Page) -> None:
+    if page.failed:
+        console.print(Text("\nFailed", style="bold red"))
+    for cell in page.failed:
+        print_hanging(console, "  ", f"{cell.what}: {cell.reason}")
+        for line in cell.lines:
+            print_hanging(console, "    | ", line, style="dim")
+
+
+def _print_skipped(console: Console, page: Page) -> None:
+    if page.skipped:
+        console.print(Text("\nSkipped", style="bold"))
+    for skipped in page.skipped:
+        print_hanging(console, "  ", skipped.reason)
+        for cells in skipped.cells:
+            print_hanging(console, "    ", cells, style="dim")
+
+
+def _print_warnings(console: Console, page: Page) -> None:
+    if page.warnings:
+        console.print(Text("\nWarnings", style="bold yellow"))
+    for warning in page.warnings:
+        print_hanging(console, "  ! ", warning)
+
+
+def _print_run(console: Console, page: Page) -> None:
+    console.print()
+    print_hanging(console, "", page.where, style="dim")
+    width = max(len(command) for command, _ in page.next_commands)
+    for command, purpose in page.next_commands:
+        line = Text(f"  {command.ljust(width)}", style="cyan")
+        line.append(f"   # {purpose}", style="dim default")
+        fits = len(line) <= console.width
+        # A command must survive being copied, so it is never broken into lines.
+        console.print(line if fits else Text(f"  {command}", style="cyan"), soft_wrap=True)

@@ -1,0 +1,107 @@
+"""The waterfall of one cell as bars in a terminal."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.model.causes import CAUSES, RESIDUAL_TERM
+from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
+from hvdprof.model.run import RunAnalysis, Verdict
+from hvdprof.report.terminal.hanging_text import print_hanging
+
+_LONGEST_BAR = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One term: its name, texts of time and share, and its length by that of the longest."""
+
+    name: str
+    time: str
+    share: str
+    length: float
+    is_gain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallPage:
+    """The bars of one cell, and the sentence above them."""
+
+    title: str
+    bars: tuple[Bar, ...]
+
+
+def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
+    """The waterfall of the cell that the verdict is about; None where it has none."""
+    verdict = analysis.verdict
+    rows = analysis.table("waterfall")
+    of_cell = of_base_cell(rows, verdict.model, verdict.np, verdict.engine)
+    if of_cell.empty:
+        return None
+    longest = float(of_cell["time_ns"].abs().max()) or 1.0
+    names = {**CAUSES, RESIDUAL_TERM: "residual of the sum"}
+    bars = tuple(
+        Bar(
+            name=names[str(row["term"])],
+            time=units.milliseconds(row["time_ns"]),
+            share=units.interval_of_unit(
+                row["share"], row["share_low"], row["share_high"], "ratio"
+            ),
+            length=abs(row["time_ns"]) / longest,
+            is_gain=row["time_ns"] < 0,
+        )
+        for row in of_cell.to_dict("records")
+    )
+    return WaterfallPage(
+        _title(verdict, _reference(analysis), float(of_cell["time_ns"].sum())), bars
+    )
+
+
+def print_waterfall(console: Console, page: WaterfallPage | None) -> None:
+    """Print the bars; gains are hatched, because they make up for other terms."""
+    if page is None:
+        return
+    console.print(Text("\nWhere the time goes", style="bold"))
+    print_hanging(console, "  ", f"{page.title}; shares are of the step", style="dim")
+    widths = [
+        max(len(getattr(bar, field)) for bar in page.bars) for field in ("name", "time", "share")
+    ]
+    room = console.width - sum(widths) - 7
+    longest = max(0, min(_LONGEST_BAR, room))
+    for bar in page.bars:
+        line = Text(f"  {bar.name.ljust(widths[0])} {bar.time.rjust(widths[1])}  ")
+        line.append(bar.share.rjust(widths[2]), style="dim")
+        line.append(f"  {drawn(bar, longest)}", style="green" if bar.is_gain else "red")
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def drawn(bar: Bar, longest: int) -> str:
+    """The bar as characters, at an eighth of a character; a gain as hatching."""
+    eighths = round(bar.length * longest * 8)
+    if bar.is_gain:
+        return "░" * round(eighths / 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
+    more = units.milliseconds(abs(lost_ns))
+    compared = "more" if lost_ns >= 0 else "less"
+    place = place_name(verdict.model, verdict.np, verdict.engine)
+    return f"{place}, {more} a step {compared} than {baseline}"
+
+
+def _reference(analysis: RunAnalysis) -> str:
+    baseline = _baseline(analysis)
+    is_weak = keeps_batches(analysis.scaling, analysis.verdict.model)
+    return baseline if is_weak else f"as many samples take with {baseline}"
+
+
+def _baseline(analysis: RunAnalysis) -> str:
+    scaling, verdict = analysis.scaling, analysis.verdict
+    cells = scaling[(scaling["model"] == verdict.model) & (scaling["np"] == verdict.np)]
+    names = cells.loc[cells["engine"] == verdict.engine, "baseline"]
+    return str(names.iloc[0]) if len(names) else "its baseline"

@@ -1,0 +1,263 @@
+import io
+import json
+from decimal import Decimal
+
+import pytest
+
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.ingest.load_run import load_run
+from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter, trace_content
+from hvdprof.report.chrome.trace_selection import select_pass
+from tests.builders.finished_analysis import NAN, analysis, run
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.trace_format import checked_trace, drawing, named_threads
+from tests.builders.traced_run import (
+    MS,
+    PASS_ID,
+    START_NS,
+    event_row,
+    fused_events,
+    part_rows,
+    rank_row,
+    segment_row,
+    step_row,
+    traced_run,
+)
+
+ONE_STEP = """\
+rank 0 (node1) / steps
+    0.000  +20.000  resnet18 none average
+    0.000  +20.000    step 1
+rank 0 (node1) / phases
+    0.000   +1.000  data
+    2.000   +5.000  forward
+    7.000   +8.000  backward
+   15.000   +5.000  optimizer
+   15.000   +4.000    blocked in synchronize()
+rank 1 (node2) / steps
+    0.000  +20.000  resnet18 none average
+    0.000  +20.000    step 1
+rank 1 (node2) / phases
+    0.000   +1.000  data
+    2.000   +5.000  forward
+    7.000   +8.000  backward
+   15.000   +5.000  optimizer
+   15.000   +4.000    blocked in synchronize()
+Horovod timeline (rank 0's view) / executions
+   14.600   +3.200  ALLREDUCE
+   14.600   +0.400    MEMCPY_IN_FUSION_BUFFER
+   15.000   +2.500    GLOO_ALLREDUCE
+Horovod timeline (rank 0's view) / negotiation
+    8.000   +6.500  allreduce.fc.bias
+Horovod timeline (rank 0's view) / negotiation 2
+    9.000   +5.500  allreduce.fc.weight
+Horovod timeline (rank 0's view) / cycles
+   14.550        |  CYCLE_START
+Horovod timeline (rank 0's view) / ranks ready
+    8.000        |  rank 0
+   14.500        |  rank 1"""
+
+
+def exported(recorded, **options):
+    out = io.StringIO()
+    ChromeTraceReporter(**options).render(analysis(run=recorded), out)
+    return checked_trace(out.getvalue())
+
+
+def events_named(trace, name):
+    return [event for event in trace["traceEvents"] if event["name"] == name]
+
+
+def one_step_run(**tables):
+    steps = STEPS.frame([step_row(rank, 1) for rank in range(2)])
+    return traced_run(steps=steps, arrivals=ARRIVALS.empty(), **tables)
+
+
+def test_one_step_of_two_ranks_and_one_fused_allreduce():
+    assert drawing(exported(one_step_run())) == ONE_STEP
+
+
+def test_gradients_are_instants_on_a_lane_of_their_own():
+    lane = drawing(exported(traced_run())).split("rank 0 (node1) / gradients ready\n")[1]
+    assert lane.splitlines()[:2] == [
+        "    8.000        |  allreduce.fc.bias",
+        "    9.000        |  allreduce.fc.weight",
+    ]
+
+
+def test_a_fused_execution_is_drawn_once_with_all_its_tensors_and_bytes():
+    (execution,) = events_named(exported(traced_run()), "ALLREDUCE")
+    assert execution["args"] == {
+        "step": 1,
+        "fusion_id": 7,
+        "num_tensors": 2,
+        "tensors": ["allreduce.fc.bias", "allreduce.fc.weight"],
+        "size_bytes": 600,
+    }
+
+
+def test_times_keep_every_nanosecond():
+    steps = STEPS.frame([step_row(0, 0), step_row(0, 1, start_ns=START_NS + 123_456_789)])
+    (step,) = events_named(exported(traced_run(steps=steps)), "step 1")
+    assert step["ts"] == Decimal("123456.789")
+
+
+def test_a_step_says_its_samples_and_loss_and_nothing_that_is_not_a_number():
+    steps = STEPS.frame([step_row(0, 0, loss=NAN), step_row(0, 1)])
+    trace = exported(traced_run(steps=steps))
+    (first,) = events_named(trace, "step 0 (warm-up)")
+    assert "loss" not in first["args"]
+    (second,) = events_named(trace, "step 1")
+    assert second["args"] == {"step": 1, "samples": 16, "loss": Decimal("1.5"), "clock_error_us": 0}
+
+
+def test_an_interval_without_an_end_reaches_to_the_end_of_the_trace_and_says_so():
+    events = EVENTS.frame([event_row("operation", "ALLREDUCE", 12.0, -1, fusion_id=3)])
+    trace = exported(one_step_run(events=events))
+    (open_event,) = events_named(trace, "ALLREDUCE (end not in the file)")
+    assert open_event["ts"] + open_event["dur"] == 20_000
+    assert open_event["args"]["unfinished"] is True
+
+
+def test_executions_that_overlap_get_lanes_of_their_own():
+    events = EVENTS.frame(
+        [
+            event_row("operation", "ALLREDUCE", 1.0, 5.0, fusion_id=1),
+            event_row("operation", "BROADCAST", 2.0, 1.0, fusion_id=2, tensor="broadcast.x"),
+            event_row("operation", "ALLREDUCE", 6.0, 1.0, fusion_id=3),
+        ]
+    )
+    trace = exported(one_step_run(events=events))
+    lanes = named_threads(trace)
+    assert [
+        lanes[event["pid"], event["tid"]].split(" / ")[1]
+        for event in trace["traceEvents"]
+        if event["ph"] == "X" and event["name"] in ("ALLREDUCE", "BROADCAST")
+    ] == ["executions", "executions 2", "executions"]
+
+
+def test_marks_of_the_script_lie_on_the_rank():
+    mark = event_row("mark", "epoch 2", 1.0, 0, source="recorder", rank=1, tensor="", collective="")
+    assert "rank 1 (node2) / marks\n    1.000        |  epoch 2" in drawing(
+        exported(one_step_run(events=EVENTS.frame([mark])))
+    )
+
+
+def test_a_name_with_quotes_and_newlines_stays_json():
+    events = EVENTS.frame([event_row("negotiation", "N", 1.0, 1.0, tensor='quo"te\n\\')])
+    assert events_named(exported(one_step_run(events=events)), 'quo"te\n\\')
+
+
+def test_a_rank_whose_host_is_unknown_is_named_without_it():
+    ranks = RANKS.frame([rank_row(1, "node2")])
+    names = {
+        name.split(" / ")[0] for name in named_threads(exported(traced_run(ranks=ranks))).values()
+    }
+    assert "rank 0" in names
+    assert "rank 1 (node2)" in names
+
+
+def test_the_file_says_what_it_shows():
+    assert exported(traced_run())["otherData"] == {
+        "run": "quick",
+        "pass": PASS_ID,
+        "mode": "trace",
+        "np": 2,
+        "clock": "monotonic clock of rank 0",
+        "origin_ns": START_NS,
+        "largest_clock_error_us": 0,
+    }
+
+
+def test_it_is_written_event_by_event():
+    class CountingStream(io.StringIO):
+        longest = 0
+
+        def write(self, text):
+            self.longest = max(self.longest, len(text))
+            return super().write(text)
+
+    both = [(rank, step) for rank in range(2) for step in range(500)]
+    steps = STEPS.frame([step_row(*one) for one in both])
+    events = EVENTS.frame([row for one in both for row in part_rows(*one)])
+    out = CountingStream()
+    ChromeTraceReporter().render(analysis(run=traced_run(steps=steps, events=events)), out)
+    assert len(out.getvalue()) > 500_000
+    assert out.longest < 1_000
+    assert len(json.loads(out.getvalue())["traceEvents"]) > 6_000
+
+
+def several_passes():
+    """A throughput pass of 4 ranks, and trace passes of 1 and 2 ranks with two models."""
+    passes = [("01-np1-trace-r1", "trace", 1), (PASS_ID, "trace", 2), ("05", "throughput", 4)]
+    segments = [
+        segment_row(pass_id=pass_id, mode=mode, size=size) for pass_id, mode, size in passes
+    ]
+    segments.append(segment_row(segment="mnist-none-average", model="mnist"))
+    steps = [step_row(0, 0, pass_id=pass_id) for pass_id, _, _ in passes]
+    steps.append(step_row(0, 0, segment="mnist-none-average", start_ns=START_NS + 900 * MS))
+    return traced_run(
+        segments=SEGMENTS.frame(segments),
+        steps=STEPS.frame(steps),
+        arrivals=ARRIVALS.empty(),
+        events=EVENTS.frame(fused_events()),
+    )
+
+
+def test_without_a_wish_the_trace_pass_of_the_most_ranks_is_shown():
+    trace = exported(several_passes())
+    assert trace["otherData"]["pass"] == PASS_ID
+    assert events_named(trace, "resnet18 none average")
+    assert events_named(trace, "mnist none average")
+
+
+def test_a_pass_can_be_chosen():
+    assert exported(several_passes(), pass_id="05")["otherData"]["mode"] == "throughput"
+
+
+def test_a_model_can_be_chosen():
+    trace = exported(several_passes(), model="mnist")
+    assert events_named(trace, "mnist none average")[0]["ts"] == 0
+    assert not events_named(trace, "resnet18 none average")
+    assert not events_named(trace, "ALLREDUCE")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pass_id": "99"}, "No pass '99' was recorded"),
+        ({"model": "vgg16"}, "No model 'vgg16' was recorded"),
+        ({"pass_id": "05", "model": "mnist"}, "No model 'mnist' was recorded in pass 05"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_lists_what_there_is(options, message):
+    with pytest.raises(UsageError, match=message) as error:
+        exported(several_passes(), **options)
+    assert f"  {PASS_ID}: resnet18, mnist" in error.value.hint
+
+
+def test_a_run_without_recordings_is_refused():
+    with pytest.raises(UnreadableInputError, match="holds no recorded step"):
+        exported(run())
+
+
+def test_a_pass_of_ddp_shows_its_buckets_and_where_it_waits(tmp_path):
+    segment = SegmentSpec(
+        engine="ddp",
+        num_warmup_batches=0,
+        num_steps=1,
+        parts_ms=typical_parts(12, blocked_ms=2),
+        buckets=[(6.0, 2.0, [1]), (7.0, 3.0, [0])],
+    )
+    run = load_run(write_run(tmp_path, [PassSpec(size=2, mode="trace", segments=[segment])]))
+    content = trace_content(run, select_pass(run))
+    assert content.processes[2] == "DDP buckets (rank 0's view)"
+    # Two buckets are under way at once, so they take two lanes.
+    assert [lane.name for lane in content.lanes if lane.process == 2] == [
+        "executions",
+        "executions 2",
+    ]
+    names = [event.name for event in content.events]
+    assert names.count("ALLREDUCE") == 2
+    assert names.count("blocked at the end of backward()") == 2

@@ -1,0 +1,127 @@
+import io
+import re
+
+import pytest
+
+from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.report.document.html_report import html_page
+from hvdprof.report.document.markdown_report import MarkdownReporter
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.browser import serious_violations, watched_page
+
+WIDEST_FIGURE = """() => Math.max(
+    ...[...document.querySelectorAll('.main-svg')].map(one => one.getBoundingClientRect().width))"""
+HOSTILE = "<script>alert(1)</script> | `x` [y](z)"
+
+
+def test_the_page_fetches_nothing_and_stays_below_eight_megabytes():
+    page = html_page(finished_analysis.full_analysis())
+
+    own = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
+    assert not re.search(r"(src|href)\s*=", own)
+    assert len(page.encode()) < 8e6
+
+
+def test_the_same_analysis_gives_the_same_bytes():
+    analysis = finished_analysis.full_analysis()
+
+    assert html_page(analysis) == html_page(analysis)
+
+
+def test_the_verdict_and_every_figure_are_in_it():
+    page = html_page(finished_analysis.full_analysis())
+
+    assert f"<h1>{finished_analysis.SENTENCE}</h1>" in page
+    assert 'id="figure-scaling"' in page
+    assert 'id="figure-losses"' in page
+
+
+def test_details_are_shown_where_there_are_data_for_them(tmp_path):
+    page = html_page(analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0})))
+
+    assert 'id="figure-lateness"' in page
+    assert 'id="figure-parts"' in page
+    assert 'id="figure-transfer"' not in page
+    assert page.index('id="figure-losses"') < page.index('id="figure-parts"')
+    assert page.index('id="figure-parts"') < page.index("<h2>All numbers</h2>")
+
+
+def test_text_of_logs_stays_text():
+    analysis = finished_analysis.analysis(
+        finished_analysis.two_toggles(), failed=(finished_analysis.failed(reason=HOSTILE),)
+    )
+
+    assert "<script>alert" not in html_page(analysis)
+    assert "&lt;script&gt;alert" in html_page(analysis)
+
+
+def markdown(analysis):
+    stream = io.StringIO()
+    MarkdownReporter().render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_every_finding_is_an_item_of_its_own_in_markdown():
+    rows = [finished_analysis.finding(subject=name, remedy=name) for name in ("a", "b", "c")]
+    text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
+
+    items = [line for line in text.splitlines() if line.startswith("- **warning**: P2P is off")]
+    assert [item.rpartition(" ")[2] for item in items] == ["a", "b", "c"]
+    assert all("Evidence: nccl.log:7: node1:1:1" in item for item in items)
+    heads = [n for n, line in enumerate(text.splitlines()) if line.startswith("### ")]
+    assert all(text.splitlines()[n - 1] == text.splitlines()[n + 1] == "" for n in heads)
+
+
+def test_both_say_where_it_ran():
+    analysis = finished_analysis.full_analysis()
+
+    assert "- hosts: node1 (AMD EPYC, 2 cores)" in markdown(analysis)
+    assert '<th scope="row" class="text">hosts</th>' in html_page(analysis)
+
+
+def test_what_to_do_stands_before_the_figures():
+    page = html_page(finished_analysis.full_analysis())
+
+    assert page.index("unset NCCL_P2P_DISABLE") < page.index('id="figure-scaling"')
+
+
+@pytest.mark.browser
+def test_every_figure_fits_on_the_paper_and_loads_nothing(tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(html_page(finished_analysis.full_analysis()), encoding="utf-8")
+    with watched_page("file:", width=1280) as watched:
+        page = watched.page
+        page.goto(file.as_uri())
+        page.wait_for_selector("#figure-losses .main-svg", state="attached")
+        assert serious_violations(page) == []
+        wide = page.evaluate(WIDEST_FIGURE)
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(f"({WIDEST_FIGURE})() <= 680")
+        assert wide > 680
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        page.wait_for_function(f"({WIDEST_FIGURE})() > 680")
+        assert watched.complaints == []
+        assert watched.foreign_requests == []
+
+
+def test_every_row_of_a_markdown_table_has_as_many_cells_as_its_head():
+    text = markdown(finished_analysis.full_analysis())
+
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert len(widths) == 1
+
+
+def test_text_of_logs_means_nothing_in_markdown():
+    analysis = finished_analysis.analysis(
+        finished_analysis.two_toggles(), failed=(finished_analysis.failed(reason=HOSTILE),)
+    )
+
+    assert r"\<script\>alert(1)\</script\> \| \`x\` \[y\](z)" in markdown(analysis)
+
+
+def test_a_command_that_holds_a_fence_does_not_end_its_own():
+    run = finished_analysis.run(manifest=finished_analysis.manifest(command=["sh", "````\n# x"]))
+    lines = markdown(finished_analysis.full_analysis(run=run)).splitlines()
+    assert lines[-1] == "`````"
+    assert lines.count("`````") == 2

@@ -1,0 +1,145 @@
+import io
+import json
+import math
+import re
+
+import pytest
+
+from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.run import Verdict
+from hvdprof.model.tables import JOB_STEPS, LOSSES, SCALING
+from hvdprof.report.document.json_report import MOST_ROWS, JsonReporter, json_object
+from tests.builders.finished_analysis import (
+    NAN,
+    analysis,
+    cell,
+    failed,
+    finding,
+    full_analysis,
+    skipped,
+    verdict,
+)
+from tests.builders.places import DOCS
+
+MANUAL = DOCS / "json.md"
+
+
+def rendered(finished):
+    out = io.StringIO()
+    JsonReporter().render(finished, out)
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(out.getvalue(), parse_constant=refuse)
+
+
+def test_keys_of_the_object():
+    assert list(rendered(full_analysis())) == [
+        "schema_version",
+        "verdict",
+        "scaling",
+        "losses",
+        "skipped",
+        "failed",
+        "findings",
+        "warnings",
+        "tables",
+        "row_counts",
+        "run",
+    ]
+
+
+def test_other_tables_are_written_out_unless_they_are_long():
+    rows = [
+        {"pass_id": "a", "segment": "b", "step": step, "end_ns": 2, "dur_ns": 1, "steady": True}
+        for step in range(MOST_ROWS + 1)
+    ]
+    short, long = JOB_STEPS.frame(rows[:2]), JOB_STEPS.frame(rows)
+
+    assert rendered(analysis(job_steps=short))["tables"] == {"job_steps": rows[:2]}
+    assert rendered(analysis(job_steps=short))["row_counts"] == {"job_steps": 2}
+    assert rendered(analysis(job_steps=long))["tables"] == {}
+    assert rendered(analysis(job_steps=long))["row_counts"] == {"job_steps": MOST_ROWS + 1}
+
+
+def test_rows_have_exactly_the_declared_columns():
+    result = rendered(full_analysis())
+    assert {tuple(row) for row in result["scaling"]} == {tuple(SCALING.column_names)}
+    assert {tuple(row) for row in result["losses"]} == {tuple(LOSSES.column_names)}
+    assert {tuple(row) for row in result["findings"]} == {tuple(FINDINGS.column_names)}
+
+
+def test_a_finding_without_a_line_has_null_there():
+    findings = FINDINGS.frame([finding(line=None)])
+    assert rendered(analysis(findings=findings))["findings"][0]["line"] is None
+
+
+def test_numbers_keep_their_type_and_all_digits():
+    row = rendered(analysis([cell(samples_per_s=1 / 3, np=2, oversubscribed=True)]))["scaling"][0]
+    assert row["samples_per_s"] == 1 / 3
+    assert isinstance(row["np"], int)
+    assert row["oversubscribed"] is True
+
+
+def test_what_is_not_a_number_is_null():
+    finished = analysis(
+        [cell(efficiency=NAN, blocked_share=math.inf)], verdict=verdict(efficiency=NAN)
+    )
+    result = rendered(finished)
+    assert result["scaling"][0]["efficiency"] is None
+    assert result["scaling"][0]["blocked_share"] is None
+    assert result["verdict"]["efficiency"] is None
+
+
+def test_skipped_failed_and_the_run():
+    result = rendered(analysis(skipped=(skipped("no"),), failed=(failed(),), warnings=("w",)))
+    assert result["skipped"] == [
+        {
+            "model": "resnet18",
+            "np": 1,
+            "compression": "fp16",
+            "reduction": "average",
+            "reason": "no",
+            "engine": "horovod",
+        }
+    ]
+    assert result["failed"][0]["lines"][0] == "[1]<stderr>: out of memory"
+    assert result["warnings"] == ["w"]
+    assert result["run"] == {
+        "folder": "runs/20261120-224841-quick",
+        "name": "quick",
+        "created_at": "2026-11-20T22:48:41+00:00",
+        "versions": {
+            "hvdprof": "0.1.0",
+            "python": "3.11.2",
+            "torch": "2.13.0",
+            "horovod": "0.28.1",
+        },
+    }
+
+
+def _documented(heading):
+    section = MANUAL.read_text(encoding="utf-8").split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `(\w+)` ", section, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("heading", "written"),
+    [
+        ("The object", lambda result: list(result)),
+        ("verdict", lambda result: list(result["verdict"])),
+        ("scaling", lambda result: list(result["scaling"][0])),
+        ("losses", lambda result: list(result["losses"][0])),
+        ("skipped", lambda result: list(result["skipped"][0])),
+        ("failed", lambda result: list(result["failed"][0])),
+        ("findings", lambda result: list(result["findings"][0])),
+        ("run", lambda result: list(result["run"])),
+    ],
+)
+def test_the_manual_names_exactly_the_keys_that_are_written(heading, written):
+    assert _documented(heading) == written(json_object(full_analysis()))
+
+
+def test_verdict_is_written_field_by_field():
+    assert list(json_object(analysis())["verdict"]) == list(Verdict.__dataclass_fields__)

@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from hvdprof.errors import StorageError, UsageError
+from hvdprof.model.log_tables import FILES, STALLS
+from hvdprof.report.tables.table_files import (
+    TableFormat,
+    pick,
+    write_all,
+    write_object,
+    write_table,
+)
+
+FRAME = FILES.frame(
+    [
+        {"file": "a", "kind": "text", "size_bytes": 5, "num_lines": None, "num_rows": 0},
+        {"file": "b", "kind": "text", "size_bytes": 2**60 + 1, "num_lines": 7, "num_rows": 1},
+    ]
+)
+TABLES = {"files": FRAME, "stalls": STALLS.empty()}
+
+
+def test_parquet_keeps_values_units_and_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "files.parquet"
+    write_table("files", FRAME, path, TableFormat.PARQUET)
+    table = pq.read_table(path)
+    assert table.column("size_bytes").to_pylist() == [5, 2**60 + 1]
+    assert table.column("num_lines").to_pylist() == [None, 7]
+    metadata = table.schema.field("size_bytes").metadata
+    assert metadata[b"unit"] == b"bytes"
+    assert metadata[b"doc"] == b"Size of the file on disk."
+
+
+def test_csv_and_json_keep_missing_missing(tmp_path: Path) -> None:
+    write_table("files", FRAME, tmp_path / "a.csv", TableFormat.CSV)
+    assert (tmp_path / "a.csv").read_text().splitlines()[1] == "a,text,5,,0"
+    write_table("files", FRAME, tmp_path / "a.json", TableFormat.JSON)
+    rows = json.loads((tmp_path / "a.json").read_text())
+    assert [row["num_lines"] for row in rows] == [None, 7]
+    assert rows[1]["size_bytes"] == 2**60 + 1
+
+
+def test_one_object_of_all_tables(tmp_path: Path) -> None:
+    write_object(TABLES, tmp_path / "all.json", overwrite=False)
+    content = json.loads((tmp_path / "all.json").read_text())
+    assert list(content) == ["files", "stalls"]
+    assert len(content["files"]) == 2
+    assert content["stalls"] == []
+
+
+def test_a_folder_is_replaced_only_by_force_and_only_if_it_holds_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    write_all(TABLES, folder, TableFormat.PARQUET, overwrite=False)
+    assert sorted(path.name for path in folder.iterdir()) == ["files.parquet", "stalls.parquet"]
+    with pytest.raises(StorageError, match="not overwritten"):
+        write_all(TABLES, folder, TableFormat.CSV, overwrite=False)
+    write_all({"files": FRAME}, folder, TableFormat.CSV, overwrite=True)
+    assert [path.name for path in folder.iterdir()] == ["files.csv"]
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(StorageError, match=r"mine\.txt"):
+        write_all(TABLES, folder, TableFormat.CSV, overwrite=True)
+    assert (folder / "mine.txt").read_text() == "mine"
+
+
+def test_nothing_is_left_of_a_folder_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_all(TABLES, tmp_path / "out", TableFormat.CSV, overwrite=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_table_is_told_with_those_that_are_there() -> None:
+    with pytest.raises(UsageError, match="'nope'") as caught:
+        pick(TABLES, "nope")
+    assert "files" in caught.value.hint

@@ -1,0 +1,83 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import MissingExtraError, UsageError
+from hvdprof.model.log_tables import FILES, NCCL_TESTS
+from hvdprof.report.tables.table_query import query
+
+pytest.importorskip("duckdb", reason="the extra sql is not installed")
+
+TABLES = {
+    "files": FILES.frame(
+        [
+            {"file": "a", "kind": "text", "size_bytes": 5, "num_lines": None, "num_rows": 0},
+            {"file": "b", "kind": "text", "size_bytes": 2**60, "num_lines": 7, "num_rows": 1},
+        ]
+    )
+}
+
+
+def test_a_select_over_a_table() -> None:
+    result = query(TABLES, "SELECT file, num_lines FROM files WHERE kind = 'text' ORDER BY file")
+    assert result.to_pylist() == [{"file": "a", "num_lines": None}, {"file": "b", "num_lines": 7}]
+    assert query(TABLES, "FROM files").num_rows == 2
+    assert query(TABLES, "WITH a AS (SELECT 1 AS x) SELECT x FROM a").to_pylist() == [{"x": 1}]
+
+
+def test_declared_tables_without_rows_are_there() -> None:
+    assert query(TABLES, "SELECT count(*) AS n FROM nccl_tests").to_pylist() == [{"n": 0}]
+    names = query(TABLES, "SELECT * FROM nccl_tests").column_names
+    assert names == NCCL_TESTS.column_names
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT * FORM files", r"syntax error .* at line 1, column \d+\.$"),
+        ("SELECT\n nope\nFROM files", r'"nope" not found .* at line 2, column 2\.$'),
+        ("SELECT * FROM nowhere", "nowhere does not exist"),
+        ("SELECT " + "1 + " * 80 + "nope FROM files", r"at line 1, column 328\.$"),
+        ("", "No SQL statements"),
+        ("SELECT 1; SELECT 2", "2 SQL statements"),
+        ("SELECT 'a'::INTEGER", "Could not convert"),
+    ],
+)
+def test_a_wrong_statement_is_one_message_with_its_position(statement: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        query(TABLES, statement)
+    assert "\n" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE a AS SELECT 1",
+        "DROP VIEW files",
+        "DELETE FROM files",
+        "COPY files TO '{folder}/out.csv'",
+        "EXPORT DATABASE '{folder}/out'",
+        "ATTACH '{folder}/out.db'",
+        "SET enable_external_access = true",
+        "PRAGMA database_list",
+        "INSTALL httpfs",
+        "SELECT * FROM read_csv('{folder}/secret.csv')",
+        "SELECT * FROM read_text('{folder}/secret.csv')",
+        "SELECT * FROM '{folder}/secret.csv'",
+        "SELECT * FROM glob('{folder}/*')",
+        "SELECT * FROM TABLES",
+    ],
+)
+def test_nothing_but_the_tables_can_be_reached(tmp_path: Path, statement: str) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(UsageError):
+        query(TABLES, statement.format(folder=tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingExtraError) as caught:
+        query(TABLES, "SELECT 1")
+    assert caught.value.hint == "pip install 'hvdprof[sql]'"

@@ -1,0 +1,89 @@
+import io
+
+import pytest
+
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.ingest.load_run import load_run
+from hvdprof.report.document.html_report import HtmlReporter
+from hvdprof.report.document.markdown_report import MarkdownReporter
+from hvdprof.report.terminal.network_section import shape_network
+from hvdprof.report.terminal.terminal_report import TerminalReporter
+from tests.builders.finished_analysis import full_analysis
+from tests.builders.net_recording import link, of_hosts
+from tests.builders.run_directory import write_run
+from tests.builders.two_host_run import two_host_run
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    return analyze_run(load_run(two_host_run(tmp_path_factory.mktemp("two") / "run")))
+
+
+def text_of(reporter, analysis):
+    stream = io.StringIO()
+    reporter.render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_links_are_rows_and_their_use_a_sentence(measured):
+    section = shape_network(measured)
+    assert [(row.over, row.between) for row in section.rows] == [
+        ("TCP", "h2 - h1"),
+        ("Horovod", "h1 - h2"),
+        ("allreduce", "all 2 hosts"),
+    ]
+    assert section.rows[0].bandwidth.startswith("12.0")
+    assert section.rows[0].alpha.startswith("0.050")
+    assert section.rows[0].beta.startswith("83.3")
+    (sentence,) = section.sentences
+    assert sentence.startswith("Large allreduces of 2 ranks reach 8.9")
+    assert "(4.00 MB each), 89." in sentence or "(4.00 MB each), 90." in sentence
+    assert sentence.endswith("that the hosts gave before the run.")
+
+
+@pytest.mark.parametrize("width", [80, 132])
+def test_the_terminal_shows_them_in_its_width(measured, width):
+    text = text_of(TerminalReporter(width), measured)
+    lines = text.splitlines()
+    assert "Network between the hosts" in lines
+    assert max(map(len, lines[lines.index("Network between the hosts") :])) <= width + 60
+    block = lines[lines.index("Network between the hosts") :][:9]
+    assert max(map(len, block)) <= width
+    assert any(line.split()[:4] == ["TCP", "h2", "-", "h1"] for line in block)
+    assert "network-bound" not in text
+    assert "the network between the hosts is what limits it" in " ".join(text.split())
+
+
+def test_markdown_and_html_hold_alpha_and_beta_too(measured):
+    markdown = text_of(MarkdownReporter(), measured)
+    assert "### Network between the hosts" in markdown
+    assert "| allreduce | all 2 hosts |" in markdown
+    html = text_of(HtmlReporter(), measured)
+    assert "beta, ms/MB" in html
+    assert "Bandwidth between the hosts" in html
+
+
+def test_of_many_pairs_the_slowest_are_told_and_how_many_there_are(tmp_path):
+    write_run(tmp_path, [])
+    of_hosts([1e8, 1e8, 1e8, 2e7]).write(tmp_path)
+    section = shape_network(analyze_run(load_run(tmp_path)))
+    assert {row.between for row in section.rows} == {"h1 - h4", "h2 - h4", "h3 - h4"}
+    assert section.sentences == (
+        "TCP: the slowest 3 of 6 pairs; median 60.0 MB/s, quickest 100 MB/s.",
+    )
+
+
+def test_where_use_is_not_known_its_reason_is_told(tmp_path):
+    few = link("allreduce", alpha_ns=1000, bytes_per_s=1e9, ends=None)[:2]
+    tcp = link("tcp", alpha_ns=50_000, bytes_per_s=12e6, ends=(1, 0))
+    section = shape_network(analyze_run(load_run(two_host_run(tmp_path, records=[*tcp, *few]))))
+    assert section.sentences == (
+        "How much of it 2 ranks use is not known: the measured allreduce has no fit: only 2 "
+        "different payloads.",
+    )
+
+
+def test_nothing_is_said_of_a_network_that_was_not_measured():
+    assert shape_network(full_analysis()) is None
+    assert "Network between" not in text_of(TerminalReporter(80), full_analysis())
+    assert "Network between" not in text_of(HtmlReporter(), full_analysis())

@@ -1,0 +1,29 @@
+import shlex
+from dataclasses import replace
+
+from hvdprof.model.tables import SCALING
+from hvdprof.report.terminal.report_page import shape_page
+from tests.builders.finished_analysis import cell, failed, full_analysis
+
+
+def test_a_failure_says_where_its_rank_ran():
+    analysis = replace(full_analysis(), failed=(failed(host="node2"), failed(rank=None)))
+
+    first, second = shape_page(analysis).failed
+    assert first.reason.endswith("; rank 1 ran on node2")
+    assert second.reason == "rank 1 was killed by SIGKILL"
+
+
+def test_a_command_with_a_folder_of_any_name_can_be_copied(tmp_path):
+    analysis = full_analysis()
+    run = replace(analysis.run, folder=tmp_path / "my run; $(x)")
+    (command, _), *_ = shape_page(replace(analysis, run=run)).next_commands
+    assert shlex.split(command)[:2] == ["hvdprof", "dashboard"]
+    assert shlex.split(command)[2].endswith("my run; $(x)")
+
+
+def test_cells_that_refer_to_nothing_say_so():
+    analysis = full_analysis()
+    scaling = SCALING.frame([cell(baseline="", compression="fp16", efficiency=float("nan"))])
+    (table,) = shape_page(replace(analysis, scaling=scaling)).tables
+    assert table.caption.endswith("rank and step, nothing without toggles to compare with")

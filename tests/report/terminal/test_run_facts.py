@@ -1,0 +1,54 @@
+from dataclasses import replace
+
+from hvdprof.model.tables import SCALING
+from hvdprof.model.waiting_tables import CLOCKS
+from hvdprof.report.terminal.run_facts import run_facts
+from tests.builders import finished_analysis
+
+
+def clocks(u_ns):
+    row = dict.fromkeys(CLOCKS.column_names, 0) | {"pass_id": "a", "segment": "b", "u_ns": u_ns}
+    return {"clocks": CLOCKS.frame([row])}
+
+
+def facts(**values):
+    return dict(run_facts(finished_analysis.full_analysis(**values)))
+
+
+def test_it_says_where_it_ran_and_what_looking_cost():
+    told = facts()
+    assert told["started"] == "2026-11-20 22:48:41 UTC"
+    assert told["hosts"] == "node1 (AMD EPYC, 2 cores)"
+    assert "horovod 0.28.1" in told["versions"]
+    assert told["settings"] == "weak scaling, 1 thread a rank"
+    assert "resnet18 np=2: 1.2 ± 0.4 %" in told["what the timeline costs"]
+    assert "adasum" not in told["what the timeline costs"]
+
+
+def test_passes_are_counted_by_mode_and_controller():
+    passes = [finished_analysis.pass_record(name, []) for name in "ab"]
+    passes.append(finished_analysis.pass_record("c", [], mode="throughput", pinned=False))
+    run = finished_analysis.run(manifest=finished_analysis.manifest(passes=passes))
+    told = facts(run=run)
+    assert told["measured"] == (
+        "2 passes in trace mode under mpi; 1 pass in throughput mode under mpi"
+    )
+    assert told["settings"].endswith("2 of 3 passes pinned")
+
+
+def test_clocks_are_told_with_their_error():
+    assert facts(derived=clocks(0))["clocks"] == "all ranks read the same clock"
+    assert facts(derived=clocks(120_000))["clocks"].startswith("ranks agree to 0.120 ms")
+    assert "clocks" not in facts()
+
+
+def test_what_the_timeline_costs_is_told_by_engine():
+    scaling = SCALING.frame(
+        [
+            finished_analysis.cell(engine=engine, observer_cost=cost)
+            for engine, cost in (("horovod", 0.012), ("ddp", 0.034))
+        ]
+    )
+    told = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
+    assert "resnet18 np=2: 1.2" in told["what the timeline costs"]
+    assert "resnet18 np=2 DDP: 3.4" in told["what the timeline costs"]

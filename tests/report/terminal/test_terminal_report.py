@@ -1,0 +1,181 @@
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hvdprof.report.terminal.terminal_report import TerminalReporter
+from tests.builders.finished_analysis import (
+    NAN,
+    analysis,
+    cell,
+    full_analysis,
+    manifest,
+    pass_record,
+    run,
+    segment,
+    torch_cell,
+)
+
+AT_80_COLUMNS = """\
+resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1; the
+biggest loss is exposed communication (11.3 points).
+
+resnet18  16 samples per rank and step, efficiency against torch np=1
+                          step time         scaling    exposed     observer
+np  toggles    samples/s  med., p95      efficiency    commun.         cost
+───────────────────────────────────────────────────────────────────────────
+ 1  plain      612 ± 5.0    26.1 ms        baseline                       -
+    torch                   27.0 ms
+ 1  none       601 ± 6.0    26.6 ms    98.2 ± 1.3 %  0.0400 ms  1.2 ± 0.4 %
+    average                 27.6 ms                      0.1 %
+───────────────────────────────────────────────────────────────────────────
+ 2  none      1,031 ± 28    31.0 ms    84.2 ± 2.3 %    3.50 ms  1.2 ± 0.4 %
+    average                 33.4 ms                     11.3 %
+ 2  fp16      1,098 ± 32    29.1 ms    89.7 ± 2.6 %    2.21 ms  1.2 ± 0.4 %
+    average                 30.9 ms                      7.6 %
+ 2  none        702 ± 52    45.6 ms          57.4 %    18.6 ms  3.4 ± 5.5 %
+    adasum                  61.2 ms  (52.4 to 60.8)     40.8 %
+───────────────────────────────────────────────────────────────────────────
+ 4  none     1,204 ± 114    53.1 ms  oversubscribed    22.9 ms  5.1 ± 4.9 %
+    average                 77.0 ms                     43.1 %
+
+Failed
+  mnist np=2 none average (07-np2-throughput-r2): rank 1 was killed by SIGKILL
+    | [1]<stderr>: out of memory
+    | Process 1 exit with status code 137.
+
+Skipped
+  fp16 compression does nothing at np=1: Horovod sends nothing
+    np=1 fp16 average: resnet18, mnist
+  Adasum needs a power of two ranks
+    np=3 none average: resnet18
+
+Findings
+  warning: P2P is off on node1.
+    | nccl.log:7: node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to
+      1.
+    > unset NCCL_P2P_DISABLE
+
+Warnings
+  ! np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.
+  ! Other processes kept 0.6 cores busy during 03-np2-throughput-r1.
+
+2026-11-20 22:48:41 UTC; node1 (2 cores); python 3.11.2, torch 2.13.0, horovod
+0.28.1
+  hvdprof dashboard runs/20261120-224841-quick
+  hvdprof export runs/20261120-224841-quick -o trace.json
+"""
+
+
+def rendered(finished, width=80):
+    out = io.StringIO()
+    TerminalReporter(width=width).render(finished, out)
+    return "".join(line.rstrip() + "\n" for line in out.getvalue().splitlines())
+
+
+def everything():
+    traced = manifest(passes=[pass_record("04-np2-trace-r1", [segment("s")])])
+    return full_analysis(run=run(manifest=traced))
+
+
+def test_everything_at_80_columns():
+    assert rendered(everything()) == AT_80_COLUMNS
+
+
+def test_wide_terminals_show_one_line_a_cell_with_the_final_loss():
+    lines = rendered(everything(), width=120).splitlines()
+    assert [line.split() for line in lines if line.startswith(" 2  none adasum")] == [
+        [
+            *("2", "none", "adasum", "702", "±", "52", "45.6", "ms", "61.2", "ms"),
+            *("57.4", "%", "(52.4", "to", "60.8)", "18.6", "ms", "40.8", "%"),
+            *("3.4", "±", "5.5", "%", "0.398"),
+        ]
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width):
+    text = rendered(everything(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+
+
+def test_a_terminal_too_narrow_for_the_numbers_still_gets_them_whole():
+    text = rendered(everything(), width=40)
+    assert "± 114" in text
+    assert "to 60.8)" in text
+    assert "oversubscribed" in text
+
+
+def test_numbers_of_many_digits_still_fit_80_columns():
+    noisy = cell(
+        samples_per_s=123_456.0,
+        samples_per_s_low=23_456.0,
+        samples_per_s_high=223_456.0,
+        efficiency=1.2345,
+        efficiency_low=0.5,
+        efficiency_high=12.5,
+        observer_cost=1.67,
+        observer_cost_low=-0.7,
+        observer_cost_high=20.2,
+    )
+    text = rendered(analysis([noisy]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(number in text for number in ("± 100,000", "(50.0", "to 1250.0)", "to 2020.0)"))
+
+
+def test_an_oversubscribed_cell_shows_no_efficiency():
+    text = rendered(analysis([torch_cell(), cell(np=4, oversubscribed=True, efficiency=0.4321)]))
+    assert "oversubscribed" in text
+    assert "43.2" not in text
+
+
+def test_missing_numbers_are_dashes():
+    row = cell(efficiency=NAN, efficiency_low=NAN, efficiency_high=NAN, samples_per_s=NAN)
+    text = rendered(analysis([row]))
+    assert "nan" not in text.lower()
+
+
+def test_differing_batch_sizes_of_strong_scaling_are_named():
+    text = rendered(analysis([torch_cell(batch_size=32), cell(batch_size=16)]))
+    assert "resnet18  16 to 32 samples per rank and step" in text
+
+
+def test_a_baseline_is_named_instead_of_100_percent():
+    rows = [cell(np=1, baseline="horovod np=1", efficiency=1.0), cell(baseline="horovod np=1")]
+    lines = rendered(analysis(rows)).splitlines()
+    assert "baseline" in next(line for line in lines if line.startswith(" 1"))
+    assert "efficiency against horovod np=1" in lines[3]
+
+
+def test_a_run_without_results_still_says_why_and_where():
+    text = rendered(analysis([], warnings=("Everything failed.",)))
+    assert "! Everything failed." in text
+    assert "hvdprof dashboard runs/" in text
+
+
+def test_export_is_only_advised_where_a_trace_pass_ended_well():
+    assert "hvdprof export" not in rendered(analysis())
+
+
+def test_a_long_command_is_never_broken():
+    folder = Path("/data") / ("x" * 90)
+    assert f"  hvdprof dashboard {folder}\n" in rendered(analysis(run=run(folder)))
+
+
+def test_only_a_terminal_gets_colours(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(Console, "is_terminal", property(lambda console: True))
+    out = io.StringIO()
+    TerminalReporter(width=80).render(analysis(), out)
+    assert "\x1b[" in out.getvalue()
+    monkeypatch.undo()
+    out = io.StringIO()
+    TerminalReporter(width=80).render(analysis(), out)
+    assert "\x1b[" not in out.getvalue()
+
+
+def test_markup_in_messages_is_shown_as_it_is():
+    assert "[bold]nccl[/bold]" in rendered(analysis(warnings=("[bold]nccl[/bold] is missing",)))

@@ -1,0 +1,65 @@
+import io
+
+from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.report.terminal.terminal_report import TerminalReporter
+from hvdprof.report.terminal.waterfall_section import Bar, drawn, shape_waterfall
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
+
+
+def printed(analysis, width):
+    stream = io.StringIO()
+    TerminalReporter(width).render(analysis, stream)
+    return stream.getvalue()
+
+
+def test_the_longest_term_has_the_longest_bar(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+
+    lines = printed(analysis, 100).splitlines()
+    bars = [line for line in lines if "█" in line]
+
+    assert max(bars, key=lambda line: line.count("█")).startswith("  exposed transfer")
+    assert any(line.startswith("Where the time goes") for line in lines)
+    assert max(map(len, bars)) <= 100
+
+
+def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
+
+    assert "exposed transfer" in printed(analysis, 60)
+
+
+def test_without_a_waterfall_nothing_is_printed():
+    assert shape_waterfall(finished_analysis.analysis()) is None
+
+
+def test_gains_are_hatched():
+    assert drawn(Bar("", "", "", 0.5, is_gain=True), 10) == "░░░░░"
+    assert drawn(Bar("", "", "", 0.55, is_gain=False), 10) == "█████▌"
+
+
+def test_in_strong_scaling_a_step_is_held_against_as_many_samples(tmp_path):
+    passes = [
+        PassSpec(
+            size=size,
+            repeat=repeat,
+            segments=[
+                SegmentSpec(
+                    batch_size=64 // size,
+                    parts_ms=typical_parts(length_ms * (1 + repeat / 1000), 0.5 * (size - 1)),
+                )
+            ],
+        )
+        for repeat in (1, 2)
+        for size, length_ms in ((1, 40.0), (2, 26.0))
+    ]
+    analysis = analysis_of(tmp_path / "run", passes, settings={"scaling": "strong"})
+    page = shape_waterfall(analysis)
+    # Half of the samples take 20 of the 40 ms.
+    assert page.title.startswith("mnist on 2 ranks, 6.0")
+    assert page.title.endswith("a step more than as many samples take with horovod np=1")
+    (own,) = analysis.findings.loc[analysis.findings["id"] == "compute-inflation", "sentence"]
+    assert "longer than as many samples take in the baseline" in own
+    assert waterfall_figure(analysis).data[0].y == ("baseline,<br>as many<br>samples",)
