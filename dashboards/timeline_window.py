@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dashboards.view import View
-from hvdprof.figures.timeline_lanes import Lanes
+from hvdprof.figures.timeline.timeline_lanes import Lanes
 
 _SHORTEST_NS = 100
 _MARGIN = 0.05

@@ -9,8 +9,8 @@ from dashboards.components.section import section
 from dashboards.timeline_window import window_of
 from dashboards.view import View
 from hvdprof import units
-from hvdprof.figures.timeline_facts import EventFacts, bin_facts, event_facts
-from hvdprof.figures.timeline_lanes import Lanes
+from hvdprof.figures.timeline.event_details import EventFacts, bin_facts, event_facts
+from hvdprof.figures.timeline.timeline_lanes import Lanes
 
 _BINS = 1_500
 

@@ -6,7 +6,7 @@ import dash_mantine_components as dmc
 
 from dashboards.components.view_control import view_select
 from dashboards.view import View
-from hvdprof.figures.waterfall import WaterfallCell
+from hvdprof.figures.waterfall_figure import WaterfallCell
 
 KEYS = ("np", "model", "toggles")
 """The keys of the address; a page that uses this names them in its ``KEYS``."""

@@ -33,5 +33,5 @@ with a sortable table and its CSV button, and ``components.empty_state.empty_sta
 stands where there are no data: it says why, and the command that makes them.
 
 Names of tensors, hosts and files are other people's text: components show them as text; in texts
-of plotly, which reads some HTML, put them through ``hvdprof.figures.plain_text.plain``.
+of plotly, which reads some HTML, put them through ``hvdprof.figures.style.plain_text.plain``.
 """

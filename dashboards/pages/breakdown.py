@@ -12,7 +12,7 @@ from dashboards.components.launch_choice import KEY, chosen_launch, launch_selec
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof.figures.launch import rows_of_cell, rows_of_launch
-from hvdprof.figures.step_parts import parts_by_rank, parts_over_steps
+from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
 from hvdprof.figures.step_times import step_time_course, step_time_distribution
 from hvdprof.model.collective_tables import BREAKDOWN
 from hvdprof.model.tables import LAUNCHES, STEPS

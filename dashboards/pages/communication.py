@@ -13,9 +13,9 @@ from dashboards.components.network_cards import network_cards
 from dashboards.run_store import RunStore
 from dashboards.view import View
 from hvdprof.figures.cycles import cycle_times, has_cycles
-from hvdprof.figures.fusion import fusion_fill, messages_per_step
+from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.figures.overlap import overlap_per_step
+from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
 from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
 

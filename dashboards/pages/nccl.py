@@ -12,8 +12,8 @@ from dashboards.components.figure_card import figure_card
 from dashboards.components.view_control import view_select
 from dashboards.run_store import RunStore
 from dashboards.view import View
-from hvdprof.figures.nccl_graph import ring_graph, tree_graph
-from hvdprof.figures.nccl_transport import transport_matrix
+from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
+from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth
 from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.log_tables import NCCL_TESTS

@@ -26,11 +26,11 @@ from dashboards.timeline_window import (
 )
 from dashboards.view import View
 from hvdprof import units
-from hvdprof.figures.timeline_facts import event_facts, timeline_passes
-from hvdprof.figures.timeline_figure import TimelineView, timeline_view
-from hvdprof.figures.timeline_lanes import LaneKind, Lanes, pass_lanes
-from hvdprof.figures.timeline_overlay import let_measure, mark_measured, mark_selected
-from hvdprof.figures.viewport import Ints
+from hvdprof.figures.timeline.event_details import event_facts, timeline_passes
+from hvdprof.figures.timeline.timeline_figure import TimelineView, timeline_view
+from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
+from hvdprof.figures.timeline.timeline_overlay import let_measure, mark_measured, mark_selected
+from hvdprof.figures.timeline.viewport import Ints
 
 PATH = "/timeline"
 TITLE = "Timeline"

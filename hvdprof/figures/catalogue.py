@@ -8,16 +8,16 @@ import plotly.graph_objects as go
 from hvdprof.errors import UsageError
 from hvdprof.figures.lateness_map import lateness_map
 from hvdprof.figures.launch import opening_launch, rows_of_cell, rows_of_launch
-from hvdprof.figures.losses import losses_figure
-from hvdprof.figures.net_links import net_bandwidths
-from hvdprof.figures.overlap import overlap_per_step
+from hvdprof.figures.losses_figure import losses_figure
+from hvdprof.figures.network.host_links import net_bandwidths
+from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.scaling_curve import scaling_curve
-from hvdprof.figures.step_parts import parts_by_rank
+from hvdprof.figures.step_parts_figure import parts_by_rank
 from hvdprof.figures.step_times import step_time_distribution
 from hvdprof.figures.toggle_effects import toggle_speedups
 from hvdprof.figures.transfer_sizes import transfer_by_size
 from hvdprof.figures.waits import wait_by_rank
-from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.figures.waterfall_figure import waterfall_figure
 from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.net_tables import NET_LINKS

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from hvdprof.figures.log_axis import log_axis
-from hvdprof.figures.outline import log_edges, outline
-from hvdprof.figures.palette import NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.log_axis import log_axis
+from hvdprof.figures.style.outline import log_edges, outline
+from hvdprof.figures.style.palette import NEUTRAL_COLOUR, empty_figure, say
 
 _MARK = "CYCLE_START"
 _SHORTEST_MS = 1e-3

@@ -8,8 +8,8 @@ from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.stragglers.stragglers import lateness, windows
 from hvdprof.figures.launch import opening_launch, rows_of_launch
-from hvdprof.figures.palette import LATE_SCALE, empty_figure, say
-from hvdprof.figures.step_bins import bin_largest, bin_starts
+from hvdprof.figures.style.palette import LATE_SCALE, empty_figure, say
+from hvdprof.figures.style.step_bins import bin_largest, bin_starts
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.waiting_tables import BLAME
 

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from hvdprof.figures.log_axis import log_axis
-from hvdprof.figures.longest import largest_of_each
-from hvdprof.figures.outline import log_edges, outline
-from hvdprof.figures.palette import LINE_COLOURS, empty_figure, say
-from hvdprof.figures.plain_text import plain
+from hvdprof.figures.style.log_axis import log_axis
+from hvdprof.figures.style.longest import largest_of_each
+from hvdprof.figures.style.outline import log_edges, outline
+from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
 
 _SHORTEST_MS = 1e-3
 

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import (
+from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     LINE_SYMBOLS,
     NEUTRAL_COLOUR,
@@ -14,7 +14,7 @@ from hvdprof.figures.palette import (
     say,
     translucent,
 )
-from hvdprof.figures.plain_text import plain
+from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import setting_name, setting_of_row, with_engine
 
 _BAND_OPACITY = 0.12

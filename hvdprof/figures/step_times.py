@@ -6,10 +6,10 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.launch import launches_in, rows_of_launch
-from hvdprof.figures.outline import linear_edges, outline
-from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
-from hvdprof.figures.plain_text import plain
-from hvdprof.figures.step_bins import bin_largest, bin_starts
+from hvdprof.figures.style.outline import linear_edges, outline
+from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.style.step_bins import bin_largest, bin_starts
 
 _HEIGHT = 380
 _MOST_POINTS = 2000

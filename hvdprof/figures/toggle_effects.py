@@ -8,15 +8,15 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.palette import (
+from hvdprof.figures.style.palette import (
     LINE_COLOURS,
     LINE_DASHES,
     NEUTRAL_COLOUR,
     empty_figure,
     say,
 )
-from hvdprof.figures.plain_text import plain
-from hvdprof.figures.step_bins import bin_means, bin_starts
+from hvdprof.figures.style.plain_text import plain
+from hvdprof.figures.style.step_bins import bin_means, bin_starts
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, with_engine
 from hvdprof.rundir.plan import DDP_ENGINE
 

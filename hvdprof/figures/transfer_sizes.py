@@ -8,9 +8,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.log_axis import log_axis
-from hvdprof.figures.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
-from hvdprof.figures.plain_text import plain
+from hvdprof.figures.style.log_axis import log_axis
+from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
 
 _LAUNCH = ["pass_id", "segment"]
 _GROUP = ["np", "collective"]

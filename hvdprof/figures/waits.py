@@ -7,9 +7,9 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.figures.longest import largest_of_each
-from hvdprof.figures.palette import WAIT_COLOURS, empty_figure, say
-from hvdprof.figures.plain_text import plain
+from hvdprof.figures.style.longest import largest_of_each
+from hvdprof.figures.style.palette import WAIT_COLOURS, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
 
 _MOST_RANKS = 40
 _MOST_TENSORS = 20

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
-from hvdprof.figures.palette import CAUSE_COLOURS, empty_figure, say
+from hvdprof.figures.style.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
 
 __all__ = ["is_beyond_chance", "term_differences", "waterfall_difference"]

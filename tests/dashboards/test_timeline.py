@@ -15,7 +15,7 @@ from dashboards.timeline_window import (
     window_of,
 )
 from dashboards.view import View
-from hvdprof.figures.timeline_lanes import pass_lanes
+from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from tests.builders.browser import watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import served

@@ -5,7 +5,7 @@ from plotly.utils import PlotlyJSONEncoder
 
 from dashboards.components.waterfall_choice import cell_selects, chosen_cell
 from dashboards.view import View
-from hvdprof.figures.waterfall import WaterfallCell
+from hvdprof.figures.waterfall_figure import WaterfallCell
 
 CELLS = [
     WaterfallCell("mnist", 2),

@@ -1,6 +1,6 @@
 import io
 
-from hvdprof.figures.waterfall import waterfall_figure
+from hvdprof.figures.waterfall_figure import waterfall_figure
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.report.terminal.waterfall_section import Bar, drawn, shape_waterfall
 from tests.builders import finished_analysis

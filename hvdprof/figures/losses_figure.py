@@ -1,0 +1,72 @@
+"""Where the time went: more step time than the baseline, by part."""
+
+import textwrap
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.cell_key import CELL_KEY, setting_of_row
+from hvdprof.model.parts import PART_NAMES
+
+_ROW_HEIGHT = 46
+_ROOM_FOR_AXIS_AND_LEGEND = 200
+_PALE = 0.4
+_LEGEND_CHARACTERS = 32
+_CELL = list(CELL_KEY)
+
+
+def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
+    """Lost time by part as one stacked bar a cell, in points of efficiency.
+
+    The parts of a cell sum to what it lacks to 100 %; a part that takes less time than in the
+    baseline reaches to the left of zero. Oversubscribed cells are pale and named so.
+
+    Args:
+        losses: The table LOSSES of ``hvdprof.model.tables``.
+        scaling: The table SCALING, which tells the oversubscribed cells.
+    """
+    crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()
+    rows = losses.merge(crowded.assign(oversubscribed=True), on=_CELL, how="left")
+    rows["oversubscribed"] = rows["oversubscribed"].notna()
+    rows["label"] = [_label(row) for row in rows.to_dict(orient="records")]
+    cells = list(dict.fromkeys(rows["label"]))
+    figure = empty_figure(_ROOM_FOR_AXIS_AND_LEGEND + _ROW_HEIGHT * max(len(cells), 3))
+    if not cells:
+        return say(figure, "No cell has a baseline to lose time against.")
+    for part, name in PART_NAMES.items():
+        figure.add_trace(_bar(rows[rows["part"] == part], part, name))
+    figure.update_layout(barmode="relative", bargap=0.35, legend={"traceorder": "normal"})
+    figure.update_xaxes(title_text="share of the step", tickformat=".0%", zeroline=True)
+    figure.update_xaxes(zerolinecolor="#222222", zerolinewidth=1)
+    figure.update_yaxes(categoryorder="array", categoryarray=cells[::-1], ticks="")
+    return figure
+
+
+def _label(row: Mapping[Hashable, Any]) -> str:
+    crowded = "<br><i>oversubscribed</i>" if row["oversubscribed"] else ""
+    model = plain(row["model"], _LEGEND_CHARACTERS)
+    return f"{model} np={row['np']}<br>{setting_of_row(row)}{crowded}"
+
+
+def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:
+    return go.Bar(
+        x=rows["lost_share"],
+        y=rows["label"],
+        orientation="h",
+        name="<br>".join(textwrap.wrap(name, _LEGEND_CHARACTERS)),
+        marker={
+            "color": PART_COLOURS[part],
+            "opacity": [_PALE if pale else 1.0 for pale in rows["oversubscribed"]],
+        },
+        hovertext=[
+            f"<b>{name}</b><br>{units.milliseconds(row['lost_ns'])} a step, "
+            f"{units.percent(row['lost_share'])} of it"
+            for row in rows.to_dict(orient="records")
+        ],
+        hoverinfo="text",
+    )

@@ -1,0 +1,1 @@
+"""What connects hosts and GPUs: links, NCCL's graph and transports."""

@@ -1,0 +1,148 @@
+"""Bandwidth between hosts: a point a pair, or a square of all pairs where hosts are many."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from hvdprof import units
+from hvdprof.figures.style.log_axis import log_axis
+from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
+
+_OVER = {
+    "tcp": "TCP, one way",
+    "broadcast": "through Horovod, one way",
+    "allreduce": "allreduce of all hosts",
+}
+_ENDS = ("", "_low", "_high")
+_MOST_PAIRS = 15
+_ROW_HEIGHT = 36
+_ROOM = 150
+_SQUARE_HEIGHT = 520
+_MOST_NAMES = 24
+_MOST_TIMES = 12
+_LABEL_CHARACTERS = 30
+
+
+def net_bandwidths(links: pd.DataFrame) -> go.Figure:
+    """Bandwidth of every pair of hosts with its 95 % interval, and of the allreduce of all.
+
+    Of more than 15 pairs a square is drawn instead, of TCP alone where it was measured.
+
+    Args:
+        links: NET_LINKS.
+    """
+    figure = empty_figure()
+    known = links[links["bandwidth_gb_per_s"].notna().to_numpy()]
+    if known.empty:
+        return say(figure, "No bandwidth between hosts was measured in this run.")
+    pairs = known[known["method"] != "allreduce"]
+    for method in dict.fromkeys(pairs["method"].astype(str)):
+        of_method = pairs[pairs["method"] == method]
+        if len(of_method) > _MOST_PAIRS:
+            return _square(figure, of_method, method)
+    return _points(figure, known)
+
+
+def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
+    rows = links.assign(place=[_place(row) for row in links.to_dict("records")])
+    places = list(dict.fromkeys(rows["place"]))
+    figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(places), 3))
+    for number, (method, of_method) in enumerate(rows.groupby("method", observed=True, sort=False)):
+        speeds = of_method["bandwidth_gb_per_s"] * 1000
+        high, low = (of_method[f"bandwidth_{end}_gb_per_s"] * 1000 for end in ("high", "low"))
+        figure.add_trace(
+            go.Scatter(
+                x=speeds,
+                y=of_method["place"],
+                mode="markers",
+                orientation="h",
+                # Methods of a pair stand side by side; the allreduce has a line of its own.
+                offsetgroup="" if method == "allreduce" else str(method),
+                name=_OVER.get(str(method), plain(method)),
+                marker={
+                    "size": 9,
+                    "color": LINE_COLOURS[number],
+                    # Hollow where the interval has no upper end: it goes on to the right.
+                    "symbol": ["circle-open" if gone else "circle" for gone in high.isna()],
+                },
+                error_x={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": (high - speeds).fillna(0),
+                    "arrayminus": (speeds - low).fillna(0),
+                    "thickness": 1.5,
+                    "width": 4,
+                },
+                hovertext=[_hover_text(row) for row in of_method.to_dict("records")],
+                hoverinfo="text",
+            )
+        )
+    drawn = [f"bandwidth{end}_gb_per_s" for end in ("", "_low", "_high")]
+    values = 1000 * rows[drawn].to_numpy(dtype=np.float64).ravel()
+    figure.update_xaxes(title_text="bandwidth, MB/s", **_speed_axis(values[np.isfinite(values)]))
+    figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], ticks="")
+    # Methods that found the same bandwidth would hide each other on one line.
+    figure.update_layout(showlegend=True, scattermode="group", scattergap=0.5)
+    return figure
+
+
+def _speed_axis(speeds: NDArray[np.float64]) -> dict[str, Any]:
+    """From 0 where that shows all; a log axis where the slowest would be lost beside the others."""
+    if speeds.max() > _MOST_TIMES * speeds.min():
+        return log_axis(speeds)
+    return {"rangemode": "tozero"}
+
+
+def _square(figure: go.Figure, links: pd.DataFrame, method: str) -> go.Figure:
+    names = links.astype({"from_host": str, "to_host": str})
+    hosts = sorted({*names["from_host"], *names["to_host"]})
+    order = {host: number for number, host in enumerate(hosts)}
+    first = names["from_host"].map(order).to_numpy()
+    second = names["to_host"].map(order).to_numpy()
+    speeds = np.full((len(hosts), len(hosts)), np.nan)
+    texts = np.full(speeds.shape, "", dtype=object)
+    told = [_hover_text(row) for row in links.to_dict("records")]
+    for one, other in ((first, second), (second, first)):
+        speeds[one, other] = 1000 * links["bandwidth_gb_per_s"].to_numpy(dtype=np.float64)
+        texts[one, other] = told
+    labels = [plain(host, _LABEL_CHARACTERS) for host in hosts]
+    figure.add_trace(
+        go.Heatmap(
+            z=speeds,
+            colorscale="Cividis",
+            colorbar={"title": {"text": "MB/s"}},
+            hovertext=texts,
+            hoverinfo="text",
+        )
+    )
+    figure.update_layout(height=_SQUARE_HEIGHT)
+    # Names that would overlap are told by the cells alone.
+    named = {"tickvals": list(range(len(hosts))), "ticktext": labels, "ticks": ""}
+    ticks = named if len(hosts) <= _MOST_NAMES else {"showticklabels": False}
+    figure.update_xaxes(title_text=f"{_OVER.get(method, plain(method))}, MB/s", **ticks)
+    figure.update_yaxes(autorange="reversed", **ticks)
+    return figure
+
+
+def _place(row: Mapping[Hashable, Any]) -> str:
+    if str(row["method"]) == "allreduce":
+        return f"all {units.count(row['np'])} hosts"
+    # Who asks and who answers does not matter to the time of one way.
+    ends = sorted((str(row["from_host"]), str(row["to_host"])))
+    return " - ".join(plain(end, _LABEL_CHARACTERS) for end in ends)
+
+
+def _hover_text(row: Mapping[Hashable, Any]) -> str:
+    speed, low, high = (1000 * float(row[f"bandwidth{end}_gb_per_s"]) for end in _ENDS)
+    latency, soonest, latest = (float(row[f"latency{end}_ns"]) for end in _ENDS)
+    over = _OVER.get(str(row["method"]), plain(row["method"]))
+    return (
+        f"<b>{_place(row)}</b>, {over}<br>"
+        f"{units.interval_of_unit(speed, low, high, 'MB/s')}<br>"
+        f"{units.interval_of_unit(latency, soonest, latest, 'ns')} for the smallest message"
+    )

@@ -1,0 +1,245 @@
+"""The ring and the tree along which NCCL sends, drawn as graphs."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof.figures.network.nccl_transport import KINDS, connection_kinds
+from hvdprof.figures.style.palette import (
+    LINE_COLOURS,
+    NEUTRAL_COLOUR,
+    TRANSPORT_COLOURS,
+    empty_figure,
+    say,
+)
+from hvdprof.figures.style.plain_text import plain
+
+_MOST_LABELS = 64
+_SIZES = {24: (26, 12), _MOST_LABELS: (17, 9), math.inf: (7, 9)}
+_HEIGHT = 480
+
+Places = Mapping[int, tuple[float, float]]
+Edges = list[tuple[int, int]]
+
+
+def ring_graph(
+    rings: pd.DataFrame,
+    channels: pd.DataFrame,
+    connections: pd.DataFrame,
+    ranks: pd.DataFrame,
+    channel: int,
+) -> go.Figure:
+    """The ring of one channel: ranks on a circle in ring order, edges coloured by connection.
+
+    Where the log has no ring lines, the order of the channel tells the ring; without that the
+    connections of the channel are drawn, which may be those of its tree too.
+
+    Args:
+        rings: Rows of NCCL_RINGS of one communicator.
+        channels: Its rows of NCCL_CHANNELS.
+        connections: Its rows of NCCL_CONNECTIONS.
+        ranks: Its rows of NCCL_RANKS, which tell the hosts.
+        channel: Number of the channel.
+    """
+    of_channel = rings[(rings["channel"] == channel).to_numpy(dtype=bool)]
+    linked = connections[
+        (connections["channel"] == channel).to_numpy(dtype=bool)
+        & connections["destination"].notna().to_numpy()
+    ]
+    edges = (
+        _pairs(of_channel, "rank", "next")
+        or _ordered(channels[(channels["channel"] == channel).to_numpy(dtype=bool)])
+        or _pairs(linked, "source", "destination")
+    )
+    if not edges:
+        return say(empty_figure(_HEIGHT), f"The logs tell no ring of channel {channel}.")
+    order = _ring_order(edges)
+    angles = np.pi / 2 - 2 * np.pi * np.arange(len(order)) / len(order)
+    places = {
+        rank: (float(np.cos(angle)), float(np.sin(angle)))
+        for rank, angle in zip(order, angles, strict=True)
+    }
+    kinds = dict(
+        zip(_pairs(linked, "source", "destination"), connection_kinds(linked), strict=True)
+    )
+    figure = _graph(edges, places, kinds, _hosts(ranks))
+    figure.update_yaxes(scaleanchor="x")
+    return figure
+
+
+def tree_graph(
+    trees: pd.DataFrame, connections: pd.DataFrame, ranks: pd.DataFrame, channel: int
+) -> go.Figure:
+    """The tree of one channel, its root on top, edges coloured by connection where known.
+
+    Args:
+        trees: Rows of NCCL_TREES of one communicator.
+        connections: Its rows of NCCL_CONNECTIONS.
+        ranks: Its rows of NCCL_RANKS, which tell the hosts.
+        channel: Number of the channel.
+    """
+    of_channel = trees[(trees["channel"] == channel).to_numpy(dtype=bool)]
+    of_channel = of_channel.drop_duplicates("rank")
+    if of_channel.empty:
+        return say(empty_figure(_HEIGHT), f"The logs tell no tree of channel {channel}.")
+    above = _above(of_channel)
+    edges = [(up, rank) for rank, up in above.items() if up >= 0]
+    linked = connections[connections["destination"].notna().to_numpy()]
+    kinds = dict(
+        zip(_pairs(linked, "source", "destination"), connection_kinds(linked), strict=True)
+    )
+    kinds |= {(to, of): kind for (of, to), kind in kinds.items() if (to, of) not in kinds}
+    return _graph(edges, _tree_places(above), kinds, _hosts(ranks))
+
+
+def _above(tree: pd.DataFrame) -> dict[int, int]:
+    """The rank above each rank, -1 for none; by what either of the two says."""
+    above = {int(rank): int(up) for rank, up in zip(tree["rank"], tree["up"], strict=True)}
+    for down in ("down_0", "down_1", "down_2"):
+        for rank, below in zip(tree["rank"], tree[down], strict=True):
+            if below >= 0 and above.get(int(below), -1) < 0:
+                above[int(below)] = int(rank)
+    return above
+
+
+def _pairs(rows: pd.DataFrame, source: str, destination: str) -> Edges:
+    return [(int(of), int(to)) for of, to in zip(rows[source], rows[destination], strict=True)]
+
+
+def _ordered(channels: pd.DataFrame) -> Edges:
+    """The ring of a channel by the order of its ranks as rank 0 prints it."""
+    if channels.empty:
+        return []
+    order = [int(rank) for rank in str(channels["order"].iloc[0]).split()]
+    return list(zip(order, [*order[1:], *order[:1]], strict=True))
+
+
+def _hosts(ranks: pd.DataFrame) -> dict[int, str]:
+    known = ranks[ranks["rank"].notna().to_numpy()]
+    return {int(rank): str(host) for rank, host in zip(known["rank"], known["host"], strict=True)}
+
+
+def _ring_order(edges: Edges) -> list[int]:
+    """The ranks along the edges from the smallest on; what is not reached follows by number."""
+    follower = dict(edges)
+    everyone = sorted({rank for edge in edges for rank in edge})
+    order, rank = [], everyone[0]
+    seen: set[int] = set()
+    while rank is not None and rank not in seen:
+        order.append(rank)
+        seen.add(rank)
+        rank = follower.get(rank, everyone[0])
+    return [*order, *(rank for rank in everyone if rank not in seen)]
+
+
+def _tree_places(above: Mapping[int, int]) -> Places:
+    """Each rank one level below the one above it, in the middle over those below it."""
+    below: dict[int, list[int]] = {}
+    for rank, up in sorted(above.items()):
+        below.setdefault(up, []).append(rank)
+    known = {*above, *(up for up in above.values() if up >= 0)}
+    roots = sorted(rank for rank in known if above.get(rank, -1) < 0)
+    places: dict[int, tuple[float, float]] = {}
+    width = 0
+    # A torn log may lead in a circle without a root: any of its ranks then stands on top.
+    for root in [*roots, *sorted(known)]:
+        if root not in places:
+            width = _place_tree(root, below, places, width)
+    return places
+
+
+def _place_tree(
+    root: int, below: Mapping[int, list[int]], places: dict[int, tuple[float, float]], width: int
+) -> int:
+    """Add the ranks of one tree, its leaves side by side from ``width`` on; the new width."""
+    depths = {root: 0}
+    order = [root]
+    for rank in order:
+        new = [one for one in below.get(rank, []) if one not in depths and one not in places]
+        depths |= dict.fromkeys(new, depths[rank] + 1)
+        order += new
+    children = {
+        rank: [one for one in below.get(rank, []) if depths.get(one) == depths[rank] + 1]
+        for rank in order
+    }
+    across: dict[int, float] = {}
+    stack = [root]
+    while stack:
+        rank = stack[-1]
+        waiting = [one for one in children[rank] if one not in across]
+        if waiting:
+            stack.append(waiting[0])
+            continue
+        inner = [across[one] for one in children[rank]]
+        across[rank] = float(np.mean(inner)) if inner else float(width)
+        width += not inner
+        stack.pop()
+    places |= {rank: (across[rank], -float(depths[rank])) for rank in order}
+    return width
+
+
+def _graph(
+    edges: Edges,
+    places: Places,
+    kinds: Mapping[tuple[int, int], np.int8],
+    hosts: Mapping[int, str],
+) -> go.Figure:
+    figure = empty_figure(_HEIGHT)
+    by_kind: dict[int, Edges] = {}
+    for edge in edges:
+        by_kind.setdefault(int(kinds.get(edge, 0)), []).append(edge)
+    for kind, some in sorted(by_kind.items()):
+        figure.add_trace(_edges(some, places, kind))
+    figure.add_trace(_ranks(places, hosts))
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    return figure
+
+
+def _edges(edges: Edges, places: Places, kind: int) -> go.Scatter:
+    """Lines with an arrow head near the receiving rank."""
+    ends = [[places[of], places[to], (math.nan, math.nan)] for of, to in edges]
+    points = [point for line in ends for point in line]
+    return go.Scatter(
+        x=[x for x, _ in points],
+        y=[y for _, y in points],
+        mode="lines+markers",
+        name=KINDS[kind] if kind else "connection not told",
+        line={"color": TRANSPORT_COLOURS[kind] if kind else NEUTRAL_COLOUR, "width": 2.5},
+        marker={"symbol": "arrow", "size": 12, "angleref": "previous", "standoff": 14},
+        hoverinfo="skip",
+    )
+
+
+def _ranks(places: Places, hosts: Mapping[int, str]) -> go.Scatter:
+    names = sorted(set(hosts.values()))
+    colours = {host: LINE_COLOURS[at % len(LINE_COLOURS)] for at, host in enumerate(names)}
+    ranks = list(places)
+    labelled = len(ranks) <= _MOST_LABELS
+    size, letters = next(sizes for most, sizes in _SIZES.items() if len(ranks) <= most)
+    return go.Scatter(
+        x=[places[rank][0] for rank in ranks],
+        y=[places[rank][1] for rank in ranks],
+        mode="markers+text" if labelled else "markers",
+        text=[str(rank) for rank in ranks] if labelled else None,
+        textfont={"color": "#222222", "size": letters},
+        marker={
+            "size": size,
+            "color": "#ffffff",
+            "line": {
+                "width": 3,
+                "color": [
+                    colours[hosts[rank]] if rank in hosts else NEUTRAL_COLOUR for rank in ranks
+                ],
+            },
+        },
+        showlegend=False,
+        hovertext=[
+            f"rank {rank}" + (f" on {plain(hosts[rank])}" if rank in hosts else "")
+            for rank in ranks
+        ],
+        hoverinfo="text",
+    )

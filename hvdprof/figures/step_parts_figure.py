@@ -1,0 +1,114 @@
+"""What a step consists of, by rank and over the steps of one launch."""
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say, translucent
+from hvdprof.figures.style.step_bins import bin_means, bin_starts
+from hvdprof.model.parts import RECORDED_PARTS
+
+_MOST_STEPS = 500
+_MOST_TICKS = 16
+
+_NAMES = {
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "blocked": "exposed communication",
+    "optimizer": "optimizer",
+    "other": "in no phase",
+}
+_PART_IN_BREAKDOWN = {"blocked": "exposed-communication", "other": "unattributed"}
+
+
+def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
+    """The mean steady step of each rank, stacked by part.
+
+    Args:
+        breakdown: Rows of BREAKDOWN of one launch.
+    """
+    figure = empty_figure(400)
+    if breakdown.empty:
+        return say(figure, "No rank of this launch recorded its steps.")
+    for part in RECORDED_PARTS:
+        rows = breakdown[breakdown["part"] == _PART_IN_BREAKDOWN.get(part, part)]
+        rows = rows.sort_values("rank")
+        figure.add_trace(
+            go.Bar(
+                x=rows["rank"],
+                y=rows["time_ns"] / 1e6,
+                name=_NAMES[part],
+                marker={"color": PART_COLOURS[part]},
+                hovertext=[
+                    f"<b>rank {row['rank']}, {_NAMES[part]}</b><br>"
+                    + units.interval_of_unit(
+                        row["time_ns"], row["time_low_ns"], row["time_high_ns"], "ns"
+                    )
+                    + f"<br>{units.percent(row['share'])} of its step"
+                    for row in rows.to_dict("records")
+                ],
+                hoverinfo="text",
+            )
+        )
+    num_ranks = breakdown["rank"].nunique()
+    figure.update_layout(barmode="stack", bargap=0.35 if num_ranks <= 32 else 0)
+    figure.update_layout(legend={"traceorder": "normal"})
+    figure.update_xaxes(title_text="rank", dtick=1 if num_ranks <= _MOST_TICKS else None)
+    figure.update_yaxes(title_text="mean step, ms", rangemode="tozero")
+    return figure
+
+
+def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
+    """The parts of each step, means over ranks, stacked; counted warm-up batches included.
+
+    Of more than 500 steps means over neighbours are drawn, and the axis says so.
+
+    Args:
+        steps: Rows of STEPS of one launch.
+    """
+    figure = empty_figure(400)
+    if steps.empty:
+        return say(figure, "No rank of this launch recorded its steps.")
+    columns = [f"{part}_ns" for part in RECORDED_PARTS]
+    by_step = steps.groupby("step")[columns].mean()
+    starts = bin_starts(len(by_step), _MOST_STEPS)
+    for part in RECORDED_PARTS:
+        times = by_step[f"{part}_ns"].to_numpy(dtype=np.float64)
+        # Nobody saw it, such as within a compiled step on a GPU.
+        if np.isnan(times).all():
+            continue
+        figure.add_trace(
+            go.Scatter(
+                x=by_step.index.to_numpy()[starts],
+                y=bin_means(times, starts) / 1e6,
+                mode="lines",
+                stackgroup="parts",
+                name=_NAMES[part],
+                line={"color": PART_COLOURS[part], "width": 0.5},
+                fillcolor=translucent(PART_COLOURS[part], 0.85),
+                hovertemplate=f"step %{{x}}, {_NAMES[part]}: %{{y:.3~g}} ms<extra></extra>",
+            )
+        )
+    warm = steps.loc[steps["warmup"].to_numpy(dtype=bool), "step"]
+    if len(warm):
+        _shade_warmup(figure, float(by_step.index.min()), float(warm.max()) + 0.5)
+    binned = f" (means of {len(by_step)} steps in {len(starts)})" * (len(starts) < len(by_step))
+    figure.update_layout(legend={"traceorder": "normal"})
+    figure.update_xaxes(title_text=f"step{binned}")
+    figure.update_yaxes(title_text="mean over ranks, ms", rangemode="tozero")
+    return figure
+
+
+def _shade_warmup(figure: go.Figure, first: float, last: float) -> None:
+    figure.add_vrect(
+        x0=first,
+        x1=last,
+        fillcolor="#ffffff",
+        opacity=0.55,
+        line_width=0,
+        layer="above",
+        annotation_text="warm-up",
+        annotation_position="top left",
+    )

@@ -1,0 +1,1 @@
+"""Colours, axes and text of every figure."""

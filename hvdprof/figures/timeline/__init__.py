@@ -1,0 +1,1 @@
+"""The timeline of a pass: lanes, bins, the events in view."""

@@ -1,0 +1,138 @@
+"""What an event, a bin or a pass of a timeline comes down to, as texts."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, INSIDE, Lanes
+from hvdprof.model.run import Run
+
+_MOST_MATES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """An event: ``facts`` are label and text; ``mates`` the tensors of the same execution.
+
+    ``start_ns`` counts from the begin of the pass; ``lane`` is its number in ``Lanes.names``.
+    ``num_mates`` counts all tensors of the execution, also those that ``mates`` leaves out.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    mates: tuple[tuple[str, str], ...]
+    num_mates: int
+    lane: int
+    start_ns: int
+    dur_ns: int
+
+
+def timeline_passes(run: Run) -> dict[str, str]:
+    """The passes that have something to show on a time axis, with what a reader calls each.
+
+    The first is the one to show if none is asked for: the trace pass of the most ranks, since it
+    holds Horovod's side too.
+    """
+    ids = [str(one) for one in pd.unique(run.events["pass_id"].astype("object"))]
+    known = {
+        str(row["pass_id"]): row
+        for row in run.segments.drop_duplicates("pass_id").to_dict("records")
+    }
+    ranked = []
+    for pass_id in ids:
+        if pass_id in known:
+            row = known[pass_id]
+            size, mode = int(row["size"]), str(row["mode"])
+            ranks = "1 rank" if size == 1 else f"{units.count(size)} ranks"
+            ranked.append(((mode == "trace", size), pass_id, f"{pass_id} ({mode}, {ranks})"))
+        else:
+            ranked.append(((False, 0), pass_id, pass_id.rpartition("/")[2]))
+    ranked.sort(key=lambda one: one[0], reverse=True)
+    return {pass_id: label for _, pass_id, label in ranked}
+
+
+def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
+    """The facts of an event and its fused batch-mates; ``None`` where the pass has no such row.
+
+    Args:
+        lanes: The lanes of its pass.
+        row: Its row in ``run.events``.
+    """
+    at = lanes.spans.where(row)
+    if at is None:
+        return None
+    events = lanes.run.events
+    event = events.iloc[row]
+    start_ns = int(event["start_ns"]) - lanes.origin_ns
+    dur_ns = int(event["dur_ns"])
+    size = event["size_bytes"]
+    step = int(event["step"])
+    mates = _mates(events, event)
+    told = [
+        ("lane", lanes.names[at]),
+        ("kind", str(event["phase"])),
+        ("tensor", str(event["tensor"])),
+        ("collective", str(event["collective"])),
+        ("step", units.count(step) if step >= 0 else "outside steps"),
+        ("starts at", units.milliseconds(start_ns)),
+        ("takes", units.milliseconds(dur_ns) if dur_ns >= 0 else "no end in the file"),
+        ("size", "" if pd.isna(size) else units.byte_size(float(size))),
+        ("error of its clock", units.milliseconds(float(event["clock_error_ns"]))),
+    ]
+    return EventFacts(
+        title=str(event["activity"]),
+        facts=tuple((label, text) for label, text in told if text),
+        mates=tuple(_mate(mate) for mate in mates.head(_MOST_MATES).to_dict("records")),
+        num_mates=len(mates),
+        lane=at,
+        start_ns=start_ns,
+        dur_ns=max(dur_ns, 0),
+    )
+
+
+def bin_facts(lanes: Lanes, lane: int, at_ns: int, width_ns: int) -> tuple[tuple[str, str], ...]:
+    """What a lane does around a time: share of each category, and how many events there are.
+
+    Args:
+        lanes: The lanes of a pass.
+        lane: Number of the lane.
+        at_ns: The middle, ns since the begin of the pass.
+        width_ns: Length of the bin.
+    """
+    first = lanes.origin_ns + at_ns - width_ns // 2
+    last = first + max(width_ns, 1)
+    one = np.array([lane])
+    busy = lanes.spans.bins(first, last, one, most=1).busy[0, :, 0]
+    own = busy.copy()
+    for inner, outer in INSIDE.items():
+        own[CATEGORIES.index(outer)] -= busy[CATEGORIES.index(inner)]
+    shares = [
+        (category, units.percent(float(own[number])))
+        for number, category in enumerate(CATEGORIES)
+        if own[number] > 0
+    ]
+    number = lanes.spans.count(first, last, one)
+    return (("lane", lanes.names[lane]), ("events", units.count(number)), *shares)
+
+
+def _mates(events: pd.DataFrame, event: pd.Series) -> pd.DataFrame:
+    fusion = int(event["fusion_id"])
+    if fusion < 0:
+        return events.iloc[:0]
+    same = events[(events["fusion_id"] == fusion).to_numpy()]
+    for column, value in (
+        ("pass_id", event["pass_id"]),
+        ("segment", event["segment"]),
+        ("phase", "operation"),
+    ):
+        same = same[(same[column] == value).to_numpy()]
+    return same
+
+
+def _mate(row: dict[Hashable, Any]) -> tuple[str, str]:
+    size = row["size_bytes"]
+    return str(row["tensor"]), units.MISSING if pd.isna(size) else units.byte_size(float(size))

@@ -1,0 +1,255 @@
+"""The lanes of one pass on a time axis: every rank's parts, and what Horovod's timeline says."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.figures.timeline.viewport import Ints, Spans
+from hvdprof.model.run import Run
+from hvdprof.model.timeline_tables import INFERRED_STEPS
+
+RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
+HOROVOD_KINDS: tuple[str, ...] = (
+    "negotiation",
+    "operation",
+    "init",
+    "wait",
+    "queue",
+    "copy",
+    "transfer",
+)
+CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
+"""What a lane may show, in the order of ``Spans`` and of the legend."""
+
+INSIDE: dict[str, str] = {"blocked": "optimizer"} | dict.fromkeys(HOROVOD_KINDS[2:], "operation")
+"""What lies inside what: it is drawn on top, and does not count twice."""
+
+_BEGINNINGS = (
+    ("INIT_", "init"),
+    ("WAIT_", "wait"),
+    ("QUEUE", "queue"),
+    ("MEMCPY_", "copy"),
+    ("ALLOCATE_", "copy"),
+)
+
+
+class LaneKind(StrEnum):
+    """What the lanes below the ranks are."""
+
+    EXECUTIONS = "executions"
+    TENSORS = "tensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Instants in order of time: ``lane`` and the text of each; ``row`` is that of its table."""
+
+    time_ns: Ints
+    lane: Ints
+    is_ready: NDArray[np.bool_]
+    row: Ints
+
+    def in_view(self, first_ns: int, last_ns: int) -> slice:
+        """Which of them lie between two times."""
+        start, stop = np.searchsorted(self.time_ns, [first_ns, last_ns])
+        return slice(int(start), int(stop))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps in order of time: number, start and end of each, ns."""
+
+    number: Ints
+    start_ns: Ints
+    end_ns: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """One pass on a time axis that begins with its first event at ``origin_ns``.
+
+    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``num_ranks`` says
+    how many they are.
+    """
+
+    run: Run
+    pass_id: str
+    names: tuple[str, ...]
+    num_ranks: int
+    spans: Spans
+    marks: Marks
+    steps: Steps
+    origin_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """From the first event to the last end of one; at least a microsecond."""
+        return max(self.spans.last_ns - self.origin_ns, 1_000)
+
+    def matching(self, text: str) -> Ints:
+        """Lanes of ranks, and the others whose name contains the text in any case."""
+        wanted = text.casefold()
+        return np.array(
+            [
+                number
+                for number, name in enumerate(self.names)
+                if number < self.num_ranks or wanted in name.casefold()
+            ],
+            dtype=np.int64,
+        )
+
+
+def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> Lanes:
+    """The lanes of a pass, ready to be looked at.
+
+    Of a fused execution only the rows of its first tensor are drawn where lanes are executions:
+    Horovod writes the same interval once for every tensor in it. An interval without an end
+    reaches to the end of the pass.
+
+    Args:
+        run: A run directory or lone files.
+        pass_id: A pass of ``run.events``; of lone timelines it is the file.
+        kind: Whether the lanes below the ranks are Horovod's work or its tensors.
+    """
+    events = run.events
+    here = np.flatnonzero(_is(events["pass_id"], pass_id))
+    part = events.iloc[here]
+    phase = part["phase"].astype(str) if part["phase"].dtype == object else part["phase"]
+    recorded = _is(part["source"], "recorder") & _is(phase, "part")
+    recorded &= part["activity"].isin(RANK_PARTS).to_numpy()
+    written = _is(part["source"], "timeline") & (
+        phase.isin(["negotiation", "operation", "activity"]).to_numpy()
+    )
+    ranks, rank_lane = np.unique(part["rank"].to_numpy()[recorded], return_inverse=True)
+    below, lane_below, drawn = _lanes_below(part[written], kind)
+    category = _categories(part)
+    chosen = np.concatenate([np.flatnonzero(recorded), np.flatnonzero(written)[drawn]])
+    lane = np.concatenate([rank_lane, len(ranks) + lane_below[drawn]]).astype(np.int64)
+    start = part["start_ns"].to_numpy(np.int64)[chosen]
+    length = part["dur_ns"].to_numpy(np.int64)[chosen]
+    end = start + np.maximum(length, 0)
+    if len(end):
+        end[length < 0] = end.max()
+    names = (*_rank_names(run, pass_id, ranks), *below)
+    shape = (len(names), len(CATEGORIES))
+    spans = Spans(lane, category[chosen], start, end, shape, here[chosen])
+    marks = _marks(run, pass_id, ranks, part, here, len(ranks) if below else 0)
+    return Lanes(
+        run=run,
+        pass_id=pass_id,
+        names=names,
+        num_ranks=len(ranks),
+        spans=spans,
+        marks=marks,
+        steps=_steps(run, pass_id),
+        origin_ns=spans.first_ns,
+    )
+
+
+def _is(column: pd.Series, value: str) -> NDArray[np.bool_]:
+    answer: NDArray[np.bool_] = (column == value).to_numpy(bool)
+    return answer
+
+
+def _categories(part: pd.DataFrame) -> NDArray[np.int64]:
+    """Number of the category of each row, by its phase and the name of its activity."""
+    codes, names = pd.factorize(part["activity"])
+    kinds = np.array([CATEGORIES.index(_kind(str(name))) for name in names], dtype=np.int64)
+    category = kinds[codes] if len(kinds) else np.zeros(len(part), np.int64)
+    for phase in ("negotiation", "operation"):
+        category = np.where(_is(part["phase"], phase), CATEGORIES.index(phase), category)
+    return category
+
+
+def _kind(activity: str) -> str:
+    if activity in RANK_PARTS:
+        return activity
+    return next((kind for start, kind in _BEGINNINGS if activity.startswith(start)), "transfer")
+
+
+def _lanes_below(
+    rows: pd.DataFrame, kind: LaneKind
+) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.bool_]]:
+    """Names of lanes, the lane of each row, and whether the row is drawn."""
+    if rows.empty:
+        return (), np.empty(0, np.int64), np.empty(0, bool)
+    if kind is LaneKind.TENSORS:
+        in_time = rows.iloc[np.argsort(rows["start_ns"].to_numpy(), kind="stable")]
+        names = pd.unique(in_time["tensor"])
+        lane = pd.Index(names).get_indexer(pd.Index(rows["tensor"]))
+        return tuple(map(str, names)), lane.astype(np.int64), np.ones(len(rows), bool)
+    negotiated = _is(rows["phase"], "negotiation")
+    return (
+        ("negotiation", "executions"),
+        np.where(negotiated, 0, 1).astype(np.int64),
+        negotiated | _of_first_tensor(rows),
+    )
+
+
+def _of_first_tensor(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Rows of the first tensor of each execution, and those that belong to none."""
+    segment = pd.factorize(rows["segment"])[0].astype(np.int64)
+    tensor = pd.factorize(rows["tensor"])[0]
+    fusion = rows["fusion_id"].to_numpy(np.int64)
+    execution = segment * (int(fusion.max()) + 2) + fusion
+    operations = np.flatnonzero(_is(rows["phase"], "operation") & (fusion >= 0))
+    known, first = np.unique(execution[operations], return_index=True)
+    if not len(known):
+        return np.ones(len(rows), bool)
+    place = np.searchsorted(known, execution).clip(max=len(known) - 1)
+    is_known = (known[place] == execution) & (fusion >= 0)
+    drawn: NDArray[np.bool_] = ~is_known | (tensor == tensor[operations[first]][place])
+    return drawn
+
+
+def _rank_names(run: Run, pass_id: str, ranks: NDArray[np.integer]) -> list[str]:
+    hosts = run.ranks[_is(run.ranks["pass_id"], pass_id)].set_index("rank")["hostname"].to_dict()
+    return [f"rank {rank} {hosts.get(rank, '')}".strip() for rank in ranks]
+
+
+def _marks(
+    run: Run,
+    pass_id: str,
+    ranks: NDArray[np.integer],
+    part: pd.DataFrame,
+    here: NDArray[np.integer],
+    marks_lane: int,
+) -> Marks:
+    """Gradients as they became ready, and the instants of Horovod's timeline on one lane."""
+    ready = np.flatnonzero(_is(run.arrivals["pass_id"], pass_id))
+    rank = run.arrivals["rank"].to_numpy()[ready]
+    ready = ready[np.isin(rank, ranks)]
+    lane = np.searchsorted(ranks, run.arrivals["rank"].to_numpy()[ready])
+    written = np.flatnonzero(_is(part["phase"], "mark") & _is(part["source"], "timeline"))
+    time = np.concatenate(
+        [
+            run.arrivals["ready_ns"].to_numpy(np.int64)[ready],
+            part["start_ns"].to_numpy(np.int64)[written],
+        ]
+    )
+    order = np.argsort(time, kind="stable")
+    is_ready = np.arange(len(time)) < len(ready)
+    lanes = np.concatenate([lane, np.full(len(written), marks_lane)]).astype(np.int64)
+    rows = np.concatenate([ready, here[written]]).astype(np.int64)
+    return Marks(time[order], lanes[order], is_ready[order], rows[order])
+
+
+def _steps(run: Run, pass_id: str) -> Steps:
+    """The steps of all ranks together; those that the timeline lets infer where none recorded."""
+    steps = run.steps if len(run.steps) else run.table(INFERRED_STEPS.name)
+    steps = steps[_is(steps["pass_id"], pass_id)]
+    whole = pd.DataFrame(
+        {
+            "segment": pd.factorize(steps["segment"])[0],
+            "step": steps["step"].to_numpy(np.int64),
+            "start": steps["start_ns"].to_numpy(np.int64),
+            "end": steps["start_ns"].to_numpy(np.int64)
+            + steps["dur_ns"].fillna(0).to_numpy(np.int64),
+        }
+    )
+    found = whole.groupby(["segment", "step"], as_index=False).agg({"start": "min", "end": "max"})
+    found = found.sort_values("start", kind="stable")
+    return Steps(found["step"].to_numpy(), found["start"].to_numpy(), found["end"].to_numpy())

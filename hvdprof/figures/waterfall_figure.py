@@ -1,0 +1,145 @@
+"""Why a cell takes longer than its baseline, by cause, as a waterfall that falls to the right."""
+
+import math
+import textwrap
+from dataclasses import dataclass
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from hvdprof import units
+from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.causes import CAUSES
+from hvdprof.model.cell_key import CELL_KEY, keeps_batches, setting_name
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.waterfall_tables import WATERFALL
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+_HEIGHT = 520
+_SHORT = 0.5
+_LABEL_CHARACTERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallCell:
+    """A measured configuration, as the tables name it."""
+
+    model: str
+    np: int
+    engine: str = HOROVOD_ENGINE
+    compression: str = "none"
+    reduction: str = "average"
+
+    @property
+    def toggles(self) -> str:
+        """Engine, compression and reduction in one text, ``none average``."""
+        return setting_name(self.engine, self.compression, self.reduction)
+
+
+def waterfall_cells(analysis: RunAnalysis) -> list[WaterfallCell]:
+    """The cells that have a waterfall, in the order of the table."""
+    rows = analysis.table(WATERFALL.name)[list(CELL_KEY)].drop_duplicates()
+    return [
+        WaterfallCell(str(model), int(np), *(str(name) for name in setting))
+        for model, np, *setting in rows.itertuples(index=False)
+    ]
+
+
+def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -> go.Figure:
+    """From the step of the baseline to that of the cell, a bar a cause.
+
+    Args:
+        analysis: The finished analysis.
+        cell: Which cell; that of the verdict, without toggles, where not given.
+    """
+    figure = empty_figure(_HEIGHT)
+    verdict = analysis.verdict
+    cell = WaterfallCell(verdict.model, verdict.np, verdict.engine) if cell is None else cell
+    rows = analysis.table(WATERFALL.name)
+    is_own = pd.Series(True, index=rows.index)
+    for name in CELL_KEY:
+        is_own &= rows[name] == getattr(cell, name)
+    of_cell = rows[is_own.to_numpy(dtype=bool)]
+    if of_cell.empty:
+        return say(figure, "No cell of several ranks has a baseline to be compared with.")
+    terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
+    largest = max(terms.values(), key=lambda row: abs(row["share"]))
+    if not largest["share"]:
+        return say(figure, "A step takes exactly as long as in the baseline: nothing is lost.")
+    step_ns = largest["time_ns"] / largest["share"]
+    base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
+    reached = base_ns
+    is_weak = keeps_batches(analysis.scaling, cell.model)
+    name = "baseline" if is_weak else "baseline,<br>as many<br>samples"
+    figure.add_trace(_whole(name, base_ns, step_ns))
+    for term, name in CAUSES.items():
+        row = terms[term]
+        figure.add_trace(
+            go.Bar(
+                y=[_label(name, row["share"])],  # type: ignore[arg-type]
+                x=[row["time_ns"] / 1e6],
+                base=[reached / 1e6],
+                orientation="h",
+                marker={"color": CAUSE_COLOURS[term]},
+                error_x=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
+                hovertext=[
+                    f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} a step<br>"
+                    + units.interval_of_unit(
+                        row["share"], row["share_low"], row["share_high"], "ratio"
+                    )
+                    + " of the step"
+                ],
+                hoverinfo="text",
+                showlegend=False,
+            )
+        )
+        reached += row["time_ns"]
+    figure.add_trace(_whole(_name(cell), step_ns, base_ns))
+    figure.update_layout(bargap=0.25)
+    figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
+    figure.update_yaxes(ticks="", autorange="reversed")
+    return figure
+
+
+def _name(cell: WaterfallCell) -> str:
+    ranks = "1 rank" if cell.np == 1 else f"{units.count(cell.np)} ranks"
+    return f"{plain(cell.model, _LABEL_CHARACTERS)}<br>{ranks}<br>{cell.toggles}"
+
+
+def _whole(name: str, time_ns: float, other_ns: float) -> go.Bar:
+    return go.Bar(
+        y=[name],  # type: ignore[arg-type]
+        x=[time_ns / 1e6],
+        orientation="h",
+        marker={"color": NEUTRAL_COLOUR},
+        text=[f"<b>{units.milliseconds(time_ns)}</b>"],
+        # On the narrowest screen a text within a short bar would be cut.
+        textposition="inside" if time_ns >= _SHORT * other_ns else "outside",
+        insidetextanchor="end",
+        textangle=0,
+        textfont={"color": "#222222", "size": 13},
+        cliponaxis=False,
+        constraintext="none",
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _bars(value: float, low: float, high: float) -> dict[str, object]:
+    known = not (math.isnan(low) or math.isnan(high))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [(high - value) / 1e6 if known else 0.0],
+        "arrayminus": [(value - low) / 1e6 if known else 0.0],
+        "visible": known,
+        "thickness": 1,
+        "width": 4,
+        "color": "#666666",
+    }
+
+
+def _label(name: str, share: float) -> str:
+    lines = textwrap.wrap(name, _LABEL_CHARACTERS)
+    return "<br>".join([*lines, f"<b>{units.points(share)}</b>"])

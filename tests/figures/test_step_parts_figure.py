@@ -1,0 +1,70 @@
+import pytest
+
+from hvdprof.figures import step_parts_figure as module
+from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
+from hvdprof.figures.style.palette import PART_COLOURS
+from hvdprof.model.collective_tables import BREAKDOWN
+from hvdprof.model.parts import RECORDED_PARTS
+from hvdprof.model.tables import STEPS
+from tests.builders.traced_run import step_row
+
+PARTS_MS = {
+    "data": 1.0,
+    "forward": 5.0,
+    "backward": 8.0,
+    "exposed-communication": 4.0,
+    "optimizer": 1.0,
+    "unattributed": 1.0,
+}
+
+
+def breakdown_rows(rank):
+    return [
+        {
+            "pass_id": "p",
+            "segment": "s",
+            "rank": rank,
+            "part": part,
+            "time_ns": time_ms * 1e6,
+            "time_low_ns": time_ms * 0.9e6,
+            "time_high_ns": time_ms * 1.1e6,
+            "share": time_ms / 20,
+        }
+        for part, time_ms in PARTS_MS.items()
+    ]
+
+
+def test_every_part_of_every_rank_in_its_colour():
+    figure = parts_by_rank(BREAKDOWN.frame([*breakdown_rows(1), *breakdown_rows(0)]))
+    by_colour = {bar.marker.color: bar for bar in figure.data}
+    assert set(by_colour) == {PART_COLOURS[part] for part in RECORDED_PARTS}
+    blocked = by_colour[PART_COLOURS["blocked"]]
+    assert blocked.name == "exposed communication"
+    assert list(blocked.x) == [0, 1]
+    assert list(blocked.y) == pytest.approx([4.0, 4.0])
+    assert "4.00 ms (3.60 to 4.40)" in blocked.hovertext[0]
+    assert sum(bar.y[0] for bar in figure.data) == pytest.approx(20.0)
+
+
+def test_over_steps_parts_are_means_over_ranks_and_warmup_is_shaded():
+    rows = [step_row(rank, step) for rank in (0, 1) for step in (0, 1, 2)]
+    rows[0]["forward_ns"] = 9_000_000
+    figure = parts_over_steps(STEPS.frame(rows))
+    forward = next(area for area in figure.data if area.name == "forward")
+    assert list(forward.y) == pytest.approx([7.0, 5.0, 5.0])
+    (shade,) = figure.layout.shapes
+    assert (shade.x0, shade.x1) == (0, 0.5)
+
+
+def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_STEPS", 4)
+    rows = [step_row(0, step) for step in range(1, 11)]
+    figure = parts_over_steps(STEPS.frame(rows))
+    assert len(figure.data[0].x) == 4
+    assert "means of 10 steps in 4" in figure.layout.xaxis.title.text
+    assert not figure.layout.shapes
+
+
+@pytest.mark.parametrize(("draw", "table"), [(parts_by_rank, BREAKDOWN), (parts_over_steps, STEPS)])
+def test_without_rows_it_says_so(draw, table):
+    assert "No rank" in draw(table.empty()).layout.annotations[0].text

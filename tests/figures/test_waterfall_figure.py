@@ -1,0 +1,51 @@
+import pytest
+
+from hvdprof.figures.style.palette import CAUSE_COLOURS
+from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
+from hvdprof.model.causes import CAUSES
+from tests.builders import finished_analysis
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec
+
+
+def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}))
+
+    bars = waterfall_figure(analysis).data
+
+    assert len(bars) == len(CAUSES) + 2
+    ends = [bar.base[0] + bar.x[0] for bar in bars[1:-1]]
+    begins = [bar.base[0] for bar in bars[1:-1]]
+    assert begins == pytest.approx([bars[0].x[0], *ends[:-1]])
+    assert ends[-1] == pytest.approx(bars[-1].x[0])
+    assert bars[0].x[0] == pytest.approx(10.0, rel=0.01)
+    assert bars[-1].x[0] == pytest.approx(12.5, rel=0.01)
+
+
+def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
+    times = {0: 10.0, 2: 12.5, 4: 15.0}
+    analysis = analysis_of(tmp_path / "run", sweep(times, blocked_ms={2: 2.0, 4: 4.0}))
+
+    assert {cell.np for cell in waterfall_cells(analysis)} >= {2, 4}
+    figure = waterfall_figure(analysis, WaterfallCell("mnist", 2))
+    assert figure.data[-1].x[0] == pytest.approx(12.5, rel=0.01)
+    assert figure.data[-1].y == ("mnist<br>2 ranks<br>none average",)
+    nothing = waterfall_figure(analysis, WaterfallCell("mnist", 2, "fp16", "adasum"))
+    assert "No cell" in nothing.layout.annotations[0].text
+
+
+def test_without_a_waterfall_it_says_so():
+    figure = waterfall_figure(finished_analysis.analysis())
+
+    assert "No cell" in figure.layout.annotations[0].text
+
+
+def test_every_cause_has_a_colour_of_its_own():
+    assert set(CAUSE_COLOURS) == set(CAUSES)
+    assert len(set(CAUSE_COLOURS.values())) == len(CAUSES)
+
+
+def test_a_cell_that_takes_exactly_as_long_as_its_baseline(tmp_path):
+    own = [PassSpec(size=size, segments=[SegmentSpec(parts_ms={"forward": 8})]) for size in (1, 2)]
+    figure = waterfall_figure(analysis_of(tmp_path / "run", own))
+    assert "nothing is lost" in figure.layout.annotations[0].text
