@@ -16,7 +16,7 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import difference, mean_of
 from hvdprof.analyze.steps.cells import cell_times
-from hvdprof.model.tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
 
 MODELS = ("a", "b", "c")
 CELLS = (("torch", 1), ("horovod", 1), ("horovod", 2))

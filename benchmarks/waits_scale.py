@@ -32,7 +32,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     remaining_offsets,
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
-from hvdprof.model.tables import ARRIVALS
+from hvdprof.model.tables.run_tables import ARRIVALS
 
 KEY = ("01-np512-throughput-r1", "main")
 MS = 1_000_000

@@ -13,8 +13,8 @@ import pandas as pd
 
 from hvdprof.api import all_tables, analyze_files, analyze_run, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.found import FoundAnalysis
 from hvdprof.model.run import Run, RunAnalysis, declared_table
+from hvdprof.model.standalone_files import FoundAnalysis
 
 _MOST_KEPT = 8
 _MOST_MADE = 4

@@ -13,8 +13,8 @@ from typing import Any
 from typer.main import get_command
 
 from hvdprof.cli.main import build_app
-from hvdprof.model.catalogue import TABLES
 from hvdprof.model.schema import Table
+from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.whole_file import write_whole
 
 DOCS = Path(__file__).parent

@@ -40,9 +40,9 @@ from hvdprof.launch.functions.function_run import (
     main_launch,
     measure_function,
 )
-from hvdprof.model.catalogue import TABLES
-from hvdprof.model.found import FoundAnalysis, ScalingOfText
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
+from hvdprof.model.standalone_files import FoundAnalysis, ScalingOfText
+from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.formats import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
@@ -62,7 +62,7 @@ def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
 
     Files are recognised by their content: Horovod timelines (rows of ``events`` whose pass_id is
     the file, times on the file's own clock), recorder files, and text, whose parts become the
-    tables of ``hvdprof.model.log_tables``. ``tables`` maps the name of every table that has rows to
+    tables of ``hvdprof.model.tables.log_tables``. ``tables`` maps the name of every table that has rows to
     its frame, ``table(name)`` gives one, with or without rows. The manifest of such a run holds
     nothing but a name, and ``recorded`` is false.
 

@@ -7,7 +7,7 @@ from dashboards.components.empty_state import empty_state
 from dashboards.components.figure_card import figure_card
 from dashboards.run_store import RunStore
 from hvdprof.figures.network.host_links import net_bandwidths
-from hvdprof.model.net_tables import NET_HOSTS, NET_LINKS, NET_USE
+from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_USE
 
 _LINK_COLUMNS = (
     "method",

@@ -17,7 +17,7 @@ from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.transfer_sizes import bus_bandwidth, transfer_by_size
-from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT, OVERLAP
 
 PATH = "/communication"
 TITLE = "Communication"

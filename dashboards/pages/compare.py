@@ -28,7 +28,7 @@ from hvdprof.figures.waterfall_difference import (
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 PATH = "/compare"
 TITLE = "Compare"

@@ -15,10 +15,10 @@ from dashboards.view import View
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
 from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth
-from hvdprof.model.finding_tables import FINDINGS
-from hvdprof.model.log_tables import NCCL_TESTS
-from hvdprof.model.nccl_call_tables import NCCL_PROBLEMS
-from hvdprof.model.nccl_tables import (
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import NCCL_TESTS
+from hvdprof.model.tables.nccl_call_tables import NCCL_PROBLEMS
+from hvdprof.model.tables.nccl_tables import (
     NCCL_CHANNELS,
     NCCL_COMMUNICATORS,
     NCCL_CONNECTIONS,

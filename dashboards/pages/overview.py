@@ -21,8 +21,8 @@ from hvdprof import units
 from hvdprof.figures.catalogue import FIGURES, FigureKind
 from hvdprof.figures.step_window import longest_step, step_windows
 from hvdprof.figures.waterfall_figure import waterfall_cells, waterfall_figure
-from hvdprof.model.found import Fact, FilePage, FoundAnalysis
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
 from hvdprof.report.terminal.report_page import Page, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
 

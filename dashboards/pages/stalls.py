@@ -20,8 +20,8 @@ from hvdprof.figures.launch import launches_in, rows_of_launch
 from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
-from hvdprof.model.log_tables import INCIDENTS, STALLS
-from hvdprof.model.waiting_tables import BLAME, CLOCKS, PATTERNS, STRAGGLERS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, PATTERNS, STRAGGLERS
 
 PATH = "/stalls"
 TITLE = "Stalls"

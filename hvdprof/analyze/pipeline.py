@@ -26,13 +26,13 @@ from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.analyze.verdict.failures import failed_segments
 from hvdprof.analyze.verdict.run_verdict import verdict
 from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
-from hvdprof.model.collective_tables import COLLECTIVES
-from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
-from hvdprof.model.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.tables.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
 
 
 def analyze_run(run: Run) -> RunAnalysis:

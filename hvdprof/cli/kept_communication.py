@@ -13,10 +13,10 @@ from hvdprof.ingest.storage.blocks import block_of
 from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.ingest.storage.parquet_cache import TableWriter, keep_in_parts, kept_files
 from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.model.collective_tables import COLLECTIVES, LINK_FIT
-from hvdprof.model.kept_run import KeptRows
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.model.cached_run import KeptRows
+from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
 
 _EXECUTIONS_AT_ONCE = 4096

@@ -11,11 +11,11 @@ from hvdprof.analyze.communication.communication_tables import communication_tab
 from hvdprof.cli.kept_communication import kept_communication
 from hvdprof.cli.load_progress import Told
 from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.model.catalogue import TABLES
-from hvdprof.model.kept_run import KeptRun
-from hvdprof.model.tables import JOB_STEPS
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.model.cached_run import KeptRun
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
 
 

@@ -18,13 +18,13 @@ from hvdprof.figures.toggle_effects import toggle_speedups
 from hvdprof.figures.transfer_sizes import transfer_by_size
 from hvdprof.figures.waits import wait_by_rank
 from hvdprof.figures.waterfall_figure import waterfall_figure
-from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
-from hvdprof.model.nccl_call_tables import NCCL_CHOICES
-from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables import JOB_STEPS
-from hvdprof.model.waiting_tables import BLAME
-from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
+from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.waiting_tables import BLAME
+from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 
 @dataclass(frozen=True, slots=True)

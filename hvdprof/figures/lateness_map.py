@@ -11,7 +11,7 @@ from hvdprof.figures.launch import opening_launch, rows_of_launch
 from hvdprof.figures.style.palette import LATE_SCALE, empty_figure, say
 from hvdprof.figures.style.step_bins import bin_largest, bin_starts
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.waiting_tables import BLAME
+from hvdprof.model.tables.waiting_tables import BLAME
 
 _MOST_STEPS = 2000
 _MOST_RANKS = 128

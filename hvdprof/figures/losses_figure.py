@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import CELL_KEY, setting_of_row
-from hvdprof.model.parts import PART_NAMES
+from hvdprof.model.step_parts import PART_NAMES
 
 _ROW_HEIGHT = 46
 _ROOM_FOR_AXIS_AND_LEGEND = 200
@@ -27,7 +27,7 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
     baseline reaches to the left of zero. Oversubscribed cells are pale and named so.
 
     Args:
-        losses: The table LOSSES of ``hvdprof.model.tables``.
+        losses: The table LOSSES of ``hvdprof.model.tables.run_tables``.
         scaling: The table SCALING, which tells the oversubscribed cells.
     """
     crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()

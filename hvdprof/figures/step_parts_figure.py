@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say, translucent
 from hvdprof.figures.style.step_bins import bin_means, bin_starts
-from hvdprof.model.parts import RECORDED_PARTS
+from hvdprof.model.step_parts import RECORDED_PARTS
 
 _MOST_STEPS = 500
 _MOST_TICKS = 16

@@ -8,7 +8,7 @@ from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.timeline_tables import INFERRED_STEPS
+from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 from hvdprof.rundir.manifest import Mode
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

@@ -13,7 +13,7 @@ from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import CELL_KEY, keeps_batches, setting_name
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.waterfall_tables import WATERFALL
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _HEIGHT = 520

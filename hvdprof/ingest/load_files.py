@@ -19,9 +19,9 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import Gathered
 from hvdprof.ingest.tables.standalone_timeline import add_lone_timeline
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
-from hvdprof.model.log_tables import FILES
 from hvdprof.model.run import Run
-from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.log_tables import FILES
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 
 Progress = Callable[[str, int, int], None]

@@ -22,13 +22,13 @@ from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.storage.parquet_cache import cached_tables
 from hvdprof.ingest.tables.run_builder import Gathered
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
-from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
-from hvdprof.model.session_tables import SESSION_RANKS
-from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.tables.session_tables import SESSION_RANKS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import UsageError
-from hvdprof.model.catalogue import TABLES
-from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.schema import Table
-from hvdprof.model.tables import (
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.run_tables import (
     ARRIVALS,
     EVENTS,
     JOB_STEPS,

@@ -5,9 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
-from hvdprof.model.tables import ARRIVALS, EVENTS, LAUNCHES, LOSSES, SCALING, SEGMENTS, STEPS
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.run_tables import (
+    ARRIVALS,
+    EVENTS,
+    LAUNCHES,
+    LOSSES,
+    SCALING,
+    SEGMENTS,
+    STEPS,
+)
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import Segment
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.steps.job_steps import job_steps
 from hvdprof.analyze.steps.step_work import StepWork, step_work
-from hvdprof.model.tables import ARRIVALS, EVENTS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
 from tests.builders.places import RECORDINGS
 
 RECORDING = RECORDINGS / "04_gloo_straggler_rank1_cache_off"

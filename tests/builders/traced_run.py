@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.model.run import Run
-from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from tests.builders.finished_analysis import manifest, pass_record, run, segment
 
 MS = 1_000_000

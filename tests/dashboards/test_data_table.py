@@ -1,8 +1,8 @@
 import pytest
 
 from dashboards.components.data_table import table_card
-from hvdprof.model.collective_tables import LINK_FIT
-from hvdprof.model.waiting_tables import STRAGGLERS
+from hvdprof.model.tables.collective_tables import LINK_FIT
+from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 NAN = float("nan")
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from docs import generate
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:

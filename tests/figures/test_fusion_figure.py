@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.figures import fusion_figure as module
 from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
-from hvdprof.model.collective_tables import COLLECTIVES
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 from tests.builders.collectives import collective_row
 
 

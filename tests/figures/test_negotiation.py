@@ -3,8 +3,8 @@ import pytest
 
 from hvdprof.figures.cycles import cycle_times
 from hvdprof.figures.negotiation import negotiation_times
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_tables import TENSOR_USES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from tests.builders.traced_run import event_row
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.style.palette import COVER_COLOURS
-from hvdprof.model.collective_tables import OVERLAP
+from hvdprof.model.tables.collective_tables import OVERLAP
 
 
 def overlap_row(rank, step, communication_ms, overlapped_ms, blocking_ms):

@@ -3,9 +3,9 @@ import pytest
 from hvdprof.figures import step_parts_figure as module
 from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
 from hvdprof.figures.style.palette import PART_COLOURS
-from hvdprof.model.collective_tables import BREAKDOWN
-from hvdprof.model.parts import RECORDED_PARTS
-from hvdprof.model.tables import STEPS
+from hvdprof.model.step_parts import RECORDED_PARTS
+from hvdprof.model.tables.collective_tables import BREAKDOWN
+from hvdprof.model.tables.run_tables import STEPS
 from tests.builders.traced_run import step_row
 
 PARTS_MS = {

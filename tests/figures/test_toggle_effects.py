@@ -1,8 +1,8 @@
 import pytest
 
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
-from hvdprof.model.tables import SEGMENTS, STEPS
-from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.model.tables.run_tables import SEGMENTS, STEPS
+from hvdprof.model.tables.waterfall_tables import TOGGLES
 from tests.builders.traced_run import segment_row, step_row
 
 NAN = float("nan")

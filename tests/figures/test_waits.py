@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.figures.waits import mean_waits, wait_by_rank, wait_by_tensor
-from hvdprof.model.waiting_tables import BLAME, COLLECTIVE_ARRIVALS
+from hvdprof.model.tables.waiting_tables import BLAME, COLLECTIVE_ARRIVALS
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

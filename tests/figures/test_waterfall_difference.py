@@ -10,7 +10,7 @@ from hvdprof.figures.waterfall_difference import (
     waterfall_difference,
 )
 from hvdprof.model.causes import CAUSES
-from hvdprof.model.waterfall_tables import WATERFALL
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 NAN = float("nan")
 

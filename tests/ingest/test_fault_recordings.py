@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from hvdprof import api
-from hvdprof.model.found import FoundAnalysis
+from hvdprof.model.standalone_files import FoundAnalysis
 from tests.builders.places import FAULT_RECORDINGS
 
 FOLDER = FAULT_RECORDINGS

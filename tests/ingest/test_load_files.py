@@ -5,7 +5,7 @@ import pytest
 
 from hvdprof.api import all_tables, analyze_files, load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.recorder_lines import recorder_lines

@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_run import load_run
-from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 TRACED = SegmentSpec(timeline=True, num_steps=5, parts_ms=typical_parts(12, blocked_ms=2))

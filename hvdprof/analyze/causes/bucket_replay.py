@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.model.waterfall_tables import REPLAYS
+from hvdprof.model.tables.waterfall_tables import REPLAYS
 
 LEAST_STEPS = 5
 

@@ -24,7 +24,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
-from hvdprof.model.waterfall_tables import CEILINGS
+from hvdprof.model.tables.waterfall_tables import CEILINGS
 
 MOST_RANKS = 8
 """Ranks of a cell that are replayed on time: those that need longest; the others cost less."""

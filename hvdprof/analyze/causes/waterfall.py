@@ -26,7 +26,7 @@ from hvdprof.model.causes import (
     SERIALIZATION,
     TRANSIENT_IMBALANCE,
 )
-from hvdprof.model.waterfall_tables import POP, WATERFALL
+from hvdprof.model.tables.waterfall_tables import POP, WATERFALL
 
 ROUNDING = 1e-9
 """Shares of a step below this are errors of floating-point sums."""

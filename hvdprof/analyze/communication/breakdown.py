@@ -6,7 +6,7 @@ import pandas as pd
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.analyze.steps.launches import rows_by_launch
-from hvdprof.model.collective_tables import BREAKDOWN
+from hvdprof.model.tables.collective_tables import BREAKDOWN
 
 _NAMES = {
     "data": "data",

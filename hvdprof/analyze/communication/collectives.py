@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.analyze.steps.launches import LaunchKey
-from hvdprof.model.collective_tables import COLLECTIVES
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 DEFAULT_FUSION_THRESHOLD = 128 * 2**20
 """Bytes of the fusion buffer where HOROVOD_FUSION_THRESHOLD is not set (Horovod 0.28.1)."""

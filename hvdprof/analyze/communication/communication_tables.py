@@ -10,10 +10,10 @@ from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.overlap import overlap
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.analyze.steps.launches import LaunchKey
-from hvdprof.model.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.run import Run
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 _SIZES = [*LAUNCH, "np"]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN
 from hvdprof.analyze.steps.launches import LaunchKey
-from hvdprof.model.collective_tables import LINK_FIT
+from hvdprof.model.tables.collective_tables import LINK_FIT
 
 LEAST_SIZES = 4
 LEAST_SPAN = 8.0

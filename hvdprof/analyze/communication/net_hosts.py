@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.uncertainty import Interval
-from hvdprof.model.net_tables import NET_HOSTS
+from hvdprof.model.tables.net_tables import NET_HOSTS
 
 PAIR_METHODS = ("tcp", "broadcast")
 LEAST_HOSTS = 3

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.stats.uncertainty import median_of
-from hvdprof.model.net_tables import NET_LINKS
+from hvdprof.model.tables.net_tables import NET_LINKS
 
 _LINK = ["method", "from_host", "to_host", "np"]
 

@@ -8,8 +8,8 @@ from hvdprof import units
 from hvdprof.analyze.communication.net_hosts import net_hosts
 from hvdprof.analyze.communication.net_links import net_links
 from hvdprof.analyze.communication.net_use import net_use
-from hvdprof.model.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 from hvdprof.model.run import Run, Verdict
+from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS, NET_USE
 
 
 def network_tables(run: Run, collectives: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.intervals import Union, union
 from hvdprof.analyze.steps.launches import rows_by_launch
-from hvdprof.model.collective_tables import OVERLAP
+from hvdprof.model.tables.collective_tables import OVERLAP
 
 _RANK_STEP = ["rank", "step"]
 

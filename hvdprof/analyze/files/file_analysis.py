@@ -21,16 +21,16 @@ from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.model.finding_tables import FINDINGS
-from hvdprof.model.found import Fact, FilePage, FoundAnalysis, Unanswered
-from hvdprof.model.kept_run import KeptRun
-from hvdprof.model.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
-from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.cached_run import KeptRun
 from hvdprof.model.run import Run
-from hvdprof.model.tables import EVENTS, JOB_STEPS
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
-from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis, Unanswered
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
+from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.tables.run_tables import EVENTS, JOB_STEPS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)

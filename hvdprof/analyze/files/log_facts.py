@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import pandas as pd
 
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
-from hvdprof.model.allreduce_bench_tables import ALLREDUCE_BENCH
-from hvdprof.model.found import Fact, Unanswered
-from hvdprof.model.log_tables import (
+from hvdprof.model.standalone_files import Fact, Unanswered
+from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.log_tables import (
     AUTOTUNE,
     HOROVOD_LOG,
     INCIDENTS,

@@ -4,8 +4,8 @@ import pandas as pd
 
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
-from hvdprof.model.found import Fact
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.standalone_files import Fact
 
 _MOST_NAMES = 6
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
 from hvdprof.analyze.files.timeline_sums import TimelineSums
-from hvdprof.model.found import Fact, Unanswered
+from hvdprof.model.standalone_files import Fact, Unanswered
 
 _WHY_NO_RANKS = {
     "none": "no tensor is used twice in it with its ranks named",

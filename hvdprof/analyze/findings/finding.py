@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.model.finding_tables import SEVERITIES
+from hvdprof.model.tables.finding_tables import SEVERITIES
 
 SMALLEST_COST = 0.05
 """Nothing is blamed that costs a smaller share of the step."""

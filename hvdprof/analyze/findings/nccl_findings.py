@@ -10,8 +10,8 @@ from hvdprof.analyze.findings.nccl_rules import nccl_host_rules as host
 from hvdprof.analyze.findings.nccl_rules import nccl_network_rules as network
 from hvdprof.analyze.findings.nccl_rules import nccl_trouble_rules as trouble
 from hvdprof.analyze.findings.nccl_rules.nccl_settings_rules import settings_that_hurt
-from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[NcclRecording], Iterable[Finding]]
 

@@ -16,7 +16,7 @@ from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
 from hvdprof.analyze.findings.run_rules import straggler_rules as late
-from hvdprof.model.finding_tables import FINDINGS, SEVERITIES
+from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[Evidence], Iterable[Finding]]
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from hvdprof.analyze.nccl_join.nccl_alignment import MOST_CELLS, Aligned
-from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
+from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 
 _OPERATIONS = {
     "ALLREDUCE": ("AllReduce", "ReduceScatter"),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, Pairing
-from hvdprof.model.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 
 _LEAST_SHARE = 0.5
 

@@ -14,7 +14,7 @@ from hvdprof.analyze.steps.launch_facts import LaunchFacts
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.observer import observer_cost
 from hvdprof.model.cell_key import ENGINE_TITLES
-from hvdprof.model.tables import SCALING
+from hvdprof.model.tables.run_tables import SCALING
 
 Facts = Mapping[LaunchKey, LaunchFacts]
 

@@ -10,8 +10,8 @@ import pandas as pd
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, part_share, samples_per_rank
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.model.parts import PARTS, RECORDED_PARTS, RESIDUAL
-from hvdprof.model.tables import LOSSES
+from hvdprof.model.step_parts import PARTS, RECORDED_PARTS, RESIDUAL
+from hvdprof.model.tables.run_tables import LOSSES
 
 
 def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:

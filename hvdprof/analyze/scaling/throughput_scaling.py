@@ -9,7 +9,7 @@ import pandas as pd
 
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
-from hvdprof.model.log_tables import THROUGHPUT_SCALING
+from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 
 _POOL = "series"
 

@@ -16,7 +16,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.waterfall_tables import TOGGLES
+from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 SMALLEST_EFFECT = 0.02

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from hvdprof.model.tables import JOB_STEPS
+from hvdprof.model.tables.run_tables import JOB_STEPS
 
 LAUNCH = ["pass_id", "segment"]
 

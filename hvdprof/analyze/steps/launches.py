@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.steady_state import drift_of, steady_window
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.model.tables import LAUNCHES
+from hvdprof.model.tables.run_tables import LAUNCHES
 from hvdprof.rundir.manifest import Status
 
 LaunchKey = tuple[str, str]

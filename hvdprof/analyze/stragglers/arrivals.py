@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
-from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 NOT_READY = np.iinfo(np.int64).min
 

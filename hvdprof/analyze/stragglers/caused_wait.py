@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.causes.ceilings import costs_of_ranks
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.model.waiting_tables import BLAME
+from hvdprof.model.tables.waiting_tables import BLAME
 
 UNDECIDED = -1
 

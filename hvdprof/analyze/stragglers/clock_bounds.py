@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import NOT_READY, ArrivalCube, last_ready
-from hvdprof.model.waiting_tables import CLOCKS
+from hvdprof.model.tables.waiting_tables import CLOCKS
 
 
 def pair_bounds(ready: Times, released: Times) -> Times:

@@ -20,7 +20,7 @@ from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
-from hvdprof.model.waiting_tables import STRAGGLERS
+from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 SMALLEST_SHARE = 0.05
 """A rank is late in a step, and a rank's cost counts, from this share of the step time on."""

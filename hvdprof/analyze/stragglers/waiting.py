@@ -23,7 +23,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.schema import Table
-from hvdprof.model.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pandas as pd
 
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
-from hvdprof.model.log_tables import INCIDENTS
 from hvdprof.model.run import Run, Verdict
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.rundir.attached import AttachedKind, attached_files
 
 

@@ -14,8 +14,8 @@ from hvdprof.model.cell_key import (
     with_engine,
     without_toggles,
 )
-from hvdprof.model.parts import PART_NAMES
 from hvdprof.model.run import FailedSegment, Verdict
+from hvdprof.model.step_parts import PART_NAMES
 from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 

@@ -34,7 +34,7 @@ PART_COLOURS: dict[str, str] = {
     "other": _PURPLE,
     "residual": _GREY,
 }
-"""Colour of each part of a step; the parts are those of ``hvdprof.model.parts``."""
+"""Colour of each part of a step; the parts are those of ``hvdprof.model.step_parts``."""
 
 HOROVOD_COLOURS: dict[str, str] = {
     "negotiation": _ORANGE,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hvdprof.figures.timeline.viewport import Ints, Spans
 from hvdprof.model.run import Run
-from hvdprof.model.timeline_tables import INFERRED_STEPS
+from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 
 RANK_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer", "blocked")
 HOROVOD_KINDS: tuple[str, ...] = (

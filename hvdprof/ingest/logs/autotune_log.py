@@ -12,7 +12,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import AUTOTUNE
+from hvdprof.model.tables.log_tables import AUTOTUNE
 
 _HEADER = re.compile(
     r"hierarchical_allreduce, ?hierarchical_allgather, ?(?P<torus>torus_allreduce, ?)?"

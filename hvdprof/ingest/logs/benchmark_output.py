@@ -14,7 +14,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import PRINTED_RATES, THROUGHPUT
+from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 
 _TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
 _NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"

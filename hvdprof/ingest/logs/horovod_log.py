@@ -15,7 +15,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import HOROVOD_LOG
+from hvdprof.model.tables.log_tables import HOROVOD_LOG
 
 LONGEST_MESSAGE = 500
 

@@ -10,7 +10,7 @@ from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.stall_warnings import OPENING
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import INCIDENTS
+from hvdprof.model.tables.log_tables import INCIDENTS
 
 _KINDS = (
     ("stall", re.escape(OPENING)),

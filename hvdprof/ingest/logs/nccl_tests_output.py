@@ -13,7 +13,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 
 _TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
 _REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"

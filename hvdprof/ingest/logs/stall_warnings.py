@@ -14,7 +14,7 @@ import pandas as pd
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import STALLS
+from hvdprof.model.tables.log_tables import STALLS
 
 OPENING = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset"
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import THROUGHPUT
+from hvdprof.model.tables.log_tables import THROUGHPUT
 
 _RANKS = re.compile(
     r"^(?:np|n|size|nproc|world_size|gpu_num|(?:num_|number_of_)?"

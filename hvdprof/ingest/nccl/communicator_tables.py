@@ -6,7 +6,7 @@ import pandas as pd
 
 from hvdprof.ingest.nccl.joining import Communicator
 from hvdprof.ingest.nccl.logbook import Logbook
-from hvdprof.model.nccl_tables import NCCL_COMMUNICATORS, NCCL_RANKS
+from hvdprof.model.tables.nccl_tables import NCCL_COMMUNICATORS, NCCL_RANKS
 
 
 def communicator_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 
 from hvdprof.ingest.nccl.logbook import Message
-from hvdprof.model.nccl_call_tables import NCCL_LINE_KINDS
+from hvdprof.model.tables.nccl_call_tables import NCCL_LINE_KINDS
 
 _DIGITS = re.compile(r"(?:0x)?\d[\da-f]*")
 _MOST_KINDS = 2000

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from hvdprof.ingest.nccl.trouble_counts import Troubles
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model import nccl_call_tables as calls
-from hvdprof.model import nccl_tables as tables
+from hvdprof.model.tables import nccl_call_tables as calls
+from hvdprof.model.tables import nccl_tables as tables
 
 _MOST_QUOTES = 20_000
 _LONGEST_QUOTE = 500

@@ -16,8 +16,8 @@ from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.text_lines import BrokenEndError
-from hvdprof.model.nccl_call_tables import NCCL_QUOTES
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
 from hvdprof.units import count
 
 _OWNED = (

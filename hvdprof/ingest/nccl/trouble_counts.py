@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
-from hvdprof.model.nccl_call_tables import NCCL_PROBLEMS
-from hvdprof.model.nccl_tables import NCCL_VERSIONS
+from hvdprof.model.tables.nccl_call_tables import NCCL_PROBLEMS
+from hvdprof.model.tables.nccl_tables import NCCL_VERSIONS
 
 _MOST_PROBLEMS = 20_000
 

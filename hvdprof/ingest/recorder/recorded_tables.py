@@ -9,7 +9,7 @@ from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_lines import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.ingest.storage.blocks import Block
-from hvdprof.model.parts import RECORDED_PARTS
+from hvdprof.model.step_parts import RECORDED_PARTS
 
 
 def rank_block(

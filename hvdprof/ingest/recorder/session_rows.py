@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.ingest.recorder.recorder_lines import RecorderFile
-from hvdprof.model.session_tables import SESSION_RANKS
+from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hvdprof.ingest.text.whole_number import whole
-from hvdprof.model.parts import RECORDED_PARTS
+from hvdprof.model.step_parts import RECORDED_PARTS
 
 NUM_STEP_PARTS = len(RECORDED_PARTS)
 UNSEEN = -(2**62) - 1

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.model.log_tables import NOTES
-from hvdprof.model.net_tables import NET_TRANSFERS
 from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.net_tables import NET_TRANSFERS
 from hvdprof.rundir.net_recording import NetRecording
 
 ALL_HOSTS = "all"

@@ -11,8 +11,8 @@ from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.stall_file import read_stall_file
 from hvdprof.ingest.tables.run_builder import Gathered
-from hvdprof.model.log_tables import NOTES
 from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.model.log_tables import INCIDENTS, STALLS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 
 KIND = "stall"
 _MOST_NAMED = 8

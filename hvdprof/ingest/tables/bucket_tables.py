@@ -6,8 +6,8 @@ import pandas as pd
 from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_lines import SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 
 COLLECTIVE = "ALLREDUCE"
 

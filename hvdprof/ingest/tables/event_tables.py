@@ -16,8 +16,8 @@ from hvdprof.ingest.timeline.meaning.activities import PARTS
 from hvdprof.ingest.timeline.meaning.file_facts import SINCE_BOOT, SINCE_RECORDING
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps
 from hvdprof.ingest.timeline.meaning.timeline_rows import EventRows
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
 Int64s = NDArray[np.int64]
 

@@ -28,14 +28,14 @@ from hvdprof.ingest.tables.event_tables import (
 )
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
-from hvdprof.model.catalogue import TABLES
-from hvdprof.model.kept_run import KeptRun
-from hvdprof.model.log_tables import NOTES
+from hvdprof.model.cached_run import KeptRun
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run, declared_table
 from hvdprof.model.schema import Table
-from hvdprof.model.tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
-from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
 
 StepsOfRank0 = tuple[Int64s, Int64s, Int64s] | None

@@ -14,11 +14,11 @@ from hvdprof.ingest.storage.parquet_cache import cached_tables, keep_in_parts, k
 from hvdprof.ingest.tables.run_builder import Gathered
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.ingest.timeline.parse import has_numba
-from hvdprof.model.log_tables import NOTES
 from hvdprof.model.schema import Table
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
 Progress = Callable[[int, int], None]
 """Called with the bytes of the file read so far and its size."""

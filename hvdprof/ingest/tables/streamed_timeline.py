@@ -41,10 +41,10 @@ from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from hvdprof.ingest.timeline.meaning.timeline_rows import EventRows
 from hvdprof.ingest.timeline.streaming.part_spool import PartSpool
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
-from hvdprof.model.log_tables import NOTES
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_file_tables import TIMELINES
-from hvdprof.model.timeline_tables import INFERRED_STEPS
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 
 _MOST_PENDING = 8
 """So many parts wait for the first steps to show."""

@@ -4,7 +4,7 @@ import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
-from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
 
 
 def timeline_file_row(pass_id: str, segment: str, file: TimelineFile) -> pd.DataFrame:

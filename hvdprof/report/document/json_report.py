@@ -7,9 +7,9 @@ from typing import IO, Any, ClassVar
 
 import pandas as pd
 
-from hvdprof.model.finding_tables import FINDINGS
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables import LOSSES, SCALING
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.run_tables import LOSSES, SCALING
 from hvdprof.rundir.manifest import Skipped
 
 JSON_SCHEMA_VERSION = 1

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 
 _MOST_ROWS = 1000
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.whole_file import open_whole
 
 Rows = pd.DataFrame | KeptTable

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hvdprof.errors import MissingExtraError, UsageError
 from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import arrow_table
 
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")

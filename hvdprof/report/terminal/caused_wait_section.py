@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.steps.launches import is_finished
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.waiting_tables import BLAME, CLOCKS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, STRAGGLERS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _MOST_RANKS = 8

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.finding_tables import FINDINGS
-from hvdprof.model.found import Fact, FilePage, FoundAnalysis
-from hvdprof.model.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 

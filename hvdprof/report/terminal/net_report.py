@@ -12,8 +12,8 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.analyze.findings.run_rules.network_rules import NETWORK_FINDINGS
-from hvdprof.model.net_tables import NET_LINKS
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.network_section import NET_HEADS, net_row

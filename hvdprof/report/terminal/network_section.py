@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.net_tables import NET_LINKS, NET_USE
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.net_tables import NET_LINKS, NET_USE
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 NET_HEADS = (

@@ -7,7 +7,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.waiting_tables import CLOCKS
+from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.rundir.manifest import Manifest
 
 

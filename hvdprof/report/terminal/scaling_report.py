@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.found import ScalingOfText
+from hvdprof.model.standalone_files import ScalingOfText
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 SCALING_SCHEMA_VERSION = 1

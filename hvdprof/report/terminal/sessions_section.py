@@ -12,7 +12,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.session_tables import RESETS, SESSIONS
+from hvdprof.model.tables.session_tables import RESETS, SESSIONS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _ENDED = {

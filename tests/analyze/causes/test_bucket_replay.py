@@ -4,7 +4,7 @@ import pytest
 
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.stragglers.arrivals import arrival_cubes, collective_arrivals
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from tests.builders.step_works import MS, arrivals_of, simulated
 
 KEY = ("p", "s")

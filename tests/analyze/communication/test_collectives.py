@@ -3,8 +3,8 @@ import pytest
 
 from hvdprof import api
 from hvdprof.analyze.communication.collectives import bus_factor, collectives, fusion_threshold
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.model.waiting_tables import COLLECTIVE_ARRIVALS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from tests.builders.places import RECORDINGS
 
 NAMES = {"pass_id": "p", "segment": "s"}

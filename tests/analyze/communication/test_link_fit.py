@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.communication.link_fit import link_fit
-from hvdprof.model.collective_tables import COLLECTIVES
+from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 LAUNCH = ("p", "s")
 SIZES = 1000 * 2 ** np.arange(12)

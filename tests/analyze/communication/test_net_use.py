@@ -4,9 +4,9 @@ import pytest
 from hvdprof.analyze.communication.net_links import net_links
 from hvdprof.analyze.communication.net_use import net_use
 from hvdprof.ingest.rundir.net_file import net_transfers
-from hvdprof.model.collective_tables import COLLECTIVES
-from hvdprof.model.net_tables import NET_LINKS
-from hvdprof.model.tables import RANKS, SEGMENTS
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
 from tests.builders.collectives import collective_row
 from tests.builders.net_recording import net_recording
 from tests.builders.traced_run import rank_row, segment_row

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.analyze.communication.overlap import overlap
-from hvdprof.model.tables import EVENTS, STEPS
-from hvdprof.model.timeline_tables import EXECUTIONS
+from hvdprof.model.tables.run_tables import EVENTS, STEPS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS
 
 NAMES = {"pass_id": "p", "segment": "s"}
 PHASES = (("forward", 0, 40), ("backward", 40, 120), ("optimizer", 120, 150))

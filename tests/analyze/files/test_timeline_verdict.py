@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof import api
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from tests.builders.declared_rows import declared_rows
 from tests.builders.places import RECORDINGS
 

@@ -1,7 +1,7 @@
 import pytest
 
 from hvdprof.analyze.findings.best_remedy import best_remedy
-from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS
 from tests.builders.finished_analysis import finding, verdict
 
 

@@ -11,7 +11,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity, severity_of_cost
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.ingest.rundir.net_file import net_transfers
-from hvdprof.model.catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import cell, manifest, pass_record, run, segment
 from tests.builders.net_recording import of_hosts

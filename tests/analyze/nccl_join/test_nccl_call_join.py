@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin, join_calls_to_executions
-from hvdprof.model.nccl_call_tables import NCCL_CALLS
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_tables import TENSOR_USES
+from hvdprof.model.tables.nccl_call_tables import NCCL_CALLS
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_tables import TENSOR_USES
 
 Call = tuple[str, int]
 Execution = tuple[str, list[int]]

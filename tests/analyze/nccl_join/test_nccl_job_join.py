@@ -6,7 +6,7 @@ from hvdprof.analyze.files.nccl_facts import job_join_facts
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.api import analyze_files, load_run
 from hvdprof.model.run import Run
-from hvdprof.model.timeline_tables import TENSOR_USES
+from hvdprof.model.tables.timeline_tables import TENSOR_USES
 from tests.builders.nccl_log import call_line, job
 from tests.builders.timeline_writer import TimelineWriter
 

@@ -15,7 +15,7 @@ from hvdprof.analyze.stats.uncertainty import (
     median_of,
 )
 from hvdprof.analyze.steps.cells import cell_times
-from hvdprof.model.tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
 from tests.builders.analysis import autoregressive
 
 MODELS = ("a", "b", "c")

@@ -1,7 +1,7 @@
 import itertools
 
 from hvdprof.figures.style.palette import LINE_COLOURS, PART_COLOURS, translucent
-from hvdprof.model.parts import PARTS
+from hvdprof.model.step_parts import PARTS
 
 
 def test_every_part_of_a_step_has_one_colour():

@@ -4,7 +4,7 @@ import pytest
 from hvdprof.figures.timeline.event_details import bin_facts, event_facts, timeline_passes
 from hvdprof.figures.timeline.timeline_figure import MOST_BARS, timeline_view
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, LaneKind, pass_lanes
-from hvdprof.model.tables import EVENTS
+from hvdprof.model.tables.run_tables import EVENTS
 from tests.builders.traced_run import MS, PASS_ID, event_row, fused_events, part_rows, traced_run
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.ingest.load_run import load_run
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
-from hvdprof.model.timeline_tables import EXECUTIONS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 TENSORS = {"fc.weight": 4000, "fc.bias": 40, "conv.weight": 600}

@@ -13,8 +13,8 @@ from hvdprof.ingest.timeline.horovod_timeline import (
     parse_timeline,
     read_timeline_file,
 )
-from hvdprof.model.tables import EVENTS
-from hvdprof.model.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.run_tables import EVENTS
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from tests.builders.places import RECORDINGS
 from tests.builders.timeline_writer import TimelineWriter
 

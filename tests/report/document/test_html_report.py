@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
 from tests.builders import finished_analysis

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.model.log_tables import FILES, STALLS
+from hvdprof.model.tables.log_tables import FILES, STALLS
 from hvdprof.report.tables.table_files import (
     TableFormat,
     pick,

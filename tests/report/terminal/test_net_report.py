@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.ingest.load_run import load_run
-from hvdprof.model.finding_tables import FINDINGS
+from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.net_report import render_net, render_net_json
 from tests.builders.declared_rows import declared_rows
 from tests.builders.net_recording import link, net_recording, of_hosts

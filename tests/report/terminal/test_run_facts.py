@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from hvdprof.model.tables import SCALING
-from hvdprof.model.waiting_tables import CLOCKS
+from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.report.terminal.run_facts import run_facts
 from tests.builders import finished_analysis
 

@@ -9,7 +9,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
-from hvdprof.model.collective_tables import COLLECTIVES, OVERLAP
+from hvdprof.model.tables.collective_tables import COLLECTIVES, OVERLAP
 from hvdprof.rundir.plan import DDP_ENGINE
 
 SMALL_MESSAGE_BYTES = 64 * 1024

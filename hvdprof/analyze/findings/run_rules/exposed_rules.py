@@ -17,7 +17,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER, IDEAL_NETWORK
-from hvdprof.model.net_tables import NET_USE
+from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import DDP_ENGINE
 
 CYCLES_OF_A_SHORT_STEP = 8

@@ -6,7 +6,7 @@ from typing import Any
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
-from hvdprof.model.net_tables import NET_HOSTS
+from hvdprof.model.tables.net_tables import NET_HOSTS
 
 SLOW_HOST_LINK = "slow-host-link"
 FAR_HOST = "far-host"

@@ -8,8 +8,8 @@ from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name
-from hvdprof.model.session_tables import SESSION_RANKS
-from hvdprof.model.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.session_tables import SESSION_RANKS
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

@@ -13,7 +13,7 @@ from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.model.tables import JOB_STEPS
+from hvdprof.model.tables.run_tables import JOB_STEPS
 
 LONG_STEP = 2.0
 """A step that takes this many medians is a stall."""

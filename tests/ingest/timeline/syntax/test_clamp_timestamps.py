@@ -5,7 +5,7 @@ from hvdprof.ingest.storage.blocks import stacked
 from hvdprof.ingest.tables.event_tables import timeline_blocks, timeline_clock
 from hvdprof.ingest.timeline.horovod_timeline import parse_timeline
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import LATEST_US
-from hvdprof.model.tables import EVENTS
+from hvdprof.model.tables.run_tables import EVENTS
 from tests.builders.places import RECORDINGS
 
 RECORDING = RECORDINGS / "12_dynamic_b_started_midop.json"

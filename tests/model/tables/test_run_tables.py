@@ -1,10 +1,10 @@
 import pandas as pd
 import pytest
 
-from hvdprof.model.catalogue import TABLES
-from hvdprof.model.parts import PART_NAMES, PARTS, RECORDED_PARTS
 from hvdprof.model.schema import Column, Table
-from hvdprof.model.tables import STEPS
+from hvdprof.model.step_parts import PART_NAMES, PARTS, RECORDED_PARTS
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.run_tables import STEPS
 
 EXAMPLE = Table(
     "example", "One thing.", (Column("a", "int64", "", "A."), Column("b", "str", "", "B."))

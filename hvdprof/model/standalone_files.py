@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from hvdprof.model.log_tables import THROUGHPUT_SCALING
 from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from hvdprof.model.catalogue import TABLES
 from hvdprof.model.run import Run
-from hvdprof.model.tables import EVENTS
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.run_tables import EVENTS
 
 
 class KeptRows(Protocol):

@@ -1,0 +1,52 @@
+"""Every table of hvdprof; docs/tables.md is generated from this list."""
+
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
+from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.log_tables import LOG_TABLES
+from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
+from hvdprof.model.tables.nccl_tables import NCCL_TABLES
+from hvdprof.model.tables.net_tables import NET_TABLES
+from hvdprof.model.tables.run_tables import (
+    ARRIVALS,
+    EVENTS,
+    JOB_STEPS,
+    LAUNCHES,
+    LOSSES,
+    RANKS,
+    SCALING,
+    SEGMENTS,
+    STEPS,
+)
+from hvdprof.model.tables.session_tables import SESSION_TABLES
+from hvdprof.model.tables.timeline_file_tables import TIMELINES
+from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.waiting_tables import WAITING_TABLES
+from hvdprof.model.tables.waterfall_tables import WATERFALL_TABLES
+
+TABLES: tuple[Table, ...] = (
+    SEGMENTS,
+    RANKS,
+    STEPS,
+    ARRIVALS,
+    EVENTS,
+    TENSOR_USES,
+    EXECUTIONS,
+    INFERRED_STEPS,
+    JOB_STEPS,
+    LAUNCHES,
+    SCALING,
+    LOSSES,
+    *WATERFALL_TABLES,
+    *WAITING_TABLES,
+    *COLLECTIVE_TABLES,
+    *NET_TABLES,
+    *SESSION_TABLES,
+    TIMELINES,
+    *LOG_TABLES,
+    ALLREDUCE_BENCH,
+    *NCCL_TABLES,
+    *NCCL_CALL_TABLES,
+    FINDINGS,
+)

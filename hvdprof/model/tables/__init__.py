@@ -1,0 +1,1 @@
+"""The declared tables, by subject; ``table_catalogue`` lists them all."""
