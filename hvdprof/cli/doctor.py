@@ -14,9 +14,9 @@ from rich.text import Text
 
 from hvdprof import __version__
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.machine.checks import can_bench, judge
-from hvdprof.machine.finding import Finding, State
-from hvdprof.machine.survey import Survey, take_survey
+from hvdprof.machine.doctor.check_result import Finding, State
+from hvdprof.machine.doctor.checks import can_bench, judge
+from hvdprof.machine.doctor.survey import Survey, take_survey
 
 # Counts up when a key of the JSON object changes its meaning or goes.
 JSON_SCHEMA_VERSION = 1

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from hvdprof import units
-from hvdprof.machine import horovod_install
-from hvdprof.machine.horovod_install import Installer, InstallRequest, InstallResult
+from hvdprof.machine.install import horovod_install
+from hvdprof.machine.install.horovod_install import Installer, InstallRequest, InstallResult
 
 _PLAIN_LINES = 10
 # Percentages are whole numbers / 100, of which 0.3 x 10 falls just short of 3.

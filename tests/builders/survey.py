@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.doctor.survey import Survey
+from hvdprof.machine.install.horovod_features import HorovodBuild
+from hvdprof.machine.install.torch_install import TorchInstall
 from hvdprof.machine.mpi import Mpi
-from hvdprof.machine.survey import Survey
-from hvdprof.machine.torch_install import TorchInstall
 
 
 def make_build(**changes: Any) -> HorovodBuild:

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from hvdprof.cli import doctor as command
 from hvdprof.cli.main import build_app
-from hvdprof.machine.checks import CHECKS, judge
-from hvdprof.machine.survey import Survey
+from hvdprof.machine.doctor.checks import CHECKS, judge
+from hvdprof.machine.doctor.survey import Survey
 from tests.builders.survey import make_survey
 
 

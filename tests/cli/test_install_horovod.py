@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from hvdprof.cli import install_horovod as command
 from hvdprof.cli.main import build_app
 from hvdprof.errors import BuildFailedError
-from hvdprof.machine.horovod_install import InstallRequest, InstallResult
-from hvdprof.machine.verify import Trial
+from hvdprof.machine.install.horovod_install import InstallRequest, InstallResult
+from hvdprof.machine.install.verify import Trial
 from tests.builders.survey import make_build
 
 RESULT = InstallResult(

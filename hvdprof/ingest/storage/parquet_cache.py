@@ -22,7 +22,7 @@ from hvdprof.errors import StorageError
 from hvdprof.ingest.storage.arrow_block import arrow_rows, schema_of
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.storage.cached_table import frame_of, names_of
-from hvdprof.machine.cache_folder import cache_folder
+from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.whole_file import open_whole
 

@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError, UsageError
-from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.hostname import hostname_resolves
+from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
-from hvdprof.machine.network import hostname_resolves
 
 MPI, GLOO, AUTO = "mpi", "gloo", "auto"
 CONTROLLERS = (AUTO, GLOO, MPI)

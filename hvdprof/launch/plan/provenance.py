@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof import __version__
-from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts
 from hvdprof.launch.plan.provenance import versions
-from hvdprof.machine.horovod_build import HorovodBuild, ask_horovod
+from hvdprof.machine.hostname import hostname_resolves
+from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod
 from hvdprof.machine.mpi import find_mpi
-from hvdprof.machine.network import hostname_resolves
 
 MARK = "hvdprof-host: "
 

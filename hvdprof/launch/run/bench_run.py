@@ -25,7 +25,7 @@ from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.run.run_lock import only_one
 from hvdprof.launch.run.sweep import Sweep, SweepObserver
-from hvdprof.machine.horovod_build import HorovodBuild, require_horovod
+from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status

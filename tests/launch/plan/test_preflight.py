@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.plan import preflight
-from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import Mpi
 
 BUILD = HorovodBuild(

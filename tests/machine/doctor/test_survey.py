@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.machine import survey as survey_module
-from hvdprof.machine.survey import take_survey
+from hvdprof.machine.doctor import survey as survey_module
+from hvdprof.machine.doctor.survey import take_survey
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from hvdprof.machine import check_hardware as checks
-from hvdprof.machine.build_tools import MissingTool
-from hvdprof.machine.finding import State
+from hvdprof.machine.doctor import check_hardware as checks
+from hvdprof.machine.doctor.check_result import State
+from hvdprof.machine.install.build_tools import MissingTool
 from tests.builders.survey import make_build, make_host, make_survey
 
 GPUS = [{"index": i, "name": "H100", "memory_mib": 81559, "driver": "580.1"} for i in range(2)]

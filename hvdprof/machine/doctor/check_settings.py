@@ -1,7 +1,7 @@
 """The doctor's lines about variables of this shell that change what is measured."""
 
-from hvdprof.machine.finding import Finding, Line
-from hvdprof.machine.survey import Survey
+from hvdprof.machine.doctor.check_result import Finding, Line
+from hvdprof.machine.doctor.survey import Survey
 
 _OFF = frozenset({"", "0", "false", "off", "no"})
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")

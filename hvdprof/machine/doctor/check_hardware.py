@@ -1,10 +1,10 @@
 """The doctor's lines about GPUs, network, cores, load and disk."""
 
 from hvdprof import units
-from hvdprof.machine.build_tools import APT_INSTALL
-from hvdprof.machine.finding import Finding, Line
-from hvdprof.machine.horovod_build import HorovodBuild
-from hvdprof.machine.survey import Survey
+from hvdprof.machine.doctor.check_result import Finding, Line
+from hvdprof.machine.doctor.survey import Survey
+from hvdprof.machine.install.build_tools import APT_INSTALL
+from hvdprof.machine.install.horovod_features import HorovodBuild
 
 _SMALLEST_FREE_BYTES = 1_000_000_000
 # From half of the cores busy with other things, two ranks no longer find a core each.

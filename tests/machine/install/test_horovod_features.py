@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.machine import horovod_build
-from hvdprof.machine.horovod_build import (
+from hvdprof.machine.install import horovod_features as horovod_build
+from hvdprof.machine.install.horovod_features import (
     HorovodBuild,
     HorovodProblem,
     find_horovod,

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from hvdprof.machine import check_settings as checks
-from hvdprof.machine.finding import State
+from hvdprof.machine.doctor import check_settings as checks
+from hvdprof.machine.doctor.check_result import State
 from tests.builders.survey import make_survey
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.machine.child import run_logged
+from hvdprof.machine.install.child_process import run_logged
 
 
 def test_lines_go_to_log_and_listener() -> None:

@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from hvdprof.machine.network import hostname_resolves
+from hvdprof.machine.hostname import hostname_resolves
 
 
 def test_true_when_the_name_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 # ruff: noqa: E501, RUF001 - the texts of the tools keep their lines and their signs.
 import pytest
 
-from hvdprof.machine.build_log import advice, first_error, progress, stage
+from hvdprof.machine.install.build_log import advice, first_error, progress, stage
 
 HEAD = """Collecting horovod==0.28.1
   Downloading horovod-0.28.1.tar.gz (3.5 MB)

@@ -1,5 +1,5 @@
-from hvdprof.machine.checks import CHECKS, can_bench, judge
-from hvdprof.machine.finding import State
+from hvdprof.machine.doctor.check_result import State
+from hvdprof.machine.doctor.checks import CHECKS, can_bench, judge
 from tests.builders.survey import make_build, make_survey
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.machine.horovod_build import HorovodBuild
+from hvdprof.machine.hostname import hostname_resolves
+from hvdprof.machine.install.horovod_features import HorovodBuild
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
-from hvdprof.machine.network import hostname_resolves
 
 _TIMEOUT_S = 180
 _GRACE_S = 10

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from tests.machine.test_wheel_cache import NAME, make_wheel
 
 from hvdprof.errors import (
     BuildFailedError,
@@ -10,15 +11,14 @@ from hvdprof.errors import (
     MissingExtraError,
     StorageError,
 )
-from hvdprof.machine import horovod_install
-from hvdprof.machine.horovod_build import HorovodBuild, HorovodProblem
-from hvdprof.machine.horovod_install import Installer, InstallRequest, fits
-from hvdprof.machine.horovod_recipe import Recipe
+from hvdprof.machine.install import horovod_install
+from hvdprof.machine.install.horovod_features import HorovodBuild, HorovodProblem
+from hvdprof.machine.install.horovod_install import Installer, InstallRequest, fits
+from hvdprof.machine.install.horovod_recipe import Recipe
+from hvdprof.machine.install.torch_install import TorchInstall
+from hvdprof.machine.install.verify import Trial
 from hvdprof.machine.mpi import Mpi
-from hvdprof.machine.torch_install import TorchInstall
-from hvdprof.machine.verify import Trial
 from tests.builders.survey import make_build, make_mpi
-from tests.machine.test_wheel_cache import NAME, make_wheel
 
 TORCH = TorchInstall("2.13.0+cpu", None, Path("/venv/torch"))
 WORKS = [Trial("one process", worked=True)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.machine.torch_install import find_torch
+from hvdprof.machine.install.torch_install import find_torch
 
 CPU = """from typing import Optional
 __all__ = ['__version__', 'debug', 'cuda']

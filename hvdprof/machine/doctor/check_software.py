@@ -1,10 +1,10 @@
 """The doctor's lines about Python, torch, Horovod, MPI and NCCL."""
 
-from hvdprof.machine.finding import Finding, Line
-from hvdprof.machine.horovod_build import INSTALL_HINT, HorovodBuild, HorovodProblem
-from hvdprof.machine.horovod_recipe import OPENMPI_REQUIREMENT
+from hvdprof.machine.doctor.check_result import Finding, Line
+from hvdprof.machine.doctor.survey import Survey
+from hvdprof.machine.install.horovod_features import INSTALL_HINT, HorovodBuild, HorovodProblem
+from hvdprof.machine.install.horovod_recipe import OPENMPI_REQUIREMENT
 from hvdprof.machine.mpi import OPENMPI
-from hvdprof.machine.survey import Survey
 
 
 def check_python(survey: Survey) -> Finding:

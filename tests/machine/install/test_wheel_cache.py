@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import StorageError
-from hvdprof.machine.wheel_cache import WheelCache, WheelKey, is_whole, platform_tag, python_tag
+from hvdprof.machine.install.wheel_cache import (
+    WheelCache,
+    WheelKey,
+    is_whole,
+    platform_tag,
+    python_tag,
+)
 
 KEY = WheelKey(
     horovod="0.28.1",

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
-from hvdprof.machine import check_hardware, check_settings, check_software
-from hvdprof.machine.finding import Finding
-from hvdprof.machine.survey import Survey
+from hvdprof.machine.doctor import check_hardware, check_settings, check_software
+from hvdprof.machine.doctor.check_result import Finding
+from hvdprof.machine.doctor.survey import Survey
 
 # From what everything rests on to what only makes numbers better.
 CHECKS: tuple[Callable[[Survey], Finding], ...] = (

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.machine import verify
-from hvdprof.machine.horovod_build import require_horovod
+from hvdprof.machine.install import verify
+from hvdprof.machine.install.horovod_features import require_horovod
+from hvdprof.machine.install.verify import mpi_try_command, try_horovod
 from hvdprof.machine.mpi import find_mpi
-from hvdprof.machine.verify import mpi_try_command, try_horovod
 from tests.builders.processes import is_running
 from tests.builders.survey import make_build, make_mpi
 

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.machine import gpu_toolkit
-from hvdprof.machine.gpu_toolkit import (
+from hvdprof.machine.install import gpu_toolkit
+from hvdprof.machine.install.gpu_toolkit import (
     compute_capabilities,
     find_gpu_toolkit,
     gpu_topology,
 )
-from hvdprof.machine.torch_install import TorchInstall
+from hvdprof.machine.install.torch_install import TorchInstall
 
 
 def touch(path: Path) -> Path:

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from hvdprof.machine import check_software as checks
-from hvdprof.machine.finding import State
-from hvdprof.machine.horovod_build import HorovodProblem
-from hvdprof.machine.torch_install import TorchInstall
+from hvdprof.machine.doctor import check_software as checks
+from hvdprof.machine.doctor.check_result import State
+from hvdprof.machine.install.horovod_features import HorovodProblem
+from hvdprof.machine.install.torch_install import TorchInstall
 from tests.builders.survey import make_build, make_host, make_mpi, make_survey
 
 GPU = {"index": 0, "name": "H100", "memory_mib": 81559, "driver": "580.1"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.machine.torch_install import TorchInstall
+from hvdprof.machine.install.torch_install import TorchInstall
 
 USUAL_CUDA_HOME = Path("/usr/local/cuda")
 SYSTEM_PREFIX = Path("/usr")

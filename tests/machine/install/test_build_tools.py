@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
-from hvdprof.machine import build_tools
-from hvdprof.machine.build_tools import (
+from hvdprof.machine.install import build_tools
+from hvdprof.machine.install.build_tools import (
     available_memory_bytes,
     check_cmake,
     check_python_packages,

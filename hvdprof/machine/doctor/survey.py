@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hvdprof.collect.host_facts import host_facts
-from hvdprof.machine.build_tools import MissingTool, missing_tools
-from hvdprof.machine.gpu_toolkit import gpu_topology
-from hvdprof.machine.horovod_build import HorovodBuild, HorovodProblem, ask_horovod
+from hvdprof.machine.hostname import hostname_resolves
+from hvdprof.machine.install.build_tools import MissingTool, missing_tools
+from hvdprof.machine.install.gpu_toolkit import gpu_topology
+from hvdprof.machine.install.horovod_features import HorovodBuild, HorovodProblem, ask_horovod
+from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.load import load_average
 from hvdprof.machine.mpi import Mpi, find_mpi
-from hvdprof.machine.network import hostname_resolves
-from hvdprof.machine.torch_install import TorchInstall, find_torch
 from hvdprof.rundir.masking import recorded_environment
 
 _LAUNCHER_VARIABLES = (

@@ -1,0 +1,1 @@
+"""`hvdprof doctor`: the survey of the machine and the checks on it."""

@@ -1,0 +1,1 @@
+"""Building and installing Horovod for the torch that is here."""
