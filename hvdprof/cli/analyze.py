@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.cli.load_progress import load_progress
+from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.formats import reporter_for, write_with
 from hvdprof.report.terminal.files_report import render_found, render_found_json

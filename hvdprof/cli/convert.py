@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.cli.load_progress import load_progress
-from hvdprof.cli.loaded_tables import loaded_tables
+from hvdprof.cli.progress.load_progress import load_progress
+from hvdprof.cli.shared.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.tables.table_files import (
     TableFormat,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
-from hvdprof.cli.load_progress import load_progress
+from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
 from hvdprof.report.formats import write_with

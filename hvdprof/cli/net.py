@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hvdprof.api import analyze_run, load_run
-from hvdprof.cli.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
+from hvdprof.cli.shared.measuring_options import MEASURING, OUTPUT, Quiet, RunFolder
 from hvdprof.errors import HvdprofError, UsageError
 from hvdprof.launch.launchers.choose_launcher import AUTO, LAUNCHER_NAMES, find_launcher
 from hvdprof.launch.plan.settings import BenchSettings

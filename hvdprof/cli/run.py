@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.cli.as_job import Queued, write_and_submit
-from hvdprof.cli.bench_preview import announce, print_commands
-from hvdprof.cli.bench_progress import observer_for
-from hvdprof.cli.measured import measure_and_report, refuse_other_settings
-from hvdprof.cli.measuring_options import (
+from hvdprof.cli.progress.bench_preview import announce, print_commands
+from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.shared.measured import measure_and_report, refuse_other_settings
+from hvdprof.cli.shared.measuring_options import (
     MEASURING,
     OUTPUT,
     DryRun,
@@ -23,6 +22,7 @@ from hvdprof.cli.measuring_options import (
     StallKill,
     StallWarn,
 )
+from hvdprof.cli.shared.sbatch import Queued, write_and_submit
 from hvdprof.errors import UsageError
 from hvdprof.launch.launchers.choose_launcher import AUTO, LAUNCHER_NAMES
 from hvdprof.launch.plan.choices import parse_sizes

@@ -8,8 +8,8 @@ from typing import IO, Annotated
 import pyarrow as pa
 import typer
 
-from hvdprof.cli.load_progress import load_progress
-from hvdprof.cli.loaded_tables import loaded_tables
+from hvdprof.cli.progress.load_progress import load_progress
+from hvdprof.cli.shared.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.tables.query_result import (
     render_catalogue,

@@ -3,7 +3,7 @@ import os
 import sys
 from pathlib import Path
 
-from hvdprof.cli.measured import measure_network
+from hvdprof.cli.shared.measured import measure_network
 from hvdprof.collect.network.net_probe import MARK
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.settings import BenchSettings

@@ -9,7 +9,7 @@ import pandas as pd
 from hvdprof import api
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.cli.kept_communication import kept_communication
-from hvdprof.cli.load_progress import Told
+from hvdprof.cli.progress.load_progress import Told
 from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.model.cached_run import KeptRun
 from hvdprof.model.table_catalogue import TABLES

@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from hvdprof.cli.slow_hint import slow_hint
+from hvdprof.cli.progress.slow_hint import slow_hint
 
 _QUIET_S = 2.0
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.cli.bench_preview import announce
+from hvdprof.cli.progress.bench_preview import announce
 from hvdprof.rundir.manifest import Manifest
 from tests.builders.run_directory import PassSpec, write_run
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hvdprof.cli import load_progress as module
-from hvdprof.cli.load_progress import load_progress
+from hvdprof.cli.progress import load_progress as module
+from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.ingest.timeline import parse as read
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.cli.test_convert import invoke

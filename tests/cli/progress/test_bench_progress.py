@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.cli.bench_progress import TimeLeft, observer_for
+from hvdprof.cli.progress.bench_progress import TimeLeft, observer_for
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.rundir.layout import PassPaths

@@ -1,0 +1,1 @@
+"""What several commands have in common: options, ``--sbatch``, loading, the end of a sweep."""
