@@ -62,9 +62,9 @@ def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
 
     Files are recognised by their content: Horovod timelines (rows of ``events`` whose pass_id is
     the file, times on the file's own clock), recorder files, and text, whose parts become the
-    tables of ``hvdprof.model.tables.log_tables``. ``tables`` maps the name of every table that has rows to
-    its frame, ``table(name)`` gives one, with or without rows. The manifest of such a run holds
-    nothing but a name, and ``recorded`` is false.
+    tables of ``hvdprof.model.tables.log_tables``. ``tables`` maps the name of every table that has
+    rows to its frame, ``table(name)`` gives one, with or without rows. The manifest of such a run
+    holds nothing but a name, and ``recorded`` is false.
 
     Args:
         paths: A run directory; or a file, a folder of files, a pattern, or several of these.

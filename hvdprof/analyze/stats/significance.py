@@ -1,11 +1,11 @@
 """Whether the mean of correlated values lies above zero by more than chance.
 
 Two tests, because each is blind where the other sees. Student's t with effective values
-(:func:`hvdprof.analyze.stats.uncertainty.mean_of`) has the sharper eye for small effects in many values,
-but takes a level that drifts within few values for one that is hardly known. The self-normalised
-statistic of I. N. Lobato, "Testing that a dependent process is uncorrelated", Journal of the
-American Statistical Association 96 (2001), divides by what the values drift instead of by an
-estimate of their correlation.
+(:func:`hvdprof.analyze.stats.uncertainty.mean_of`) has the sharper eye for small effects in many
+values, but takes a level that drifts within few values for one that is hardly known. The
+self-normalised statistic of I. N. Lobato, "Testing that a dependent process is uncorrelated",
+Journal of the American Statistical Association 96 (2001), divides by what the values drift
+instead of by an estimate of their correlation.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""``python -m hvdprof.collect.network.net_probe``: how long messages take between the hosts of a job.
+"""``python -m hvdprof.collect.network.net_probe``: how long messages take between hosts.
 
 The launcher starts one rank on every host. All pairs are measured over plain TCP and through
 Horovod (broadcasts to and fro), in rounds in which no host is in two pairs; then the allreduce of

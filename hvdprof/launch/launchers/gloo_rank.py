@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.launchers.gloo_rank PROGRAM...``: a rank of Gloo where Slurm started it.
+"""``python -m hvdprof.launch.launchers.gloo_rank PROGRAM...``: a Gloo rank that Slurm started.
 
 Gloo does not ask Slurm which rank a process is. This sets the variables that it does ask for, and
 then becomes the program.

@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.launchers.gloo_rendezvous HOSTS COMMAND...``: where ranks of Gloo meet.
+"""``python -m hvdprof.launch.launchers.gloo_rendezvous HOSTS COMMAND...``: where Gloo ranks meet.
 
 Horovod's rendezvous server runs in this process while the command does; its address and port are
 told by ``HOROVOD_GLOO_RENDEZVOUS_ADDR`` and ``_PORT``. The server listens on all addresses, as

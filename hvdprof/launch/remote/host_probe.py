@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.remote.host_probe TOKEN``: the doctor in brief, run on every host of a job.
+"""``python -m hvdprof.launch.remote.host_probe TOKEN``: the doctor in brief, run on every host.
 
 Prints one marked line, since login shells print lines of their own: versions, what keeps Horovod
 from working, facts about the host, and whether a file that the asking host has just made is there.

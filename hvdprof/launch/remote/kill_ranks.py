@@ -1,4 +1,4 @@
-"""``python -m hvdprof.launch.remote.kill_ranks FOLDER``: ends the ranks of a pass that a host still runs.
+"""``python -m hvdprof.launch.remote.kill_ranks FOLDER``: ends ranks that a host still runs.
 
 A launcher that is ended, or loses its connection, may leave ranks behind on other hosts. They are
 recognised by the folder of their recordings, which stands in their environment.

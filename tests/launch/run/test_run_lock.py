@@ -8,7 +8,10 @@ from hvdprof.launch.run.bench_run import read_for_resuming
 from hvdprof.launch.run.run_lock import only_one
 from tests.builders.run_directory import write_run
 
-_TRY = "import sys; from hvdprof.launch.run.run_lock import only_one; only_one(sys.argv[1]).__enter__()"
+_TRY = (
+    "import sys; from hvdprof.launch.run.run_lock import only_one; "
+    "only_one(sys.argv[1]).__enter__()"
+)
 
 
 def try_in_another_process(folder):
