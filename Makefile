@@ -53,7 +53,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by s
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
 	@# Commands and ranks start hundreds of times: they need not compile anew where PYTHONDONTWRITEBYTECODE is set.
-	$(BIN)/python -m compileall -q hvdprof dashboards bench_models
+	$(BIN)/python -m compileall -q hvdprof
 	failed=0; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(REAL) or $(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "($(REAL)) and not ($(ALONE))" || failed=1; \

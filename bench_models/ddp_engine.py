@@ -13,8 +13,8 @@ from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
-from bench_models.engine import chosen
 from hvdprof import collect
+from hvdprof.bench_models.engine import chosen
 from hvdprof.collect.identity import Identity
 from hvdprof.rundir.plan import Plan, Segment
 

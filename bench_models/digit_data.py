@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench_models.registry import BenchModel
+from hvdprof.bench_models.registry import BenchModel
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 
 _IMAGES_MAGIC = 2051

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from bench_models.engine import chosen
 from hvdprof import collect
+from hvdprof.bench_models.engine import chosen
 from hvdprof.collect.identity import Identity
 from hvdprof.rundir.plan import Plan, Segment
 

@@ -41,7 +41,7 @@ class BenchModel:
         """The model with fresh weights from torch's global generator."""
         if self.emulated_step_s is None:
             return self._build()
-        emulated = importlib.import_module("bench_models.emulated")
+        emulated = importlib.import_module("hvdprof.bench_models.emulated")
         shape = (self.in_channels, self.image_size, self.image_size)
         costs = emulated.layer_costs(self._build, shape)
         model = emulated.emulate(self._build(), costs, self.num_classes, self.emulated_step_s)
@@ -80,7 +80,7 @@ _RESNET = "He et al., Deep Residual Learning for Image Recognition, arXiv:1512.0
 MODELS: tuple[BenchModel, ...] = (
     BenchModel(
         name="mnist",
-        builder="bench_models.mnist:mnist",
+        builder="hvdprof.bench_models.mnist:mnist",
         num_classes=10,
         in_channels=1,
         image_size=28,
@@ -95,35 +95,35 @@ MODELS: tuple[BenchModel, ...] = (
     ),
     _imagenet_model(
         "resnet18",
-        "bench_models.resnet:resnet18",
+        "hvdprof.bench_models.resnet:resnet18",
         num_parameters=11_689_512,
         reference=_RESNET,
         edges=(224, 32),
     ),
     _imagenet_model(
         "resnet50",
-        "bench_models.resnet:resnet50",
+        "hvdprof.bench_models.resnet:resnet50",
         num_parameters=25_557_032,
         reference=_RESNET,
         edges=(224, 32),
     ),
     _imagenet_model(
         "resnet101",
-        "bench_models.resnet:resnet101",
+        "hvdprof.bench_models.resnet:resnet101",
         num_parameters=44_549_160,
         reference=_RESNET,
         edges=(224, 32),
     ),
     _imagenet_model(
         "vgg16",
-        "bench_models.vgg:vgg16",
+        "hvdprof.bench_models.vgg:vgg16",
         num_parameters=138_357_544,
         reference="Simonyan, Zisserman, Very Deep Convolutional Networks, arXiv:1409.1556",
         edges=(224, 32),
     ),
     _imagenet_model(
         "inception_v3",
-        "bench_models.inception:inception_v3",
+        "hvdprof.bench_models.inception:inception_v3",
         num_parameters=23_834_568,
         reference="Szegedy et al., Rethinking the Inception Architecture, arXiv:1512.00567",
         edges=(299, 75),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from bench_models.registry import BenchModel
+from hvdprof.bench_models.registry import BenchModel
 
 _RANKS_BELOW = 1_000_003
 

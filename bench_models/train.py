@@ -1,4 +1,4 @@
-"""What the launcher starts in every rank: ``python -m bench_models.train --plan plan.json``.
+"""What the launcher starts in every rank: ``python -m hvdprof.bench_models.train --plan plan.json``.
 
 Exit codes: 0 when all segments have run, 1 with a traceback when something failed, 3 when the
 engine did not join as many ranks as the plan says.
@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench_models.placement import pin_to_own_cores
 from hvdprof import collect
+from hvdprof.bench_models.placement import pin_to_own_cores
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
@@ -21,22 +21,24 @@ from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Plan, 
 from hvdprof.units import milliseconds
 
 if TYPE_CHECKING:
-    from bench_models.engine import Engine
-    from bench_models.training import Job
+    from hvdprof.bench_models.engine import Engine
+    from hvdprof.bench_models.training import Job
 
 WRONG_SIZE_EXIT_CODE = 3
 
 # Imported only when a segment needs them: Horovod takes its time, and need not be there for DDP.
 _ENGINES = {
-    TORCH_ENGINE: "bench_models.engine:PlainTorch",
-    HOROVOD_ENGINE: "bench_models.horovod_engine:HorovodEngine",
-    DDP_ENGINE: "bench_models.ddp_engine:DdpEngine",
+    TORCH_ENGINE: "hvdprof.bench_models.engine:PlainTorch",
+    HOROVOD_ENGINE: "hvdprof.bench_models.horovod_engine:HorovodEngine",
+    DDP_ENGINE: "hvdprof.bench_models.ddp_engine:DdpEngine",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the plan of a pass as one of its ranks; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m bench_models.train", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m hvdprof.bench_models.train", description=__doc__
+    )
     parser.add_argument("--plan", type=Path, required=True, help="the plan.json of the pass")
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(plan: Plan, paths: PassPaths) -> int:
-    from bench_models.training import Job
+    from hvdprof.bench_models.training import Job
 
     engines: list[Engine] = []
     for name in dict.fromkeys(segment.engine for segment in plan.segments):
@@ -97,7 +99,7 @@ def _device_of(plan: Plan, local_rank: int) -> str:
 
 
 def _run_one(job: "Job", segment: Segment, paths: PassPaths) -> None:
-    from bench_models.training import run_segment
+    from hvdprof.bench_models.training import run_segment
 
     outcome = run_segment(job, segment, paths.timeline(segment.id))
     if job.engine.identity.rank == 0:

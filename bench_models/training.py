@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bench_models.batches import Batches
-from bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
-from bench_models.engine import Engine
-from bench_models.registry import BenchModel, model_named
-from bench_models.synthetic_data import SyntheticBatches
 from hvdprof import collect
+from hvdprof.bench_models.batches import Batches
+from hvdprof.bench_models.digit_data import DigitBatches, bundled_digits, idx_digits
+from hvdprof.bench_models.engine import Engine
+from hvdprof.bench_models.registry import BenchModel, model_named
+from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 

@@ -25,12 +25,12 @@ from typing import Any
 
 import torch
 
-from bench_models.engine import PlainTorch
-from bench_models.horovod_engine import HorovodEngine
-from bench_models.registry import BenchModel, model_named
-from bench_models.synthetic_data import SyntheticBatches
-from bench_models.training import Job, make_model
 from hvdprof import collect
+from hvdprof.bench_models.engine import PlainTorch
+from hvdprof.bench_models.horovod_engine import HorovodEngine
+from hvdprof.bench_models.registry import BenchModel, model_named
+from hvdprof.bench_models.synthetic_data import SyntheticBatches
+from hvdprof.bench_models.training import Job, make_model
 from hvdprof.collect.identity import identity_from_environment
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment

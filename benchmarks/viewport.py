@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dashboards.app import PAGES, create_app
-from dashboards.run_store import RunStore, read_and_analyze
+from hvdprof.dashboards.app import PAGES, create_app
+from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.figures.timeline.timeline_figure import timeline_view
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.model.run import Run

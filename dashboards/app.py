@@ -8,11 +8,19 @@ from typing import cast
 from dash import Dash
 from waitress.server import create_server  # type: ignore[import-untyped]
 
-from dashboards import guard, shell
-from dashboards.components import data_table, figure_card, text_table
-from dashboards.pages import breakdown, communication, compare, nccl, overview, stalls, timeline
-from dashboards.run_store import RunStore
-from dashboards.shell import Page
+from hvdprof.dashboards import guard, shell
+from hvdprof.dashboards.components import data_table, figure_card, text_table
+from hvdprof.dashboards.pages import (
+    breakdown,
+    communication,
+    compare,
+    nccl,
+    overview,
+    stalls,
+    timeline,
+)
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
 
 # A browser asks over six connections at once; a waiting one would be logged as a warning.
@@ -41,7 +49,7 @@ PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
     for page in (overview, timeline, stalls, communication, breakdown, nccl, compare)
 )
-"""The site map, in the order of the navigation; ``dashboards.pages`` says what a page is."""
+"""The site map, in the order of the navigation; ``hvdprof.dashboards.pages`` says what a page is."""
 
 
 def create_app(runs: RunStore, *, password: str | None = None) -> Dash:

@@ -8,14 +8,14 @@ import dash_mantine_components as dmc
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from dashboards import ids
-from dashboards.components.empty_state import no_run
-from dashboards.components.problem_alert import fault_alert, problem_alert
-from dashboards.components.view_control import view_select
-from dashboards.guard import text_or_none
-from dashboards.in_browser import run_in_browser
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.empty_state import no_run
+from hvdprof.dashboards.components.problem_alert import fault_alert, problem_alert
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.guard import text_or_none
+from hvdprof.dashboards.in_browser import run_in_browser
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 
 _LOG = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
 
 
 class Page(Protocol):
-    """A module of ``dashboards.pages``; what each name means is said there."""
+    """A module of ``hvdprof.dashboards.pages``; what each name means is said there."""
 
     PATH: str
     TITLE: str

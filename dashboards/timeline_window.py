@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dashboards.view import View
+from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.timeline_lanes import Lanes
 
 _SHORTEST_NS = 100

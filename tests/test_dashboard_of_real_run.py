@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.app import PAGES
-from dashboards.run_store import RunStore
+from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, show, watched_page
 from tests.builders.served_dashboard import served
 

@@ -2,7 +2,7 @@
 
 import dash_mantine_components as dmc
 
-from dashboards.components.text_table import save_button, saveable, text_table
+from hvdprof.dashboards.components.text_table import save_button, saveable, text_table
 from hvdprof.report.terminal.report_page import CELL_HEADS, CellRow, ModelTable
 
 _LEFT = 2

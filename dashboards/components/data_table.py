@@ -8,10 +8,10 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import MATCH, Dash, Input, State
 
-from dashboards import ids
-from dashboards.components.section import section
-from dashboards.in_browser import run_in_browser
 from hvdprof import units
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.in_browser import run_in_browser
 from hvdprof.model.schema import Column, Table
 from hvdprof.report.terminal.table_text import (
     column_texts,

@@ -2,7 +2,7 @@
 
 import dash_mantine_components as dmc
 
-from dashboards.components.copied_text import copied_text
+from hvdprof.dashboards.components.copied_text import copied_text
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:

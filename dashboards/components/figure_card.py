@@ -7,9 +7,9 @@ import dash_mantine_components as dmc
 import plotly.graph_objects as go
 from dash import MATCH, Dash, Input, State, dcc, html
 
-from dashboards import ids
-from dashboards.components.section import section
-from dashboards.in_browser import run_in_browser
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.in_browser import run_in_browser
 
 _CONFIG: dcc.Graph.Config = {
     "displaylogo": False,

@@ -6,8 +6,8 @@ from typing import Any
 import dash_mantine_components as dmc
 import pandas as pd
 
-from dashboards.components.copied_text import copied_text
 from hvdprof import units
+from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.model.cell_key import short_name
 from hvdprof.report.terminal.findings_section import ceiling_of
 

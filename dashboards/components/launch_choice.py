@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import dash_mantine_components as dmc
 import pandas as pd
 
-from dashboards.components.view_control import view_select
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
 from hvdprof.model.run import RunAnalysis
 

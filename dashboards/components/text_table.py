@@ -6,9 +6,9 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import MATCH, Dash, Input, State, html
 
-from dashboards import ids
-from dashboards.components.section import section
-from dashboards.in_browser import run_in_browser
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.in_browser import run_in_browser
 
 _NARROWEST = 560
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import dash_mantine_components as dmc
 
-from dashboards.components.fact_table import fact_table
-from dashboards.components.section import section
-from dashboards.timeline_window import window_of
-from dashboards.view import View
 from hvdprof import units
+from hvdprof.dashboards.components.fact_table import fact_table
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.timeline_window import window_of
+from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.event_details import EventFacts, bin_facts, event_facts
 from hvdprof.figures.timeline.timeline_lanes import Lanes
 

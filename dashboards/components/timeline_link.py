@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import dash_mantine_components as dmc
 
-from dashboards.components.launch_choice import LaunchKey
-from dashboards.view import View
 from hvdprof import units
+from hvdprof.dashboards.components.launch_choice import LaunchKey
+from hvdprof.dashboards.view import View
 
 _TIMELINE = "/timeline"
 

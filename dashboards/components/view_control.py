@@ -5,7 +5,7 @@ from typing import Any
 
 import dash_mantine_components as dmc
 
-from dashboards import ids
+from hvdprof.dashboards import ids
 
 
 def view_select(

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import dash_mantine_components as dmc
 
-from dashboards.components.view_control import view_select
-from dashboards.view import View
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.view import View
 from hvdprof.figures.waterfall_figure import WaterfallCell
 
 KEYS = ("np", "model", "toggles")

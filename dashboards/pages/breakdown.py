@@ -5,12 +5,12 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash
 
-from dashboards.components.data_table import table_card
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.launch_choice import KEY, chosen_launch, launch_select
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.launch import rows_of_cell, rows_of_launch
 from hvdprof.figures.step_parts_figure import parts_by_rank, parts_over_steps
 from hvdprof.figures.step_times import step_time_course, step_time_distribution

@@ -5,13 +5,13 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash
 
-from dashboards.components.data_table import table_card
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.launch_choice import KEY, chosen_launch, launch_select
-from dashboards.components.network_cards import network_cards
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
+from hvdprof.dashboards.components.network_cards import network_cards
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.cycles import cycle_times, has_cycles
 from hvdprof.figures.fusion_figure import fusion_fill, messages_per_step
 from hvdprof.figures.launch import rows_of_launch

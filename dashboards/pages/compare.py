@@ -9,15 +9,15 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
 
-from dashboards.components.data_table import table_card
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.section import section
-from dashboards.components.text_table import text_card
-from dashboards.components.view_control import view_select
-from dashboards.run_store import RunStore
-from dashboards.view import View
 from hvdprof import units
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import (

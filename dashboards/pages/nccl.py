@@ -6,12 +6,12 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
 
-from dashboards.components.data_table import table_card
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.view_control import view_select
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.network.nccl_graph import ring_graph, tree_graph
 from hvdprof.figures.network.nccl_transport import transport_matrix
 from hvdprof.figures.transfer_sizes import bus_bandwidth

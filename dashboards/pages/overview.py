@@ -7,17 +7,17 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash
 
-from dashboards.components import waterfall_choice
-from dashboards.components.cell_tables import cell_table
-from dashboards.components.empty_state import empty_state
-from dashboards.components.fact_table import fact_table
-from dashboards.components.figure_card import figure_card
-from dashboards.components.finding_cards import finding_list
-from dashboards.components.section import section
-from dashboards.components.timeline_link import timeline_link
-from dashboards.run_store import RunStore
-from dashboards.view import View
 from hvdprof import units
+from hvdprof.dashboards.components import waterfall_choice
+from hvdprof.dashboards.components.cell_tables import cell_table
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.fact_table import fact_table
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.finding_cards import finding_list
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.timeline_link import timeline_link
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.catalogue import FIGURES, FigureKind
 from hvdprof.figures.step_window import longest_step, step_windows
 from hvdprof.figures.waterfall_figure import waterfall_cells, waterfall_figure

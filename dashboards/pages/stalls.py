@@ -6,15 +6,15 @@ import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
 
-from dashboards.components.data_table import table_card
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.launch_choice import KEY, LaunchKey, chosen_launch, launch_select
-from dashboards.components.text_table import text_card
-from dashboards.components.timeline_link import timeline_link
-from dashboards.run_store import RunStore
-from dashboards.view import View
 from hvdprof import units
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.launch_choice import KEY, LaunchKey, chosen_launch, launch_select
+from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.timeline_link import timeline_link
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from hvdprof.figures.lateness_map import lateness_map
 from hvdprof.figures.launch import launches_in, rows_of_launch
 from hvdprof.figures.negotiation import longest_negotiations, negotiation_times

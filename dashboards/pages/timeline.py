@@ -7,14 +7,15 @@ import dash_mantine_components as dmc
 import numpy as np
 from dash import ALL, Dash, Input, Output, State, ctx, html, no_update
 
-from dashboards import ids
-from dashboards.components.empty_state import empty_state
-from dashboards.components.figure_card import figure_card
-from dashboards.components.timeline_details import details_of
-from dashboards.components.view_control import view_select
-from dashboards.guard import mapping_or_none, text_or_none
-from dashboards.run_store import RunStore
-from dashboards.timeline_window import (
+from hvdprof import units
+from hvdprof.dashboards import ids
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.timeline_details import details_of
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.guard import mapping_or_none, text_or_none
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_window import (
     MEASURE,
     at_window,
     dragged,
@@ -24,8 +25,7 @@ from dashboards.timeline_window import (
     moved,
     window_of,
 )
-from dashboards.view import View
-from hvdprof import units
+from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.event_details import event_facts, timeline_passes
 from hvdprof.figures.timeline.timeline_figure import TimelineView, timeline_view
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes

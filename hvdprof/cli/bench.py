@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bench_models.registry import MODELS
+from hvdprof.bench_models.registry import MODELS
 from hvdprof.cli.progress.bench_preview import announce, print_commands
 from hvdprof.cli.progress.bench_progress import observer_for
 from hvdprof.cli.shared.measured import measure_and_report, refuse_other_settings
@@ -291,6 +291,6 @@ def _require_sizes(np: str | None, preset: str) -> None:
 
 def _check_digits(folder: Path) -> None:
     # Imports torch: only where the files are asked for.
-    from bench_models.digit_data import idx_digits
+    from hvdprof.bench_models.digit_data import idx_digits
 
     idx_digits(folder)

@@ -12,7 +12,7 @@ import typer
 from hvdprof import api
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 
-_OWN_PACKAGES = ("hvdprof", "dashboards")
+_OWN_PACKAGES = ("hvdprof",)
 
 
 def dashboard(
@@ -47,7 +47,7 @@ def dashboard(
     """
     paths, watched = _sorted_out(runs or [Path("runs")])
     try:
-        from dashboards.app import serve
+        from hvdprof.dashboards.app import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
             raise

@@ -1,6 +1,6 @@
 """The plan of a pass: what one launch of the training processes shall execute.
 
-The launcher writes it, ``bench_models.train`` reads it in every rank. One launch costs seconds
+The launcher writes it, ``hvdprof.bench_models.train`` reads it in every rank. One launch costs seconds
 before the first step, so a pass holds several segments, each a model with its toggles.
 """
 

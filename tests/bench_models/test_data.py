@@ -4,9 +4,9 @@ import struct
 import pytest
 import torch
 
-from bench_models.digit_data import DigitBatches, DigitSet, bundled_digits, idx_digits
-from bench_models.registry import model_named
-from bench_models.synthetic_data import SyntheticBatches
+from hvdprof.bench_models.digit_data import DigitBatches, DigitSet, bundled_digits, idx_digits
+from hvdprof.bench_models.registry import model_named
+from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.errors import UnreadableInputError
 
 MNIST = model_named("mnist")

@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from bench_models.emulated import layer_costs
-from bench_models.registry import model_named
+from hvdprof.bench_models.emulated import layer_costs
+from hvdprof.bench_models.registry import model_named
 from hvdprof.errors import UsageError
 
 

@@ -2,8 +2,8 @@ import os
 
 import pytest
 
-from bench_models import placement
-from bench_models.placement import physical_first, pin_to_own_cores
+from hvdprof.bench_models import placement
+from hvdprof.bench_models.placement import physical_first, pin_to_own_cores
 
 
 @pytest.fixture

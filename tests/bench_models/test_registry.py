@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from bench_models.registry import MODELS, model_named
+from hvdprof.bench_models.registry import MODELS, model_named
 from hvdprof.errors import UsageError
 
 PUBLISHED = {
@@ -83,7 +83,7 @@ def test_initialisation_is_that_of_the_reference():
 
 def test_registry_can_be_read_without_torch():
     script = (
-        "import sys; sys.modules['torch'] = None; import bench_models.registry as r; "
+        "import sys; sys.modules['torch'] = None; import hvdprof.bench_models.registry as r; "
         "print(sum(m.batch_size for m in r.MODELS))"
     )
     answer = subprocess.run(

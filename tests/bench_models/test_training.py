@@ -3,10 +3,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bench_models.engine import PlainTorch
-from bench_models.horovod_engine import HorovodEngine
-from bench_models.registry import model_named
-from bench_models.training import Job, agreed_steps, make_batches
+from hvdprof.bench_models.engine import PlainTorch
+from hvdprof.bench_models.horovod_engine import HorovodEngine
+from hvdprof.bench_models.registry import model_named
+from hvdprof.bench_models.training import Job, agreed_steps, make_batches
 from hvdprof.errors import UsageError
 from tests.builders.training_job import plan, segment
 

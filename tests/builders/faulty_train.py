@@ -1,4 +1,4 @@
-"""``bench_models.train`` with a fault in one rank at one step; run as a script in every rank.
+"""``hvdprof.bench_models.train`` with a fault in one rank at one step; run as a script in every rank.
 
     python tests/builders/faulty_train.py --plan plan.json
         --fault kill|raise|hang|delay --fault-rank 1 --fault-segment ID --fault-step 3
@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench_models import train
 from hvdprof import collect
+from hvdprof.bench_models import train
 from hvdprof.collect.session_factory import own_identity
 
 

@@ -11,9 +11,9 @@ from plotly.utils import PlotlyJSONEncoder
 from waitress import wasyncore
 from waitress.server import create_server
 
-from dashboards.app import create_app
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from tests.builders import nccl_log
 from tests.builders.browser import serious_violations, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

@@ -15,7 +15,7 @@ from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
 from tests.builders.places import ROOT
 
 BIN = Path(sys.executable).parent
-TRAIN = (sys.executable, "-m", "bench_models.train")
+TRAIN = (sys.executable, "-m", "hvdprof.bench_models.train")
 FAULTY_TRAIN = (sys.executable, str(ROOT / "tests" / "builders" / "faulty_train.py"))
 
 _OF_A_JOB = ("HOROVOD_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "HVDPROF_")

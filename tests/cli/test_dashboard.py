@@ -29,7 +29,7 @@ def offered(monkeypatch):
         seen.update(password=password, watched=[folder.name for folder in watched])
         on_ready("http://127.0.0.1:1/")
 
-    monkeypatch.setattr("dashboards.app.serve", serve)
+    monkeypatch.setattr("hvdprof.dashboards.app.serve", serve)
     monkeypatch.setattr("webbrowser.open", lambda address: seen.update(opened=address))
     return seen
 
@@ -94,7 +94,7 @@ def test_the_password_comes_from_the_option_or_the_environment(tmp_path, offered
 
 def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "one", [PassSpec()])
-    monkeypatch.delitem(sys.modules, "dashboards.app", raising=False)
+    monkeypatch.delitem(sys.modules, "hvdprof.dashboards.app", raising=False)
     monkeypatch.setitem(sys.modules, "dash", None)
     with pytest.raises(MissingExtraError) as error:
         dashboard(folder)

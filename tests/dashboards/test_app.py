@@ -2,10 +2,10 @@ import socket
 
 import pytest
 
-from dashboards.app import PAGES, create_app, serve
-from dashboards.run_store import RunStore
-from dashboards.shell import content, page_for, resolved
-from dashboards.view import View
+from hvdprof.dashboards.app import PAGES, create_app, serve
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.shell import content, page_for, resolved
+from hvdprof.dashboards.view import View
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError
 from tests.builders.browser import watched_page
 from tests.builders.finished_analysis import SENTENCE, full_analysis

@@ -1,6 +1,6 @@
 import pytest
 
-from dashboards.pages import breakdown
+from hvdprof.dashboards.pages import breakdown
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,

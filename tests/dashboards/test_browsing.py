@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import generate_timeline
-from dashboards.app import PAGES
-from dashboards.run_store import RunStore
+from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, show, watched_page
 from tests.builders.served_dashboard import empty_run, lone_timeline, measured_run, served
 

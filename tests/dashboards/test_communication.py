@@ -1,6 +1,6 @@
 import pytest
 
-from dashboards.pages import communication
+from hvdprof.dashboards.pages import communication
 from tests.builders.net_recording import of_hosts
 from tests.builders.run_directory import write_run
 from tests.builders.served_dashboard import (

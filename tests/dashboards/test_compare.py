@@ -4,9 +4,9 @@ import re
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from dashboards.pages import compare
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.pages import compare
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from tests.analyze.test_engines import both_engines
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (

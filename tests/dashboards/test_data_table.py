@@ -1,6 +1,6 @@
 import pytest
 
-from dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.model.tables.collective_tables import LINK_FIT
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from dashboards.app import create_app
-from dashboards.run_store import RunStore
+from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.run_store import RunStore
 from tests.builders.finished_analysis import full_analysis
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dashboards.pages import nccl
+from hvdprof.dashboards.pages import nccl
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.served_dashboard import (
     check_in_browser,

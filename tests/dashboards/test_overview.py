@@ -3,10 +3,10 @@ import json
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from dashboards.app import PAGES
-from dashboards.pages import overview
-from dashboards.run_store import RunStore
-from dashboards.view import View
+from hvdprof.dashboards.app import PAGES
+from hvdprof.dashboards.pages import overview
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
 from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis
 from tests.builders.served_dashboard import measured_run, page_text
 

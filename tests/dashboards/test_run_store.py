@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.run_store import RunStore
+from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.finished_analysis import analysis
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run

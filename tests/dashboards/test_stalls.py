@@ -1,6 +1,6 @@
 import pytest
 
-from dashboards.pages import stalls
+from hvdprof.dashboards.pages import stalls
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,

@@ -2,10 +2,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dashboards.app import create_app
-from dashboards.pages import timeline
-from dashboards.run_store import RunStore
-from dashboards.timeline_window import (
+from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.pages import timeline
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.timeline_window import (
     Window,
     dragged,
     drawn_stretch,
@@ -14,7 +14,7 @@ from dashboards.timeline_window import (
     moved,
     window_of,
 )
-from dashboards.view import View
+from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
 from tests.builders.browser import watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.view import View
+from hvdprof.dashboards.view import View
 
 KEYS = st.from_regex(r"[a-z_]{1,20}", fullmatch=True)
 

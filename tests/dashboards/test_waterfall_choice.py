@@ -3,8 +3,8 @@ import json
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from dashboards.components.waterfall_choice import cell_selects, chosen_cell
-from dashboards.view import View
+from hvdprof.dashboards.components.waterfall_choice import cell_selects, chosen_cell
+from hvdprof.dashboards.view import View
 from hvdprof.figures.waterfall_figure import WaterfallCell
 
 CELLS = [

@@ -8,7 +8,7 @@ from hvdprof.launch.launchers.torchrun import TorchrunForDdp
 
 JOB = Job(
     size=2,
-    program=("python", "-m", "bench_models.train", "--plan", "p.json"),
+    program=("python", "-m", "hvdprof.bench_models.train", "--plan", "p.json"),
     hosts=None,
     environment={"OMP_NUM_THREADS": "1"},
     passed_on=("PATH",),

@@ -10,7 +10,7 @@ from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 
-TRAINING_MODULE = "bench_models.train"
+TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
 LEAST_STEPS = 20
 

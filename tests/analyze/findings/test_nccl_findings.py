@@ -5,8 +5,8 @@ import pytest
 from hvdprof.analyze.findings.nccl_findings import nccl_findings
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.model.nccl_recording import NcclRecording
-from tests.builders.nccl_log import CORPUS, init_line, job, of_rank, recorded, said
-from tests.builders.places import needs_corpus
+from tests.builders.nccl_log import init_line, job, of_rank, recorded, said
+from tests.builders.places import CORPUS, needs_corpus
 
 WATCHDOG = (
     "[rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: "

@@ -10,11 +10,9 @@ from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.log_prefixes import TAG, without_colours
 from hvdprof.model.nccl_recording import NcclRecording
-from tests.builders.nccl_log import CORPUS
+from tests.builders.places import CORPUS, needs_corpus
 
-pytestmark = pytest.mark.skipif(
-    not CORPUS.is_dir(), reason="no corpus of public recordings on this machine"
-)
+pytestmark = needs_corpus
 
 NO_BEGINNING = {
     ("alcf_polaris_vae_20250115_with_aws.log", "GDR"): 1,

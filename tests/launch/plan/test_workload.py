@@ -60,7 +60,7 @@ def test_reference_models_get_their_threads_and_no_hook():
 
     threads = {"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "3"}
     assert variables == threads | {"PYTHONSAFEPATH": "1"}
-    assert program_of(bench_settings(), PATHS.plan)[1:3] == ("-m", "bench_models.train")
+    assert program_of(bench_settings(), PATHS.plan)[1:3] == ("-m", "hvdprof.bench_models.train")
 
 
 def test_a_script_keeps_its_threads_and_gets_the_hook():
