@@ -1,4 +1,4 @@
-"""What the launcher starts in every rank: ``python -m hvdprof.bench_models.train --plan plan.json``.
+"""Started in every rank: ``python -m hvdprof.bench_models.train --plan plan.json``.
 
 Exit codes: 0 when all segments have run, 1 with a traceback when something failed, 3 when the
 engine did not join as many ranks as the plan says.

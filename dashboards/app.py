@@ -49,7 +49,7 @@ PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
     for page in (overview, timeline, stalls, communication, breakdown, nccl, compare)
 )
-"""The site map, in the order of the navigation; ``hvdprof.dashboards.pages`` says what a page is."""
+"""The site map, in the order of the navigation; ``dashboards/pages`` says what a page is."""
 
 
 def create_app(runs: RunStore, *, password: str | None = None) -> Dash:

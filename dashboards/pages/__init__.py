@@ -11,8 +11,8 @@ A page is a module with
   raises is shown as an alert with its hint;
 * ``register(app, runs)``: callbacks of the page's own; does nothing where there are none.
 
-and is named in ``PAGES`` of ``hvdprof.dashboards.app``. Nothing is computed in a page: tables come from
-the store, figures from ``hvdprof.figures``, numbers become texts in ``hvdprof.units``.
+and is named in ``PAGES`` of ``hvdprof.dashboards.app``. Nothing is computed in a page: tables come
+from the store, figures from ``hvdprof.figures``, numbers become texts in ``hvdprof.units``.
 
 From the address: ``view.run``, ``view.np`` (an int or ``None``), ``view.pass_id``,
 ``view.text("tensor")``, ``view.whole("step")``. Values come from the browser and may name what is

@@ -1,7 +1,7 @@
 """The plan of a pass: what one launch of the training processes shall execute.
 
-The launcher writes it, ``hvdprof.bench_models.train`` reads it in every rank. One launch costs seconds
-before the first step, so a pass holds several segments, each a model with its toggles.
+The launcher writes it, ``hvdprof.bench_models.train`` reads it in every rank. One launch costs
+seconds before the first step, so a pass holds several segments, each a model with its toggles.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""``hvdprof.bench_models.train`` with a fault in one rank at one step; run as a script in every rank.
+"""``hvdprof.bench_models.train`` with a fault in one rank at one step, as a script.
 
     python tests/builders/faulty_train.py --plan plan.json
         --fault kill|raise|hang|delay --fault-rank 1 --fault-segment ID --fault-step 3

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.ingest.test_autotune import HEADER
-from tests.ingest.test_benchmark_output import SYNTHETIC, TF_CNN
-from tests.ingest.test_stall_warnings import FORMS
 
 from hvdprof.ingest.logs.printed_file import read_printed_file
+from tests.ingest.logs.test_autotune_log import HEADER
+from tests.ingest.logs.test_benchmark_output import SYNTHETIC, TF_CNN
+from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.test_load_files import MIXED
 
 ALL = "\n".join([*FORMS.values(), TF_CNN, SYNTHETIC, MIXED, HEADER, "0,0,0, 0,5,4,8.18"])

@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from tests.machine.test_wheel_cache import NAME, make_wheel
 
 from hvdprof.errors import (
     BuildFailedError,
@@ -19,6 +18,7 @@ from hvdprof.machine.install.torch_install import TorchInstall
 from hvdprof.machine.install.verify import Trial
 from hvdprof.machine.mpi import Mpi
 from tests.builders.survey import make_build, make_mpi
+from tests.machine.install.test_wheel_cache import NAME, make_wheel
 
 TORCH = TorchInstall("2.13.0+cpu", None, Path("/venv/torch"))
 WORKS = [Trial("one process", worked=True)]
