@@ -57,7 +57,7 @@ def test_every_fact_that_is_written_is_on_the_page(
 def facts_in_code() -> dict[str, str]:
     """The unit of every fact that is made anywhere in the analysis, by its name."""
     units = {}
-    for path in (ROOT / "hvdprof" / "analyze").glob("*.py"):
+    for path in (ROOT / "hvdprof" / "analyze").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Fact":
                 name, unit = node.args[0], node.args[3] if len(node.args) > 3 else None

@@ -66,5 +66,7 @@ def test_building_horovod_names_the_extra(commands: Path) -> None:
 
 
 def test_the_toolchain_file_is_packed(commands: Path) -> None:
-    packed = list((commands.parent / "lib").glob("python*/site-packages/hvdprof/machine/*.cmake"))
+    packed = list(
+        (commands.parent / "lib").glob("python*/site-packages/hvdprof/machine/install/*.cmake")
+    )
     assert len(packed) == 1

@@ -25,7 +25,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
     In HTML every text is escaped; in Markdown the templates' filter ``md`` does it, and makes one
     line of several.
     """
-    source = resources.files("hvdprof.report").joinpath("templates", template)
+    source = resources.files("hvdprof.report.document").joinpath("templates", template)
     environment = jinja2.Environment(
         autoescape=is_html,
         trim_blocks=True,
