@@ -1,10 +1,10 @@
 """How often the right rank and phase are named: real Horovod runs with faults of known truth.
 
 ``python -m benchmarks.attribution --folder DIR`` runs every case of the grid that DIR does not hold
-yet (``cases.jsonl``) and prints the table of docs/accuracy.md for all that it holds; ``--quick``
-takes few cases, ``--budget`` stops before a new case after so many seconds. A case is one launch of
-an emulated model under ``hvdprof inject``, analysed through ``hvdprof.api``; its throughput pass
-counts. ``attribution_simulated.py`` does the same on simulated launches, by the thousand.
+yet (``cases.jsonl``) and prints the table of docs/explain/accuracy.md. ``--quick`` takes few cases;
+``--budget`` starts no new case after that many seconds. A case is one launch of an emulated model
+under ``hvdprof inject``, analysed through ``hvdprof.api``; its throughput pass counts.
+``attribution_simulated.py`` does the same on thousands of simulated launches.
 """
 
 import argparse
@@ -150,7 +150,7 @@ def _found(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def _clocks(folder: Path, case: Case) -> dict[str, int]:
-    """Of how many exchanges the error bound held, against the clock as it was put wrong."""
+    """The number of exchanges, and of those whose error bound held against the injected skew."""
     errors = []
     for path in folder.glob("passes/*/recorder/rank-*.jsonl"):
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -171,7 +171,7 @@ def _clocks(folder: Path, case: Case) -> dict[str, int]:
 
 
 def read_results(log: Path) -> list[dict[str, Any]]:
-    """The results so far; a last line that was cut off is taken away, so that it can be redone."""
+    """The results so far; a truncated last line is removed, so that its case runs again."""
     if not log.exists():
         return []
     whole, _, torn = log.read_text(encoding="utf-8").rpartition("\n")
@@ -181,7 +181,7 @@ def read_results(log: Path) -> list[dict[str, Any]]:
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """The Markdown table over all results, one row a number of ranks and size."""
+    """The Markdown table over all results, one row per rank count and fault size."""
     frame = pd.DataFrame(results)
     lines = [
         "| ranks | fault, of a 60 ms step | of the measured step | runs | right rank named "
@@ -192,7 +192,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         lines.append(_fault_row(_cases(group)))
     for (ranks, phase), group in frame[frame["share"] == 0].groupby(["np", "phase"]):
         alarms = sum(bool(named) for named in group["named"])
-        what = "a clock put wrong" if phase == CLOCK else "none (clean)"
+        what = "a skewed clock" if phase == CLOCK else "none (clean)"
         lines.append(f"| {ranks} | {what} | | {len(group)} | | | {alarms} of {len(group)} | |")
     summary = _together(_cases(frame[frame["share"] > 0]))
     lines += ["", summary] if summary else []
@@ -201,7 +201,7 @@ def table(results: Sequence[dict[str, Any]]) -> str:
         right, clocks = wrong["num_clocks_right"].sum(), wrong["num_clocks"].sum()
         lines += [
             "",
-            f"Clocks put wrong by {OFFSET_MS:g} ms and {DRIFT_PPM:g} ppm, compared over TCP: the "
+            f"Clocks skewed by {OFFSET_MS:g} ms and {DRIFT_PPM:g} ppm, compared over TCP: the "
             f"error was within its bound in {right} of {clocks} exchanges.",
         ]
     lines += ["", _load(frame["load"])]

@@ -1,11 +1,12 @@
 """How often the right rank and phase are named, on simulated launches of known truth.
 
-``python -m benchmarks.attribution_simulated [--launches 200] [--write docs/accuracy.md]`` lets
-thousands of launches go through the same analysis as recorded ones: own work with noise of 2 % a
-phase, steady or correlated from step to step (AR(1), 0.8), and in one kind with stalls of all ranks
-now and then; one rank is late by a known time in a known phase, or none. It prints, and writes
-between the markers of a page, how often rank and phase were right, how large a cost was found, and
-how often a clean launch named anybody. Real launches are measured by ``attribution.py``.
+``python -m benchmarks.attribution_simulated [--launches 200] [--write PAGE]`` sends thousands of
+simulated launches through the analysis that recorded launches go through. A rank's own work has
+noise of 2 % per phase: independent, correlated from step to step (AR(1), 0.8), or with occasional
+stalls of any rank. One rank is slower by a known time in a known phase, or none is. The command
+prints how often rank and phase were right, the error of the cost, and how often a clean launch
+named a rank; ``--write docs/explain/accuracy.md`` puts the tables into the page. Real launches are
+measured by ``attribution.py``.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""How often u covers how far clocks are off, and whether blame survives clocks that are.
+"""How often u covers the error of clocks, and whether attribution survives skewed clocks.
 
-``python -m benchmarks.clock_coverage [--launches 300] [--write docs/accuracy.md]`` simulates
-launches whose clocks have an offset and a drift that the exchange of clocks missed, within the
-bound that it states, lets the analysis correct them, and compares with the truth: corrections
-within u, the size of u, whether the last rank of a step is the true one where it counts as decided,
-and whether the same ranks are called late as by true clocks.
+``python -m benchmarks.clock_coverage [--launches 300] [--write PAGE]`` simulates launches whose
+clocks have an offset and a drift within the bound of the clock exchange. The analysis corrects
+them, and the command compares with the truth: corrections within u, the size of u, whether the last
+rank of a step is the true one where it counts as decided, and whether the same stragglers are found
+as with true clocks. ``--write docs/explain/accuracy.md`` puts the table into the page.
 """
 
 import argparse
@@ -77,10 +77,10 @@ def score(setting: Setting, seed: int) -> Score:
     # What drifts away during the launch has to stay within the bound of the exchange too.
     room = bound - DRIFT_PPM * 1e-6 * float(true.end.max())
     offsets = np.concatenate([[0.0], rng.uniform(-room, room, size=others)])
-    told, ready = skewed(true, offsets, drifts, [0.0, *[bound] * others])
-    found = clocks(told, ready, KEY)
+    recorded, ready = skewed(true, offsets, drifts, [0.0, *[bound] * others])
+    found = clocks(recorded, ready, KEY)
     u_ns = found["u_ns"].to_numpy()
-    work = corrected(told, remaining_offsets(found))
+    work = corrected(recorded, remaining_offsets(found))
     needed = -(offsets + true.arrived.mean(axis=0) * drifts * 1e-6)
     last = waiting(work.arrived, u_ns).last
     decided = last != UNDECIDED

@@ -1,11 +1,11 @@
-"""Mutants of timeline files on both roads: neither may raise or hang, and both must say the same.
+"""Mutated timeline files on the fast and the slow path: neither may raise or hang, both must agree.
 
     .venv/bin/python benchmarks/fuzz.py --mutants 100000 --seed 1 FOLDER...
 
-The compiled road parses ahead in a second thread, except with ``--threads 1``.
+The compiled path parses ahead in a second thread, except with ``--threads 1``.
 
 Every mutant is a recording with a few bytes cut, repeated, overwritten, inserted or moved. A mutant
-on which the roads differ is written to the current folder, and the exit code is 1.
+on which the paths differ is written to the current folder, and the exit code is 1.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SLOW_S = 5.0
 
 
 def main() -> int:
-    """Run the mutants and tell what was found."""
+    """Run the mutants and print what failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="folders of *.json recordings")
     parser.add_argument("--mutants", type=int, default=100_000)
@@ -46,7 +46,7 @@ def main() -> int:
             fast = read(content, FastPairing(num_threads=options.threads), chunk_bytes)
             assert_same(fast, read(content, PlainPairing(), 1 << 20))
             num_damaged += fast.damage.num_places > 0
-        except Exception as error:  # whatever it is, the fuzzer is there to find it
+        except Exception as error:  # any exception is a failure of the mutant, and is printed
             num_failed += 1
             path = Path(f"mutant-{options.seed}-{number}.json")
             path.write_bytes(content)
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def read(content: bytes, pairing: Pairing, chunk_bytes: int) -> RawTimeline:
-    """What a content says by one of the roads."""
+    """The timeline in the content, read by one of the paths."""
     return Reader(
         Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes), pairing
     ).read()

@@ -24,7 +24,7 @@ _LARGEST_BATCH = 16
 _LARGEST_WHOLE = 200_000_000
 _BLOCK_BYTES = 100_000_000
 _FIRST_US = 1000
-# All times of a block have as many digits, of which the first ones alone tell it from the others.
+# All times of a block have the same number of digits; only the first ones differ between blocks.
 _FIRST_OF_BLOCK_US = 1_000_000_000_000
 
 

@@ -76,7 +76,7 @@ def print_views(number: int, num_ranks: int) -> None:
             f"{events:,} events, {num_ranks} ranks, {kind}: "
             f"p50 {np.percentile(millis, 50):.0f} ms, p95 {np.percentile(millis, 95):.0f} ms, "
             f"payload at most {max(sizes) / 1000:.0f} kB, "
-            f"{(table + index) / events:.0f} bytes an event ({table / events:.0f} of the table), "
+            f"{(table + index) / events:.0f} bytes per event ({table / events:.0f} of the table), "
             f"built in {built_s:.1f} s"
         )
 

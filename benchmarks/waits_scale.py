@@ -2,9 +2,9 @@
 
 ``python benchmarks/waits_scale.py [--ranks 512] [--steps 1000] [--tensors 161]`` makes ready times
 and steps of one launch up, in parts of a few steps each, and computes from them what an analysis
-does: bounds of all clocks, who was last for each gradient, blame and stragglers. Rank 1 is made
-late by 12 ms in backward, and clocks are off by up to 1 ms; what comes out is printed with the
-truth beside it.
+does: bounds of all clocks, the last rank of each gradient, caused wait and stragglers. Rank 1 is
+12 ms slower in backward, and clocks are off by up to 1 ms; the results are printed beside the
+truth.
 """
 
 import argparse
@@ -46,7 +46,7 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Launch:
-    """A made-up launch: its steps as the clocks of the ranks tell them, and what is off."""
+    """A made-up launch: its steps as the clocks of the ranks show them, and the clocks' errors."""
 
     work: StepWork
     offsets: Times
@@ -123,13 +123,13 @@ def main() -> None:
     watch = _Watch()
     for _ in launch.parts():
         pass
-    watch.tell("making them up once, in each of the next two that go through them")
+    watch.lap("making them up once, in each of the next two that go through them")
 
     ready = np.full(work.before.shape, np.nan)
     for _, rows, last in ready_of_steps(arrival_cubes(launch.parts()), {KEY: work}):
         ready[rows] = last
     found = clocks(work, ready, KEY)
-    watch.tell("clocks")
+    watch.lap("clocks")
 
     offsets, u_ns = remaining_offsets(found), found["u_ns"].to_numpy()
     first_part_cubes: list[ArrivalCube] = []
@@ -139,12 +139,12 @@ def main() -> None:
         num_collectives += len(decided)
         num_decided += int(decided.sum())
         first_part_cubes = first_part_cubes or [cube]
-    watch.tell("collective_arrivals")
+    watch.lap("collective_arrivals")
 
-    blames = blame(corrected(work, offsets), u_ns, KEY)
-    watch.tell("blame, with a replay for each rank")
-    late = stragglers(work, blames["cost_ns"].to_numpy(), KEY)
-    watch.tell("stragglers")
+    caused = blame(corrected(work, offsets), u_ns, KEY)
+    watch.lap("caused wait, with a replay per rank")
+    late = stragglers(work, caused["cost_ns"].to_numpy(), KEY)
+    watch.lap("stragglers")
 
     named = late[late["pattern"] != "none"]
     off_ns = np.abs(offsets + launch.offsets)
@@ -157,9 +157,9 @@ def main() -> None:
 
 
 def _right(launch: Launch, cube: ArrivalCube, offsets: Times, u_ns: Times) -> float:
-    told = collective_arrivals(corrected_cube(cube, offsets, u_ns))
+    found = collective_arrivals(corrected_cube(cube, offsets, u_ns))
     true = collective_arrivals(corrected_cube(cube, -launch.offsets, np.zeros_like(u_ns)))
-    same = (told["last_rank"] == true["last_rank"])[told["decided"]]
+    same = (found["last_rank"] == true["last_rank"])[found["decided"]]
     return float(same.mean()) if len(same) else float("nan")
 
 
@@ -167,7 +167,7 @@ class _Watch:
     def __init__(self) -> None:
         self._since = time.perf_counter()
 
-    def tell(self, what: str) -> None:
+    def lap(self, what: str) -> None:
         now = time.perf_counter()
         print(f"{now - self._since:8.1f} s  {what}", flush=True)
         self._since = now

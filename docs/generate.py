@@ -1,7 +1,7 @@
 """Write the pages of the manual that say what the code says; ``--check`` fails where they differ.
 
-``python docs/generate.py`` writes docs/tables.md and docs/commands.md; with ``--check`` it names
-the pages that are out of date and ends with exit code 1.
+``python docs/generate.py`` writes the pages of ``PAGES``; with ``--check`` it names the pages that
+are out of date and ends with exit code 1.
 """
 
 import argparse
@@ -69,8 +69,8 @@ def commands_page() -> str:
 
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
-    ("tables.md", tables_page),
-    ("commands.md", commands_page),
+    ("reference/tables.md", tables_page),
+    ("reference/commands.md", commands_page),
 )
 
 

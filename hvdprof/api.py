@@ -10,11 +10,11 @@
     log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
     print(log.tables["nccl_tests"])
 
-    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/python.md
+    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/howto/python.md
     print(measured.analyze().verdict.sentence)
 
 All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
-and listed in docs/tables.md.
+and listed in docs/reference/tables.md.
 """
 
 from collections.abc import Callable, Iterable, Sequence

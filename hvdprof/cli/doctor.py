@@ -68,7 +68,7 @@ def as_lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def as_record(survey: Survey, findings: Sequence[Finding]) -> dict[str, Any]:
-    """The object that ``--json`` prints; its keys are documented in docs/doctor.md."""
+    """The object that ``--json`` prints; its keys are documented in docs/howto/doctor.md."""
     return {
         "schema_version": JSON_SCHEMA_VERSION,
         "hvdprof_version": __version__,

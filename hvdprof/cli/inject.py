@@ -24,7 +24,7 @@ def inject(
     fault: Annotated[
         list[str],
         typer.Option(
-            help="A fault, such as sleep:phase=backward,rank=1,amount=20ms (docs/inject.md); "
+            help="A fault, such as sleep:phase=backward,rank=1,amount=20ms (docs/howto/inject.md); "
             "may be given several times.",
             show_default=False,
         ),

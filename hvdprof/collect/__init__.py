@@ -12,8 +12,8 @@ The lines to add to a Horovod script::
     collect.stop()                            # on every rank, when training is over
 
 Without ``HVDPROF_RECORDER_DIR`` in the environment all of this does nothing. With it, every rank
-writes ``rank-<rank>.jsonl`` into that folder (docs/run_directory.md). Whatever fails in here ends
-the recording and never the training (docs/recorder.md).
+writes ``rank-<rank>.jsonl`` into that folder (docs/reference/run_directory.md). A failure of the
+recorder ends the recording and never the training (docs/explain/recorder.md).
 """
 
 import os
@@ -249,7 +249,7 @@ def passed(pieces: Sequence[tuple[str, int, int]]) -> None:
 def waits(change: int) -> None:
     """A collective begins (1) or ends (-1) in which the rank stands and that nobody brackets.
 
-    No time is recorded; the rank says so while it stands still (docs/stalls.md).
+    No time is recorded; the rank says so while it stands still (docs/howto/stalls.md).
     """
     _session.waits(change)
 

@@ -1,4 +1,4 @@
-"""Every table of hvdprof; docs/tables.md is generated from this list."""
+"""Every table of hvdprof; docs/reference/tables.md is generated from this list."""
 
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH

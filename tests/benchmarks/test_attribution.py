@@ -51,7 +51,7 @@ def test_what_was_right_and_what_was_wrong_is_counted():
 
     row, *others = [line for line in text.splitlines() if line.startswith("| 2 |")]
     assert "| 10% | 8.6% | 4 | 2 of 4 | 1 of 4 | 1 of 4 | 5.0% (10.0%) |" in row
-    assert "0 of 1" in next(line for line in others if "clock put wrong" in line)
+    assert "0 of 1" in next(line for line in others if "skewed clock" in line)
     assert "1 of 2" in next(line for line in others if "clean" in line)
     assert "right rank 50.0%, right phase 25.0%" in text
     assert "in 2 of the 2 missed the rank costs less" in text

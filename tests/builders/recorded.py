@@ -64,7 +64,7 @@ KEYS = {
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
-    """The lines of a recorder file; a line that is not as docs/run_directory.md says fails."""
+    """The lines of a recorder file; each must be as docs/reference/run_directory.md says."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     num_tensors = 0
     for line in lines:

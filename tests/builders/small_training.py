@@ -1,4 +1,4 @@
-"""A user's script as docs/recorder.md shows it, started in every rank; options choose its kind."""
+"""A user's script as in docs/explain/recorder.md, run in every rank; options choose its kind."""
 
 import os
 import sys

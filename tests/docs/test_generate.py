@@ -7,7 +7,9 @@ from hvdprof.model.table_catalogue import TABLES
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:
-    assert (generate.DOCS / "tables.md").read_text(encoding="utf-8") == generate.tables_page()
+    assert (generate.DOCS / "reference" / "tables.md").read_text(
+        encoding="utf-8"
+    ) == generate.tables_page()
 
 
 def test_every_column_of_every_table_is_on_the_page() -> None:
@@ -23,12 +25,13 @@ def test_check_names_the_pages_that_differ(
 ) -> None:
     monkeypatch.setattr(generate, "DOCS", tmp_path)
     monkeypatch.setattr("sys.argv", ["generate.py"])
+    (tmp_path / "reference").mkdir()
     assert generate.main() == 0
     monkeypatch.setattr("sys.argv", ["generate.py", "--check"])
     assert generate.main() == 0
-    (tmp_path / "tables.md").write_text("old", encoding="utf-8")
+    (tmp_path / "reference" / "tables.md").write_text("old", encoding="utf-8")
     assert generate.main() == 1
-    assert "docs/tables.md is out of date" in capsys.readouterr().err
+    assert "docs/reference/tables.md is out of date" in capsys.readouterr().err
 
 
 def test_help_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hvdprof.cli.main import COMMANDS
 from tests.builders.places import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [name for name, _ in COMMANDS]
 
 

@@ -16,7 +16,7 @@ from tests.builders.run_directory import PassSpec
 from tests.ingest.test_load_files import MIXED, TIMELINE
 
 SECTION = (
-    (ROOT / "docs" / "reading.md")
+    (ROOT / "docs" / "howto" / "reading.md")
     .read_text(encoding="utf-8")
     .split("## JSON of files\n", 1)[1]
     .split("\n## ", 1)[0]

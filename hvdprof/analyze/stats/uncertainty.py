@@ -1,4 +1,4 @@
-"""How far a mean of step times may be off; docs/efficiency.md tells the whole method.
+"""How far a mean of step times may be off; docs/explain/efficiency.md tells the whole method.
 
 Sources: initial positive sequence, C. J. Geyer, "Practical Markov Chain Monte Carlo", Statistical
 Science 7 (1992); degrees of freedom of a sum of variances, F. E. Satterthwaite, Biometrics

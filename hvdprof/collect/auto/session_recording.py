@@ -86,7 +86,7 @@ class ElasticSessions:
         state.check_host_updates = _blocked(state.check_host_updates)
 
     def line(self) -> dict[str, Any]:
-        """The keys of the ``session`` line of the running session (docs/run_directory.md)."""
+        """The keys of the ``session`` line of this session (docs/reference/run_directory.md)."""
         moments = {name: self._moments.get(name) for name in _MOMENTS}
         return {"number": self._number, **self._worker, **moments}
 

@@ -22,7 +22,7 @@ MAX_AMOUNT_S = 60.0
 
 _KEYS = ("phase", "rank", "amount", "every", "rotating", "probability", "seed")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|%)")
-_HINT = "As in sleep:phase=backward,rank=1,amount=20ms; see docs/inject.md for all keys."
+_HINT = "As in sleep:phase=backward,rank=1,amount=20ms; see docs/howto/inject.md for all keys."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ RECORDER_SCHEMA_VERSION = 1
 def header(
     identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns
 ) -> dict[str, Any]:
-    """The keys of the ``header`` line (docs/run_directory.md); ``clock`` gives nanoseconds."""
+    """The keys of the ``header`` line (docs/reference/run_directory.md); ``clock`` returns ns."""
     return {
         "schema_version": RECORDER_SCHEMA_VERSION,
         "rank": identity.rank,

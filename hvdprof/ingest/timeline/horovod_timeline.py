@@ -1,6 +1,6 @@
 """Horovod's timeline file: what it holds, and what that means.
 
-``docs/timeline.md`` tells what is read and what cannot be. The syntax is read by
+``docs/reference/timeline.md`` tells what is read and what cannot be. The syntax is read by
 ``ingest.timeline.read``; the meaning is made of its columns by the modules beside it.
 """
 

@@ -1,4 +1,4 @@
-"""The finished analysis as one JSON object with stable keys; docs/json.md is its manual."""
+"""The finished analysis as one JSON object with stable keys (docs/reference/json.md)."""
 
 import dataclasses
 import json

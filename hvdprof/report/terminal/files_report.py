@@ -48,7 +48,7 @@ def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = N
 def found_json(found: FoundAnalysis) -> dict[str, Any]:
     """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
 
-    ``tables`` holds the derived tables, with exactly the columns that docs/tables.md lists.
+    ``tables`` holds the derived tables, with the columns that docs/reference/tables.md lists.
     """
     return {
         "schema_version": FOUND_SCHEMA_VERSION,

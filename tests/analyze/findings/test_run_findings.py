@@ -17,7 +17,7 @@ from tests.builders.finished_analysis import cell, manifest, pass_record, run, s
 from tests.builders.net_recording import of_hosts
 from tests.builders.places import DOCS
 
-MANUAL = DOCS / "findings.md"
+MANUAL = DOCS / "reference" / "findings.md"
 NAMES = {"pass_id": "p", "segment": "s"}
 CELL = {
     "model": "resnet18",

@@ -64,4 +64,4 @@ def test_several_survive_the_way_through_the_environment():
 def test_what_is_not_a_fault_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_fault(text)
-    assert "docs/inject.md" in caught.value.hint
+    assert "docs/howto/inject.md" in caught.value.hint

@@ -21,7 +21,7 @@ from tests.builders.finished_analysis import (
 )
 from tests.builders.places import DOCS
 
-MANUAL = DOCS / "json.md"
+MANUAL = DOCS / "reference" / "json.md"
 
 
 def rendered(finished):
