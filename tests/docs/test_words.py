@@ -90,7 +90,26 @@ FOLDERS = (
     "README.md",
     "tests",
 )
-NOT_YET: tuple[str, ...] = FOLDERS
+NOT_YET: tuple[str, ...] = (
+    "hvdprof/analyze",
+    "hvdprof/cli",
+    "hvdprof/collect",
+    "hvdprof/figures",
+    "hvdprof/ingest",
+    "hvdprof/launch",
+    "hvdprof/machine",
+    "hvdprof/model",
+    "hvdprof/report",
+    "hvdprof/rundir",
+    "hvdprof/api.py",
+    "hvdprof/errors.py",
+    "hvdprof/units.py",
+    "dashboards",
+    "bench_models",
+    "docs",
+    "README.md",
+    "tests",
+)
 """Folders whose texts have not been gone through; none when the work is done."""
 
 SAMPLES = ("samples", "recordings", "generated")
