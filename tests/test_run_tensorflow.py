@@ -12,8 +12,7 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import keras_tutorial
-from tests.builders.places import ROOT
-from tests.builders.tutorial import needs_tutorials
+from tests.builders.places import ROOT, needs_tutorials
 
 pytestmark = [
     pytest.mark.horovod,

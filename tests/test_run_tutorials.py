@@ -12,9 +12,9 @@ import pytest
 from hvdprof.api import load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import tutorial
-from tests.builders.places import ROOT
+from tests.builders.places import ROOT, needs_tutorials
 
-pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600), tutorial.needs_tutorials]
+pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600), needs_tutorials]
 
 WARMUP = 5
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.builders.tutorial import TUTORIALS
+from tests.builders.places import TUTORIALS
 
 _FUNCTION = re.compile(r"^  def training_func\(\):\n(?:(?:    .*)?\n)+", re.M)
 

@@ -7,15 +7,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from tests.builders.places import SEEDS
-
-TUTORIALS = SEEDS
-
-needs_tutorials = pytest.mark.skipif(
-    not TUTORIALS.is_dir(), reason="no copies of the public tutorials on this machine"
-)
+from tests.builders.places import TUTORIALS
 
 _SCRIPT = re.compile(
     r"# %load pytorch_mnist\.py\n(.*?\n    for epoch in range\(1, args\.epochs \+ 1\):\n"

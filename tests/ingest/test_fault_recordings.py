@@ -6,18 +6,12 @@ import pytest
 
 from hvdprof import api
 from hvdprof.model.standalone_files import FoundAnalysis
-from tests.builders.places import FAULT_RECORDINGS
-
-FOLDER = FAULT_RECORDINGS
-
-pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="no recordings of faults on this machine"
-)
+from tests.builders.places import RECORDINGS, recording
 
 
 @cache
 def found(name: str) -> FoundAnalysis:
-    return api.analyze_files(api.load_run(FOLDER / f"{name}.timeline.json"))
+    return api.analyze_files(api.load_run(recording(name)))
 
 
 def steady(name):
@@ -99,5 +93,7 @@ def test_ranks_of_several_hosts_are_counted(name, ranks):
 
 
 def test_no_recording_names_a_late_rank():
-    for path in sorted(FOLDER.glob("*.timeline.json")):
-        assert "is late:" not in found(path.name.removesuffix(".timeline.json")).files[0].verdict
+    names = [path.name.removesuffix(".json.gz") for path in (RECORDINGS / "faults").iterdir()]
+    assert len(names) == 20
+    for name in names:
+        assert "is late:" not in found(name).files[0].verdict

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
-from tests.builders.places import CORPUS, RECORDINGS, TIMELINES
+from tests.builders.places import CORPUS, RECORDINGS, needs_corpus, recording
 from tests.builders.timeline_rows import rows_of
 
 read = cache(read_timeline_file)
@@ -103,28 +102,13 @@ FAULTS = {
 }
 
 
-def own_recording(name: str) -> Path:
-    found = [
-        path
-        for path in (
-            RECORDINGS / f"{name}.json",
-            TIMELINES / "basics" / f"{name}.json",
-            TIMELINES / "faults" / f"{name}.timeline.json",
-        )
-        if path.is_file()
-    ]
-    if not found:
-        pytest.skip("the recordings of this project are not on this machine")
-    return found[0]
-
-
 def open_rows(file: TimelineFile) -> int:
     return int((file.rows.dur_us < 0).sum())
 
 
 @pytest.mark.parametrize("name", [*BASICS, *FAULTS])
 def test_own_recordings_say_what_was_done(name: str) -> None:
-    known, file = (BASICS | FAULTS)[name], read(own_recording(name))
+    known, file = (BASICS | FAULTS)[name], read(recording(name))
     assert file.facts.uses_by_collective == known.uses
     assert len(file.steps) == max(known.steps, 0)
     assert bool(file.steps.refusal) == (known.steps < 0)
@@ -142,7 +126,7 @@ def test_own_recordings_say_what_was_done(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*BASICS, *FAULTS])
 def test_what_was_packed_into_a_fusion_buffer_was_fused_and_nothing_else(name: str) -> None:
-    file = read(own_recording(name))
+    file = read(recording(name))
     rows = rows_of(file)
     # Gloo packs a reducescatter that is not fused too (gloo_operations.cc, GlooReducescatter).
     packed = {
@@ -157,7 +141,7 @@ def test_what_was_packed_into_a_fusion_buffer_was_fused_and_nothing_else(name: s
 
 def test_the_rank_that_slept_is_named_and_ties_are_not() -> None:
     name = "04_gloo_straggler_rank1_cache_off"
-    uses = read(own_recording(name)).uses
+    uses = read(recording(name)).uses
     truth = [
         json.loads((RECORDINGS / f"{name}.rank{rank}.truth.json").read_text()) for rank in (0, 1)
     ]
@@ -175,7 +159,7 @@ def test_the_rank_that_slept_is_named_and_ties_are_not() -> None:
 
 
 def test_under_the_cache_the_rank_that_slept_cannot_be_named_but_its_wait_is_seen() -> None:
-    file = read(own_recording("05_gloo_straggler_rank1_cache_on"))
+    file = read(recording("05_gloo_straggler_rank1_cache_on"))
     assert file.facts.ranks_told.sentence.endswith("so it cannot name a late rank.")
     uses = file.uses
     reduced = np.asarray(uses.collective) == "ALLREDUCE"
@@ -185,21 +169,21 @@ def test_under_the_cache_the_rank_that_slept_cannot_be_named_but_its_wait_is_see
 
 
 def test_adasum_counts_what_it_nests_once() -> None:
-    executions = read(own_recording("06_mpi_adasum")).executions
+    executions = read(recording("06_mpi_adasum")).executions
     adasum = np.asarray(executions.collective) == "ADASUM"
     parts = executions.part_us[adasum].sum(axis=1)
     assert (parts <= executions.dur_us[adasum]).all()
 
 
 def test_two_files_of_one_process_share_an_axis() -> None:
-    files = [read(own_recording(name)) for name in ("11_dynamic_a", "12_dynamic_b_started_midop")]
-    other = read(own_recording("06_mpi_adasum"))
+    files = [read(recording(name)) for name in ("11_dynamic_a", "12_dynamic_b_started_midop")]
+    other = read(recording("06_mpi_adasum"))
     assert sessions_of([file.epoch_us for file in (*files, other)]) == ((0, 1), (2,))
     assert files[0].rows.start_us.max() < files[1].rows.start_us.min()
 
 
 def test_warm_up_is_broadcasts_first_uses_and_what_initialises() -> None:
-    file = read(own_recording("06_mpi_adasum"))
+    file = read(recording("06_mpi_adasum"))
     warm = file.uses.warmup
     assert warm.tolist() == [
         occurrence == 0 or str(tensor).startswith("broadcast")
@@ -211,8 +195,8 @@ def test_warm_up_is_broadcasts_first_uses_and_what_initialises() -> None:
 
 
 def test_a_file_of_an_old_layout_means_the_same_as_its_original() -> None:
-    old = read(own_recording("20_derived_v019_layout"))
-    new = read(own_recording("03_mpi_cache_on"))
+    old = read(recording("20_derived_v019_layout"))
+    new = read(recording("03_mpi_cache_on"))
     assert old.epoch_us is None
     assert old.facts.writer == "Horovod 0.16 to 0.20.0"
     assert new.facts.writer == "Horovod 0.20.1 or later"
@@ -228,12 +212,10 @@ FAKE_GRADIENTS = (2, 4, 16, 32)
 
 
 def corpus_file(name: str) -> TimelineFile:
-    path = CORPUS / "horovod_timelines" / f"{name}.json"
-    if not path.is_file():
-        pytest.skip("no corpus of public recordings on this machine")
-    return read(path)
+    return read(CORPUS / "horovod_timelines" / f"{name}.json")
 
 
+@needs_corpus
 @pytest.mark.parametrize("workers", SWEEP)
 def test_a_sweep_of_one_tensor_over_workers(workers: int) -> None:
     file = corpus_file(f"tflogs_comm831_{workers}workers")
@@ -247,6 +229,7 @@ def test_a_sweep_of_one_tensor_over_workers(workers: int) -> None:
     assert file.uses.num_ticks.sum() == workers
 
 
+@needs_corpus
 @pytest.mark.parametrize("workers", FAKE_GRADIENTS)
 def test_fake_gradients_over_ethernet(workers: int) -> None:
     facts = corpus_file(f"tflogs_fake120MB_{workers}workers").facts
@@ -257,6 +240,7 @@ def test_fake_gradients_over_ethernet(workers: int) -> None:
     assert facts.ranks_told.kind == "every use"
 
 
+@needs_corpus
 @pytest.mark.parametrize(
     ("name", "size"), [("tflogs_mpi_12rank", 12), ("tflogs_mpi_4rank_cyclestart_noend", 4)]
 )
@@ -276,12 +260,14 @@ def test_tf_cnn_benchmarks_on_cpus(name: str, size: int) -> None:
     assert cycles == (13_999 if size == 4 else 0)
 
 
+@needs_corpus
 def test_a_rank_that_starts_late_is_the_last_of_the_first_broadcast() -> None:
     uses = corpus_file("tflogs_mpi_12rank").uses
     assert uses.last_rank[0] == 0
     assert 2_100_000 < uses.last_after_us[0] < 2_300_000
 
 
+@needs_corpus
 def test_a_lone_worker() -> None:
     facts = corpus_file("tflogs_single_worker_fusion").facts
     assert facts.uses_by_collective == {"BROADCAST": 13, "ALLREDUCE": 120}
@@ -295,6 +281,7 @@ def test_a_lone_worker() -> None:
     assert facts.num_fused_executions == 0
 
 
+@needs_corpus
 def test_broadcasts_of_a_gpu_build() -> None:
     file = corpus_file("cipherdoc_torch_4gpu_broadcast_only")
     facts = file.facts

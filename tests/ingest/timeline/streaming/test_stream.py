@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,11 @@ from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
-from tests.builders.places import CORPUS, RECORDINGS, TIMELINES
+from tests.builders.places import CORPUS, RECORDINGS, needs_corpus
 from tests.builders.timeline_writer import TimelineWriter
 
 RECORDED = [path for path in sorted(RECORDINGS.glob("*.json")) if ".truth." not in path.name]
-OTHERS = sorted(
-    [
-        *TIMELINES.rglob("*timeline*.json"),
-        *(CORPUS / "horovod_timelines").rglob("*.json"),
-    ]
-)
+COMPRESSED = sorted(RECORDINGS.rglob("*.json.gz"))
 
 
 class Read:
@@ -85,18 +81,28 @@ def test_a_recording_says_the_same_in_parts(path: Path, rows_at_once: int) -> No
         assert_same(parts, whole)
 
 
-@pytest.mark.skipif(not OTHERS, reason="the recordings of this project are not on this machine")
-def test_all_recordings_at_hand_say_the_same_in_parts() -> None:
+def parts_that_say_the_same(paths: Iterable[Path], rows_at_once: int) -> int:
+    """The number of parts in which these files were read."""
     num_parts = 0
-    for path in OTHERS:
+    for path in paths:
         try:
             whole = understood(read_raw(path))
         except UnreadableInputError:
             continue
-        parts = Read(path, rows_at_once=300)
+        parts = Read(path, rows_at_once=rows_at_once)
         assert_same(parts, whole)
         num_parts += len(parts.parts)
-    assert num_parts > 100
+    return num_parts
+
+
+def test_compressed_recordings_say_the_same_in_parts() -> None:
+    assert parts_that_say_the_same(COMPRESSED, rows_at_once=200) > 100
+
+
+@needs_corpus
+def test_public_recordings_say_the_same_in_parts() -> None:
+    public = sorted((CORPUS / "horovod_timelines").rglob("*.json"))
+    assert parts_that_say_the_same(public, rows_at_once=200) > 100
 
 
 def test_a_training_is_read_in_many_parts(tmp_path: Path) -> None:
