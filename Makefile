@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup bench test test-tensorflow check docs-check clean
+.PHONY: help setup bench test test-tensorflow check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -63,7 +63,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by s
 test-tensorflow: $(TENSORFLOW_VENV)/.hvdprof-horovod  ## Run the tests of TensorFlow and Keras, in an environment of their own.
 	$(TENSORFLOW_VENV)/bin/python -m pytest -m tensorflow tests/test_run_tensorflow.py $(ARGS)
 
-check: $(VENV)/.hvdprof-dev docs-check  ## Format, lint, types, import layers, generated documentation.
+check: $(VENV)/.hvdprof-dev docs-check docs  ## Format, lint, types, import layers, generated documentation.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -71,6 +71,9 @@ check: $(VENV)/.hvdprof-dev docs-check  ## Format, lint, types, import layers, g
 
 docs-check: $(VENV)/.hvdprof-dev  ## Generated pages of the documentation are those of the code.
 	$(BIN)/python docs/generate.py --check
+
+docs: $(VENV)/.hvdprof-dev  ## Build the documentation site into build/site; fails on any warning.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## Remove the virtual environment and every cache here; runs/ and the kept wheels stay.
 	rm -rf $(VENV) $(TENSORFLOW_VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
