@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.errors import HvdprofError, MissingExtraError, UnreadableInputError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.nccl.reader import read_nccl_logs
@@ -124,8 +124,6 @@ def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int]
             entry.num_rows = add_lone_timeline(found.path, gathered, within)
         elif found.kind == Kind.TEXT:
             _add_printed(found.path, entry, gathered, within)
-    except MissingExtraError as error:
-        gathered.notes.append(f"{found.path}: {error.message} {error.hint}")
     except HvdprofError as error:
         gathered.notes.append(error.message)
     except OSError as error:

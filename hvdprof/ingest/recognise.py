@@ -1,6 +1,5 @@
 """What a file is, by its content: the first and the last block decide, never the name."""
 
-import importlib.util
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,14 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import MissingExtraError, UnreadableInputError
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.rundir.layout import MANIFEST_NAME
 
 _BLOCK_BYTES = 65_536
 _MOST_FILES = 10_000
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_UNPACKS_ZSTD = "fast"
 _BINARY_FORMATS = (
     (b"PAR1", "a Parquet file"),
     (b"SQLite format 3\0", "a SQLite database (perhaps of Nsight Systems)"),
@@ -51,16 +49,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A path and what it is; ``what`` says more where ``kind`` is FOREIGN.
-
-    ``needs_extra`` names the optional packages without which it cannot be unpacked here.
-    """
+    """A path and what it is; ``what`` says more where ``kind`` is FOREIGN."""
 
     path: Path
     kind: Kind
     what: str
     size_bytes: int = 0
-    needs_extra: str = ""
 
 
 def recognise_all(paths: Sequence[Path]) -> list[Recognised]:
@@ -70,14 +64,8 @@ def recognise_all(paths: Sequence[Path]) -> list[Recognised]:
 
     Raises:
         UnreadableInputError: A path does not exist, or a folder holds nothing or far too much.
-        MissingExtraError: The only file is compressed, and what unpacks it is not installed.
     """
-    found = list(dict.fromkeys(found for path in paths for found in _under(path)))
-    if len(found) == 1 and found[0].needs_extra:
-        raise MissingExtraError(
-            f"Reading the compressed file {found[0].path}", extra=found[0].needs_extra
-        )
-    return found
+    return list(dict.fromkeys(found for path in paths for found in _under(path)))
 
 
 def recognise(path: Path) -> Recognised:
@@ -96,9 +84,7 @@ def recognise(path: Path) -> Recognised:
             hint="Check the path and its permissions.",
         ) from error
     kind, what = _kind_of(head, tail)
-    # A zstd file that could be unpacked does not begin like one any more.
-    packed = head.startswith(_ZSTD) and not _has_zstandard()
-    return Recognised(path, kind, what or str(kind), size, _UNPACKS_ZSTD if packed else "")
+    return Recognised(path, kind, what or str(kind), size)
 
 
 def _under(path: Path) -> Iterator[Recognised]:
@@ -173,21 +159,14 @@ def _ends(path: Path) -> tuple[bytes, bytes, int]:
 
 def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
     """The first block of a compressed file; as it stands there where it cannot be unpacked."""
-    try:
-        chunks = Chunks(stream, size, chunk_bytes=_BLOCK_BYTES)
-        chunks.more()
-    except MissingExtraError:
-        return head
+    chunks = Chunks(stream, size, chunk_bytes=_BLOCK_BYTES)
+    chunks.more()
     text = chunks.data[: chunks.end].tobytes()
     return head if chunks.broken and not text.strip() else text
 
 
-def _has_zstandard() -> bool:
-    return importlib.util.find_spec("zstandard") is not None
-
-
 def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:
-    # Where it cannot be unpacked, the reader of timelines says what is missing.
+    # Where it cannot be unpacked, the reader of timelines says what is wrong with it.
     if head.startswith(_ZSTD):
         return Kind.TIMELINE, ""
     for magic, name in _BINARY_FORMATS:

@@ -55,7 +55,6 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     file = PrintedFile()

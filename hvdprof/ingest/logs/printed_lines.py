@@ -38,7 +38,6 @@ def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[P
 
     Raises:
         BrokenEndError: The compressed data ends early, told after all lines before that.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: The file cannot be read.
     """
     number = 1

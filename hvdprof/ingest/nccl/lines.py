@@ -19,7 +19,6 @@ def read_lines(path: Path, *, progress: Progress | None = None) -> Iterator[str]
 
     Raises:
         BrokenEndError: The compressed data ends early, told after all lines before that.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     for lines, _ in line_blocks(path, progress=progress):

@@ -49,7 +49,6 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
 
     Raises:
         UnreadableInputError: A file cannot be read, or none holds a line of NCCL's.
-        MissingExtraError: A file is compressed with zstd, and zstandard is not installed.
     """
     log, kinds = Logbook(), LineKinds()
     scanner = Scanner(log, kinds)

@@ -39,7 +39,6 @@ def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int
         The number of rows of EVENTS.
 
     Raises:
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     kept = kept_tables(path, progress)
@@ -69,7 +68,6 @@ def kept_tables(path: Path, progress: Progress) -> dict[str, KeptTable] | None:
         tells something late, numba is not installed, or there is no place to keep them.
 
     Raises:
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES or not has_numba():

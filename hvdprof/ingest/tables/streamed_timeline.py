@@ -90,7 +90,6 @@ def write_timeline(
         NotAsPresumedError: All must be written anew, with what is known now.
         NotInPartsError: The file must be read as a whole.
         UnreadableInputError: It holds nothing usable.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read, or the folder cannot be written to.
     """
     events = _EventWriter(str(path), writers[EVENTS.name], known)

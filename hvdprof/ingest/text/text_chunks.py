@@ -4,15 +4,14 @@
 """
 
 import codecs
+import gzip
 import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
-
-from hvdprof.errors import MissingExtraError
-from hvdprof.ingest.text.zstd_frames import ends_early
+import pyarrow as pa
 
 CHUNK_BYTES = 1 << 20
 SLACK = 64
@@ -23,9 +22,10 @@ Progress = Callable[[int, int], None]
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_GZIP_WINDOW = 31  # zlib's number for "gzip with the largest window"
 _SMALLEST_READ = 1 << 16
 _UTF8_MARK = b"\xef\xbb\xbf"
+# No byte of UTF-8: what the decoder wrote before an error ends where these begin.
+_UNWRITTEN = b"\xff"
 
 
 class Chunks:
@@ -108,7 +108,7 @@ class Chunks:
         head = next(raw, b"")
         if head.startswith(_GZIP):
             self.compression = "gzip"
-            raw = self._gunzipped(itertools.chain([head], raw))
+            raw = self._gunzipped()
             head = next(raw, b"")
         elif head.startswith(_ZSTD):
             self.compression = "zstd"
@@ -130,42 +130,39 @@ class Chunks:
         if self._progress is not None:
             self._progress(self._source.tell(), self._size)
 
-    def _gunzipped(self, raw: Iterator[bytes]) -> Iterator[bytes]:
-        decoder = zlib.decompressobj(_GZIP_WINDOW)
-        started = False
+    def _gunzipped(self) -> Iterator[bytes]:
+        self._source.seek(0)
+        stream = gzip.GzipFile(fileobj=self._source)
         try:
-            for piece in raw:
-                rest = piece
-                while rest:
-                    started = True
-                    if text := decoder.decompress(rest, CHUNK_BYTES):
-                        yield text
-                    rest = decoder.unconsumed_tail
-                    if decoder.eof:
-                        rest, started = decoder.unused_data.lstrip(b"\0"), False
-                        decoder = zlib.decompressobj(_GZIP_WINDOW)
-            if started:
-                if text := decoder.flush():
-                    yield text
-                self.broken = "the gzip data ends early"
-        except zlib.error as error:
+            # One read of the source each: an error loses nothing that was unpacked before it.
+            while piece := stream.read1(CHUNK_BYTES):
+                self._tell_progress()
+                yield piece
+        except EOFError:
+            self.broken = "the gzip data ends early"
+        except (zlib.error, gzip.BadGzipFile) as error:
             self.broken = f"the gzip data is damaged ({error})"
 
     def _zstd_decoded(self) -> Iterator[bytes]:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise MissingExtraError("Reading a zstd file", extra="fast") from error
         self._source.seek(0)
-        reader = zstandard.ZstdDecompressor().stream_reader(self._source, read_across_frames=True)
-        try:
-            while piece := reader.read(CHUNK_BYTES):
-                self._tell_progress()
-                yield piece
-            if ends_early(self._source, self._size):
-                self.broken = "the zstd data ends early"
-        except zstandard.ZstdError as error:
-            self.broken = f"the zstd data is damaged ({error})"
+        stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), "zstd")
+        while True:
+            room = bytearray(_UNWRITTEN * CHUNK_BYTES)
+            try:
+                length = stream.readinto(room)
+            except OSError as error:
+                # An error of the disk has a number, one of the decoder has none.
+                if error.errno is not None:
+                    raise
+                yield bytes(room).rstrip(_UNWRITTEN)
+                ends_early = "Truncated" in str(error)
+                reason = "ends early" if ends_early else f"is damaged ({error})"
+                self.broken = f"the zstd data {reason}"
+                return
+            if not length:
+                return
+            self._tell_progress()
+            yield bytes(room[:length])
 
 
 def _transcoded(raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:

@@ -34,7 +34,6 @@ def line_blocks(
 
     Raises:
         BrokenEndError: The compressed data ends early, told after all lines before that.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     size = path.stat().st_size

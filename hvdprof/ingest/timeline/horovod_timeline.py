@@ -65,7 +65,6 @@ def read_timeline_file(path: Path, *, progress: Progress | None = None) -> Timel
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: The file cannot be read.
     """
     try:

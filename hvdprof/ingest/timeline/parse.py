@@ -29,7 +29,6 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
 
     Raises:
         UnreadableInputError: It holds nothing usable; the message says what it is instead.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     size = path.stat().st_size

@@ -1,7 +1,9 @@
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from hvdprof.errors import UnreadableInputError
@@ -51,9 +53,12 @@ def test_a_cut_gzip_file_gives_what_there_is_and_says_so() -> None:
     assert "gzip data is damaged" in parse_plain(bytes(flipped)).damage.places[-1].what
 
 
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.compress(content, codec="zstd", asbytes=True))
+
+
 def test_zstd_files() -> None:
-    zstandard = pytest.importorskip("zstandard")
-    packed = zstandard.compress(CONTENT)
+    packed = zstd(CONTENT)
     raw = parse_plain(packed)
     assert rows(raw) == rows(parse_plain(CONTENT))
     assert raw.layout.compression == "zstd"
@@ -61,10 +66,13 @@ def test_zstd_files() -> None:
 
 
 def test_a_cut_zstd_file_gives_what_there_is_and_says_so(tmp_path: Path) -> None:
-    zstandard = pytest.importorskip("zstandard")
-    packer = zstandard.ZstdCompressor().compressobj()
-    first = packer.compress(CONTENT) + packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
-    packed = first + packer.compress(b"x" * 1000) + packer.flush()
+    sink = io.BytesIO()
+    with pa.CompressedOutputStream(pa.PythonFile(sink, mode="w"), "zstd") as stream:
+        stream.write(CONTENT)
+        stream.flush()
+        stream.write(b"x" * 1000)
+        stream.flush()
+        packed = sink.getvalue()
     raw = parse_plain(packed[:-3])
     assert rows(raw) == rows(parse_plain(CONTENT))
     assert raw.damage.places[-1].what == "the zstd data ends early"
@@ -72,6 +80,32 @@ def test_a_cut_zstd_file_gives_what_there_is_and_says_so(tmp_path: Path) -> None
     path.write_bytes(packed[:20])
     with pytest.raises(UnreadableInputError, match="the zstd data ends early"):
         read_raw(path)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd])
+def test_compressed_data_that_is_cut_anywhere_is_reported(pack: Callable[[bytes], bytes]) -> None:
+    varied = b"".join(b"%d " % (number * 7919 % 100_003) for number in range(60_000))
+    for content in (b"", b"x", b"y" * 400_000, varied):
+        half = len(content) // 2
+        members = [pack(content[:half]), pack(content[half:])]
+        packed = b"".join(members)
+        whole = everything(packed, 1 << 20)
+        assert whole[0] == (content or b"\n") and not whole[1].broken
+        cuts = {*range(8, 60), *range(60, len(packed), 4999), len(packed) - 9, len(packed) - 1}
+        for length in cuts & set(range(len(packed))):
+            text, chunks = everything(packed[:length], 1 << 20)
+            assert content.startswith(text) or text == b"\n"
+            at_border = length == len(members[0])
+            assert bool(chunks.broken) != at_border, length
+
+
+def test_zstd_data_gives_all_that_was_decoded_before_the_cut() -> None:
+    varied = b"".join(b"%d " % (number * 7919 % 100_003) for number in range(300_000))
+    packed = zstd(varied)
+    text, chunks = everything(packed[:-1], 1 << 20)
+    assert chunks.broken == "the zstd data ends early"
+    # One block of zstd at most: those before it are all given.
+    assert len(varied) - len(text) <= 1 << 17
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])

@@ -1,25 +1,23 @@
 import gzip
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from hvdprof.errors import MissingExtraError, UnreadableInputError
+from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_files import load_files
 from hvdprof.ingest.recognise import Kind, recognise
 from hvdprof.ingest.text import text_lines
 from hvdprof.ingest.text.text_lines import LONGEST, BrokenEndError, line_blocks
 from tests.builders.nccl_log import job
 
-zstandard = pytest.importorskip("zstandard", reason="zstandard is an optional package")
-
 LOG = ("\n".join(job()) + "\nRuntimeError: NCCL error\n").encode()
 PACKED: list[Callable[[bytes], bytes]] = [
     bytes,
     gzip.compress,
     lambda text: gzip.compress(text[:99]) + gzip.compress(text[99:]),
-    lambda text: bytes(zstandard.compress(text)),
+    lambda text: bytes(pa.compress(text, codec="zstd", asbytes=True)),
     lambda text: text.decode().encode("utf-16"),
 ]
 
@@ -107,26 +105,10 @@ def test_what_only_looks_compressed_is_one_clear_error(tmp_path: Path, start: by
         load_files([path])
 
 
-def test_without_zstandard_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "nccl.log.zst"
-    path.write_bytes(zstandard.compress(LOG))
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(MissingExtraError) as caught:
-        load_files([path])
-    assert str(path) in caught.value.message
-    assert caught.value.hint == "pip install 'hvdprof[fast]'"
-    # Beside others it is left out, and that is said.
-    other = tmp_path / "plain.log"
-    other.write_bytes(LOG)
-    (note,) = [note for note in load_files([path, other]).notes if "pip install" in note]
-    assert str(path) in note
-
-
 def test_a_zstd_file_that_breaks_off_is_told_after_what_stands_before_it(tmp_path: Path) -> None:
     path = tmp_path / "log.zst"
-    packed = zstandard.compress(b"".join(b"%d\n" % (number * 7919) for number in range(200_000)))
+    lines = b"".join(b"%d\n" % (number * 7919) for number in range(200_000))
+    packed = pa.compress(lines, codec="zstd", asbytes=True)
     for length in (len(packed) // 2, len(packed) - 1):
         path.write_bytes(packed[:length])
         read = []

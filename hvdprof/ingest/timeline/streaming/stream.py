@@ -74,7 +74,6 @@ def read_in_parts(
     Raises:
         NotInPartsError: The file must be read as a whole.
         UnreadableInputError: It holds nothing usable.
-        MissingExtraError: It is a zstd file, and zstandard is not installed.
         OSError: It cannot be read.
     """
     with path.open("rb") as source:
