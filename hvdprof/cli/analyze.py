@@ -84,8 +84,8 @@ def _analyze_run(
     run: Path, format_: ReportFormat | None, output: Path | None, *, force: bool
 ) -> None:
     reporter = reporter_for(format_ or output or ReportFormat.TERMINAL)
-    with load_progress([run]) as told:
-        analysis = api.analyze_run(api.load_run(run, progress=told))
+    with load_progress([run]) as progress:
+        analysis = api.analyze_run(api.load_run(run, progress=progress))
     if output is None:
         reporter.render(analysis, sys.stdout)
         return
@@ -99,8 +99,8 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
             "--section prints tables of one run directory in the terminal.",
             hint="hvdprof convert RUN -o FOLDER --format csv writes every table.",
         )
-    with load_progress(paths) as told:
-        analysis = api.analyze_run(api.load_run(paths[0], progress=told))
+    with load_progress(paths) as progress:
+        analysis = api.analyze_run(api.load_run(paths[0], progress=progress))
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 
@@ -113,8 +113,8 @@ def _analyze_files(
             f"What files hold is not written as {chosen}.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
-    with load_progress(paths) as told:
-        found = api.analyze_files(api.load_run(paths, progress=told))
+    with load_progress(paths) as progress:
+        found = api.analyze_files(api.load_run(paths, progress=progress))
     if output is None:
         _OF_FILES[chosen](found, sys.stdout)
         return

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.cli.shared.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.tables.table_files import (
     TableFormat,
@@ -58,8 +58,8 @@ def convert(
             f"One table cannot be written to {output}: its name chooses no format.",
             hint=f"End it in {', '.join(by_ending)}, or add --format.",
         )
-    with load_progress(paths) as told:
-        tables = loaded_tables(paths, told)
+    with load_progress(paths) as progress:
+        tables = api.load_tables(paths, progress=progress)
     if table is not None and chosen is not None:
         write_table(table, pick(tables, table), output, chosen, overwrite=force)
     elif output.suffix not in by_ending:

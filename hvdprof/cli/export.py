@@ -48,7 +48,7 @@ def export(
             hint="hvdprof export RUN -o trace.json.gz",
         )
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
-    with load_progress([run]) as told:
-        analysis = api.analyze_run(api.load_run(run, progress=told))
+    with load_progress([run]) as progress:
+        analysis = api.analyze_run(api.load_run(run, progress=progress))
     write_with(reporter, analysis, output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")

@@ -58,8 +58,8 @@ def report(
     chosen = format_ or (PageFormat.MARKDOWN if output is None else _format_of(output, figure))
     if output is None and chosen is PageFormat.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
-    with load_progress([run]) as told:
-        analysis = api.analyze_run(api.load_run(run, progress=told))
+    with load_progress([run]) as progress:
+        analysis = api.analyze_run(api.load_run(run, progress=progress))
     if output is None:
         reporter_for(PageFormat.MARKDOWN.value).render(analysis, sys.stdout)
         return

@@ -8,8 +8,8 @@ from typing import IO, Annotated
 import pyarrow as pa
 import typer
 
+from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.cli.shared.loaded_tables import loaded_tables
 from hvdprof.errors import UsageError
 from hvdprof.report.tables.query_result import (
     render_catalogue,
@@ -64,8 +64,8 @@ def sql(
             hint='hvdprof sql RUN "SELECT model, np, efficiency FROM scaling"',
         )
     chosen = format_ or _format_of(output)
-    with load_progress([path]) as told:
-        tables = loaded_tables([path], told)
+    with load_progress([path]) as progress:
+        tables = api.load_tables([path], progress=progress)
     if statement is None:
         render_catalogue(tables, sys.stdout)
         return

@@ -78,7 +78,7 @@ FOLDERS = (
             "model",
             "report",
             "rundir",
-            "api.py",
+            "api",
             "errors.py",
             "units.py",
         )
@@ -101,7 +101,7 @@ NOT_YET: tuple[str, ...] = (
     "hvdprof/model",
     "hvdprof/report",
     "hvdprof/rundir",
-    "hvdprof/api.py",
+    "hvdprof/api",
     "hvdprof/errors.py",
     "hvdprof/units.py",
     "dashboards",

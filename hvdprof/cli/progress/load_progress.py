@@ -5,36 +5,29 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from hvdprof.cli.progress.slow_hint import slow_hint
+from hvdprof import api
 
-_QUIET_S = 2.0
-
-
-class Told(Protocol):
-    """What a reader calls while it works."""
-
-    def __call__(self, file: str, done: int, total: int) -> None:
-        """The file being read, the bytes read so far and the bytes of all files."""
+_DELAY_S = 2.0
 
 
 @contextlib.contextmanager
-def load_progress(paths: Sequence[Path]) -> Iterator[Told]:
-    """A function for the ``progress`` of ``api.load_run``; the bar goes away in the end.
+def load_progress(paths: Sequence[Path]) -> Iterator["api.ProgressCallback"]:
+    """A function for the ``progress`` of ``api.load_run``; the bar is removed at the end.
 
-    Where a large timeline is being read without compiled code, that is told once; not where its
-    tables are kept from an earlier time, because nothing of it is read then.
+    The first large timeline that is read without compiled code is named with what makes it
+    faster. Tables that come from the cache need no reading, so they get neither bar nor hint.
 
     Args:
-        paths: What was given to the command: files in a folder among it go by their names in it.
+        paths: The arguments of the command; files of a folder among them are shown by their names
+            in it.
     """
     shown = _Shown([path for path in paths if path.is_dir()])
     try:
-        yield shown.told
+        yield shown.update
     finally:
         shown.stop()
 
@@ -44,7 +37,7 @@ def _on_terminal() -> bool:
 
 
 class _Shown:
-    """What stands on standard error while files are read."""
+    """The bar on standard error while files are read."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
@@ -62,15 +55,15 @@ class _Shown:
         self._begun_at: int | None = None
         self._hinted = False
 
-    def told(self, file: str, done: int, total: int) -> None:
-        """As ``Told``."""
+    def update(self, file: str, done: int, total: int) -> None:
+        """Called with the file being read, the bytes read so far and the bytes of all files."""
         if file != self._file:
             self._file, self._begun_at = file, done
         elif self._begun_at is not None and done > self._begun_at:
             self._begun_at = None
-            self._hint(slow_hint(Path(file)))
+            self._hint(api.slow_hint(Path(file)))
         if self._task is None:
-            if not _on_terminal() or time.monotonic() - self._started < _QUIET_S:
+            if not _on_terminal() or time.monotonic() - self._started < _DELAY_S:
                 return
             self._bar.start()
             self._task = self._bar.add_task("", total=total)
@@ -78,7 +71,7 @@ class _Shown:
         self._bar.update(self._task, description=f"Reading {name}", completed=done, total=total)
 
     def stop(self) -> None:
-        """Take the bar away, if it was shown."""
+        """Remove the bar, if it was shown."""
         if self._task is not None:
             self._bar.stop()
 

@@ -89,10 +89,10 @@ def test_the_bar_names_the_files_of_a_folder_by_their_names_in_it(
 ) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "_QUIET_S", -1.0)
-    with load_progress([tmp_path]) as told:
-        told(str(tmp_path / "ranks" / "one.log"), 0, 100)
-        told(str(tmp_path / "ranks" / "one.log"), 60, 100)
+    monkeypatch.setattr(module, "_DELAY_S", -1.0)
+    with load_progress([tmp_path]) as update:
+        update(str(tmp_path / "ranks" / "one.log"), 0, 100)
+        update(str(tmp_path / "ranks" / "one.log"), 60, 100)
     assert "Reading ranks/one.log" in stream.getvalue()
 
 
@@ -102,7 +102,7 @@ def test_a_run_directory_that_takes_long_shows_the_bar(
 ) -> None:
     folder = write_run(tmp_path / "run", [PassSpec(), PassSpec(size=2)])
     stream = Terminal()
-    monkeypatch.setattr(module, "_QUIET_S", -1.0)
+    monkeypatch.setattr(module, "_DELAY_S", -1.0)
     # typer's runner replaces standard error, so the bar gets a terminal of its own.
     monkeypatch.setattr(module, "Console", lambda **_: Console(file=stream, force_terminal=True))
     monkeypatch.setattr(module, "_on_terminal", lambda: True)
@@ -128,12 +128,12 @@ def test_the_bar_stands_on_a_terminal_after_a_while_and_goes_away(
 ) -> None:
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
-    with load_progress([tmp_path]) as told:
-        told("big.log", 10, 100)
+    with load_progress([tmp_path]) as update:
+        update("big.log", 10, 100)
         assert stream.getvalue() == ""
-        monkeypatch.setattr(module, "_QUIET_S", -1.0)
-        told("big.log", 20, 100)
-        told("big.log", 60, 100)
+        monkeypatch.setattr(module, "_DELAY_S", -1.0)
+        update("big.log", 20, 100)
+        update("big.log", 60, 100)
     shown = stream.getvalue()
     assert "Reading big.log" in shown
     # The line of the bar is erased, and the cursor is shown again.

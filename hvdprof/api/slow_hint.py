@@ -1,4 +1,4 @@
-"""A word while a large timeline is read without compiled code, which takes minutes."""
+"""A hint for the time in which a large timeline is read without compiled code, which is minutes."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
 
 
 def slow_hint(file: Path) -> str:
-    """What to tell the user of a file; empty where reading is no slower than it could be.
+    """How to read a file faster; empty for files that are read as fast as this version can.
 
     Only large files are opened, and only their ends are read.
 

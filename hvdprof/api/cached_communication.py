@@ -1,4 +1,4 @@
-"""The tables on communication of a large timeline, made piece by piece and kept beside its own."""
+"""Communication tables of a large timeline, made piece by piece and cached beside the others."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -20,35 +20,37 @@ from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
 
 _EXECUTIONS_AT_ONCE = 4096
-"""An execution has many uses, whose names stand as text while they are joined to it."""
+"""Bounds memory: an execution has many uses, whose names are text while they are joined to it."""
 
 _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "warmup")
 
 
-def kept_communication(
-    file: str, kept: Mapping[str, KeptRows], num_ranks: int | None, progress: Progress
+def cached_communication(
+    file: str, cached: Mapping[str, KeptRows], num_ranks: int | None, progress: Progress
 ) -> dict[str, Rows]:
-    """COLLECTIVES and LINK_FIT by name, as ``analyze.communication`` has them of a small timeline.
+    """COLLECTIVES and LINK_FIT by name, equal to what ``analyze.communication`` makes in memory.
 
     Args:
-        file: The timeline as it was given, which is the pass of its rows.
-        kept: Its tables by name.
-        num_ranks: Ranks as far as it tells.
-        progress: Told how many executions are done, and how many there are; not where the tables
-            are kept from an earlier time.
+        file: The path of the timeline as the caller wrote it, which is the ``pass_id`` of its rows.
+        cached: Its tables by name.
+        num_ranks: Ranks of the job; None where the timeline does not show them.
+        progress: Called with the executions done and the executions in all; never where the tables
+            are in the cache already.
     """
     ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
-    pieces = functools.partial(_pieces, kept, ranks_of, progress)
-    carried_out = _kept_collectives(Path(file), pieces)
-    if carried_out is None:
+    pieces = functools.partial(_pieces, cached, ranks_of, progress)
+    rows = _cached_collectives(Path(file), pieces)
+    if rows is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
         return {COLLECTIVES.name: whole, LINK_FIT.name: link_fit(whole, ranks_of)}
-    measured = [piece[~piece["warmup"]] for piece in carried_out.frames(_FOR_FIT)]
+    measured = [piece[~piece["warmup"]] for piece in rows.frames(_FOR_FIT)]
     fit = link_fit(pd.concat(measured), ranks_of)
-    return {COLLECTIVES.name: carried_out, LINK_FIT.name: fit}
+    return {COLLECTIVES.name: rows, LINK_FIT.name: fit}
 
 
-def _kept_collectives(path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]) -> KeptTable | None:
+def _cached_collectives(
+    path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]
+) -> KeptTable | None:
     def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
         for piece in pieces():
             writers[COLLECTIVES.name].append(functools.partial(block_of, piece))
@@ -60,12 +62,12 @@ def _kept_collectives(path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]) 
 
 
 def _pieces(
-    kept: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
+    cached: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
 ) -> Iterator[pd.DataFrame]:
-    """COLLECTIVES piece by piece; the uses of an execution stand in the same order as these."""
-    uses = kept[TENSOR_USES.name].frames()
+    """COLLECTIVES piece by piece; tensor uses have the same order as their executions."""
+    uses = cached[TENSOR_USES.name].frames()
     held, done = [next(uses)], 0
-    for executions in _cut(kept[EXECUTIONS.name].frames()):
+    for executions in _cut(cached[EXECUTIONS.name].frames()):
         first, last = executions["fusion_id"].min(), executions["fusion_id"].max()
         while held[-1]["fusion_id"].max() < last and (more := next(uses, None)) is not None:
             held.append(more)
@@ -73,7 +75,7 @@ def _pieces(
         yield collectives(executions, fused, COLLECTIVE_ARRIVALS.empty(), ranks_of, {})
         held = held[-1:]
         done += len(executions)
-        progress(done, len(kept[EXECUTIONS.name]))
+        progress(done, len(cached[EXECUTIONS.name]))
 
 
 def _cut(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -1,45 +1,18 @@
-"""hvdprof from Python: load a run directory or any files, analyze them, write a report.
-
-    from pathlib import Path
-    from hvdprof.api import analyze_run, load_run, write_report
-
-    analysis = analyze_run(load_run(Path("runs/20261120-224841-bench")))
-    print(analysis.verdict.sentence)
-    write_report(analysis, Path("scaling.json"))
-
-    log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
-    print(log.tables["nccl_tests"])
-
-    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/howto/python.md
-    print(measured.analyze().verdict.sentence)
-
-All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
-and listed in docs/reference/tables.md.
-"""
+"""Load a run directory or any files, analyze them, write a report."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from hvdprof.analyze import pipeline
-from hvdprof.analyze.files import file_analysis as found
+from hvdprof.analyze.files import file_analysis
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.analyze.verdict.scaling_verdict import scaling_sentences
-from hvdprof.errors import HvdprofError, UnreadableInputError, UsageError
+from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load_files
 from hvdprof.ingest import load_run as load
-from hvdprof.ingest.load_files import Progress
 from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
-from hvdprof.launch.functions.function_run import (
-    HOROVOD_RUN,
-    SPARK,
-    FunctionChoices,
-    main_launch,
-    measure_function,
-)
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
 from hvdprof.model.standalone_files import FoundAnalysis, ScalingOfText
 from hvdprof.model.table_catalogue import TABLES
@@ -49,8 +22,11 @@ from hvdprof.rundir.manifest import Manifest
 
 Paths = str | Path | Sequence[str | Path]
 
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with the file being read, the bytes read so far and the bytes of all files."""
 
-def load_run(paths: Paths, *, progress: Progress | None = None) -> Run:
+
+def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> Run:
     """What a run directory of ``hvdprof bench`` holds, or any files together.
 
     The tables of a run directory: ``segments`` (one row a model with its toggles in one launch:
@@ -97,7 +73,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
     Args:
         run: A run of ``load_run`` whose ``recorded`` is false.
     """
-    return found.analyze_files(run)
+    return file_analysis.analyze_files(run)
 
 
 def scaling_of_text(
@@ -170,98 +146,6 @@ def write_report(
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionRun:
-    """A function that has been run under the recorder.
-
-    ``folder`` is its run directory; ``returned`` what it returned by rank, in the first launch at
-    the largest number of ranks; ``returned_by_launch`` the same for every launch, under the names
-    of their passes. None stands for a rank that was ended after the steps that were asked for.
-    """
-
-    folder: Path
-    returned: list[Any]
-    returned_by_launch: dict[str, list[Any]]
-
-    def load(self) -> Run:
-        """The recording, as ``load_run`` gives it."""
-        return load_run(self.folder)
-
-    def analyze(self) -> RunAnalysis:
-        """The finished analysis, as ``analyze_run`` gives it."""
-        return analyze_run(self.load())
-
-
-class FunctionRunner(FunctionChoices):
-    """Runs Horovod functions from Python, a notebook included, and records them.
-
-    The function is what ``horovod.run`` would be given: it imports ``horovod.torch`` and trains. It
-    goes to the ranks by value, so that a notebook needs no module, and a script no ``__main__``.
-    """
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionRun:
-        """Run a function in every rank and record it, in launches as `hvdprof run` makes them.
-
-        Args:
-            function: The training of one rank.
-            args: Its positional arguments.
-            kwargs: Its keyword arguments.
-
-        Raises:
-            UsageError: A choice cannot be used, or the function cannot be handed over.
-            MissingExtraError: pyspark or ray is not installed.
-            EnvironmentNotReadyError: This machine cannot run it.
-            SweepIncompleteError: A launch failed; the message says why, and the run directory keeps
-                what was measured.
-            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
-            StorageError: The run directory cannot be written.
-        """
-        try:
-            measured = measure_function(function, args, kwargs, self)
-        except HvdprofError as error:
-            # Whoever does not catch it sees this too.
-            if error.hint:
-                error.add_note(error.hint)
-            raise
-        largest = main_launch(Manifest.read(measured.folder))
-        return FunctionRun(measured.folder, measured.returned[largest], measured.returned)
-
-
-class HorovodRunner:
-    """In place of Databricks' class of that name: the same call, recorded.
-
-    The function runs once, without Horovod's timeline; ``FunctionRunner`` has all choices. The
-    recording of the last call is ``last``.
-
-    Args:
-        np: Number of ranks, on the open Spark session; if negative, as many processes on this host.
-        driver_log_verbosity: Of no effect: what ranks print stands in the run directory.
-
-    Raises:
-        UsageError: ``np`` is 0.
-    """
-
-    def __init__(self, *, np: int, driver_log_verbosity: str = "all") -> None:
-        if np == 0:
-            raise UsageError("np=0: must not be 0.", hint="HorovodRunner(np=2)")
-        launcher = SPARK if np > 0 else HOROVOD_RUN
-        self._runner = FunctionRunner(np=abs(np), launcher=launcher, trace=False)
-        self.last: FunctionRun | None = None
-
-    def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
-        """Run a function in every rank and record it; what it returned on rank 0.
-
-        Args:
-            main: The training of one rank.
-            kwargs: Its keyword arguments.
-
-        Raises:
-            HvdprofError: As ``FunctionRunner.run``.
-        """
-        self.last = self._runner.run(main, **kwargs)
-        return self.last.returned[0]
 
 
 def list_runs(folder: Path) -> tuple[RunEntry, ...]:

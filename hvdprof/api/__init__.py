@@ -1,0 +1,94 @@
+"""hvdprof from Python: measure, load a run directory or any files, analyze, write a report.
+
+    from pathlib import Path
+    from hvdprof.api import analyze_run, load_run, write_report
+
+    analysis = analyze_run(load_run(Path("runs/20261120-224841-bench")))
+    print(analysis.verdict.sentence)
+    write_report(analysis, Path("scaling.json"))
+
+    log = load_run("nccl_tests.txt")        # or a timeline, or several files in a list
+    print(log.tables["nccl_tests"])
+
+    measured = FunctionRunner(np=[1, 2]).run(train, learning_rate=0.001)    # docs/howto/python.md
+    print(measured.analyze().verdict.sentence)
+
+All tables are pandas frames whose columns, dtypes and units are declared in ``hvdprof.model``
+and listed in docs/reference/tables.md.
+
+A module of this package is imported when one of its names is used first: the command line prints
+its help without pandas.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hvdprof.api.functions import FunctionRun, FunctionRunner, HorovodRunner
+    from hvdprof.api.runs import (
+        ProgressCallback,
+        all_tables,
+        analyze_files,
+        analyze_run,
+        is_run_directory,
+        list_runs,
+        load_run,
+        scaling_of_text,
+        write_report,
+    )
+    from hvdprof.api.slow_hint import slow_hint
+    from hvdprof.api.tables import load_tables
+
+__all__ = [
+    "FunctionRun",
+    "FunctionRunner",
+    "HorovodRunner",
+    "ProgressCallback",
+    "all_tables",
+    "analyze_files",
+    "analyze_run",
+    "is_run_directory",
+    "list_runs",
+    "load_run",
+    "load_tables",
+    "scaling_of_text",
+    "slow_hint",
+    "write_report",
+]
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "functions": ("FunctionRun", "FunctionRunner", "HorovodRunner"),
+    "runs": (
+        "ProgressCallback",
+        "all_tables",
+        "analyze_files",
+        "analyze_run",
+        "is_run_directory",
+        "list_runs",
+        "load_run",
+        "scaling_of_text",
+        "write_report",
+    ),
+    "slow_hint": ("slow_hint",),
+    "tables": ("load_tables",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """A public name, out of the module that defines it.
+
+    Raises:
+        AttributeError: The API has no such name.
+    """
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

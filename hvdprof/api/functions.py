@@ -1,0 +1,110 @@
+"""Run Horovod functions from Python and record them: FunctionRunner, HorovodRunner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvdprof.api.runs import analyze_run, load_run
+from hvdprof.errors import HvdprofError, UsageError
+from hvdprof.launch.functions.function_run import (
+    HOROVOD_RUN,
+    SPARK,
+    FunctionChoices,
+    main_launch,
+    measure_function,
+)
+from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.rundir.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRun:
+    """A function that has been run under the recorder.
+
+    ``folder`` is its run directory; ``returned`` what it returned by rank, in the first launch at
+    the largest number of ranks; ``returned_by_launch`` the same for every launch, under the names
+    of their passes. None stands for a rank that was ended after the steps that were asked for.
+    """
+
+    folder: Path
+    returned: list[Any]
+    returned_by_launch: dict[str, list[Any]]
+
+    def load(self) -> Run:
+        """The recording, as ``load_run`` gives it."""
+        return load_run(self.folder)
+
+    def analyze(self) -> RunAnalysis:
+        """The finished analysis, as ``analyze_run`` gives it."""
+        return analyze_run(self.load())
+
+
+class FunctionRunner(FunctionChoices):
+    """Runs Horovod functions from Python, a notebook included, and records them.
+
+    The function is what ``horovod.run`` would be given: it imports ``horovod.torch`` and trains. It
+    goes to the ranks by value, so that a notebook needs no module, and a script no ``__main__``.
+    """
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionRun:
+        """Run a function in every rank and record it, in launches as `hvdprof run` makes them.
+
+        Args:
+            function: The training of one rank.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            UsageError: A choice cannot be used, or the function cannot be handed over.
+            MissingExtraError: pyspark or ray is not installed.
+            EnvironmentNotReadyError: This machine cannot run it.
+            SweepIncompleteError: A launch failed; the message says why, and the run directory keeps
+                what was measured.
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+            StorageError: The run directory cannot be written.
+        """
+        try:
+            measured = measure_function(function, args, kwargs, self)
+        except HvdprofError as error:
+            # Whoever does not catch it sees this too.
+            if error.hint:
+                error.add_note(error.hint)
+            raise
+        largest = main_launch(Manifest.read(measured.folder))
+        return FunctionRun(measured.folder, measured.returned[largest], measured.returned)
+
+
+class HorovodRunner:
+    """In place of Databricks' class of that name: the same call, recorded.
+
+    The function runs once, without Horovod's timeline; ``FunctionRunner`` has all choices. The
+    recording of the last call is ``last``.
+
+    Args:
+        np: Number of ranks, on the open Spark session; if negative, as many processes on this host.
+        driver_log_verbosity: Of no effect: what ranks print stands in the run directory.
+
+    Raises:
+        UsageError: ``np`` is 0.
+    """
+
+    def __init__(self, *, np: int, driver_log_verbosity: str = "all") -> None:
+        if np == 0:
+            raise UsageError("np=0: must not be 0.", hint="HorovodRunner(np=2)")
+        launcher = SPARK if np > 0 else HOROVOD_RUN
+        self._runner = FunctionRunner(np=abs(np), launcher=launcher, trace=False)
+        self.last: FunctionRun | None = None
+
+    def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
+        """Run a function in every rank and record it; what it returned on rank 0.
+
+        Args:
+            main: The training of one rank.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            HvdprofError: As ``FunctionRunner.run``.
+        """
+        self.last = self._runner.run(main, **kwargs)
+        return self.last.returned[0]
