@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.causes.ceilings import costs_of_ranks
-from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
@@ -87,7 +87,7 @@ def score(task: tuple[Setting, int]) -> Score:
         fault[:: setting.every, rank] = setting.share * STEP_MS
         both = {**extra, phase: extra.get(phase, 0.0) + fault}
         work = simulated(NUM_STEPS, setting.num_ranks, extra_ms=both, seed=seed)
-        costs = blame(work, np.zeros(setting.num_ranks), KEY)["cost_ns"].to_numpy()
+        costs = caused_wait(work, np.zeros(setting.num_ranks), KEY)["cost_ns"].to_numpy()
         table = stragglers(work, costs, KEY)
         named = table[table["pattern"].isin(["persistent", "transient"])].set_index("rank")
         another += bool(set(named.index) - ({rank} if setting.share else set()))

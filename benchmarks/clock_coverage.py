@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, blame, waiting
+from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, caused_wait, step_waits
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from tests.builders.step_works import MS, simulated, skewed
@@ -82,7 +82,7 @@ def score(setting: Setting, seed: int) -> Score:
     u_ns = found["u_ns"].to_numpy()
     work = corrected(recorded, remaining_offsets(found))
     needed = -(offsets + true.arrived.mean(axis=0) * drifts * 1e-6)
-    last = waiting(work.arrived, u_ns).last
+    last = step_waits(work.arrived, u_ns).last
     decided = last != UNDECIDED
     return Score(
         within=(np.abs(needed - remaining_offsets(found)) <= u_ns + 1)[1:],
@@ -124,7 +124,7 @@ def markdown(scores: dict[Setting, list[Score]]) -> str:
 
 
 def _named(work: StepWork, u_ns: NDArray[np.float64]) -> list[tuple[int, str]]:
-    table = stragglers(work, blame(work, u_ns, KEY)["cost_ns"].to_numpy(), KEY)
+    table = stragglers(work, caused_wait(work, u_ns, KEY)["cost_ns"].to_numpy(), KEY)
     late = table[table["pattern"].isin(["persistent", "transient"])]
     return list(zip(late["rank"], late["phase"], strict=True))
 

@@ -24,7 +24,7 @@ from hvdprof.analyze.stragglers.arrivals import (
     collective_arrivals,
     corrected_cube,
 )
-from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.clock_bounds import (
     clocks,
     corrected,
@@ -141,7 +141,7 @@ def main() -> None:
         first_part_cubes = first_part_cubes or [cube]
     watch.lap("collective_arrivals")
 
-    caused = blame(corrected(work, offsets), u_ns, KEY)
+    caused = caused_wait(corrected(work, offsets), u_ns, KEY)
     watch.lap("caused wait, with a replay per rank")
     late = stragglers(work, caused["cost_ns"].to_numpy(), KEY)
     watch.lap("stragglers")

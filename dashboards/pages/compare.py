@@ -21,8 +21,8 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import (
-    is_beyond_chance,
-    term_differences,
+    is_significant,
+    waterfall_diff,
     waterfall_difference,
 )
 from hvdprof.model.causes import CAUSES
@@ -185,7 +185,7 @@ def _controls(
 
 
 def _difference(one: Side, other: Side) -> list[Any]:
-    differences = term_differences(one.waterfall, other.waterfall)
+    differences = waterfall_diff(one.waterfall, other.waterfall)
     rows = [
         (
             CAUSES[row["term"]],
@@ -269,7 +269,7 @@ def _numbers(side: Side) -> tuple[str, ...]:
 def _judged(low: float, high: float) -> str:
     if math.isnan(low) or math.isnan(high):
         return "not known"
-    return "yes" if is_beyond_chance(low, high) else "no"
+    return "yes" if is_significant(low, high) else "no"
 
 
 def _toggles(analysis: RunAnalysis) -> list[Any]:

@@ -21,18 +21,18 @@ from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, PATTERNS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, PATTERNS, STRAGGLERS
 
 PATH = "/stalls"
 TITLE = "Stalls"
 KEYS: tuple[str, ...] = ("np", KEY)
 
-_BLAME_COLUMNS = (
+_CAUSED_WAIT_COLUMNS = (
     "rank",
     "share_last",
     "waited_ns",
-    "fair_share_ns",
-    "counterfactual_ns",
+    "caused_wait_ns",
+    "wait_as_last_ns",
     "cost_ns",
     "cost_share",
     "share_undecided",
@@ -73,15 +73,15 @@ def register(app: Dash, runs: RunStore) -> None:
 
 def _recorded(runs: RunStore, view: View) -> list[Any]:
     run_id = str(view.run)
-    blame = runs.table(run_id, BLAME.name)
-    launch = chosen_launch(runs, view, blame)
+    caused_wait = runs.table(run_id, CAUSED_WAIT.name)
+    launch = chosen_launch(runs, view, caused_wait)
     if launch is None:
         return []
     arrivals = steady_arrivals(
         rows_of_launch(runs.table(run_id, "collective_arrivals"), launch),
         rows_of_launch(runs.table(run_id, "job_steps"), launch),
     )
-    select = launch_select(runs, view, blame, launch)
+    select = launch_select(runs, view, caused_wait, launch)
     return [
         *([select] if select is not None else []),
         figure_card(
@@ -94,7 +94,7 @@ def _recorded(runs: RunStore, view: View) -> list[Any]:
         figure_card(
             "wait-by-rank",
             "Who waited, and for whom",
-            wait_by_rank(rows_of_launch(blame, launch)),
+            wait_by_rank(rows_of_launch(caused_wait, launch)),
             about="Fair share: the time between two arrivals is split among the ranks that are "
             "still missing. As the last: what the last arrival would have been earlier without it.",
         ),
@@ -111,15 +111,15 @@ def _recorded(runs: RunStore, view: View) -> list[Any]:
 
 
 def _ranks(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Any]:
-    blame = rows_of_launch(runs.table(run_id, BLAME.name), launch)
+    caused_wait = rows_of_launch(runs.table(run_id, CAUSED_WAIT.name), launch)
     late = rows_of_launch(runs.table(run_id, STRAGGLERS.name), launch)
     patterns = "; ".join(f"{name}: {meaning}" for name, meaning in PATTERNS.items())
     cards = [
         table_card(
-            "Blame",
-            BLAME,
-            blame.sort_values("fair_share_ns", ascending=False),
-            columns=_BLAME_COLUMNS,
+            "Caused wait",
+            CAUSED_WAIT,
+            caused_wait.sort_values("caused_wait_ns", ascending=False),
+            columns=_CAUSED_WAIT_COLUMNS,
             about=_clocks(rows_of_launch(runs.table(run_id, CLOCKS.name), launch)),
         )
     ]

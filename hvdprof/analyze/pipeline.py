@@ -31,7 +31,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 from hvdprof.model.tables.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
 
 
@@ -72,7 +72,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         ),
         CLOCKS.name: waits.clocks,
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
-        BLAME.name: waits.blame,
+        CAUSED_WAIT.name: waits.caused_wait,
         STRAGGLERS.name: waits.stragglers,
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),

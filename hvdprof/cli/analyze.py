@@ -59,8 +59,8 @@ def analyze(
         typer.Option(
             "--section",
             metavar="NAME",
-            help="Print only this table of the analysis, such as blame; `all` prints every one. "
-            "Can be given several times.",
+            help="Print only this table of the analysis, such as caused_wait; `all` prints every "
+            "table. Can be given several times.",
             show_default=False,
         ),
     ] = None,

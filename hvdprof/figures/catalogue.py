@@ -23,7 +23,7 @@ from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import JOB_STEPS
-from hvdprof.model.tables.waiting_tables import BLAME
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 
@@ -53,8 +53,8 @@ def _of_verdict(analysis: RunAnalysis, table: str) -> tuple[str, str] | None:
 
 
 def _wait_by_rank(analysis: RunAnalysis) -> go.Figure:
-    launch = _of_verdict(analysis, BLAME.name)
-    return wait_by_rank(rows_of_launch(analysis.table(BLAME.name), launch))
+    launch = _of_verdict(analysis, CAUSED_WAIT.name)
+    return wait_by_rank(rows_of_launch(analysis.table(CAUSED_WAIT.name), launch))
 
 
 def _parts_by_rank(analysis: RunAnalysis) -> go.Figure:
@@ -126,7 +126,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "How much longer a rank needed from release to arrival than the median of the others, in "
         "one launch of the verdict's cell. Orange is late, blue is early.",
         lateness_map,
-        BLAME.name,
+        CAUSED_WAIT.name,
     ),
     FigureKind(
         "waiting",
@@ -134,7 +134,7 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "The same launch. Fair share: the time between two arrivals is split among the ranks that "
         "are still missing. As the last: what the last arrival would have been earlier without it.",
         _wait_by_rank,
-        BLAME.name,
+        CAUSED_WAIT.name,
     ),
     FigureKind(
         "transfer",

@@ -11,7 +11,7 @@ from hvdprof.figures.launch import opening_launch, rows_of_launch
 from hvdprof.figures.style.palette import LATE_SCALE, empty_figure, say
 from hvdprof.figures.style.step_bins import bin_largest, bin_starts
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.waiting_tables import BLAME
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 
 _MOST_STEPS = 2000
 _MOST_RANKS = 128
@@ -33,7 +33,7 @@ def lateness_map(analysis: RunAnalysis, launch: LaunchKey | None = None) -> go.F
     """
     verdict = analysis.verdict
     launch = launch or opening_launch(
-        analysis.run.segments, analysis.table(BLAME.name), verdict.model, verdict.np
+        analysis.run.segments, analysis.table(CAUSED_WAIT.name), verdict.model, verdict.np
     )
     work = step_work(
         rows_of_launch(analysis.run.steps, launch),

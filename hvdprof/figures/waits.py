@@ -19,23 +19,23 @@ _ROOM = 110
 
 _MEASURES = {
     "waited_ns": "waited itself",
-    "fair_share_ns": "others waited for it, fair share",
-    "counterfactual_ns": "others waited for it as the last",
+    "caused_wait_ns": "others waited for it, fair share",
+    "wait_as_last_ns": "others waited for it as the last",
 }
 
 
-def wait_by_rank(blame: pd.DataFrame) -> go.Figure:
+def wait_by_rank(caused_wait: pd.DataFrame) -> go.Figure:
     """What each rank waited a step and what it made the others wait, by both measures.
 
     Of more than 40 ranks the 40 that made the others wait most are shown, and the axis says so.
 
     Args:
-        blame: Rows of BLAME of one launch.
+        caused_wait: Rows of CAUSED_WAIT of one launch.
     """
     figure = empty_figure()
-    if blame.empty:
+    if caused_wait.empty:
         return say(figure, "Nobody waits for anybody here: it takes two recorded ranks.")
-    shown = blame.nlargest(_MOST_RANKS, "fair_share_ns").sort_values("rank")
+    shown = caused_wait.nlargest(_MOST_RANKS, "caused_wait_ns").sort_values("rank")
     labels = [str(rank) for rank in shown["rank"]]
     for column, name in _MEASURES.items():
         figure.add_trace(
@@ -51,8 +51,8 @@ def wait_by_rank(blame: pd.DataFrame) -> go.Figure:
                 hoverinfo="text",
             )
         )
-    left_out = len(blame) - len(shown)
-    more = f" (the {len(shown)} with most blame of {len(blame)})" if left_out else ""
+    left_out = len(caused_wait) - len(shown)
+    more = f" (the {len(shown)} with most caused wait of {len(caused_wait)})" if left_out else ""
     figure.update_xaxes(title_text=f"rank{more}", type="category", ticks="")
     figure.update_yaxes(title_text="time a step, ms", rangemode="tozero")
     figure.update_layout(barmode="group", bargap=0.3)
@@ -76,7 +76,7 @@ def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
             x=shown["wait_ns"] / 1e6,
             y=list(range(len(shown))),
             orientation="h",
-            marker={"color": WAIT_COLOURS["fair_share_ns"]},
+            marker={"color": WAIT_COLOURS["caused_wait_ns"]},
             hovertext=[
                 f"<b>{plain(row['tensor'], 80)}</b><br>{units.milliseconds(row['wait_ns'])} a step,"
                 f" summed over ranks<br>rank {row['most_last']} is last in "

@@ -8,11 +8,11 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
+from hvdprof.analyze.causes.waterfall_diff import is_significant, waterfall_diff
 from hvdprof.figures.style.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
 
-__all__ = ["is_beyond_chance", "term_differences", "waterfall_difference"]
+__all__ = ["is_significant", "waterfall_diff", "waterfall_difference"]
 
 _PALE = 0.4
 _LABEL_CHARACTERS = 17
@@ -27,7 +27,7 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
     Terms whose interval holds 0 are pale: that difference may be chance.
 
     Args:
-        differences: What ``term_differences`` returns.
+        differences: What ``waterfall_diff`` returns.
     """
     figure = empty_figure(400)
     if differences.empty:
@@ -44,7 +44,7 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
             marker={
                 "color": [CAUSE_COLOURS[term] for term in rows["term"]],
                 "opacity": [
-                    1.0 if is_beyond_chance(low, high) else _PALE
+                    1.0 if is_significant(low, high) else _PALE
                     for low, high in zip(rows["low_ns"], rows["high_ns"], strict=True)
                 ],
             },

@@ -1,4 +1,4 @@
-"""The causes of lost time and the remedies of the replay, and what a reader calls them."""
+"""The causes of lost time and the remedies of the replay, with their names in texts."""
 
 COMPUTE_INFLATION = "compute-inflation"
 PERSISTENT_IMBALANCE = "persistent-imbalance"
@@ -9,14 +9,17 @@ BASELINE_CREDIT = "baseline-credit"
 RESIDUAL_TERM = "residual"
 
 CAUSES: dict[str, str] = {
-    COMPUTE_INFLATION: "slower own work of all ranks",
-    PERSISTENT_IMBALANCE: "one rank always slower",
-    TRANSIENT_IMBALANCE: "ranks slow by turns",
-    SERIALIZATION: "time between and around steps",
-    EXPOSED_TRANSFER: "exposed transfer",
-    BASELINE_CREDIT: "what the baseline loses itself",
+    COMPUTE_INFLATION: "compute slowdown",
+    PERSISTENT_IMBALANCE: "persistent straggler",
+    TRANSIENT_IMBALANCE: "transient imbalance (jitter)",
+    SERIALIZATION: "inter-step overhead (serialization)",
+    EXPOSED_TRANSFER: "exposed communication (transfer)",
+    BASELINE_CREDIT: "baseline overhead (credit)",
 }
-"""The terms of ``model.waterfall_tables.WATERFALL`` in their order, as they stand in a sentence."""
+"""Names of the causes in ``model.tables.waterfall_tables.WATERFALL``, in its order."""
+
+TERMS: dict[str, str] = {**CAUSES, RESIDUAL_TERM: "rounding residual"}
+"""Names of all terms of ``WATERFALL``, the residual last."""
 
 ON_TIME = "rank on time"
 EVEN_RANKS = "even ranks"
@@ -25,10 +28,10 @@ IDEAL_NETWORK = "ideal network"
 NO_DATA = "no data phase"
 
 REMEDIES: dict[str, str] = {
-    ON_TIME: "the rank is as quick as the median of the others",
-    EVEN_RANKS: "all ranks need the same time in every step",
-    NO_JITTER: "every rank needs its mean time in every step",
+    ON_TIME: "the rank takes as long as the median of the other ranks",
+    EVEN_RANKS: "all ranks take the same time in every step",
+    NO_JITTER: "every rank takes its mean time in every step",
     IDEAL_NETWORK: "transfers take no time",
-    NO_DATA: "data are always there",
+    NO_DATA: "the input is always ready",
 }
-"""The remedies of ``model.waterfall_tables.CEILINGS``."""
+"""Remedies of ``model.tables.waterfall_tables.CEILINGS`` and what each makes perfect."""

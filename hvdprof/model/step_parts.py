@@ -1,20 +1,20 @@
-"""The parts of a step's time, in the order in which they are told, and what a reader calls them."""
+"""The parts of a step's time, in the order of reports, with their names in texts."""
 
 PART_NAMES: dict[str, str] = {
-    "data": "loading of data",
-    "forward": "a slower forward pass",
-    "backward": "a slower backward pass",
+    "data": "data loading",
+    "forward": "the forward pass",
+    "backward": "the backward pass",
     "blocked": "exposed communication",
     "optimizer": "the parameter update",
-    "other": "time outside every phase",
-    "residual": "time between steps and ranks waiting for each other",
+    "other": "time outside all phases",
+    "residual": "time between steps and waits between ranks",
 }
-"""Names of the parts of ``model.tables.LOSSES``, as they stand in a sentence."""
+"""Names of the parts of ``model.tables.run_tables.LOSSES``, as used in a sentence."""
 
 RECORDED_PARTS: tuple[str, ...] = ("data", "forward", "backward", "blocked", "optimizer", "other")
-"""The parts that the recorder measures in every rank; ``STEPS`` holds each as ``<part>_ns``."""
+"""The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""
 
 RESIDUAL = "residual"
-"""Time of a step of the job that is not in the mean step of its ranks."""
+"""Step time of the job minus the mean step time of its ranks."""
 
 PARTS: tuple[str, ...] = (*RECORDED_PARTS, RESIDUAL)

@@ -43,9 +43,10 @@ def test_blocked_time_that_nobody_saw_is_missing_everywhere(tmp_path: Path) -> N
     assert rows["samples_per_s"].tolist() == pytest.approx([6400, 6400])
     # Who waited for whom is not known of it, nor does a rank count as never waiting.
     waited = {
-        name: set(analysis.table(name)["segment"].astype(str)) for name in ("blame", "stragglers")
+        name: set(analysis.table(name)["segment"].astype(str))
+        for name in ("caused_wait", "stragglers")
     }
-    assert waited == {"blame": {seen.id}, "stragglers": {seen.id}}
+    assert waited == {"caused_wait": {seen.id}, "stragglers": {seen.id}}
     parts = analysis.table("breakdown")
     of_hidden = parts[parts["segment"].astype(str) == hidden.id]
     assert "exposed-communication" not in set(of_hidden["part"].astype(str))
@@ -72,7 +73,7 @@ def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
         launch.missing_ranks = missing
     analysis = analysis_of(tmp_path, [*one, *two])
     assert analysis.scaling["efficiency"].iloc[1] == pytest.approx(0.5)
-    for name in ("waterfall", "pop", "ceilings", "blame", "stragglers"):
+    for name in ("waterfall", "pop", "ceilings", "caused_wait", "stragglers"):
         assert analysis.table(name).empty
     assert set(analysis.findings["id"]) == {"input-bound", "no-rank-evidence"}
 
@@ -81,7 +82,7 @@ def test_a_rank_that_did_not_record_in_one_launch_leaves_the_others(tmp_path: Pa
     passes = [PassSpec(size=size, repeat=number) for size in (1, 2) for number in (1, 2)]
     passes[2].missing_ranks = [1]
     analysis = analysis_of(tmp_path, passes)
-    assert set(analysis.table("blame")["pass_id"].astype(str)) == {"04-np2-throughput-r2"}
+    assert set(analysis.table("caused_wait")["pass_id"].astype(str)) == {"04-np2-throughput-r2"}
     assert set(analysis.table("ceilings")["np"]) == {2}
 
 

@@ -14,7 +14,7 @@ NOTHING = "Nobody's waiting is recorded here"
 
 def test_a_measured_run_tells_who_is_late_and_links_to_the_timeline(tmp_path):
     text = page_text(stalls, measured_run(tmp_path / "run"))
-    for heading in ("Who is late, step by step", "Blame", "Stragglers", "Longest stalls"):
+    for heading in ("Who is late, step by step", "Caused wait", "Stragglers", "Longest stalls"):
         assert f'"{heading}"' in text
     assert "persistent" in text
     assert "rank 1" in text

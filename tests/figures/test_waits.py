@@ -2,12 +2,12 @@ import pandas as pd
 import pytest
 
 from hvdprof.figures.waits import mean_waits, wait_by_rank, wait_by_tensor
-from hvdprof.model.tables.waiting_tables import BLAME, COLLECTIVE_ARRIVALS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, COLLECTIVE_ARRIVALS
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def blame_row(rank, fair_ms, waited_ms=1.0):
+def caused_wait_row(rank, fair_ms, waited_ms=1.0):
     return {
         "pass_id": "p",
         "segment": "s",
@@ -16,8 +16,8 @@ def blame_row(rank, fair_ms, waited_ms=1.0):
         "share_last": 0.5,
         "share_undecided": 0.0,
         "waited_ns": waited_ms * 1e6,
-        "counterfactual_ns": fair_ms * 1e6 / 2,
-        "fair_share_ns": fair_ms * 1e6,
+        "wait_as_last_ns": fair_ms * 1e6 / 2,
+        "caused_wait_ns": fair_ms * 1e6,
         "cost_ns": 0.0,
         "cost_share": 0.0,
     }
@@ -40,7 +40,9 @@ def arrival_row(tensor, step, wait_ms, last_rank=1):
 
 
 def test_a_bar_a_rank_and_a_measure():
-    figure = wait_by_rank(BLAME.frame([blame_row(0, 3.0), blame_row(1, 0.5, waited_ms=4.0)]))
+    figure = wait_by_rank(
+        CAUSED_WAIT.frame([caused_wait_row(0, 3.0), caused_wait_row(1, 0.5, waited_ms=4.0)])
+    )
     bars = {bar.name: list(bar.y) for bar in figure.data}
     assert bars["waited itself"] == pytest.approx([1.0, 4.0])
     assert bars["others waited for it, fair share"] == pytest.approx([3.0, 0.5])
@@ -48,10 +50,12 @@ def test_a_bar_a_rank_and_a_measure():
     assert figure.layout.xaxis.title.text == "rank"
 
 
-def test_of_many_ranks_the_most_blamed_are_shown():
-    figure = wait_by_rank(BLAME.frame([blame_row(rank, fair_ms=rank) for rank in range(100)]))
+def test_of_many_ranks_those_that_caused_most_wait_are_shown():
+    figure = wait_by_rank(
+        CAUSED_WAIT.frame([caused_wait_row(rank, fair_ms=rank) for rank in range(100)])
+    )
     assert list(figure.data[0].x) == [str(rank) for rank in range(60, 100)]
-    assert figure.layout.xaxis.title.text == "rank (the 40 with most blame of 100)"
+    assert figure.layout.xaxis.title.text == "rank (the 40 with most caused wait of 100)"
 
 
 def test_tensors_are_ordered_by_their_mean_wait_and_name_their_last_rank():
@@ -83,7 +87,7 @@ def test_what_all_names_begin_with_is_said_once():
 
 
 @pytest.mark.parametrize(
-    ("draw", "table"), [(wait_by_rank, BLAME), (wait_by_tensor, COLLECTIVE_ARRIVALS)]
+    ("draw", "table"), [(wait_by_rank, CAUSED_WAIT), (wait_by_tensor, COLLECTIVE_ARRIVALS)]
 )
 def test_without_rows_it_says_so(draw, table):
     assert isinstance(table.empty(), pd.DataFrame)

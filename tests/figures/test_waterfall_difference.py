@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.figures.waterfall_difference import (
-    is_beyond_chance,
-    term_differences,
+    is_significant,
+    waterfall_diff,
     waterfall_difference,
 )
 from hvdprof.model.causes import CAUSES
@@ -38,7 +38,7 @@ def rows(time_ms, low_ms, high_ms):
 
 
 def test_the_interval_of_a_difference_is_made_of_both():
-    found = term_differences(rows(10.0, 7.0, 14.0), rows(20.0, 17.0, 25.0))
+    found = waterfall_diff(rows(10.0, 7.0, 14.0), rows(20.0, 17.0, 25.0))
     assert found["term"].tolist() == list(CAUSES)
     row = found.iloc[0]
     assert row["difference_ns"] == 10e6
@@ -49,26 +49,26 @@ def test_the_interval_of_a_difference_is_made_of_both():
 @given(st.floats(-50, 50), st.floats(0, 9), st.floats(0, 9), st.floats(-50, 50), st.floats(0, 9))
 def test_exchanging_both_turns_the_interval_round(a, below, above, b, width):
     one, other = rows(a, a - below, a + above), rows(b, b - width, b + width)
-    there, back = (term_differences(*pair).iloc[0] for pair in ((one, other), (other, one)))
+    there, back = (waterfall_diff(*pair).iloc[0] for pair in ((one, other), (other, one)))
     assert there["low_ns"] == pytest.approx(-back["high_ns"], abs=1)
     assert there["low_ns"] <= there["difference_ns"] <= there["high_ns"]
 
 
 def test_without_an_interval_there_is_none_and_nothing_is_judged():
-    found = term_differences(rows(10.0, NAN, NAN), rows(20.0, 17.0, 25.0))
+    found = waterfall_diff(rows(10.0, NAN, NAN), rows(20.0, 17.0, 25.0))
     assert found["low_ns"].isna().all()
-    assert not is_beyond_chance(found["low_ns"].iloc[0], found["high_ns"].iloc[0])
+    assert not is_significant(found["low_ns"].iloc[0], found["high_ns"].iloc[0])
     assert set(waterfall_difference(found).data[0].marker.opacity) == {0.4}
 
 
 def test_what_may_be_chance_is_pale():
-    sure = term_differences(rows(10.0, 9.0, 11.0), rows(20.0, 19.0, 21.0))
+    sure = waterfall_diff(rows(10.0, 9.0, 11.0), rows(20.0, 19.0, 21.0))
     assert set(waterfall_difference(sure).data[0].marker.opacity) == {1.0}
-    unsure = term_differences(rows(10.0, 1.0, 30.0), rows(20.0, 19.0, 21.0))
+    unsure = waterfall_diff(rows(10.0, 1.0, 30.0), rows(20.0, 19.0, 21.0))
     assert set(waterfall_difference(unsure).data[0].marker.opacity) == {0.4}
     assert list(waterfall_difference(sure).data[0].x) == pytest.approx([10.0] * len(CAUSES))
 
 
 def test_a_cell_without_waterfall_cannot_be_compared():
-    found = term_differences(WATERFALL.empty(), rows(1.0, 1.0, 1.0))
+    found = waterfall_diff(WATERFALL.empty(), rows(1.0, 1.0, 1.0))
     assert "no baseline" in waterfall_difference(found).layout.annotations[0].text

@@ -34,26 +34,26 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class WorkShares:
-    """What one launch says, each as a share of its mean step time.
+    """What one launch holds, each as a share of its mean step time.
 
-    ``mean_own`` is the mean own work over ranks and steps; ``fullest_rank`` that of the rank with
-    most of it; ``fullest_rank_held`` the same for the rank that had most of it in the other half of
-    the steps; ``fullest_each_step`` the mean over steps of the largest own work in each; ``ideal``
-    the replay on an ideal network.
+    ``mean_own`` is the mean own work over ranks and steps; ``slowest_rank`` the largest mean own
+    work of a rank; ``slowest_rank_crossval`` the mean own work of the rank that was slowest in the
+    other half of the steps; ``slowest_each_step`` the mean over steps of the largest own work in
+    each; ``ideal`` the replay on an ideal network.
     """
 
     mean_own: float
-    fullest_rank: float
-    fullest_rank_held: float
-    fullest_each_step: float
+    slowest_rank: float
+    slowest_rank_crossval: float
+    slowest_each_step: float
     ideal: float
 
 
 def work_shares(work: StepWork) -> WorkShares:
     """The shares of one launch.
 
-    Of ranks that differ by chance alone one has the largest mean too, so ``fullest_rank`` exceeds
-    ``mean_own`` by noise. ``fullest_rank_held`` does not: the rank is chosen in one half of the
+    Of ranks that differ by chance alone one has the largest mean too, so ``slowest_rank`` exceeds
+    ``mean_own`` by noise. ``slowest_rank_crossval`` does not: the rank is chosen in one half of the
     steps and measured in the other (two-fold, halves in time because steps are correlated).
     """
     own, step_time = work.own, work.step_times.mean()
@@ -66,9 +66,9 @@ def work_shares(work: StepWork) -> WorkShares:
         held = own.mean()
     return WorkShares(
         mean_own=float(own.mean() / step_time),
-        fullest_rank=float(own.mean(axis=0).max() / step_time),
-        fullest_rank_held=float(held / step_time),
-        fullest_each_step=float(own.max(axis=1).mean() / step_time),
+        slowest_rank=float(own.mean(axis=0).max() / step_time),
+        slowest_rank_crossval=float(held / step_time),
+        slowest_each_step=float(own.max(axis=1).mean() / step_time),
         ideal=float(on_ideal_network(work).mean() / step_time),
     )
 
@@ -123,7 +123,7 @@ def pop(
         ratio = work * _step_time_ns(baseline) / _step_time_ns(time)
         own, fullest, ideal = (
             float(np.mean([getattr(one, name) for one in shares]))
-            for name in ("mean_own", "fullest_rank", "ideal")
+            for name in ("mean_own", "slowest_rank", "ideal")
         )
         base_own = float(np.mean([one.mean_own for one in base_shares]))
         factors = {
@@ -183,11 +183,11 @@ def _terms(
     )
     return {
         COMPUTE_INFLATION: less(spread([one.mean_own for one in shares]), base_own),
-        PERSISTENT_IMBALANCE: spread([one.fullest_rank_held - one.mean_own for one in shares]),
+        PERSISTENT_IMBALANCE: spread([one.slowest_rank_crossval - one.mean_own for one in shares]),
         TRANSIENT_IMBALANCE: spread(
-            [one.fullest_each_step - one.fullest_rank_held for one in shares]
+            [one.slowest_each_step - one.slowest_rank_crossval for one in shares]
         ),
-        SERIALIZATION: spread([one.ideal - one.fullest_each_step for one in shares]),
+        SERIALIZATION: spread([one.ideal - one.slowest_each_step for one in shares]),
         EXPOSED_TRANSFER: spread([1.0 - one.ideal for one in shares]),
         BASELINE_CREDIT: base_rest,
     }

@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof.model.causes import CAUSES
 
 
-def term_differences(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+def waterfall_diff(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     """What each term of the other cell takes more than that of the one, a row a term.
 
     Columns: term, one_ns, other_ns, difference_ns, low_ns and high_ns (95 % interval, NaN where
@@ -41,6 +41,6 @@ def term_differences(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def is_beyond_chance(low: float, high: float) -> bool:
+def is_significant(low: float, high: float) -> bool:
     """Whether an interval is known and does not hold 0."""
     return not (math.isnan(low) or math.isnan(high)) and (low > 0 or high < 0)

@@ -13,7 +13,7 @@ OWN_LOAD = 0.5
 STEAL_SHARE = 0.02
 
 
-def surroundings_warnings(run: Run) -> Iterator[str]:
+def host_condition_warnings(run: Run) -> Iterator[str]:
     """Sentences on load, other processes, the hypervisor, and unequal threads."""
     yield from _load_before(run)
     yield from _other_processes(run.manifest.passes)

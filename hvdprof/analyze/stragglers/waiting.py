@@ -1,4 +1,4 @@
-"""Arrivals, clocks, blame and stragglers of all launches of a run."""
+"""Arrivals, clocks, caused_wait and stragglers of all launches of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from hvdprof.analyze.stragglers.arrivals import (
     collective_arrivals,
     corrected_cube,
 )
-from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.clock_bounds import (
     clocks,
     corrected,
@@ -23,19 +23,19 @@ from hvdprof.analyze.stragglers.clock_bounds import (
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingTables:
-    """CLOCKS, COLLECTIVE_ARRIVALS, BLAME and STRAGGLERS of the launches of two or more ranks.
+    """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT and STRAGGLERS of the launches of two or more ranks.
 
     ``works`` are the steps of every launch on clocks corrected by what the collectives prove.
     """
 
     clocks: pd.DataFrame
     collective_arrivals: pd.DataFrame
-    blame: pd.DataFrame
+    caused_wait: pd.DataFrame
     stragglers: pd.DataFrame
     works: Mapping[LaunchKey, StepWork]
 
@@ -57,17 +57,17 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
-    late, blames, on_one_clock = [], [], dict(works)
+    late, caused, on_one_clock = [], [], dict(works)
     for key, work in several.items():
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
         on_one_clock[key] = corrected(work, offsets)
-        blames.append(blame(on_one_clock[key], u_ns, key))
-        late.append(stragglers(on_one_clock[key], blames[-1]["cost_ns"].to_numpy(), key))
+        caused.append(caused_wait(on_one_clock[key], u_ns, key))
+        late.append(stragglers(on_one_clock[key], caused[-1]["cost_ns"].to_numpy(), key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
         clocks=_joined(CLOCKS, list(clocks_of.values())),
         collective_arrivals=_joined(COLLECTIVE_ARRIVALS, [collective_arrivals(c) for c in cubes]),
-        blame=_joined(BLAME, blames),
+        caused_wait=_joined(CAUSED_WAIT, caused),
         stragglers=_joined(STRAGGLERS, late),
         works=on_one_clock,
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.steps.host_conditions import surroundings_warnings
+from hvdprof.analyze.steps.host_conditions import host_condition_warnings
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.run import FailedSegment, Run
@@ -37,7 +37,7 @@ def warnings_of(
         *_missing_ranks(run),
         *_damaged_recordings(run),
         *_unaligned_clocks(run),
-        *surroundings_warnings(run),
+        *host_condition_warnings(run),
         *_not_pinned(scaling),
         *_steadiness(throughput),
         *_few_steps(throughput),

@@ -68,10 +68,10 @@ LINE_DASHES: tuple[str, ...] = ("solid", "dash", "dot", "dashdot")
 
 WAIT_COLOURS: dict[str, str] = {
     "waited_ns": _SKY_BLUE,
-    "fair_share_ns": _VERMILION,
-    "counterfactual_ns": _PURPLE,
+    "caused_wait_ns": _VERMILION,
+    "wait_as_last_ns": _PURPLE,
 }
-"""Colour of each measure of waiting; the measures are columns of ``BLAME``."""
+"""Colour of each measure of waiting; the measures are columns of ``CAUSED_WAIT``."""
 
 COVER_COLOURS: dict[str, str] = {
     "overlapped_ns": _GREEN,

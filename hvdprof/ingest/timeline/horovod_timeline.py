@@ -25,7 +25,7 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
 )
 from hvdprof.ingest.timeline.meaning.uses import NONE
 from hvdprof.ingest.timeline.parse import read_raw
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import plausible_epochs
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 
@@ -123,7 +123,7 @@ def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Su
         counts: What was counted in all of its parts.
         steps: What steps the reductions of all of its parts show.
     """
-    epochs = plausible_epochs(raw.epochs)
+    epochs = epochs_in_range(raw.epochs)
     cycle = cycle_of(counts.cycle_lengths, has_epoch=bool(epochs))
     facts = facts_of(counts, raw, cycle)
     return Summary(

@@ -92,7 +92,10 @@ INCIDENTS = Table(
             "stall, stall-setting, cache-eviction, timeline-file, mpi or nccl-tests.",
         ),
         Column(
-            "failed_rank", "Int32", "", "Rank that the line blames; missing where it names none."
+            "failed_rank",
+            "Int32",
+            "",
+            "Rank that the line names as the cause; missing where it names none.",
         ),
         Column("exit_code", "Int32", "", "Exit code that the line names; missing where none."),
         Column("signal", "Int32", "", "Signal number that the line names; missing where none."),

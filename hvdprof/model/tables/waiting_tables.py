@@ -1,4 +1,4 @@
-"""Tables that tell who waited for whom, and how far the clocks that say so can be trusted."""
+"""Tables of waiting between ranks, and of the clock error that limits its attribution."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -9,101 +9,121 @@ _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
     "transient": "late in some steps, far more than the others",
-    "rotating": "ranks are late by turns, none more than the others",
-    "none": "not late beyond chance, or by less than 5 % of the step",
+    "rotating": "rotating stragglers (jitter): no rank is late more than the others",
+    "none": "lateness not significant, or below 5 % of the step",
 }
-"""How a rank is late, the values of ``STRAGGLERS.pattern``."""
+"""Straggler patterns, the values of ``STRAGGLERS.pattern``."""
 
 CLOCKS = Table(
     "clocks",
-    "How far the clock of one rank may still be off rank 0's after alignment, in one launch.",
+    "Error of one rank's clock against rank 0's after alignment, in one launch.",
     (
         _PASS,
         _SEGMENT,
         _RANK,
-        Column("exchange_error_ns", "int64", "ns", "Bound that the clock exchanges give."),
+        Column("exchange_error_ns", "int64", "ns", "Error bound of the clock exchange."),
         Column(
             "offset_low_ns",
             "float64",
             "ns",
-            "Least time that may still have to be added to the times of the rank, by exchange and "
-            "collectives. Waiting is computed from times moved to the middle of low and high.",
+            "Smallest remaining correction of the rank's times, bounded by clock exchange and "
+            "collectives. Waiting is computed from times corrected by the middle of low and high.",
         ),
-        Column("offset_high_ns", "float64", "ns", "The largest such time."),
         Column(
-            "u_ns", "float64", "ns", "Half of that interval: no blame for less than twice this."
+            "offset_high_ns", "float64", "ns", "Largest remaining correction of the rank's times."
+        ),
+        Column(
+            "u_ns",
+            "float64",
+            "ns",
+            "Clock error u, half of that interval: no wait below 2u is attributed to a rank.",
         ),
         Column(
             "consistent",
             "bool",
             "",
-            "Exchange and collectives can both be true; where not, u is that of the exchange.",
+            "Clock exchange and collectives agree; otherwise u is that of the exchange.",
         ),
     ),
 )
 
 COLLECTIVE_ARRIVALS = Table(
     "collective_arrivals",
-    "One gradient in one recorded step, warm-up included: when the first and the last rank had it "
-    "ready, on clocks corrected by `clocks`.",
+    "One gradient in one recorded step, warm-up included: ready times on the first and the last "
+    "rank, corrected by `clocks`.",
     (
         _PASS,
         _SEGMENT,
         Column("step", "int64", "", "Number of the step within its segment, from 0."),
         Column("tensor", "category", "", "Name of the request as Horovod knows it."),
-        Column("num_ranks", "int64", "", "Ranks that had it ready in this step."),
-        Column("first_ns", "int64", "ns", "When the first rank had it ready, on rank 0's clock."),
-        Column("second_last_ns", "int64", "ns", "When the last rank but one had it ready."),
-        Column("last_ns", "int64", "ns", "When the last rank had it ready."),
-        Column("last_rank", "int64", "", "That rank."),
-        Column("wait_sum_ns", "int64", "ns", "Sum over ranks of their time until the last one."),
+        Column("num_ranks", "int64", "", "Ranks with a ready time in this step."),
+        Column("first_ns", "int64", "ns", "Ready time on the first rank, on rank 0's clock."),
+        Column("second_last_ns", "int64", "ns", "Ready time on the second-last rank."),
+        Column("last_ns", "int64", "ns", "Ready time on the last rank."),
+        Column("last_rank", "int64", "", "The rank with the last ready time."),
+        Column("wait_sum_ns", "int64", "ns", "Sum over ranks of the wait for the last rank."),
         Column(
-            "decided", "bool", "", "The last rank is later by more than both clocks may be off."
+            "decided",
+            "bool",
+            "",
+            "The gap between the last two ranks exceeds the sum of their clock errors.",
         ),
     ),
 )
 
-BLAME = Table(
-    "blame",
-    "What one rank made the others wait in one launch: times between a rank's own arrival at "
-    "`synchronize()` and that of the last rank, a step.",
+CAUSED_WAIT = Table(
+    "caused_wait",
+    "Wait that one rank caused on the others in one launch, per step. Wait: time between a rank's "
+    "arrival at `synchronize()` and the arrival of the last rank.",
     (
         _PASS,
         _SEGMENT,
         _RANK,
-        Column("num_steps", "int64", "", "Steps looked at."),
-        Column("share_last", "float64", "ratio", "Share of steps in which it came last, decided."),
+        Column("num_steps", "int64", "", "Steady steps analysed."),
         Column(
-            "share_undecided", "float64", "ratio", "Share of steps without a decided last rank."
-        ),
-        Column("waited_ns", "float64", "ns", "Its own waiting for the last rank, a step."),
-        Column(
-            "counterfactual_ns",
+            "share_last",
             "float64",
-            "ns",
-            "What the last arrival would have been earlier without it, a step.",
+            "ratio",
+            "Share of steps in which the rank arrived last by more than the clock error.",
         ),
         Column(
-            "fair_share_ns",
+            "share_undecided",
+            "float64",
+            "ratio",
+            "Share of steps without a decided last rank (gap below the clock error).",
+        ),
+        Column(
+            "waited_ns", "float64", "ns", "Wait of the rank itself for the last rank, per step."
+        ),
+        Column(
+            "wait_as_last_ns",
             "float64",
             "ns",
-            "Its share of all waiting a step: the time between two arrivals is split among the "
-            "ranks that are still missing. The shares of all ranks sum to all waiting.",
+            "Wait as last rank, per step: gap between the second-last arrival and its own; 0 in "
+            "steps in which the rank is not last.",
+        ),
+        Column(
+            "caused_wait_ns",
+            "float64",
+            "ns",
+            "Wait caused (Shapley), per step: each gap between two arrivals costs gap x waiting "
+            "ranks, split equally among the ranks still missing. Sums over ranks to all waiting.",
         ),
         Column(
             "cost_ns",
             "float64",
             "ns",
-            "What a step would take less if it never took longer than the median of the others.",
+            "Step-time cost, per step: reduction of the step time in the replay in which the rank "
+            "never takes longer than the median of the other ranks.",
         ),
-        Column("cost_share", "float64", "ratio", "The same by the step time."),
+        Column("cost_share", "float64", "ratio", "`cost_ns` divided by the step time."),
     ),
 )
 
 STRAGGLERS = Table(
     "stragglers",
-    "Whether and how one rank is late in one launch, against the median of the other ranks in the "
-    "same step, from release to arrival by its own clock.",
+    "Lateness of one rank in one launch: its time from release to arrival, on its own clock, minus "
+    "the median of the other ranks in the same step.",
     (
         _PASS,
         _SEGMENT,
@@ -113,42 +133,45 @@ STRAGGLERS = Table(
             "phase",
             "str",
             "",
-            "Where it loses the time: data, forward, backward, optimizer, "
-            "pause (outside every phase), or unattributed; empty where it is not late.",
+            "Phase of the delay: data, forward, backward, optimizer, pause (outside every phase), "
+            "or unattributed; empty where the rank is no straggler.",
         ),
-        Column(
-            "phase_share", "float64", "ratio", "Share of the lateness that this phase explains."
-        ),
-        Column("share_last", "float64", "ratio", "Share of steps in which it came last."),
+        Column("phase_share", "float64", "ratio", "Share of the lateness in this phase."),
+        Column("share_last", "float64", "ratio", "Share of steps in which the rank is last."),
         Column("share_last_low", "float64", "ratio", "Lower end of the 95 % interval (Wilson)."),
         Column("share_last_high", "float64", "ratio", "Upper end of the 95 % interval (Wilson)."),
         Column(
             "share_late",
             "float64",
             "ratio",
-            "Share of steps in which it was late by 5 % of the step or more.",
+            "Share of steps with a lateness of 5 % of the step or more.",
         ),
-        Column("longest_run", "int64", "", "Most steps in a row in which it was that late."),
-        Column("lateness_ns", "float64", "ns", "Mean lateness; negative where it is early."),
+        Column("longest_run", "int64", "", "Longest run of consecutive late steps."),
+        Column("lateness_ns", "float64", "ns", "Mean lateness; negative where the rank is early."),
         Column("lateness_low_ns", "float64", "ns", "Lower end of the 95 % interval."),
         Column("lateness_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
         Column(
             "lateness_when_late_ns",
             "float64",
             "ns",
-            "Mean lateness of the steps in which it was late; NaN without such steps.",
+            "Mean lateness over the late steps; NaN without late steps.",
         ),
-        Column("cost_ns", "float64", "ns", "As in `blame`."),
-        Column("cost_share", "float64", "ratio", "As in `blame`."),
+        Column("cost_ns", "float64", "ns", "As in `caused_wait`."),
+        Column("cost_share", "float64", "ratio", "As in `caused_wait`."),
         Column(
             "cost_together_ns",
             "float64",
             "ns",
-            "What all ranks that are late in the same pattern and phase cost a step together, by "
-            "the same replay; NaN where it is not named.",
+            "Step-time cost of all stragglers of the same pattern and phase together, by the same "
+            "replay; NaN where the rank is no straggler.",
         ),
-        Column("cost_together_share", "float64", "ratio", "The same by the mean step."),
+        Column(
+            "cost_together_share",
+            "float64",
+            "ratio",
+            "`cost_together_ns` divided by the mean step time.",
+        ),
     ),
 )
 
-WAITING_TABLES: tuple[Table, ...] = (CLOCKS, COLLECTIVE_ARRIVALS, BLAME, STRAGGLERS)
+WAITING_TABLES: tuple[Table, ...] = (CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS)

@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.analyze.steps.launches import is_finished
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.waiting_tables import BLAME, CLOCKS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLERS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _MOST_RANKS = 8
@@ -19,48 +19,48 @@ _LAUNCH = ["pass_id", "segment"]
 
 
 @dataclass(frozen=True, slots=True)
-class BlameRow:
+class CausedWaitRow:
     """One rank: texts of how often it was last, what it waited and what waited for it, a step."""
 
     rank: str
     last: str
     waited: str
-    fair_share: str
-    counterfactual: str
+    caused_wait: str
+    wait_as_last: str
     cost: str
     pattern: str
 
 
 @dataclass(frozen=True, slots=True)
-class BlamePage:
+class CausedWaitPage:
     """The ranks of one cell, the costliest first, with a caption and what was left out."""
 
     caption: str
-    rows: tuple[BlameRow, ...]
+    rows: tuple[CausedWaitRow, ...]
     footnote: str
 
 
-def shape_blame(analysis: RunAnalysis) -> BlamePage | None:
+def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     """The ranks of the cell that the verdict is about, as means over its throughput launches.
 
     None where nothing was recorded or fewer than two ranks ran.
     """
-    blamed = _of_cell(analysis, BLAME.name)
-    if blamed.empty:
+    caused = _of_cell(analysis, CAUSED_WAIT.name)
+    if caused.empty:
         return None
-    launches = len(blamed[_LAUNCH].drop_duplicates())
+    launches = len(caused[_LAUNCH].drop_duplicates())
     patterns = _of_cell(analysis, STRAGGLERS.name)
-    by_rank = blamed.groupby("rank")[
-        ["share_last", "waited_ns", "fair_share_ns", "counterfactual_ns", "cost_ns", "cost_share"]
+    by_rank = caused.groupby("rank")[
+        ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns", "cost_share"]
     ].mean()
     order = by_rank.sort_values("cost_ns", ascending=False, kind="stable")
     rows = tuple(
-        BlameRow(
+        CausedWaitRow(
             rank=str(rank),
             last=units.percent(row["share_last"], 0),
             waited=units.milliseconds(row["waited_ns"]),
-            fair_share=units.milliseconds(row["fair_share_ns"]),
-            counterfactual=units.milliseconds(row["counterfactual_ns"]),
+            caused_wait=units.milliseconds(row["caused_wait_ns"]),
+            wait_as_last=units.milliseconds(row["wait_as_last_ns"]),
             cost=f"{units.milliseconds(row['cost_ns'])} {units.percent(row['cost_share'])}",
             pattern=_pattern(patterns[patterns["rank"] == rank], launches),
         )
@@ -70,17 +70,18 @@ def shape_blame(analysis: RunAnalysis) -> BlamePage | None:
     over = "one launch" if launches == 1 else f"mean of {launches} launches"
     left_out = len(order) - len(rows)
     meaning = (
-        "Blame: its fair share of all waiting, and what the others waited for it as the last. "
+        "Wait caused: the rank's Shapley share of all waiting; as last: wait while only this rank "
+        "was missing. "
     )
-    more = f"{left_out} more ranks: --section blame. " if left_out > 0 else ""
-    return BlamePage(
+    more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
+    return CausedWaitPage(
         f"{place_name(verdict.model, verdict.np, verdict.engine)}, times a step, {over}",
         rows,
         meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
     )
 
 
-def print_blame(console: Console, page: BlamePage | None) -> None:
+def print_caused_wait(console: Console, page: CausedWaitPage | None) -> None:
     """Print the table; nothing where there is none."""
     if page is None:
         return
@@ -91,9 +92,9 @@ def print_blame(console: Console, page: BlamePage | None) -> None:
         "\n  rank",
         "last\nin",
         "itself\nwaited",
-        "blame\nfair",
-        "blame\nlast",
-        "it costs\n",
+        "wait\ncaused",
+        "as\nlast",
+        "step-time\ncost",
     ):
         frame.add_column(name, justify="right", no_wrap=True)
     frame.add_column("\nlate", overflow="fold")
@@ -102,8 +103,8 @@ def print_blame(console: Console, page: BlamePage | None) -> None:
             f"  {row.rank}",
             row.last,
             row.waited,
-            row.fair_share,
-            row.counterfactual,
+            row.caused_wait,
+            row.wait_as_last,
             row.cost,
             row.pattern,
         )
@@ -139,6 +140,6 @@ def _clock_sentence(clocks: pd.DataFrame) -> str:
     if largest == 0:
         return "All ranks read the same clock (u = 0)."
     return (
-        f"Clocks are known to u = {units.milliseconds(largest)}; nothing below 2u is blamed on a "
-        "rank."
+        f"Clocks are known to u = {units.milliseconds(largest)}; no wait below 2u is attributed "
+        "to a rank."
     )

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.causes.waterfall_diff import is_beyond_chance, term_differences
+from hvdprof.analyze.causes.waterfall_diff import is_significant, waterfall_diff
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
 from hvdprof.model.run import RunAnalysis
@@ -70,11 +70,11 @@ def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
     """What DDP takes longer by cause (negative: less), beyond chance, the largest first."""
     waterfall = analysis.table("waterfall")
     horovod, ddp = (of_base_cell(waterfall, model, np_, engine) for engine in _SHOWN)
-    differences = term_differences(horovod, ddp)
+    differences = waterfall_diff(horovod, ddp)
     found = [
         one
         for one in differences.to_dict("records")
-        if is_beyond_chance(one["low_ns"], one["high_ns"])
+        if is_significant(one["low_ns"], one["high_ns"])
     ]
     if differences["low_ns"].isna().all():
         return ()

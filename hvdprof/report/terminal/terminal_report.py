@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.terminal.caused_wait_section import print_blame, shape_blame
+from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
@@ -53,7 +53,7 @@ class TerminalReporter:
         _print_failed(console, page)
         _print_skipped(console, page)
         print_findings(console, analysis.findings)
-        print_blame(console, shape_blame(analysis))
+        print_caused_wait(console, shape_caused_wait(analysis))
         _print_warnings(console, page)
         _print_run(console, page)
 

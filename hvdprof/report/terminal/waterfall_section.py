@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.causes import CAUSES, RESIDUAL_TERM
+from hvdprof.model.causes import TERMS
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.terminal.hanging_text import print_hanging
@@ -42,10 +42,9 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
     if of_cell.empty:
         return None
     longest = float(of_cell["time_ns"].abs().max()) or 1.0
-    names = {**CAUSES, RESIDUAL_TERM: "residual of the sum"}
     bars = tuple(
         Bar(
-            name=names[str(row["term"])],
+            name=TERMS[str(row["term"])],
             time=units.milliseconds(row["time_ns"]),
             share=units.interval_of_unit(
                 row["share"], row["share_low"], row["share_high"], "ratio"

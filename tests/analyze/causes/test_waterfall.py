@@ -72,8 +72,8 @@ def test_a_rank_that_is_always_slower_is_persistent_imbalance(tmp_path):
 def test_chance_is_not_persistent_imbalance():
     shares = [work_shares(simulated(60, 8, noise=0.1, seed=seed)) for seed in range(40)]
 
-    held = np.mean([one.fullest_rank_held - one.mean_own for one in shares])
-    plain = np.mean([one.fullest_rank - one.mean_own for one in shares])
+    held = np.mean([one.slowest_rank_crossval - one.mean_own for one in shares])
+    plain = np.mean([one.slowest_rank - one.mean_own for one in shares])
 
     assert plain > 0.01
     assert abs(held) < 0.2 * plain

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, blame, waiting
+from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, caused_wait, step_waits
 from tests.builders.step_works import MS, simulated
 
 ARRIVALS = arrays.arrays(
@@ -16,56 +16,56 @@ ARRIVALS = arrays.arrays(
 
 @settings(deadline=None, max_examples=200)
 @given(ARRIVALS)
-def test_fair_shares_sum_to_all_waiting(arrived):
-    found = waiting(arrived, np.zeros(arrived.shape[1]))
+def test_caused_waits_sum_to_all_waiting(arrived):
+    found = step_waits(arrived, np.zeros(arrived.shape[1]))
 
-    assert found.fair_share.sum(axis=1) == pytest.approx(found.waited.sum(axis=1), abs=1e-3)
+    assert found.caused_wait.sum(axis=1) == pytest.approx(found.waited.sum(axis=1), abs=1e-3)
 
 
 @settings(deadline=None, max_examples=100)
 @given(ARRIVALS, st.integers(-(10**9), 10**9))
 def test_shifting_all_clocks_changes_nothing(arrived, shift):
-    before = waiting(arrived, np.zeros(arrived.shape[1]))
-    after = waiting(arrived + shift, np.zeros(arrived.shape[1]))
+    before = step_waits(arrived, np.zeros(arrived.shape[1]))
+    after = step_waits(arrived + shift, np.zeros(arrived.shape[1]))
 
     assert np.array_equal(before.last, after.last)
-    assert before.fair_share == pytest.approx(after.fair_share, abs=1e-3)
+    assert before.caused_wait == pytest.approx(after.caused_wait, abs=1e-3)
 
 
 @settings(deadline=None, max_examples=100)
 @given(ARRIVALS, st.randoms(use_true_random=False))
-def test_permuting_ranks_permutes_blame(arrived, random):
+def test_permuting_ranks_permutes_caused_wait(arrived, random):
     order = list(range(arrived.shape[1]))
     random.shuffle(order)
     u_ns = np.zeros(len(order))
     # Equal arrivals may swap, which changes nobody's sum but two ranks' names.
     distinct = arrived + np.arange(arrived.shape[1]) / 64
 
-    before, after = waiting(distinct, u_ns), waiting(distinct[:, order], u_ns)
+    before, after = step_waits(distinct, u_ns), step_waits(distinct[:, order], u_ns)
 
-    assert before.fair_share[:, order] == pytest.approx(after.fair_share, abs=1e-3)
-    assert before.counterfactual[:, order] == pytest.approx(after.counterfactual, abs=1e-3)
+    assert before.caused_wait[:, order] == pytest.approx(after.caused_wait, abs=1e-3)
+    assert before.wait_as_last[:, order] == pytest.approx(after.wait_as_last, abs=1e-3)
 
 
-def test_the_counterfactual_is_the_gap_to_the_arrival_before_the_last():
-    found = waiting(np.array([[10.0, 40.0, 25.0]]), np.zeros(3))
+def test_wait_as_last_is_the_gap_to_the_arrival_before_the_last():
+    found = step_waits(np.array([[10.0, 40.0, 25.0]]), np.zeros(3))
 
-    assert found.counterfactual.tolist() == [[0.0, 15.0, 0.0]]
+    assert found.wait_as_last.tolist() == [[0.0, 15.0, 0.0]]
     assert found.waited.tolist() == [[30.0, 0.0, 15.0]]
     # 10 to 25: one waits, two are missing; 25 to 40: two wait, one is missing.
-    assert found.fair_share.tolist() == [[0.0, 7.5 + 30.0, 7.5]]
+    assert found.caused_wait.tolist() == [[0.0, 7.5 + 30.0, 7.5]]
 
 
 def test_nobody_is_last_within_what_the_clocks_may_be_off():
     arrived = np.array([[0.0, 100.0], [0.0, 300.0]])
 
-    assert waiting(arrived, np.array([0.0, 200.0])).last.tolist() == [UNDECIDED, 1]
+    assert step_waits(arrived, np.array([0.0, 200.0])).last.tolist() == [UNDECIDED, 1]
 
 
 def test_the_cost_of_a_late_rank_is_what_it_was_late():
     work = simulated(80, 4, noise=0.0, extra_ms={"backward": np.array([0, 0, 20.0, 0])})
 
-    table = blame(work, np.zeros(4), ("p", "s"))
+    table = caused_wait(work, np.zeros(4), ("p", "s"))
 
     assert table["cost_ns"].tolist() == pytest.approx([0, 0, 20 * MS, 0], abs=1)
     assert table["share_last"].tolist() == [0, 0, 1, 0]

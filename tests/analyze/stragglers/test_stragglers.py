@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stragglers.caused_wait import blame
+from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.stragglers import lateness, longest_run, stragglers, wilson
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
@@ -11,7 +11,7 @@ STEPS, RANKS = 60, 4
 
 
 def table_of(work):
-    costs = blame(work, np.zeros(len(work.ranks)), KEY)["cost_ns"].to_numpy()
+    costs = caused_wait(work, np.zeros(len(work.ranks)), KEY)["cost_ns"].to_numpy()
     return stragglers(work, costs, KEY)
 
 

@@ -66,7 +66,7 @@ def test_the_true_offset_lies_in_the_interval(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_clocks_that_are_off_change_neither_blame_nor_waiting_by_more_than_they_may(seed):
+def test_clocks_that_are_off_change_neither_caused_wait_nor_waiting_by_more_than_they_may(seed):
     offsets = np.array([0.0, 5.0, -5.0]) * MS
     true, true_ready = skewed([0, 0, 0], [0, 0, 0], [0, 0, 0], seed=seed)
     work, ready = skewed(offsets, [0, 0, 0], [0, 6 * MS, 6 * MS], seed=seed)
@@ -81,8 +81,8 @@ def test_clocks_that_are_off_change_neither_blame_nor_waiting_by_more_than_they_
     # Waiting is a difference of two arrivals, so both clocks' u are in it.
     within = 2 * tables.clocks["u_ns"].max()
     assert within < 5 * MS
-    assert tables.blame["waited_ns"].to_numpy() == pytest.approx(
-        expected.blame["waited_ns"].to_numpy(), abs=within
+    assert tables.caused_wait["waited_ns"].to_numpy() == pytest.approx(
+        expected.caused_wait["waited_ns"].to_numpy(), abs=within
     )
     one, other = tables.collective_arrivals, expected.collective_arrivals
     sure = one["decided"].to_numpy()
@@ -146,7 +146,7 @@ def test_all_four_tables_of_a_launch():
 
     assert len(tables.collective_arrivals) == 2 * 41
     assert set(tables.collective_arrivals["last_rank"]) == {2}
-    assert tables.blame.set_index("rank")["fair_share_ns"].idxmax() == 2
+    assert tables.caused_wait.set_index("rank")["caused_wait_ns"].idxmax() == 2
     named = tables.stragglers.set_index("rank")
     assert (named.loc[2, "pattern"], named.loc[2, "phase"]) == ("persistent", "backward")
     assert tables.clocks["u_ns"].tolist() == [0, 0, 0]
@@ -155,7 +155,7 @@ def test_all_four_tables_of_a_launch():
 def test_a_single_rank_waits_for_nobody():
     tables = waiting_tables(arrivals_of(np.ones((3, 1, 1))), {KEY: simulated(20, 1)})
 
-    assert tables.blame.empty
+    assert tables.caused_wait.empty
     assert tables.stragglers.empty
 
 
@@ -171,9 +171,9 @@ def test_a_recording_tells_which_rank_slept_and_where_it_did_not():
     assert set(by_step.get_group(2)["last_rank"]) == {1}
     # Horovod's timeline says that rank 1 was last here too.
     assert set(by_step.get_group(0)["last_rank"]) == set(by_step.get_group(1)["last_rank"]) == {0}
-    fair_share = tables.blame.set_index("rank")["fair_share_ns"]
-    assert fair_share[1] == pytest.approx(490 / 12 * MS, rel=0.06)
-    assert fair_share[1] > 10 * fair_share[0]
+    caused_wait = tables.caused_wait.set_index("rank")["caused_wait_ns"]
+    assert caused_wait[1] == pytest.approx(490 / 12 * MS, rel=0.06)
+    assert caused_wait[1] > 10 * caused_wait[0]
 
 
 def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():

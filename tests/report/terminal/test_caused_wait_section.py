@@ -1,6 +1,6 @@
 import io
 
-from hvdprof.report.terminal.caused_wait_section import shape_blame
+from hvdprof.report.terminal.caused_wait_section import shape_caused_wait
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
@@ -15,7 +15,7 @@ def printed(analysis, width=80):
 def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
-    page = shape_blame(analysis)
+    page = shape_caused_wait(analysis)
 
     assert sorted(row.rank for row in page.rows) == ["0", "1"]
     assert "mean of 3 launches" in page.caption
@@ -25,22 +25,22 @@ def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
 def test_many_ranks_are_cut_and_counted(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 12: 14.0}, blocked_ms={12: 3.0}))
 
-    page = shape_blame(analysis)
+    page = shape_caused_wait(analysis)
 
     assert len(page.rows) == 8
-    assert "4 more ranks: --section blame." in page.footnote
+    assert "4 more ranks: --section caused_wait." in page.footnote
 
 
 def test_the_costliest_rank_comes_first(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 4: 14.0}, blocked_ms={4: 3.0}))
-    blame = analysis.table("blame")
-    blame.loc[blame["rank"] == 2, "cost_ns"] = 9e6
+    caused_wait = analysis.table("caused_wait")
+    caused_wait.loc[caused_wait["rank"] == 2, "cost_ns"] = 9e6
 
-    assert shape_blame(analysis).rows[0].rank == "2"
+    assert shape_caused_wait(analysis).rows[0].rank == "2"
 
 
 def test_without_recordings_nothing_is_printed():
-    assert shape_blame(finished_analysis.analysis()) is None
+    assert shape_caused_wait(finished_analysis.analysis()) is None
 
 
 def test_the_table_fits_eighty_columns(tmp_path):

@@ -39,7 +39,7 @@ def test_a_section_that_is_not_there_is_an_error_that_lists_the_others() -> None
     analysis = finished_analysis.analysis(finished_analysis.two_toggles())
 
     with pytest.raises(UsageError) as raised:
-        section_table(analysis, "blame")
+        section_table(analysis, "caused_wait")
 
     assert "scaling" in (raised.value.hint or "")
 

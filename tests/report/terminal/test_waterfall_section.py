@@ -20,7 +20,9 @@ def test_the_longest_term_has_the_longest_bar(tmp_path):
     lines = printed(analysis, 100).splitlines()
     bars = [line for line in lines if "█" in line]
 
-    assert max(bars, key=lambda line: line.count("█")).startswith("  exposed transfer")
+    assert max(bars, key=lambda line: line.count("█")).startswith(
+        "  exposed communication (transfer)"
+    )
     assert any(line.startswith("Where the time goes") for line in lines)
     assert max(map(len, bars)) <= 100
 
@@ -28,7 +30,7 @@ def test_the_longest_term_has_the_longest_bar(tmp_path):
 def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
-    assert "exposed transfer" in printed(analysis, 60)
+    assert "exposed communication (transfer)" in printed(analysis, 60)
 
 
 def test_without_a_waterfall_nothing_is_printed():

@@ -46,9 +46,9 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
         f"In {num_wrong} of {num_launches} launches the exchange of clocks cannot be right for "
         f"{which}: by these clocks a collective was left before its last rank had arrived. Who "
         "waited for whom across hosts is unsure there.",
-        "do not trust `blame` and `collective_arrivals` of these launches (`stragglers` needs no "
-        "common clock); let the hosts' clocks settle before measuring (chronyc tracking), and do "
-        "not suspend or migrate a machine meanwhile",
+        "do not trust `caused_wait` and `collective_arrivals` of these launches (`stragglers` "
+        "needs no common clock); let the hosts' clocks settle before measuring (chronyc tracking), "
+        "and do not suspend or migrate a machine meanwhile",
         "certain",
         evidence=f"clocks.consistent is false, first in {wrong['pass_id'].iloc[0]}",
     )

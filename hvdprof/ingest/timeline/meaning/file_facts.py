@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hvdprof.ingest.timeline.meaning.activities import backends_of, frameworks_of, is_known_activity
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.ticks import Cycle
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import plausible_epochs
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 
 SINCE_INIT = "since hvd.init()"
@@ -142,7 +142,7 @@ def time_zero_of(epochs: tuple[tuple[int, int], ...], earliest_us: int) -> str:
         epochs: Its headers.
         earliest_us: The earliest time in it; 0 where it holds none.
     """
-    if plausible_epochs(epochs):
+    if epochs_in_range(epochs):
         return SINCE_INIT
     return SINCE_BOOT if earliest_us >= _LONGEST_START_US else SINCE_RECORDING
 

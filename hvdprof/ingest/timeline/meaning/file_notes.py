@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import plausible_epochs
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.units import byte_size, count
 
@@ -37,13 +37,13 @@ def _of_the_file(raw: RawTimeline) -> Iterator[str]:
         yield "it holds no event"
     elif not raw.num_timed:
         yield "it holds no event, only names"
-    sessions = len({epoch for _, epoch in plausible_epochs(raw.epochs)})
+    sessions = len({epoch for _, epoch in epochs_in_range(raw.epochs)})
     if sessions > 1:
         yield f"it holds recordings of {sessions} processes, one behind the other"
 
 
 def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
-    num_moved = counts.num_moved + len(raw.epochs) - len(plausible_epochs(raw.epochs))
+    num_moved = counts.num_moved + len(raw.epochs) - len(epochs_in_range(raw.epochs))
     if num_moved:
         yield (
             f"{num_moved} records have times that no clock shows; they were moved to the "

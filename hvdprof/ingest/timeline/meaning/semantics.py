@@ -20,7 +20,7 @@ from hvdprof.ingest.timeline.meaning.uses import (
     roles_and_uses,
     tensors_of,
 )
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import with_plausible_times
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import with_clamped_timestamps
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
 
 Int64s = NDArray[np.int64]
@@ -73,7 +73,7 @@ def semantics_of(raw: RawTimeline, used_before: Int64s | None = None) -> Semanti
         raw: The file, or a part of it that ``quiet`` has cut off.
         used_before: Uses of each tensor in the parts before; none where not given.
     """
-    raw, num_moved = with_plausible_times(raw)
+    raw, num_moved = with_clamped_timestamps(raw)
     raw = on_first_axis(raw)
     tensors = tensors_of(raw)
     roles, uses = roles_and_uses(raw, tensors, used_before)

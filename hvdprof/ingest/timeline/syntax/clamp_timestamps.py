@@ -11,7 +11,7 @@ LATEST_US = 4_000_000_000_000_000
 """127 years in µs: twice as much still fits 64 bits in ns."""
 
 
-def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
+def with_clamped_timestamps(raw: RawTimeline) -> tuple[RawTimeline, int]:
     """The file with all times within ``LATEST_US``, and how many of its records were moved there.
 
     Headers whose wall clock lies outside are left out, and not counted.
@@ -19,7 +19,7 @@ def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
     slices, ticks, marks = raw.slices, raw.ticks, raw.marks
     ended = slices.end_order != OPEN
     end_us = np.where(ended, slices.start_us + slices.dur_us, slices.start_us)
-    epochs = plausible_epochs(raw.epochs)
+    epochs = epochs_in_range(raw.epochs)
     num_moved = sum(map(_num_outside, (slices.start_us, ticks.ts_us, marks.ts_us)))
     num_moved += _num_outside(end_us[ended])
     if not num_moved:
@@ -36,7 +36,7 @@ def with_plausible_times(raw: RawTimeline) -> tuple[RawTimeline, int]:
     return moved, num_moved
 
 
-def plausible_epochs(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def epochs_in_range(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows."""
     return tuple(one for one in epochs if 0 < one[1] < LATEST_US)
 
