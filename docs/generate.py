@@ -13,6 +13,7 @@ from typing import Any
 from typer.main import get_command
 
 from hvdprof.cli.main import build_app
+from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.whole_file import write_whole
@@ -58,6 +59,17 @@ def tables_page() -> str:
     return "\n".join([f"# Tables\n\n{WRITTEN_BY}", opening, STORAGE, *sections])
 
 
+def glossary_page() -> str:
+    """Every term of reports and dashboard: one section per term."""
+    opening = (
+        "The terms of reports, dashboard and documentation. N is the number of ranks, T the step "
+        "time, C the\nown work of a rank in a step, index 1 the baseline, w the samples per rank "
+        "and step divided by those\nof the baseline.\n"
+    )
+    sections = [_term_section(term) for term in GLOSSARY]
+    return "\n".join([f"# Glossary\n\n{WRITTEN_BY}", opening, *sections])
+
+
 def commands_page() -> str:
     """The ``--help`` of every command, in the order in which they are listed."""
     command = get_command(build_app())
@@ -71,6 +83,7 @@ def commands_page() -> str:
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/tables.md", tables_page),
     ("reference/commands.md", commands_page),
+    ("reference/glossary.md", glossary_page),
 )
 
 
@@ -96,6 +109,11 @@ def _table_section(table: Table) -> str:
     ]
     heading = f"## {table.name}\n\n{table.doc}\n"
     return "\n".join([heading, "| column | dtype | unit | what |", "|---|---|---|---|", *rows, ""])
+
+
+def _term_section(term: Term) -> str:
+    formula = f"\n    {term.formula}\n" if term.formula else ""
+    return f"## {term.name}\n\n{term.definition}\n{formula}"
 
 
 def _help(command: Any, title: str) -> str:
