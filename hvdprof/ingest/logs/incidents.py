@@ -11,6 +11,7 @@ from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.stall_warnings import OPENING
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
 
 _KINDS = (
     ("stall", re.escape(OPENING)),
@@ -28,25 +29,10 @@ _KINDS = (
 )
 _EXCEPTION = re.compile(r"^ ?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ")
 _INCIDENT = re.compile("|".join(f"({pattern})" for _, pattern in _KINDS))
-_ENDS = (
-    # Open MPI, one line in version 4, two in version 5.
-    re.compile(r"process rank (?P<rank>\d+) with PID .* exited on\s+signal (?P<signal>\d+)"),
-    # Open MPI 4, Open MPI 5, horovodrun: a process, then its exit code.
-    re.compile(
-        r"Process name: (?:\[\[\d+,\d+\],|\[\S+,|)(?P<rank>\d+)\]?\s+Exit code:\s+(?P<code>\d+)"
-    ),
-    # horovodrun with Gloo and with --host-discovery-script.
-    re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
-    re.compile(r"srun: error: \S+: tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
-    re.compile(r"srun: error: \S+: tasks? (?P<rank>\d+)\S*: (?:Killed|Terminated|Aborted)"),
-    # Hydra, in several lines of a frame.
-    re.compile(r"BAD TERMINATION .*EXIT CODE: (?P<code>\d+)"),
-)
 _MAY_END = re.compile(
     r"process rank \d|Process name: |Process \d+ exit|srun: error|BAD TERMINATION|^signal \d|"
     r"^\s*=?\s*(?:Exit code|EXIT CODE|PID|RANK|CLEANING)\b|Process \d+ exit"
 )
-_LARGEST = 2**31
 
 
 @dataclass(slots=True)
@@ -105,12 +91,11 @@ class Incidents:
         opens = "rocess " in text or "srun: " in text or "BAD TERMINATION" in text
         number = line.number if opens or self._end is None else self._end.number
         text = text if opens or self._end is None else f"{self._end.text} {text}"
-        for pattern in _ENDS:
-            found = pattern.search(text)
-            if found is not None:
-                self._end = None
-                self._add(number, "process-end", text, ended=found.groupdict())
-                return True
+        ended = next(process_exits(text), None)
+        if ended is not None:
+            self._end = None
+            self._add(number, "process-end", text, ended=ended)
+            return True
         self._end = _End(number, text[-LONGEST_MESSAGE:])
         return False
 
@@ -122,18 +107,17 @@ class Incidents:
         *,
         rank: int | None = None,
         time_ns: int | None = None,
-        ended: Mapping[str, str | None] | None = None,
+        ended: ProcessExit | None = None,
     ) -> None:
-        ended = ended or {}
         self._rows.add(
             file=self._file,
             line=number,
             rank=rank,
             time_ns=time_ns,
             kind=kind,
-            failed_rank=_number(ended.get("rank")),
-            exit_code=_number(ended.get("code")),
-            signal=_number(ended.get("signal")),
+            failed_rank=ended.rank if ended else None,
+            exit_code=ended.exit_code if ended else None,
+            signal=ended.signal if ended else None,
             message=message.strip()[:LONGEST_MESSAGE],
         )
 
@@ -143,7 +127,3 @@ def _kind_of(text: str) -> str:
     if found is not None:
         return _KINDS[(found.lastindex or 1) - 1][0]
     return "exception" if _EXCEPTION.match(text) else ""
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and len(text) < 10 and int(text) < _LARGEST else None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
-from hvdprof.ingest.text.log_prefixes import SRUN_TAG, TAG, without_colours
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import line_blocks
+from hvdprof.rundir.log_prefixes import SRUN_TAG, TAG, without_colours
 
 _SERVICE_STAMP = re.compile(r"^\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z| UTC)? [\w.-]+ -- ")
 

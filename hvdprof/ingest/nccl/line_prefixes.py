@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from hvdprof.ingest.text.log_prefixes import tagged_rank
+from hvdprof.rundir.log_prefixes import tagged_rank
 
 LEVELS = "INFO|WARN|TRACE|VERSION|CALL|ABORT|ERROR"
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvdprof.ingest.text.log_prefixes import without_colours
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import line_blocks
+from hvdprof.rundir.log_prefixes import without_colours
 
 
 def read_lines(path: Path, *, progress: Progress | None = None) -> Iterator[str]:

@@ -4,7 +4,7 @@ import re
 
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.trouble_counts import Problem, Stated
-from hvdprof.ingest.text.log_prefixes import tagged_rank
+from hvdprof.rundir.log_prefixes import tagged_rank
 
 _VERSION = re.compile(
     r"[NR]CCL version(?: :)? (\d{1,3}\.\d{1,3}\.\d{1,3})(?:[+-]([a-z]+\d+(?:\.\d+)*))?"

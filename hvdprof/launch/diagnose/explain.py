@@ -4,96 +4,55 @@ The launcher's own report is not enough: ranks that lose a peer raise too, and `
 whichever process ended first, which often is such a victim.
 """
 
-import re
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from hvdprof import units
+from hvdprof.launch.diagnose.known_causes import with_known_cause
+from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
+from hvdprof.launch.diagnose.stall import ranks_text
 from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 
-MAX_LINES = 12
-MAX_CHARACTERS = 2_000
-"""Of a line: an error may hold a whole tensor."""
+MAX_NAMED_RANKS = 8
 
-_TAG = re.compile(  # `[rank0]: ` is that of torch.distributed; the second form of `srun --label`.
-    r"^(?:\[(?:rank|\d+,)?(?P<rank>\d+)\](?!:$)(?:: ?|\s?(?:<(?:stdout|stderr)>:)?)"
-    r"| {0,4}(?P<task>\d+): )"
-)
-_INNER_TAG = re.compile(r"\[\d+,\d+\]<(?:stdout|stderr)>:")
-_WORKER_END = re.compile(
-    r"^Process (?P<rank>\d+) exit with status code (?P<code>\d+)", re.MULTILINE
-)
-_LAUNCHER_ENDS = (
-    # Open MPI: the first form for signals, over two lines in version 5, the second for exit codes.
-    re.compile(r"process rank (?P<rank>\d+) with PID .* exited on\s+signal (?P<signal>\d+)"),
-    re.compile(r"Process name: \[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code:\s+(?P<code>\d+)"),
-    # horovodrun --gloo.
-    re.compile(r"Process (?P<rank>\d+) exit with status code (?P<code>\d+)"),
-    # horovod.run and horovod.spark.run, whose name of a process is its rank.
-    re.compile(r"Process name: (?P<rank>\d+)\s+Exit code: (?P<code>\d+)"),
-    # torchrun, which ends the other ranks after the first.
-    re.compile(
-        r"Root Cause \(first observed failure\):.*?rank\s+: (?P<rank>\d+).*?"
-        r"exitcode\s+: (?:-(?P<signal>\d+)|(?P<code>\d+))",
-        re.DOTALL,
-    ),
-    # Slurm, which ends the other tasks after the first; one that never ran is no killed one.
-    re.compile(r"srun: error: tasks? (?P<rank>\d+)\S* launch failed: (?P<why>[^\n]+)"),
-    re.compile(r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: Exited with exit code (?P<code>\d+)"),
-    re.compile(
-        r"srun: error: \S+ tasks? (?P<rank>\d+)\S*: "
-        r"(?P<what>(?!Terminated)[A-Z][a-z]+(?: fault| error)?)(?: \(core dumped\))?$",
-        re.MULTILINE,
-    ),
-    # Hydra: signals have a line behind the frame.
-    re.compile(
-        r"BAD TERMINATION .*?PID (?P<pid>\d+) .*?EXIT CODE: (?P<code>\d+)"
-        r"(?:.*?EXIT STRING: [^\n]*\(signal (?P<signal>\d+)\))?",
-        re.DOTALL,
-    ),
-)
-_OF_LAUNCHER_AND_HOROVOD = ("SIGTERM", "SIGABRT")
-_DESCRIBED = {signal.strsignal(one): int(one) for one in signal.valid_signals()}
-_CONSEQUENCES = (
-    "HorovodInternalError",
-    "Horovod has been shut down",
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-)
-_OF_THE_SHELL = "Terminated"
-"""Printed by the shell in front of a rank that horovodrun ends while the rank is about to end."""
-_EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
-    r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
-)
+# What the launcher or Horovod itself does to ranks that are left over.
+_CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
-    rank: int | None
-    exit_code: int | None
-    signal: str | None
-    why_not_started: str
+class _Evidence:
+    """Everything that is known of a launch that failed."""
 
+    outcome: Outcome
+    progress: PassProgress
+    errors: PrintedErrors
+    output: PrintedErrors
+    ended: ProcessExit | None
+    timeout_s: float
 
-@dataclass(slots=True)
-class _Printed:
-    """What the ranks and the launcher printed as errors, by rank; None is the launcher."""
+    @property
+    def ended_by(self) -> signal.Signals | None:
+        """The signal that ended the process that the launcher names."""
+        if self.ended is None:
+            return None
+        number = self.ended.signal or _signal_number(self.ended.exit_code)
+        return signal.Signals(number) if number else None
 
-    by_rank: dict[int | None, list[str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, text: str) -> "_Printed":
-        printed = cls()
-        for line in text.splitlines():
-            tag = _TAG.match(line)
-            rank = int(tag["rank"] or tag["task"]) if tag else None
-            plain = _INNER_TAG.sub("", line[tag.end() :] if tag else line)
-            printed.by_rank.setdefault(rank, []).append(plain[:MAX_CHARACTERS].rstrip())
-        return printed
+    @property
+    def rank(self) -> int | None:
+        """The rank that the launcher names; Hydra names its process, which must be one rank's."""
+        if self.ended is None or self.ended.rank is not None or self.ended.pid is None:
+            return self.ended.rank if self.ended else None
+        ranks = [
+            rank
+            for rank, state in self.progress.ranks.items()
+            if state.header and state.header.get("pid") == self.ended.pid
+        ]
+        return ranks[0] if len(ranks) == 1 else None
 
 
 def explain(
@@ -108,68 +67,15 @@ def explain(
         stderr: The end of what was printed as errors.
         timeout_s: The time without progress after which a launch counts as hung.
     """
-    printed = _Printed.of(stderr)
-    if outcome.hung:
-        return Failure(
-            reason=f"no rank got on for {units.seconds(timeout_s)}; {_standing(progress)}",
-            rank=_rank_behind(progress),
-            lines=_last_lines(printed, None),
-        )
-    raised = _first_cause(printed)
-    ended = _launcher_end(stderr, progress) or _launcher_end(stdout, progress)
-    if ended and ended.why_not_started:
-        return Failure(
-            reason=f"{_named(ended.rank)} could not be started: {ended.why_not_started}",
-            rank=ended.rank,
-            lines=_last_lines(printed, None),
-        )
-    if ended and ended.signal and ended.signal != "SIGTERM":
-        return Failure(
-            reason=f"{_named(ended.rank)} was ended by {ended.signal}{_advice(ended.signal)}",
-            rank=ended.rank,
-            exit_code=ended.exit_code,
-            signal=ended.signal,
-            # Hydra reports ends as output.
-            lines=_last_lines(printed, ended.rank) or _last_lines(_Printed.of(stdout), None),
-        )
-    if raised is not None:
-        rank, line = raised
-        exit_code = ended.exit_code if ended and ended.rank == rank else 1
-        return Failure(
-            reason=f"{_named(rank)} raised {line}",
-            rank=rank,
-            exit_code=exit_code,
-            lines=_last_lines(printed, rank),
-        )
-    silent = _silent_ranks(printed, progress)
-    if silent:
-        return Failure(
-            reason=f"{_listed(silent)} ended without a message, and the others lost their peer",
-            rank=silent[0] if len(silent) == 1 else None,
-            lines=_last_lines(printed, None),
-        )
-    number = _signal_of(128 - outcome.exit_code)
-    if ended is None and number is not None:
-        return _launcher_ended_by(signal.Signals(number).name, outcome, printed)
-    rank = ended.rank if ended else None
-    exit_code = ended.exit_code if ended else outcome.exit_code
-    lines = _last_lines(printed, rank)
-    message = f": {lines[-1].strip()}" if lines else " and no message"
-    return Failure(
-        reason=f"{_named(rank)} ended with exit code {exit_code}{message}",
-        rank=rank,
-        exit_code=exit_code,
-        lines=lines,
+    evidence = _Evidence(
+        outcome=outcome,
+        progress=progress,
+        errors=PrintedErrors.of(stderr),
+        output=PrintedErrors.of(stdout),
+        ended=_first_exit(stderr) or _first_exit(stdout),
+        timeout_s=timeout_s,
     )
-
-
-def _launcher_ended_by(name: str, outcome: Outcome, printed: _Printed) -> Failure:
-    return Failure(
-        reason=f"the launcher was ended by {name}{_advice(name)}",
-        exit_code=outcome.exit_code,
-        signal=name,
-        lines=_last_lines(printed, None),
-    )
+    return next(failure for rule in _RULES if (failure := rule(evidence)) is not None)
 
 
 def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
@@ -178,106 +84,162 @@ def explain_last(ends: Sequence[WorkerEnd]) -> Failure | None:
     The ones before it were survived. None where no worker did more than lose a peer.
     """
     for end in reversed(ends):
-        number = _signal_of(end.exit_code)
-        name = signal.Signals(number).name if number else None
-        raised = _first_cause(_Printed({end.rank: end.lines}))
-        if name is not None and name not in _OF_LAUNCHER_AND_HOROVOD:
-            what = f"was ended by {name}{_advice(name)}"
-        elif name is None and raised is not None:
+        number = _signal_number(end.exit_code)
+        raised = PrintedErrors({end.rank: end.lines}).first_cause()
+        if number is not None and number not in _CONSEQUENT_SIGNALS:
+            what = f"was ended by {signal.Signals(number).name}"
+        elif number is None and raised is not None:
             what = f"raised {raised[1]}"
         else:
             continue
         return Failure(
-            reason=f"{_named(end.rank)} {what}",
+            reason=with_known_cause(f"{_named(end.rank)} {what}"),
             rank=end.rank,
             exit_code=end.exit_code,
-            signal=name,
+            signal=signal.Signals(number).name if number else None,
             lines=end.lines,
         )
     return None
 
 
 def worker_ends(stdout: str, stderr: str) -> list[WorkerEnd]:
-    """The processes of an elastic launch that failed, in the order in which that was told."""
-    printed = _Printed.of(stderr)
+    """The processes of an elastic launch that failed, in the order of the launcher's lines."""
+    printed = PrintedErrors.of(stderr)
     return [
         WorkerEnd(
-            rank=int(found["rank"]),
-            exit_code=int(found["code"]),
-            lines=_last_lines_of(printed, int(found["rank"])),
+            rank=int(match["rank"]),
+            exit_code=int(match["code"]),
+            lines=printed.last_lines_of(int(match["rank"])),
         )
-        for found in _WORKER_END.finditer(stdout + "\n" + stderr)
+        for match in HOROVODRUN_EXIT.finditer(stdout + "\n" + stderr)
     ]
 
 
-def _first_cause(printed: _Printed) -> tuple[int | None, str] | None:
-    """The first rank whose error is not the mere loss of a peer, and its error line."""
-    for rank, lines in printed.by_rank.items():
-        if rank is None and len(printed.by_rank) > 1:
-            continue
-        errors = [line for line in lines if _EXCEPTION.match(line)]
-        own = [line for line in errors if not any(part in line for part in _CONSEQUENCES)]
-        lost_a_peer = len(own) < len(errors)
-        if own and not lost_a_peer:
-            return rank, own[-1].strip()
-    return None
+def _hung(evidence: _Evidence) -> Failure | None:
+    if not evidence.outcome.hung:
+        return None
+    timeout = units.seconds(evidence.timeout_s)
+    return Failure(
+        reason=f"no progress on any rank for {timeout}; {_positions(evidence.progress)}",
+        rank=_rank_behind(evidence.progress),
+        lines=evidence.errors.last_lines(None),
+    )
 
 
-def _silent_ranks(printed: _Printed, progress: PassProgress) -> list[int]:
-    """The ranks that printed no error while another one says that it lost a peer."""
-    with_error = {
-        rank
-        for rank, lines in printed.by_rank.items()
-        if rank is not None and any(_EXCEPTION.match(line) for line in lines)
-    }
-    return sorted(progress.ranks.keys() - with_error) if with_error else []
+def _not_started(evidence: _Evidence) -> Failure | None:
+    if evidence.ended is None or not evidence.ended.why_not_started:
+        return None
+    return Failure(
+        reason=f"{_named(evidence.rank)} could not be started: {evidence.ended.why_not_started}",
+        rank=evidence.rank,
+        lines=evidence.errors.last_lines(None),
+    )
 
 
-def _launcher_end(text: str, progress: PassProgress) -> _End | None:
-    for pattern in _LAUNCHER_ENDS:
-        found = pattern.search(text)
-        if found:
-            groups = found.groupdict()
-            pid = groups.get("pid")
-            rank = int(groups["rank"]) if groups.get("rank") else _rank_of(pid, progress)
-            code = int(groups["code"]) if groups.get("code") else None
-            number = int(groups["signal"]) if groups.get("signal") else _signal_of(code)
-            number = number or _DESCRIBED.get(groups.get("what") or "")
-            name = signal.Signals(number).name if number else None
-            return _End(rank, code, name, groups.get("why") or "")
-    return None
+def _ended_by_signal(evidence: _Evidence) -> Failure | None:
+    sign = evidence.ended_by
+    if evidence.ended is None or sign is None or sign == signal.SIGTERM:
+        return None
+    return Failure(
+        reason=with_known_cause(f"{_named(evidence.rank)} was ended by {sign.name}"),
+        rank=evidence.rank,
+        exit_code=evidence.ended.exit_code,
+        signal=sign.name,
+        # Hydra reports ends as output.
+        lines=evidence.errors.last_lines(evidence.rank) or evidence.output.last_lines(None),
+    )
 
 
-def _rank_of(pid: str | None, progress: PassProgress) -> int | None:
-    """The rank that is that process; None where none is, or processes of several hosts are."""
-    headers = {rank: state.header or {} for rank, state in progress.ranks.items()}
-    ranks = [rank for rank, header in headers.items() if str(header.get("pid")) == pid]
-    return ranks[0] if len(ranks) == 1 else None
+def _raised(evidence: _Evidence) -> Failure | None:
+    cause = evidence.errors.first_cause()
+    if cause is None:
+        return None
+    rank, line = cause
+    is_named = evidence.ended is not None and evidence.rank == rank
+    return Failure(
+        reason=with_known_cause(f"{_named(rank)} raised {line}"),
+        rank=rank,
+        exit_code=evidence.ended.exit_code if evidence.ended and is_named else 1,
+        lines=evidence.errors.last_lines(rank),
+    )
 
 
-def _signal_of(exit_code: int | None) -> int | None:
+def _ended_silently(evidence: _Evidence) -> Failure | None:
+    silent = evidence.errors.silent_ranks(evidence.progress.ranks)
+    if not silent:
+        return None
+    return Failure(
+        reason=f"{ranks_text(silent)} ended without a message, and the others lost their peer",
+        rank=silent[0] if len(silent) == 1 else None,
+        lines=evidence.errors.last_lines(None),
+    )
+
+
+def _launcher_ended_by_signal(evidence: _Evidence) -> Failure | None:
+    number = _signal_number(128 - evidence.outcome.exit_code)
+    if evidence.ended is not None or number is None:
+        return None
+    name = signal.Signals(number).name
+    return Failure(
+        reason=with_known_cause(f"the launcher was ended by {name}"),
+        exit_code=evidence.outcome.exit_code,
+        signal=name,
+        lines=evidence.errors.last_lines(None),
+    )
+
+
+def _exit_code(evidence: _Evidence) -> Failure:
+    rank, code = evidence.rank, evidence.outcome.exit_code
+    if evidence.ended is not None and evidence.ended.exit_code is not None:
+        code = evidence.ended.exit_code
+    lines = evidence.errors.last_lines(rank)
+    message = f": {lines[-1].strip()}" if lines else " and no message"
+    return Failure(
+        reason=with_known_cause(f"{_named(rank)} ended with exit code {code}{message}"),
+        rank=rank,
+        exit_code=code,
+        lines=lines,
+    )
+
+
+_RULES: tuple[Callable[[_Evidence], Failure | None], ...] = (
+    _hung,
+    _not_started,
+    _ended_by_signal,
+    _raised,
+    _ended_silently,
+    _launcher_ended_by_signal,
+    _exit_code,
+)
+"""From the surest evidence to the weakest; the first that applies counts, the last always does."""
+
+
+def _first_exit(text: str) -> ProcessExit | None:
+    """The first end of a process in a text; Slurm terminates the other tasks after the first."""
+    exits = process_exits(text)
+    terminated = None
+    for ended in exits:
+        if ended.signal != signal.SIGTERM:
+            return ended
+        terminated = terminated or ended
+    return terminated
+
+
+def _signal_number(exit_code: int | None) -> int | None:
     number = (exit_code or 0) - 128
     return number if number in {int(sign) for sign in signal.Signals} else None
 
 
-def _advice(name: str) -> str:
-    if name == "SIGKILL":
-        return " (killed from outside; often the kernel when memory runs out)"
-    if name == "SIGSEGV":
-        return " (a crash in native code; under Gloo often an unresolvable host name)"
-    return ""
-
-
-def _standing(progress: PassProgress) -> str:
+def _positions(progress: PassProgress) -> str:
     states = sorted(progress.ranks.values(), key=lambda state: state.rank)
     if not states:
         return "no rank had begun to record"
-    return "; ".join(f"rank {state.rank} {_where(state)}" for state in states[:8]) + (
-        f"; {len(states) - 8} more ranks" if len(states) > 8 else ""
-    )
+    listed = [f"rank {state.rank} {_position(state)}" for state in states[:MAX_NAMED_RANKS]]
+    num_more = len(states) - MAX_NAMED_RANKS
+    return "; ".join([*listed, f"{num_more} more ranks"] if num_more > 0 else listed)
 
 
-def _where(state: RankState) -> str:
+def _position(state: RankState) -> str:
     if state.finished:
         return "had finished"
     if state.segment is None:
@@ -293,20 +255,5 @@ def _rank_behind(progress: PassProgress) -> int | None:
     return min(running, key=lambda state: state.num_steps).rank
 
 
-def _listed(ranks: list[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
-
-
 def _named(rank: int | None) -> str:
     return "the launch" if rank is None else f"rank {rank}"
-
-
-def _last_lines(printed: _Printed, rank: int | None) -> list[str]:
-    return _last_lines_of(printed, rank) or _last_lines_of(printed, None)
-
-
-def _last_lines_of(printed: _Printed, rank: int | None) -> list[str]:
-    lines = [line for line in printed.by_rank.get(rank, []) if line.strip("-= ")]
-    while len(lines) > 1 and lines[-1].strip() == _OF_THE_SHELL:
-        lines.pop()
-    return lines[-MAX_LINES:]

@@ -4,7 +4,6 @@ It is the public twin of Databricks' HorovodRunner: every rank is a process belo
 """
 
 import contextlib
-import re
 import shutil
 import subprocess
 import sys
@@ -23,13 +22,11 @@ from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.launch_process import Launch, Outcome, end_marked
+from hvdprof.rundir.log_prefixes import TAG
 
 _GROUP = "horovod.spark.run.{number}"
-# Horovod tags lines with the number of the task, which need not be that of the rank.
-_TASK = re.compile(r"^\[(\d+)\]<(?:stdout|stderr)>:")
 _JOB_THREAD = "(run_spark)"
 _POINTS_TO_THE_JOB = "see the error above"
-_TASK_TITLE = r"task \1: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +80,12 @@ class OnSpark:
         mark = uuid.uuid4().hex
 
         def end() -> None:
-            # Ranks on this host are ended by their mark, those of others with their tasks.
+            # The mark finds ranks on this host; those on other hosts end with their tasks.
             context.cancelJobGroup(_GROUP.format(number=job_id.JOB_ID))
             end_marked(mark, None)
 
         with (
-            self.function.handed_over(launch) as recorded,
+            self.function.for_ranks(launch) as recorded,
             TaskLines.into(launch.paths.stdout) as stdout,
             TaskLines.into(launch.paths.stderr) as stderr,
         ):
@@ -112,7 +109,7 @@ class OnSpark:
 
 
 class TaskLines:
-    """What Horovod streams back of its tasks, as whole lines; a line says which task it is of.
+    """The output of the tasks that Horovod streams back, as whole lines with the task's number.
 
     Without that, explanations of failures would take the number of the task for that of the rank.
     What still comes after the end is dropped.
@@ -143,7 +140,7 @@ class TaskLines:
             if self._is_over:
                 return len(text)
             *lines, self._rest = (self._rest + text).split("\n")
-            self._file.writelines(f"{_TASK.sub(_TASK_TITLE, line)}\n" for line in lines)
+            self._file.writelines(f"{_with_task(line)}\n" for line in lines)
             self._file.flush()
         return len(text)
 
@@ -176,6 +173,12 @@ def errors_of_the_job(output: "TaskLines") -> Iterator[None]:
         raise
     finally:
         threading.excepthook = show
+
+
+def _with_task(line: str) -> str:
+    # Horovod tags lines with the number of the task, which need not be that of the rank.
+    tag = TAG.match(line)
+    return f"task {tag['rank']}: {line[tag.end() :]}" if tag else line
 
 
 def _has_horovod(python: str) -> bool:

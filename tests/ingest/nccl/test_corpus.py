@@ -8,8 +8,8 @@ import pytest
 
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.text.log_prefixes import TAG, without_colours
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.rundir.log_prefixes import TAG, without_colours
 from tests.builders.places import CORPUS, needs_corpus
 
 pytestmark = needs_corpus

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from hvdprof.launch.diagnose.explain import (
-    MAX_CHARACTERS,
-    MAX_LINES,
     explain,
     explain_last,
     worker_ends,
 )
+from hvdprof.launch.diagnose.known_causes import KNOWN_CAUSES, with_known_cause
+from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.layout import PassPaths
@@ -134,7 +134,10 @@ def test_the_shell_in_front_of_a_rank_has_not_the_last_word(tmp_path: Path) -> N
 def test_a_launcher_that_fails_by_itself(tmp_path: Path) -> None:
     stderr = "prterun was unable to find the specified executable\n  Executable: none\n"
     failure = _explained(tmp_path, "", stderr, exit_code=66)
-    assert failure.reason == "the launch ended with exit code 66: Executable: none"
+    assert failure.reason == (
+        "the launch ended with exit code 66: Executable: none (Open MPI 5 takes the -bind-to of "
+        "horovodrun for the program; use --launcher mpirun)"
+    )
     assert failure.rank is None
     assert failure.lines == stderr.splitlines()
 
@@ -148,7 +151,7 @@ def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
         timeout_s=30.0,
     )
     assert failure.reason == (
-        "no rank got on for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
+        "no progress on any rank for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
     )
     assert failure.rank == 1
 
@@ -276,3 +279,46 @@ def test_an_error_that_prints_a_tensor_does_not_fill_the_manifest(tmp_path: Path
     failure = _explained(tmp_path, "", f"[1,1]<stderr>:ValueError: {'0.0, ' * 100_000}\n")
     assert failure.reason.startswith("rank 1 raised ValueError: 0.0, 0.0, ")
     assert max(map(len, (failure.reason, *failure.lines))) < MAX_CHARACTERS + 30
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "action"),
+    [
+        ("rank 1 was ended by SIGKILL", "often by the kernel when memory", "see dmesg"),
+        ("rank 1 was ended by SIGSEGV", "host name that cannot be looked up", "hvdprof doctor"),
+        (
+            "rank 0 raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+            "too little memory",
+            "batch size",
+        ),
+        ("the launch ended with exit code 66: Executable: none", "-bind-to", "mpirun"),
+        (
+            "the launch ended with exit code 1: horovodrun does not find an installed MPI.",
+            "does not recognise",
+            "mpirun",
+        ),
+        ("the launch ended with exit code 1: opal_init failed", "another libmpi", "doctor"),
+        ("rank 0 raised RuntimeError: No Adasum operation enabled.", "Gloo", "--controller mpi"),
+        (
+            "rank 0 raised RuntimeError: operator torchvision::nms does not exist",
+            "another torch",
+            "torchvision",
+        ),
+    ],
+)
+def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str) -> None:
+    known = [entry for entry in KNOWN_CAUSES if entry.pattern.search(reason)]
+    assert len(known) == 1
+    assert cause in known[0].cause
+    assert action in known[0].action
+    assert with_known_cause(reason) == f"{reason} ({known[0].cause}; {known[0].action})"
+
+
+def test_a_failure_of_unknown_cause_stays_as_it_is() -> None:
+    assert with_known_cause("rank 1 raised ValueError: no") == "rank 1 raised ValueError: no"
+
+
+def test_a_rank_that_only_slurm_terminated_is_named_without_a_better_one(tmp_path: Path) -> None:
+    said = "srun: error: vm: task 1: Terminated\n"
+    failure = _explained(tmp_path, "", said, exit_code=143)
+    assert (failure.rank, failure.exit_code) == (1, 143)

@@ -1,0 +1,79 @@
+"""What the ranks and the launcher of a pass printed as errors, by rank.
+
+Tested in ``tests/launch/diagnose/test_explain.py``.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hvdprof.rundir.log_prefixes import split_rank
+
+MAX_LINES = 12
+MAX_CHARACTERS = 2_000
+"""Of a line: an error may hold a whole tensor."""
+
+_LOST_PEER = (
+    "HorovodInternalError",
+    "Horovod has been shut down",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+)
+"""Errors of a rank whose peer has ended: consequences, never the cause."""
+
+_FROM_SHELL = "Terminated"
+"""Printed by the shell that starts a rank when horovodrun ends the rank, which may just exit."""
+
+_EXCEPTION = re.compile(  # Open MPI 5 puts a space behind its tag, version 4 does not.
+    r"^ ?(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b|hvdprof: |Fatal Python error)"
+)
+
+
+@dataclass(slots=True)
+class PrintedErrors:
+    """The error lines of each rank without log prefixes; those of the launcher under None."""
+
+    by_rank: dict[int | None, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: str) -> "PrintedErrors":
+        """The lines of a text."""
+        printed = cls()
+        for line in text.splitlines():
+            rank, plain = split_rank(line)
+            printed.by_rank.setdefault(rank, []).append(plain[:MAX_CHARACTERS].rstrip())
+        return printed
+
+    def first_cause(self) -> tuple[int | None, str] | None:
+        """The first rank whose error is more than a lost peer, and its error line."""
+        for rank, lines in self.by_rank.items():
+            if rank is None and len(self.by_rank) > 1:
+                continue
+            errors = _errors(lines)
+            lost_peer = any(part in line for line in errors for part in _LOST_PEER)
+            if errors and not lost_peer:
+                return rank, errors[-1].strip()
+        return None
+
+    def silent_ranks(self, ranks: Iterable[int]) -> list[int]:
+        """Those of the ranks that printed no error while another rank did; empty if none did."""
+        with_error = {
+            rank for rank, lines in self.by_rank.items() if rank is not None and _errors(lines)
+        }
+        return sorted(set(ranks) - with_error) if with_error else []
+
+    def last_lines(self, rank: int | None) -> list[str]:
+        """The last lines of a rank, at most ``MAX_LINES``; those of the launcher if it has none."""
+        return self.last_lines_of(rank) or self.last_lines_of(None)
+
+    def last_lines_of(self, rank: int | None) -> list[str]:
+        """The last lines of a rank, or of the launcher for None, at most ``MAX_LINES``."""
+        lines = [line for line in self.by_rank.get(rank, []) if line.strip("-= ")]
+        while len(lines) > 1 and lines[-1].strip() == _FROM_SHELL:
+            lines.pop()
+        return lines[-MAX_LINES:]
+
+
+def _errors(lines: Iterable[str]) -> list[str]:
+    return [line for line in lines if _EXCEPTION.match(line)]
