@@ -1,4 +1,4 @@
-"""A rank that does not get on, seen while the job runs: real ranks under Gloo and MPI."""
+"""A stalled rank, reported while the job runs: real ranks under Gloo and MPI."""
 
 import json
 import os
@@ -29,9 +29,11 @@ def test_a_late_rank_is_named_with_its_stack_while_gloo_says_nothing(tmp_path: P
     done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4")
     assert done.returncode == 0, done.stderr
     first = next(line for line in done.stderr.splitlines() if "stall at step" in line)
-    assert "rank 0 waits since" in first
-    assert "for rank 1, which is in backward" in first
-    assert "has not handed over allreduce." in first
+    assert "rank 0 has been waiting" in first
+    assert "for rank 1 on " in first
+    assert "(in backward of step" in first
+    assert "has not submitted allreduce." in first
+    assert "to do: rank 1 on " in done.stderr
     assert "injection.py" in done.stderr
     (stall, *_) = (tmp_path / "run").glob("passes/01-*/stalls.jsonl")
     kinds = [json.loads(line)["kind"] for line in stall.read_text().splitlines()]

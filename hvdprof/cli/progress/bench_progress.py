@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from hvdprof import units
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep import SweepObserver
 from hvdprof.model.cell_key import ENGINE_TITLES

@@ -9,19 +9,19 @@ from hvdprof.rundir.manifest import Failure
 
 
 class MemoryWatch:
-    """Counts the processes that this host's kernel ends for lack of memory, from now on."""
+    """Counts the processes that the kernel of this host ends for lack of memory, from now on."""
 
     def __init__(self) -> None:
         self._before = oom_kills()
 
     def num_ended(self) -> int:
-        """Processes ended since; 0 also where the kernel does not tell."""
+        """Processes ended since; 0 also where the kernel does not count them."""
         now = oom_kills()
         return 0 if now is None or self._before is None else now - self._before
 
 
 def with_place(failure: Failure, progress: PassProgress, num_out_of_memory: int) -> Failure:
-    """The failure with the host of its rank, and with the kernel's part in it.
+    """The failure with the host of its rank, and with what the kernel did meanwhile.
 
     Args:
         failure: What happened.

@@ -1,4 +1,4 @@
-"""Whether Horovod wrote the timelines that it began: where it cannot, it says so and trains on."""
+"""Whether Horovod wrote the timelines that it began: where it cannot, it trains without them."""
 
 import re
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, PassRecord, Status
 
 _WRITER = 0
-_SAID_BY_HOROVOD = re.compile(r"Error (?:opening|writing to) the Horovod Timeline.*")
-_SAID_BY_RECORDER = "no timeline: "
+_HOROVOD_ERROR = re.compile(r"Error (?:opening|writing to) the Horovod Timeline.*")
+_RECORDER_PROBLEM = "no timeline: "
 
 
 def fail_without_timeline(
@@ -18,29 +18,31 @@ def fail_without_timeline(
 ) -> None:
     """Fail the segments of a launch that ended well, but without a timeline that was begun.
 
-    Their steps were not measured with a timeline on, so they tell nothing of what one costs.
+    Their steps ran without a timeline, so they do not show what a timeline costs.
 
     Args:
         record: The pass; gets the failures.
         paths: Its files.
-        progress: What the ranks recorded; rank 0 tells which timelines it began.
+        progress: What the ranks recorded; rank 0 records which timelines it began.
         stderr: The end of what was printed as errors.
     """
     writer = progress.ranks.get(_WRITER)
     if writer is None:
         return
-    said = _SAID_BY_HOROVOD.findall(stderr)
-    said += [one for one in writer.problems if one.startswith(_SAID_BY_RECORDER)]
+    errors = _HOROVOD_ERROR.findall(stderr)
+    errors += [problem for problem in writer.problems if problem.startswith(_RECORDER_PROBLEM)]
     lacking = set(_not_written(writer, paths))
-    if said and not lacking:
-        # A file that was begun and then no more: the last one.
-        planned = [one.segment.id for one in record.segments if one.segment.timeline]
+    if errors and not lacking:
+        # Horovod stopped within a file: the last one.
+        planned = [segment.segment.id for segment in record.segments if segment.segment.timeline]
         lacking = {[*planned, *writer.timelines][-1]} if planned else set()
     reason = f"rank {_WRITER} could not write Horovod's timeline"
     failure = Failure(
-        reason=f"{reason}: {said[-1].rstrip('.')}" if said else f"{reason}, and nobody said why",
+        reason=f"{reason}: {errors[-1].rstrip('.')}"
+        if errors
+        else f"{reason}; it printed no error",
         rank=_WRITER,
-        lines=said,
+        lines=errors,
     )
     for segment in record.segments:
         if segment.segment.id in lacking and segment.status == Status.DONE:

@@ -3,13 +3,15 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hvdprof.launch.diagnose.stack_text import training_stack
-from hvdprof.launch.diagnose.stall_watch import Stall, StallWatch
+from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths
 
 STACK = """\
@@ -50,8 +52,8 @@ class Ranks:
         }
         self.paths.watch_file(rank).write_text(json.dumps(state | values))
 
-    def watch(self, size: int, told: list[Stall], kill_s: float | None = None) -> StallWatch:
-        return StallWatch(self.paths, size, warn_s=10.0, kill_s=kill_s, tell=told.append)
+    def watch(self, size: int, seen: list[Stall], kill_s: float | None = None) -> StallWatch:
+        return StallWatch(self.paths, size, warn_s=10.0, kill_s=kill_s, on_stall=seen.append)
 
 
 @pytest.fixture
@@ -59,22 +61,26 @@ def ranks(tmp_path: Path) -> Ranks:
     return Ranks(tmp_path)
 
 
-def test_a_stall_is_told_once_with_tensors_and_stack(ranks: Ranks) -> None:
-    told: list[Stall] = []
-    watch = ranks.watch(3, told)
+def test_a_stall_is_reported_once_with_tensors_and_stack(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    watch = ranks.watch(3, seen)
     ranks.say(0, waits=True, ready=["a", "b", "c"], phase="optimizer")
     ranks.say(1, phase="backward", ready=["c"], missing=["a", "b"])
     ranks.say(2, waits=True, ready=["a", "b", "c"])
     ranks.paths.stack_file(1).write_text(STACK)
     for _ in range(3):
         watch.look()
-    (stall,) = told
+    (stall,) = seen
     assert (stall.step, stall.waiting) == (7, [0, 2])
     assert [(one.rank, one.state, one.tensors) for one in stall.late] == [(1, "runs", ["a", "b"])]
+    began = time.strftime("%H:%M:%S", time.gmtime(stall.time_ns / 1e9 - 20.0))
+    here = socket.gethostname()
     assert stall.lines() == [
-        "stall at step 7: ranks 0, 2 wait since 20.0 s for rank 1, which is in backward of step 7 "
-        "and has not handed over a, b",
-        "rank 1 is in:",
+        f"stall at step 7 since {began}: ranks 0, 2 have been waiting 20.0 s for rank 1 on {here} "
+        "(in backward of step 7; has not submitted a, b)",
+        f"to do: rank 1 on {here}: read its stack below: slow input, a checkpoint or a lock. "
+        f"Live: `py-spy dump --pid {os.getpid()}` on {here}.",
+        "stack of rank 1, innermost first:",
         "  /p/torch/serialization.py:850 save",
         "  /p/train.py:12 <module>",
     ]
@@ -83,76 +89,79 @@ def test_a_stall_is_told_once_with_tensors_and_stack(ranks: Ranks) -> None:
 
 
 def test_a_rank_in_an_earlier_step_lacks_everything(ranks: Ranks) -> None:
-    told: list[Stall] = []
+    seen: list[Stall] = []
     ranks.say(0, waits=True, ready=["a", "b"])
     ranks.say(1, step=6, phase="data", ready=["a", "b"])
-    ranks.watch(2, told).look()
-    assert told[0].late[0].tensors == ["a", "b"]
-    assert "is in data of step 6" in told[0].sentence()
+    ranks.watch(2, seen).look()
+    assert seen[0].late[0].tensors == ["a", "b"]
+    assert "(in data of step 6; has not submitted a, b)" in seen[0].sentence()
 
 
 def test_ranks_that_all_pause_are_no_stall(ranks: Ranks) -> None:
-    told: list[Stall] = []
+    seen: list[Stall] = []
     for rank in range(2):
         ranks.say(rank, phase="data", still_s=900.0)
-    ranks.watch(2, told).look()
-    assert told == []
+    ranks.watch(2, seen).look()
+    assert seen == []
     assert not ranks.paths.stalls.exists()
 
 
 def test_short_waits_are_no_stall(ranks: Ranks) -> None:
-    told: list[Stall] = []
+    seen: list[Stall] = []
     ranks.say(0, waits=True, still_s=9.9)
     ranks.say(1, phase="backward")
-    ranks.watch(2, told).look()
-    assert told == []
+    ranks.watch(2, seen).look()
+    assert seen == []
 
 
-def test_nobody_is_late_where_all_wait(ranks: Ranks) -> None:
-    told: list[Stall] = []
+def test_where_all_ranks_wait_the_collective_is_hung(ranks: Ranks) -> None:
+    seen: list[Stall] = []
     for rank in range(2):
         ranks.say(rank, waits=True, ready=["a"])
-    ranks.watch(2, told).look()
-    assert told[0].late == []
-    assert "the collective itself does not end" in told[0].sentence()
+    ranks.watch(2, seen).look()
+    assert seen[0].late == []
+    assert (
+        seen[0].sentence().endswith("ranks 0, 1 have been waiting 20.0 s; the collective is hung")
+    )
+    assert "hvdprof net" in seen[0].lines()[1]
 
 
-def test_a_late_rank_that_says_nothing_is_told_later_and_by_its_process(ranks: Ranks) -> None:
-    told: list[Stall] = []
+def test_a_silent_stalled_rank_is_reported_later_by_its_process(ranks: Ranks) -> None:
+    seen: list[Stall] = []
     ranks.say(0, waits=True, ready=["a"], still_s=10.5)
     ranks.say(1, still_s=0.0)
-    watch = ranks.watch(2, told)
+    watch = ranks.watch(2, seen)
     watch.look()
-    assert told == []
+    assert seen == []
     ranks.say(0, waits=True, ready=["a"], still_s=14.0)
     watch.look()
-    assert told[0].late[0].state == "silent"
+    assert seen[0].late[0].state == "silent"
 
 
 def test_a_process_that_is_gone_stopped_or_not_there_is_named(ranks: Ranks) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    told: list[Stall] = []
+    seen: list[Stall] = []
     ranks.say(0, waits=True, ready=["a"])
     ranks.say(1, still_s=0.0, pid=ended.pid)
     ranks.say(2, ended=True)
-    ranks.watch(4, told).look()
-    assert [one.state for one in told[0].late] == ["gone", "ended", "absent"]
+    ranks.watch(4, seen).look()
+    assert [one.state for one in seen[0].late] == ["gone", "ended", "absent"]
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         os.kill(sleeping.pid, 19)
         os.waitid(os.P_PID, sleeping.pid, os.WSTOPPED)
         ranks.say(1, still_s=0.0, pid=sleeping.pid)
-        ranks.watch(2, told).look()
-        assert told[1].late[0].state == "stopped"
+        ranks.watch(2, seen).look()
+        assert seen[1].late[0].state == "stopped"
     finally:
         sleeping.kill()
         sleeping.wait()
 
 
-def test_a_stall_that_is_over_is_written_and_the_next_one_told(ranks: Ranks) -> None:
-    told: list[Stall] = []
-    watch = ranks.watch(2, told)
+def test_a_stall_that_is_over_is_written_and_the_next_one_reported(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen)
     ranks.say(0, waits=True)
     ranks.say(1, phase="data")
     watch.look()
@@ -161,7 +170,7 @@ def test_a_stall_that_is_over_is_written_and_the_next_one_told(ranks: Ranks) -> 
     ranks.say(0, step=9, waits=True)
     watch.look()
     watch.finish()
-    assert [stall.step for stall in told] == [7, 9]
+    assert [stall.step for stall in seen] == [7, 9]
     records = [json.loads(line) for line in ranks.paths.stalls.read_text().splitlines()]
     assert [(one["kind"], one["number"]) for one in records] == [
         *(("stall", 0), ("over", 0)),
@@ -171,8 +180,8 @@ def test_a_stall_that_is_over_is_written_and_the_next_one_told(ranks: Ranks) -> 
 
 
 def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
-    told: list[Stall] = []
-    watch = ranks.watch(2, told, kill_s=15.0)
+    seen: list[Stall] = []
+    watch = ranks.watch(2, seen, kill_s=15.0)
     ranks.say(0, waits=True, ready=["a"])
     ranks.say(1, phase="forward")
     ranks.paths.stack_file(1).write_text(STACK)
@@ -181,13 +190,15 @@ def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
     failure = watch.failure()
     assert failure is not None
     assert failure.rank == 1
-    assert failure.reason.startswith("ended by --stall-kill: stall at step 7: rank 0 waits")
-    assert failure.lines[1] == "  /p/torch/serialization.py:850 save"
+    assert failure.reason.startswith("ended by --stall-kill: stall at step 7 since ")
+    assert "rank 0 has been waiting 20.0 s for rank 1 on" in failure.reason
+    assert failure.lines[0].startswith("to do: rank 1")
+    assert failure.lines[2] == "  /p/torch/serialization.py:850 save"
 
 
 def test_files_that_are_not_readable_are_passed_over(ranks: Ranks) -> None:
-    told: list[Stall] = []
+    seen: list[Stall] = []
     ranks.paths.watch_file(0).write_text('{"rank": 0, "wai')
-    ranks.watch(2, told).look()
-    assert told == []
+    ranks.watch(2, seen).look()
+    assert seen == []
     assert training_stack(ranks.paths.stack_file(5)) == []

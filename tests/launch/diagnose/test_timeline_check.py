@@ -95,7 +95,7 @@ def test_an_empty_file_is_no_timeline_and_neither_is_a_folder(tmp_path, kind):
     else:
         launch.wrote(0, "")
     assert launch.checked() == [Status.FAILED, Status.DONE]
-    assert launch.segments[0].failure.reason.endswith("timeline, and nobody said why")
+    assert launch.segments[0].failure.reason.endswith("timeline; it printed no error")
 
 
 def test_a_timeline_that_was_broken_off_fails_the_last_one_that_was_begun(tmp_path):

@@ -1,0 +1,135 @@
+"""A stall as users read it: what, where and since when, then what to do, then the stack.
+
+Tested in ``tests/launch/diagnose/test_stall_watch.py``.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hvdprof import units
+from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, GONE, RUNS, SILENT, STOPPED
+
+MAX_NAMED_TENSORS = 5
+MAX_NAMED_RANKS = 8
+
+_HUNG = (
+    "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo, "
+    "then end the job."
+)
+_ACTIONS = {
+    RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: {dump}.",
+    ENDED: "look for unequal numbers of batches per rank, or an early exit of {rank}.",
+    ABSENT: "check that {rank} started: its host, its first lines in stderr.log of the pass.",
+    GONE: "end the job; stderr.log of the pass has the last lines of {rank}.",
+    STOPPED: "run `kill -CONT {pid}`{there}.",
+    SILENT: "see whether it is slow or in native code: {dump}.",
+}
+"""What to do about a stalled rank, by its state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StalledRank:
+    """A rank that others wait for.
+
+    ``state`` is ``runs`` (it does something else, in ``phase``), ``ended`` (its recording is over),
+    ``absent`` (it has not begun to record), ``gone`` (its process has ended), ``stopped`` (by a
+    signal) or ``silent`` (it makes progress slowly, holds Python's lock, or is on another host and
+    one of the others). ``tensors`` are the gradients of that step that others have submitted and it
+    has not; ``stack`` are the lines of its training thread, innermost first. ``host`` is empty and
+    ``pid`` None where the rank has not written a state.
+    """
+
+    rank: int
+    state: str
+    step: int
+    phase: str
+    tensors: list[str]
+    stack: list[str] = field(default_factory=list)
+    host: str = ""
+    pid: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The rank with its host, ``rank 1 on node3``."""
+        return f"rank {self.rank} on {self.host}" if self.host else f"rank {self.rank}"
+
+    def activity(self) -> str:
+        """What the rank does, and which gradients it lacks."""
+        state = {
+            RUNS: f"in {self.phase or 'no phase'} of step {self.step}",
+            ENDED: "has ended its recording",
+            ABSENT: "has not begun to record",
+            GONE: "has ended",
+            STOPPED: "was stopped by a signal",
+            SILENT: "still running, or not in Python",
+        }[self.state]
+        if not self.tensors:
+            return state
+        named = ", ".join(self.tensors[:MAX_NAMED_TENSORS])
+        num_more = len(self.tensors) - MAX_NAMED_TENSORS
+        more = f" and {units.count(num_more)} more" if num_more > 0 else ""
+        return f"{state}; has not submitted {named}{more}"
+
+    def action(self) -> str:
+        """What to do about it, one sentence."""
+        there = f" on {self.host}" if self.host else ""
+        dump = f"`py-spy dump --pid {self.pid}`{there}"
+        text = _ACTIONS[self.state]
+        return text.format(rank=f"rank {self.rank}", pid=self.pid, there=there, dump=dump)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """Ranks that wait in a collective, and the ranks that they wait for.
+
+    ``late`` is empty where all ranks wait: then the collective is hung. ``time_ns`` is when the
+    stall was seen, local time since 1970 as if it were UTC; ``waited_s`` the longest wait by then.
+    """
+
+    number: int
+    segment: str
+    step: int
+    time_ns: int
+    waited_s: float
+    waiting: list[int]
+    late: list[StalledRank]
+
+    def sentence(self) -> str:
+        """What happened, where and since when, in one line."""
+        began = self.time_ns / 1e9 - self.waited_s
+        clock = dt.datetime.fromtimestamp(began, dt.UTC).strftime("%H:%M:%S")
+        have = "has" if len(self.waiting) == 1 else "have"
+        waiting = f"{ranks_text(self.waiting)} {have} been waiting {units.seconds(self.waited_s)}"
+        what = f"stall at step {self.step} since {clock}: {waiting}"
+        if not self.late:
+            return f"{what}; the collective is hung"
+        stalled = (f"{one.name} ({one.activity()})" for one in self.late[:MAX_NAMED_RANKS])
+        num_more = len(self.late) - MAX_NAMED_RANKS
+        more = f" and {num_more} more" if num_more > 0 else ""
+        return f"{what} for {', '.join(stalled)}{more}"
+
+    def action(self) -> str:
+        """What to do: about the first stalled rank, or about a hung collective."""
+        first = self._first()
+        return f"{first.name}: {first.action()}" if first else _HUNG
+
+    def lines(self) -> list[str]:
+        """What happened, what to do, and the stack of the rank to look at where it has one."""
+        lines = [self.sentence(), f"to do: {self.action()}"]
+        first = self._first()
+        if first is not None and first.stack:
+            lines += [f"stack of rank {first.rank}, innermost first:"]
+            lines += [f"  {frame}" for frame in first.stack]
+        return lines
+
+    def _first(self) -> StalledRank | None:
+        with_stack = (rank for rank in self.late if rank.stack)
+        return next(with_stack, self.late[0] if self.late else None)
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """The ranks as a subject, ``rank 1`` or ``ranks 1, 2``; a long list is cut with its length."""
+    named = ", ".join(map(str, ranks[:MAX_NAMED_RANKS]))
+    more = f" and {len(ranks) - MAX_NAMED_RANKS} more" if len(ranks) > MAX_NAMED_RANKS else ""
+    return f"rank{'' if len(ranks) == 1 else 's'} {named}{more}"

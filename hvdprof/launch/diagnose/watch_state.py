@@ -1,0 +1,75 @@
+"""What a rank without progress writes about itself, as ``hvdprof.collect.watchdog`` writes it.
+
+Tested in ``tests/launch/diagnose/test_stall_watch.py``.
+"""
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Self
+
+RUNS, ENDED, ABSENT, GONE, STOPPED, SILENT = (
+    "runs",
+    "ended",
+    "absent",
+    "gone",
+    "stopped",
+    "silent",
+)
+"""States of a rank that others wait for, as ``stalls.jsonl`` names them."""
+
+_STATE_OF_LETTER = {"T": STOPPED, "t": STOPPED, "Z": GONE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchState:
+    """The latest state of one rank.
+
+    ``still_s`` are the seconds without progress; ``waits`` says that the rank waits in a
+    collective; ``phase`` is that of the open step; ``ready`` are the gradients of the step that it
+    has submitted; ``ended`` says that its recording is over.
+    """
+
+    rank: int
+    pid: int
+    hostname: str
+    still_s: float
+    segment: str
+    step: int
+    is_open: bool
+    waits: bool
+    phase: str
+    ready: Sequence[str]
+    ended: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The state in a file; None where it is missing or, over a network, not readable now."""
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{field.name: record[field.name] for field in fields(cls)})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def is_still(self) -> bool:
+        """Whether the rank reports no progress, or has ended its recording."""
+        return self.still_s > 0 or self.ended
+
+    def is_waiting(self, for_s: float, step: int | None = None) -> bool:
+        """Whether the rank has been waiting for so many seconds, in that step where given."""
+        is_there = self.waits and not self.ended
+        return is_there and self.still_s >= for_s and step in (None, self.step)
+
+    def of_process(self) -> str:
+        """What the kernel of this host reports of a rank that itself reports nothing."""
+        if self.hostname != socket.gethostname():
+            return SILENT
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+        except OSError:
+            return GONE
+        letter = status.rpartition(")")[2].split()[0]
+        return _STATE_OF_LETTER.get(letter, SILENT)
