@@ -114,7 +114,7 @@ class RunPaths:
         return self.folder / NET_NAME
 
     @property
-    def reserve(self) -> Path:
+    def disk_reserve(self) -> Path:
         """There while the run goes on: room for the manifest on a disk that has become full."""
         return self.folder / "reserve"
 

@@ -1,7 +1,7 @@
-"""A function on its way to the ranks and back, whoever starts them.
+"""A function on its way to the ranks and its results on their way back, for any launcher.
 
-The launchers of functions differ in how they reach the ranks. What they hand over, and what
-becomes of what comes back, is the same and lies here.
+The launchers of functions differ in how they reach the ranks. What they send, and what happens with
+what comes back, is the same.
 """
 
 import contextlib
@@ -40,22 +40,22 @@ class FunctionJob:
         """A function made ready for other processes, which need not find it in a module.
 
         Raises:
-            UsageError: It, or an argument, cannot be handed to another process.
+            UsageError: It, or an argument, cannot be sent to another process.
         """
         import cloudpickle
 
         try:
             return cls(cloudpickle.dumps((function, tuple(args), dict(kwargs))))
-        # Objects raise what they like when they are pickled.
+        # Objects may raise any exception when they are pickled.
         except Exception as error:
             raise UsageError(
-                f"{name_of(function)} cannot be handed to other processes: {error}.",
-                hint="Make what it needs (files, locks, sessions, GPU tensors) inside of it.",
+                f"{name_of(function)} cannot be sent to other processes: {error}.",
+                hint="Create what it needs (files, locks, sessions, GPU tensors) inside it.",
             ) from error
 
     @contextlib.contextmanager
-    def handed_over(self, launch: Launch) -> Iterator[RecordedFunction]:
-        """What the ranks of a launch call; the pass folder can be recognised meanwhile.
+    def for_ranks(self, launch: Launch) -> Iterator[RecordedFunction]:
+        """What the ranks of a launch call; within the block the pass folder carries a mark.
 
         Raises:
             StorageError: The pass folder cannot be written.
@@ -76,7 +76,7 @@ class FunctionJob:
             seen_mark.unlink(missing_ok=True)
 
     def take_back(self, ends: Sequence[RankEnd], launch: Launch, outcome: Outcome) -> Outcome:
-        """Put what the ranks carried back where it belongs; the outcome, failed where one raised.
+        """Store what the ranks sent back; the outcome, failed where a rank raised.
 
         Raises:
             StorageError: The pass folder cannot be written.

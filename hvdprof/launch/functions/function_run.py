@@ -1,4 +1,4 @@
-"""A function of the user's own measured: from what was asked for to a finished run directory."""
+"""Measuring a function of the user: from the choices to a finished run directory."""
 
 import os
 import tempfile
@@ -56,7 +56,7 @@ class FunctionChoices:
 
     Args:
         np: Number of ranks, or several, each with launches of its own.
-        launcher: Who starts the ranks, one of ``LAUNCHER_NAMES``.
+        launcher: What starts the ranks, one of ``LAUNCHER_NAMES``.
         controller: How they find each other: ``auto``, ``gloo`` or ``mpi``.
         hosts: Hosts with slots, ``"h1:4,h2:4"``; None for this host. Spark and Ray place ranks.
         batch_size: Samples of a rank and step; seen in the batches when not given.
@@ -114,7 +114,7 @@ def measure_function(
     """Run a function under the recorder, at every number of ranks that was asked for.
 
     Raises:
-        UsageError: A choice cannot be used, or the function cannot be handed to other processes.
+        UsageError: A choice cannot be used, or the function cannot be sent to other processes.
         MissingExtraError: pyspark or ray is not installed.
         EnvironmentNotReadyError: This machine, another host, or the session of Spark or Ray, cannot
             run it; nothing has been started.
@@ -131,7 +131,7 @@ def measure_function(
     if choices.hosts is not None and choices.launcher != HOROVOD_RUN:
         raise UsageError(
             f"launcher={choices.launcher!r} places ranks itself; hosts= is for {HOROVOD_RUN}.",
-            hint="Leave hosts= away.",
+            hint="Omit hosts=.",
         )
     job = FunctionJob.of(function, args, kwargs)
     tools = find_tools()
@@ -146,7 +146,7 @@ def measure_function(
         sweep = sweep_of(manifest, folder, tools, SilentObserver(), launcher=launcher)
         sweep.run_launch = launcher.run
         ready_hosts(sweep)
-        # A function is not kept: nothing can go on with its run.
+        # A function is not stored: no later process can resume its run.
         hint = f"What was measured: hvdprof analyze {folder}"
         try:
             sweep.run()
@@ -160,8 +160,8 @@ def measure_function(
 
 def main_launch(manifest: Manifest) -> str:
     """The name of the pass whose values are those of the run: the first of the largest size."""
-    measured = [one for one in manifest.passes if one.mode == Mode.THROUGHPUT]
-    return max(measured, key=lambda one: (one.size, -one.repeat)).id
+    measured = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
+    return max(measured, key=lambda record: (record.size, -record.repeat)).id
 
 
 def _prepared(choices: FunctionChoices, tools: Tools, controller: str, name: str) -> Manifest:
@@ -193,7 +193,7 @@ def _controller(choices: FunctionChoices, mpi: Mpi | None) -> str:
         if choices.controller == MPI:
             raise UsageError(f"launcher={choices.launcher!r} starts ranks of Gloo alone.")
         return GLOO
-    # horovod.run has no way to hand over the options that Open MPI 5 needs.
+    # horovod.run cannot pass the options that Open MPI 5 needs.
     can_start = mpi is None or (mpi.horovodrun_works and not mpi.binding_args)
     if can_start:
         return choices.controller
@@ -206,13 +206,13 @@ def _controller(choices: FunctionChoices, mpi: Mpi | None) -> str:
 
 
 def _failures(manifest: Manifest) -> str:
-    told = [
+    reasons = [
         f"{record.id}: {segment.failure.reason.rstrip('.')}"
         for record in manifest.passes
         for segment in record.segments
         if segment.failure is not None
     ]
-    return f"{len(told)} of {len(manifest.passes)} launches failed; {'; '.join(told)}."
+    return f"{len(reasons)} of {len(manifest.passes)} launches failed; {'; '.join(reasons)}."
 
 
 def _in_python(

@@ -57,7 +57,7 @@ class InPython:
         """Run a launch to its end; what the ranks returned is in the function's ``values``."""
         ends = self.folder / _ENDS
         ends.unlink(missing_ok=True)
-        with self.function.handed_over(launch) as recorded:
+        with self.function.for_ranks(launch) as recorded:
             (self.folder / _FUNCTION).write_bytes(pickle.dumps(recorded))
             outcome = run_launcher(launch)
         came_back: list[RankEnd] = pickle.loads(ends.read_bytes()) if ends.exists() else []

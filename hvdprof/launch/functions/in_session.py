@@ -14,7 +14,7 @@ from hvdprof.launch.processes.launch_process import (
     POLL_INTERVAL_S,
     Launch,
     Outcome,
-    Patience,
+    ProgressTimeout,
     Watch,
 )
 
@@ -35,7 +35,7 @@ def call_session(
     Sessions put handlers of signals in place, so the call itself belongs on the main thread.
 
     Args:
-        call: Starts the ranks, waits for them, and returns their ends.
+        call: Starts the ranks, waits for them, and returns their results.
         launch: Its watch is looked at; what is raised is appended to its errors.
         end: Ends the ranks from another thread, so that the call raises.
 
@@ -58,7 +58,7 @@ def call_session(
     except InterruptedRunError:
         to_its_end(end)
         raise
-    # Whatever a session raises, it is the end of the launch.
+    # Any exception of a session ends the launch.
     except Exception as error:
         exit_code = 1
         _note(error, launch)
@@ -73,9 +73,9 @@ def call_session(
 def _watch(
     watch: Watch, is_over: threading.Event, has_hung: threading.Event, end: Callable[[], None]
 ) -> None:
-    patience = Patience(replace(watch, progress=_progress_where_seen(watch)))
+    timeout = ProgressTimeout(replace(watch, progress=_progress_where_seen(watch)))
     while not is_over.wait(POLL_INTERVAL_S):
-        if patience.is_over():
+        if timeout.is_over():
             has_hung.set()
             end()
             return

@@ -53,7 +53,7 @@ class OnRay:
             with contextlib.suppress(AttributeError):
                 executor.shutdown()
 
-        with self.function.handed_over(launch) as recorded:
+        with self.function.for_ranks(launch) as recorded:
 
             def call() -> list[RankEnd]:
                 executor.start(extra_env_vars=launch.job.environment)

@@ -1,4 +1,4 @@
-"""The program that starts the ranks: which are known, and what each needs."""
+"""The program that starts the ranks: which there are, and what each needs."""
 
 import os
 import shutil

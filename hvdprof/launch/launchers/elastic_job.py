@@ -19,7 +19,7 @@ _ASK_TIMEOUT_S = 60.0
 class HorovodrunElastic:
     """Starts ranks by ``horovodrun`` with its elastic options; Gloo alone can do it.
 
-    It hands its whole environment on to every rank by itself.
+    It passes its whole environment to every rank by itself.
     """
 
     horovodrun: str
@@ -49,7 +49,7 @@ class HorovodrunElastic:
 def prepare_elastic(
     wanted: ElasticSettings, sizes: tuple[int, ...]
 ) -> tuple[ElasticSettings, list[str]]:
-    """The settings with the network that the hosts there are now need, and what will take time.
+    """The settings with the network that the present hosts need, and the reasons for a later start.
 
     Args:
         wanted: The settings as asked for.
@@ -62,7 +62,7 @@ def prepare_elastic(
     if len(sizes) != 1:
         raise UsageError(
             "An elastic job starts with one number of ranks.",
-            hint="--np 2 --min-np 1 --max-np 4: it goes on with as many as there are.",
+            hint="--np 2 --min-np 1 --max-np 4: it continues with as many as there are.",
         )
     _check(wanted, sizes[0])
     hosts = discover_hosts(wanted.discovery_script, wanted.slots)
@@ -82,7 +82,7 @@ def discover_hosts(script: str, slots: int | None) -> tuple[Host, ...]:
         EnvironmentNotReadyError: The script cannot be run, fails or does not end.
         UsageError: It prints something else than hosts.
     """
-    hint = "It prints one host a line: server1:4"
+    hint = "It must print one host per line: server1:4"
     try:
         ended = subprocess.run(
             script,
@@ -100,9 +100,9 @@ def discover_hosts(script: str, slots: int | None) -> tuple[Host, ...]:
     except UnicodeDecodeError as error:
         raise UsageError(f"--host-discovery-script {script} prints no text.", hint=hint) from error
     if ended.returncode != 0:
-        said = " ".join(ended.stderr.split()[-40:]) or "it printed no error"
+        errors = " ".join(ended.stderr.split()[-40:]) or "it printed no error"
         raise EnvironmentNotReadyError(
-            f"--host-discovery-script {script} ended with exit code {ended.returncode}: {said}.",
+            f"--host-discovery-script {script} ended with exit code {ended.returncode}: {errors}.",
             hint="Make it executable, and give its path: ./discover.sh",
         )
     lines = [line.strip() for line in ended.stdout.splitlines() if line.strip()]
@@ -113,7 +113,7 @@ def network_of(hosts: tuple[Host, ...], wanted: str | None) -> str | None:
     """The interface that ranks shall use: the one asked for, else loopback, else Horovod's choice.
 
     Horovod looks for a network that two hosts have in common, and waits until there are two. Where
-    all hosts stand by their loopback name nobody else can reach them, and there is but one.
+    all hosts have loopback names no other host can reach them, and there is just one.
 
     Raises:
         UsageError: Horovod would refuse the one asked for.
@@ -125,7 +125,7 @@ def network_of(hosts: tuple[Host, ...], wanted: str | None) -> str | None:
         raise UsageError(
             f"--network-interface {wanted}: horovodrun takes no other than {LOOPBACK} while all "
             "hosts are this machine.",
-            hint="Leave it away, or start with another host too.",
+            hint="Omit it, or start with another host too.",
         )
     return wanted
 
@@ -133,18 +133,18 @@ def network_of(hosts: tuple[Host, ...], wanted: str | None) -> str | None:
 def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> list[str]:
     """What keeps the job from starting at once, one sentence each."""
     slots = sum(host.slots for host in hosts)
-    found = []
+    reasons = []
     if slots < size:
-        found.append(
+        reasons.append(
             f"The discovery script names {slots} of {size} slots now: the job starts when there "
             "are enough."
         )
     if network is None and len(hosts) < 2:
-        found.append(
+        reasons.append(
             "horovodrun looks for a network that two hosts share, and starts no rank before the "
             "discovery script names two; --network-interface NAME lets one on another machine do."
         )
-    return found
+    return reasons
 
 
 def _check(settings: ElasticSettings, size: int) -> None:
@@ -182,7 +182,7 @@ def _host(line: str, script: str, slots: int | None) -> Host:
     raise UsageError(
         f"--host-discovery-script {script} printed {line!r}, which is not a host with its "
         f"slots{missing}.",
-        hint="It prints one host a line: server1:4",
+        hint="It must print one host per line: server1:4",
     )
 
 

@@ -1,7 +1,7 @@
 """``python -m hvdprof.launch.launchers.gloo_rendezvous HOSTS COMMAND...``: where Gloo ranks meet.
 
 Horovod's rendezvous server runs in this process while the command does; its address and port are
-told by ``HOROVOD_GLOO_RENDEZVOUS_ADDR`` and ``_PORT``. The server listens on all addresses, as
+in ``HOROVOD_GLOO_RENDEZVOUS_ADDR`` and ``_PORT``. The server listens on all addresses, as
 ``horovodrun``'s does.
 """
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server and the command; the exit code of the command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if len(given) < 2:
-        raise UsageError("Needed are the hosts with their ranks, and a command.")
+        raise UsageError("Give the hosts with their ranks, and a command.")
     hosts, command = parse_hosts(given[0]), given[1:]
     port = _start_server(given[0])
     environment = {**os.environ, ADDRESS: own_address(hosts), PORT: str(port)}
@@ -53,7 +53,7 @@ def own_address(hosts: Sequence[Host]) -> str:
         try:
             asking.connect((others[0], _DISCARD_PORT))
         except socket.gaierror:
-            # Slurm reaches nodes by addresses that their names need not tell.
+            # Slurm reaches nodes by addresses that their names need not resolve to.
             return next(iter(own_addresses()[1:]), "127.0.0.1")
         return str(asking.getsockname()[0])
 

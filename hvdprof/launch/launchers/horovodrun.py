@@ -9,7 +9,7 @@ from hvdprof.launch.launchers.launch_job import Job
 class HorovodrunGloo:
     """Starts ranks by ``horovodrun --gloo``, over ssh where hosts are named.
 
-    It hands its whole environment on to every rank by itself.
+    It passes its whole environment to every rank by itself.
     """
 
     horovodrun: str
@@ -25,7 +25,7 @@ class HorovodrunMpi:
     """Starts ranks by ``horovodrun --mpi``, which starts ``mpirun``.
 
     ``binding_args`` replace Horovod's own ``-bind-to none -map-by slot`` where those are not
-    understood (Open MPI 5); ``yields`` says that waiting ranks can be told to yield their core.
+    understood (Open MPI 5); ``yields`` says that waiting ranks can yield their core.
     ``path`` is the PATH in which Horovod finds the right ``mpirun``, None where it does anyway.
     """
 

@@ -32,7 +32,7 @@ class JobScript:
 
     def text(self) -> str:
         """The script. Partition, time and account are left to ``SBATCH_...`` variables."""
-        # Slurm takes a lone % for the start of a pattern of its own.
+        # Slurm reads a single % as the start of a pattern.
         beside = str(self.folder.absolute()).replace("%", "%%")
         return "\n".join(
             [
@@ -49,7 +49,7 @@ class JobScript:
 
 
 def submit(script: Path) -> str:
-    """Hand a script to ``sbatch``; what that answers, empty where there is no ``sbatch``.
+    """Submit a script with ``sbatch``; its answer, empty where there is no ``sbatch``.
 
     Raises:
         EnvironmentNotReadyError: Slurm refuses the job.
@@ -64,6 +64,6 @@ def submit(script: Path) -> str:
     if done.returncode != 0:
         raise EnvironmentNotReadyError(
             f"Slurm does not take the job: {done.stderr.strip()}",
-            hint=f"Mend {script} or set SBATCH_PARTITION and the like, then: sbatch {script}",
+            hint=f"Fix {script} or set SBATCH_PARTITION and the like, then: sbatch {script}",
         )
     return done.stdout.strip() or "Submitted"

@@ -1,4 +1,4 @@
-"""The Slurm allocation that this process runs in, as its variables tell it."""
+"""The Slurm allocation that this process runs in, from its variables."""
 
 import os
 import re
@@ -20,7 +20,7 @@ class Allocation:
     """The nodes of a job with the tasks that each was given, and the processors of a task.
 
     ``cpus_per_task`` is None where the job did not say it; ``cores_by_host`` are the processors
-    that the job has on each node, empty where Slurm does not tell.
+    that the job has on each node, empty where Slurm does not say.
     """
 
     hosts: tuple[Host, ...]
@@ -74,7 +74,7 @@ def find_srun() -> str:
     srun = shutil.which("srun")
     if srun is None:
         raise EnvironmentNotReadyError(
-            "There is no srun in PATH.", hint="Leave --launcher away where there is no Slurm."
+            "There is no srun in PATH.", hint="Omit --launcher where there is no Slurm."
         )
     return srun
 
@@ -102,7 +102,7 @@ def _node_names(nodes: str) -> list[str]:
         names = [nodes] if nodes else []
     else:
         answer = _answer(["scontrol", "show", "hostnames", nodes])
-        # What it complains of is no name of a node.
+        # Its error text holds no name of a node.
         names = answer.stdout.split() if answer.returncode == 0 else []
     if not names:
         raise EnvironmentNotReadyError(
@@ -117,5 +117,6 @@ def _answer(command: list[str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise EnvironmentNotReadyError(
-            f"{' '.join(command)} does not answer: {error}.", hint="Ask who runs this Slurm."
+            f"{' '.join(command)} does not answer: {error}.",
+            hint="Ask the administrator of this Slurm.",
         ) from error

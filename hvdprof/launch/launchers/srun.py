@@ -24,10 +24,10 @@ class SrunMpi:
 
 @dataclass(frozen=True, slots=True)
 class SrunGloo:
-    """Starts ranks by ``srun`` without MPI, and tells Gloo where they find each other.
+    """Starts ranks by ``srun`` without MPI, and gives Gloo the address where they meet.
 
     A process beside ``srun`` runs Horovod's rendezvous server as long as the ranks run; each rank
-    is told its place by Slurm.
+    gets its place from Slurm.
     """
 
     srun: str
@@ -50,7 +50,7 @@ def placement(job: Job, allocation: Allocation) -> dict[str, int]:
     hosts = parse_hosts(job.hosts) if job.hosts else allocation.hosts
     slots = sum(host.slots for host in hosts)
     factor = math.ceil(job.size / slots)
-    return ranks_by_host(tuple(Host(one.name, one.slots * factor) for one in hosts), job.size)
+    return ranks_by_host(tuple(Host(host.name, host.slots * factor) for host in hosts), job.size)
 
 
 def _srun(srun: str, mpi: str, placed: dict[str, int], allocation: Allocation) -> list[str]:

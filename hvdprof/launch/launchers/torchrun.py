@@ -23,7 +23,7 @@ class Torchrun:
             *python_program("torch.distributed.run", "--standalone"),
             f"--local-addr={LOOPBACK}",
             f"--nproc-per-node={job.size}",
-            # A failed rank is a failed launch: nothing is started again behind hvdprof's back.
+            # A failed rank is a failed launch: torchrun must not start ranks again.
             "--max-restarts=0",
             "--no-python",
             *job.program,

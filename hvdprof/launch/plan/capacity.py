@@ -24,7 +24,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """A host with less than its ranks want: GPUs, or cores for their threads."""
+    """An oversubscribed host: fewer GPUs than ranks, or fewer cores than threads."""
 
     host: str
     offered: int
@@ -39,10 +39,10 @@ def crowds(settings: BenchSettings, capacity: Capacity, placed: Placement) -> li
     on_gpus = settings.device == "cuda"
     offers = capacity.gpus_by_host if on_gpus else capacity.cores_by_host
     each = 1 if on_gpus else settings.num_threads
-    found = ((host, offers.get(host), ranks * each) for host, ranks in placed.items())
+    wants = ((host, offers.get(host), ranks * each) for host, ranks in placed.items())
     return [
         Crowd(host, offered, wanted)
-        for host, offered, wanted in found
+        for host, offered, wanted in wants
         if offered is not None and wanted > offered
     ]
 
@@ -66,9 +66,9 @@ def can_pin(
 def threads_that_fit(
     placements: Iterable[Placement], cores_by_host: Mapping[str, int | None]
 ) -> int:
-    """Threads a rank so that the largest job that fits has them all on cores of their own.
+    """Threads per rank so that the largest job that fits has them all on cores of their own.
 
-    They are the same at every size: a baseline with more threads a rank would make every larger
+    They are the same at every size: a baseline with more threads per rank would make every larger
     size look like a loss. The host with the fewest cores for each of its ranks decides.
 
     Args:

@@ -33,7 +33,7 @@ def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
     """All passes of a sweep, the skipped cells apart.
 
     A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
-    Plain torch has launches of its own: behind another segment of the same process it would find
+    Plain torch has launches of its own: after another segment of the same process it would find
     warm memory, and be compared with a Horovod that does not.
     """
     skipped: list[Skipped] = []
@@ -132,7 +132,7 @@ def _pass(
         repeat=launch.repeat,
         controller=_backend(settings) if engine == DDP_ENGINE else settings.controller,
         oversubscribed=bool(crowds(settings, capacity, placed)),
-        # A script places itself; its ranks tell afterwards whether each had cores of its own.
+        # A script places itself; its ranks record afterwards whether each had cores of its own.
         pinned=settings.script is None and can_pin(settings, capacity, placed, timeline=timeline),
         segments=[
             SegmentRecord(segment=replace(segment, timeline=timeline))
@@ -274,7 +274,7 @@ def placement(settings: BenchSettings, size: int) -> dict[str, int]:
 def hosts_argument(settings: BenchSettings, size: int) -> str | None:
     """The hosts of a launch with just the slots that it fills, None for this host alone.
 
-    `horovodrun` starts a rank in every slot it is told of, whatever `-np` says.
+    `horovodrun` starts a rank in every slot of `-H`, more than `-np` if there are more.
     """
     if settings.hosts is None:
         return None

@@ -1,4 +1,4 @@
-"""What is written down about where a run happens: versions, this host, the working tree."""
+"""The provenance of a run: versions, and the commit of the working tree."""
 
 import platform
 import shutil
@@ -33,12 +33,12 @@ def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
 def git_state(folder: Path) -> dict[str, Any] | None:
     """Commit and cleanness of the working tree that a folder lies in; None outside of one.
 
-    ``dirty`` is None where git does not tell within seconds, as over a slow network.
+    ``dirty`` is None where git does not answer within seconds, as over a slow network.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    # Nobody's index is refreshed behind their back.
+    # The user's index must not change.
     changes = _git(folder, "--no-optional-locks", "status", "--porcelain")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 

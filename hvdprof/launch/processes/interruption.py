@@ -48,7 +48,7 @@ def interruptible_within_others() -> Iterator[None]:
     """Around a call that puts handlers of its own in place and leaves them there.
 
     Raises:
-        InterruptedRunError: One of the signals came, whatever the call made of it.
+        InterruptedRunError: One of the signals came, even if the call swallowed it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -57,29 +57,29 @@ def interruptible_within_others() -> Iterator[None]:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
-    # Python writes the numbers of signals there, whoever handles them.
-    own = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    # Python writes the numbers of signals there, whichever handler runs.
+    former_fd = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         for number in former:
             # The one exception by which Ray lets itself be interrupted; others it swallows.
             signal.signal(number, signal.default_int_handler)
         yield
     finally:
-        signal.set_wakeup_fd(own)
+        signal.set_wakeup_fd(former_fd)
         for number, handler in former.items():
             signal.signal(number, handler)
-        came = [number for number in _came(reading) if number in former]
+        received = [number for number in _received(reading) if number in former]
         os.close(reading)
         os.close(writing)
-        if came:
-            raise InterruptedRunError(f"Ended by {signal.Signals(came[0]).name}.")
+        if received:
+            raise InterruptedRunError(f"Ended by {signal.Signals(received[0]).name}.")
 
 
 def to_its_end(act: Callable[[], None]) -> None:
-    """Do what a signal must not cut short: it is begun anew where one comes within.
+    """Do what a signal must not cut short: it starts again where a signal comes within.
 
     Raises:
-        InterruptedRunError: One came; what was to be done is done, and further ones are ignored.
+        InterruptedRunError: A signal came; the action is done, and further signals are ignored.
     """
     try:
         act()
@@ -88,7 +88,7 @@ def to_its_end(act: Callable[[], None]) -> None:
         raise
 
 
-def _came(reading: int) -> list[int]:
+def _received(reading: int) -> list[int]:
     try:
         return list(os.read(reading, _HANDLED_BYTES))
     except BlockingIOError:
@@ -96,7 +96,7 @@ def _came(reading: int) -> list[int]:
 
 
 def _signals() -> tuple[signal.Signals, ...]:
-    """Those that ask this process to end, of which the last comes from a terminal that is gone."""
+    """Those that ask this process to end; SIGHUP comes from a terminal that is gone."""
     asked = (signal.SIGINT, signal.SIGTERM)
-    is_kept_off = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return asked if is_kept_off else (*asked, signal.SIGHUP)
+    ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return asked if ignores_hangup else (*asked, signal.SIGHUP)

@@ -32,7 +32,7 @@ _ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
 class Outcome:
     """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
 
-    ``failure`` is given where the reason is known to whoever ran it.
+    ``failure`` is given where the caller that ran the launch knows the reason.
     """
 
     exit_code: int
@@ -43,11 +43,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What is looked at while a launch runs.
+    """What is checked while a launch runs.
 
-    ``progress`` returns a number that changes when any rank got on; when it stays the same for
-    ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once where
-    ``must_end`` says so after a look.
+    ``progress`` returns a number that changes when any rank makes progress; when it stays the same
+    for ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once
+    where ``must_end`` returns true after a look.
     """
 
     progress: Callable[[], int]
@@ -109,7 +109,7 @@ def run_to_end(
             child = _start(command, {**environment, PASS_MARK: mark}, out, err)
         hung = _wait(child, watch)
     finally:
-        # A signal between the start and the assignment leaves only the mark to go by.
+        # After a signal between the start and the assignment only the mark finds the processes.
         to_its_end(lambda: end_marked(mark, child))
     return Outcome(child.returncode, hung, time.monotonic() - started)
 
@@ -127,7 +127,7 @@ def end_marked(
     if child is not None and child.poll() is None:
         # The launcher knows its remote ranks and ends them when it is asked to.
         child.terminate()
-        _wait_quietly(child, GRACE_S)
+        _wait_or_kill(child, GRACE_S)
     for sign in (signal.SIGTERM, signal.SIGKILL):
         left = marked_processes(mark, variable)
         if not left:
@@ -149,8 +149,8 @@ def marked_processes(mark: str, variable: str = PASS_MARK) -> list[int]:
     ]
 
 
-class Patience:
-    """Looks at a launch again and again, until it has stood still for too long."""
+class ProgressTimeout:
+    """Checks a launch repeatedly, until it makes no progress for too long."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -192,19 +192,19 @@ def _start(
 
 
 def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
-    patience = Patience(watch)
+    timeout = ProgressTimeout(watch)
     while True:
         try:
             child.wait(timeout=POLL_INTERVAL_S)
         except subprocess.TimeoutExpired:
-            if patience.is_over():
+            if timeout.is_over():
                 return True
         else:
             watch.progress()
             return False
 
 
-def _wait_quietly(child: "subprocess.Popen[bytes]", seconds: float) -> None:
+def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:
     try:
         child.wait(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -16,16 +16,16 @@ from hvdprof.rundir.layout import PassPaths
 
 FILES = "hvdprof.launch.remote.pass_files"
 FETCH_TIMEOUT_S = 900.0
-TOLD_TIMEOUT_S = 60.0
-STANDING_AFTER_S = 5.0
+MODULE_TIMEOUT_S = 60.0
+FETCH_AFTER_S = 5.0
 
 _MAX_AT_ONCE = 16
 
 
-class StandingFetch:
-    """Fetches what ranks say of their standing still, while no rank gets on.
+class WatchFetch:
+    """Fetches the states that ranks without progress write, while no rank makes progress.
 
-    Without it a late rank on such a host could not be told from one that never began.
+    Without them a stalled rank on such a host would look like one that never began.
 
     Args:
         paths: The pass, absolute.
@@ -50,13 +50,13 @@ class StandingFetch:
         self._fetching: threading.Thread | None = None
 
     def look(self, progress: int) -> None:
-        """Take note how far the ranks are, and fetch where they do not get on."""
+        """Note how far the ranks are, and fetch where none makes progress."""
         now_s = self._clock()
         if progress != self._seen:
             self._seen, self._since_s = progress, now_s
             return
         is_busy = self._fetching is not None and self._fetching.is_alive()
-        is_due = now_s - max(self._since_s, self._fetched_s) >= STANDING_AFTER_S
+        is_due = now_s - max(self._since_s, self._fetched_s) >= FETCH_AFTER_S
         if not self._names or is_busy or not is_due:
             return
         self._fetched_s = now_s
@@ -64,7 +64,7 @@ class StandingFetch:
         self._fetching.start()
 
     def fetch(self) -> None:
-        """Fetch once; what does not come is looked for the next time."""
+        """Fetch once; the next look retries what did not come."""
         fetch(self._paths, self._names, self._shell, (self._paths.watch_folder,))
 
 
@@ -88,7 +88,7 @@ def fetch(
     wanted = written_folders(paths) if folders is None else folders
 
     def get(name: str) -> str:
-        module = (FILES, "get", str(paths.folder), *(one.name for one in wanted))
+        module = (FILES, "get", str(paths.folder), *(folder.name for folder in wanted))
         command = shell.command(name, python_program(*module))
         try:
             with tempfile.TemporaryFile(dir=paths.folder) as stream:
@@ -121,14 +121,14 @@ def on_each(names: Sequence[str], act: Callable[[str], str]) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def told_by(shell: HostShell, name: str, module: Sequence[str], given: bytes = b"") -> str:
+def module_error(shell: HostShell, name: str, module: Sequence[str], given: bytes = b"") -> str:
     """Run a module on a host; empty where it went well, else the last line of its errors."""
     try:
         done = subprocess.run(
             shell.command(name, python_program(*module)),
             input=given,
             capture_output=True,
-            timeout=TOLD_TIMEOUT_S,
+            timeout=MODULE_TIMEOUT_S,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)

@@ -18,12 +18,12 @@ from hvdprof.rundir.manifest import Manifest, PassRecord, Status
 def capacity_of(settings: BenchSettings, facts: Mapping[str, Mapping[str, Any]]) -> Capacity:
     """What the hosts of a job offer.
 
-    Inside Slurm that is what the job was given of each node: who asks a node is a step of its own,
-    which may see fewer processors.
+    Inside Slurm that is what the job was given of each node: a probe of a node is a job step of
+    its own, which may see fewer processors.
 
     Args:
         settings: Name the hosts.
-        facts: What each host says of itself (``collect.host_facts``), by its name.
+        facts: The facts of each host (``collect.host_facts``), by its name.
     """
     if settings.launcher == SRUN:
         given = find_allocation().cores_by_host
@@ -36,14 +36,14 @@ def capacity_of(settings: BenchSettings, facts: Mapping[str, Mapping[str, Any]])
 
 
 def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity) -> BenchSettings:
-    """The settings with the threads that fit on all hosts, where nobody asked for a number.
+    """The settings with the threads that fit on all hosts, where the user gave no number.
 
-    The passes that have not run are judged by the hosts too: whether ranks crowd one, which
-    becomes a warning of the run that names it, and whether each can have cores of its own.
+    The passes that have not run are checked against the hosts too: whether ranks oversubscribe
+    one, which becomes a warning of the run, and whether each rank can have cores of its own.
 
     Args:
         settings: As planned.
-        manifest: Gets the settings, the judgement of its passes, and the warnings.
+        manifest: Gets the settings, what was found about its passes, and the warnings.
         capacity: What the hosts offer.
     """
     placed = {
@@ -63,8 +63,9 @@ def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity
             record.pinned = settings.script is None and can_pin(
                 settings, capacity, placed[record.size], timeline=_has_timeline(record)
             )
-    known = set(manifest.warnings)
-    manifest.warnings += [one for one in _warnings(settings, crowded) if one not in known]
+    present = set(manifest.warnings)
+    warnings = _warnings(settings, crowded)
+    manifest.warnings += [warning for warning in warnings if warning not in present]
     return settings
 
 
@@ -80,13 +81,15 @@ def _has_timeline(record: PassRecord) -> bool:
 
 def _warnings(settings: BenchSettings, crowded: Mapping[int, list[Crowd]]) -> Iterator[str]:
     by_host: dict[str, list[tuple[int, Crowd]]] = {}
-    for size, found in crowded.items():
-        for crowd in found:
+    for size, hosts in crowded.items():
+        for crowd in hosts:
             by_host.setdefault(crowd.host, []).append((size, crowd))
     on_gpus = settings.device == "cuda"
     what = "GPU" if on_gpus else "core"
     wanted = "ranks" if on_gpus or settings.num_threads == 1 else "threads of ranks"
-    for host, its in by_host.items():
-        offered = its[0][1].offered
-        wants = ", ".join(f"{units.count(one.wanted)} {wanted} at np={size}" for size, one in its)
+    for host, crowds_of_host in by_host.items():
+        offered = crowds_of_host[0][1].offered
+        wants = ", ".join(
+            f"{units.count(crowd.wanted)} {wanted} at np={size}" for size, crowd in crowds_of_host
+        )
         yield f"{host} has {offered} {what}{'s' * (offered != 1)} for {wants} (oversubscribed)."

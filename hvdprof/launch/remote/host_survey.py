@@ -14,7 +14,7 @@ from hvdprof import units
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.provenance import python_program
-from hvdprof.launch.remote.host_probe import HostBrief, parse_brief
+from hvdprof.launch.remote.host_probe import HostProbe, parse_probe
 from hvdprof.launch.remote.remote_shell import HostShell
 
 SURVEY_TIMEOUT_S = 180.0
@@ -30,14 +30,14 @@ COMPARED = {
 """What must be the same on all hosts: keys of the versions in a manifest, with their titles."""
 
 _MAX_AT_ONCE = 64
-_MAX_TOLD = 8
+_MAX_NAMED = 8
 _NOT_REACHED = 255
 _NOT_THERE = (126, 127)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a host, and what mends it."""
+    """What is wrong with a host, and how to fix it."""
 
     sentence: str
     hint: str
@@ -50,8 +50,8 @@ def survey_hosts(
     folder: Path,
     controller: str,
     timeout_s: float = SURVEY_TIMEOUT_S,
-) -> dict[str, HostBrief]:
-    """The briefs of hosts by name, all asked at once.
+) -> dict[str, HostProbe]:
+    """The probes of hosts by name, all asked at once.
 
     Args:
         names: The hosts.
@@ -69,49 +69,47 @@ def survey_hosts(
         answers = list(pool.map(lambda name: _ask(name, shell, token, timeout_s), names))
     asked = dict(zip(names, answers, strict=True))
     problems = [answer for answer in answers if isinstance(answer, Problem)]
-    briefs = {name: one for name, one in asked.items() if isinstance(one, HostBrief)}
-    problems += list(problems_of(briefs, controller))
+    probes = {name: answer for name, answer in asked.items() if isinstance(answer, HostProbe)}
+    problems += list(problems_of(probes, controller))
     if problems:
-        raise EnvironmentNotReadyError(
-            "\n  ".join(_told(problems)), hint=next(one.hint for one in problems)
-        )
-    return briefs
+        raise EnvironmentNotReadyError("\n  ".join(_sentences(problems)), hint=problems[0].hint)
+    return probes
 
 
-def problems_of(briefs: Mapping[str, HostBrief], controller: str) -> Iterator[Problem]:
+def problems_of(probes: Mapping[str, HostProbe], controller: str) -> Iterator[Problem]:
     """What keeps hosts that answered from running one job together."""
-    for name, brief in briefs.items():
-        if brief.problem:
-            yield Problem(f"{name}: {brief.problem}.", "hvdprof install-horovod   (on that host)")
-        elif controller == GLOO and not brief.hostname_resolves:
+    for name, probe in probes.items():
+        if probe.problem:
+            yield Problem(f"{name}: {probe.problem}.", "hvdprof install-horovod   (on that host)")
+        elif controller == GLOO and not probe.hostname_resolves:
             yield Problem(
                 f"{name} cannot look up its own host name; Gloo crashes in hvd.init() then.",
                 'echo "127.0.0.1 $(hostname)" | sudo tee -a /etc/hosts   (on that host)',
             )
-    usable = {name: brief for name, brief in briefs.items() if not brief.problem}
+    usable = {name: probe for name, probe in probes.items() if not probe.problem}
     for key, title in COMPARED.items():
         if key == "mpi" and controller == GLOO:
             continue
         hosts_of: dict[str, list[str]] = {}
-        for name, brief in usable.items():
-            hosts_of.setdefault(brief.versions.get(key, "none"), []).append(name)
+        for name, probe in usable.items():
+            hosts_of.setdefault(probe.versions.get(key, "none"), []).append(name)
         if len(hosts_of) > 1:
-            told = "; ".join(f"{version} on {_listed(on)}" for version, on in hosts_of.items())
+            listed = "; ".join(f"{version} on {_listed(on)}" for version, on in hosts_of.items())
             yield Problem(
-                f"{title} is not the same on all hosts: {told}.",
+                f"{title} is not the same on all hosts: {listed}.",
                 "Make them the same: ranks of different versions hang or crash.",
             )
 
 
-def host_records(briefs: Mapping[str, HostBrief]) -> list[dict[str, Any]]:
+def host_records(probes: Mapping[str, HostProbe]) -> list[dict[str, Any]]:
     """The hosts as a manifest holds them: facts, versions, and whether they share the folder."""
     return [
-        {**brief.host, "versions": brief.versions, "shares_folder": brief.shares_folder}
-        for brief in briefs.values()
+        {**probe.host, "versions": probe.versions, "shares_folder": probe.shares_folder}
+        for probe in probes.values()
     ]
 
 
-def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostBrief | Problem:
+def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostProbe | Problem:
     command = shell.command(name, python_program("hvdprof.launch.remote.host_probe", str(token)))
     try:
         done = subprocess.run(
@@ -128,8 +126,8 @@ def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostBrie
         )
     except OSError as error:
         return Problem(f"{name}: {command[0]} cannot be started: {error.strerror}.", "")
-    brief = parse_brief(done.stdout) if done.returncode == 0 else None
-    return brief or _why_not(name, done.returncode, done.stderr)
+    probe = parse_probe(done.stdout) if done.returncode == 0 else None
+    return probe or _why_not(name, done.returncode, done.stderr)
 
 
 def _why_not(name: str, exit_code: int, printed: str) -> Problem:
@@ -143,14 +141,14 @@ def _why_not(name: str, exit_code: int, printed: str) -> Problem:
     if exit_code in _NOT_THERE:
         return Problem(
             f"{name} has no {sys.executable}: {last}.",
-            "Ranks run in this very Python: install it at the same path on every host.",
+            "Ranks run in this Python: install it at the same path on every host.",
         )
     if exit_code == _NOT_REACHED:
         return Problem(
             f"{name} cannot be reached: {last}.",
             f"ssh {name} true   must work without a password.",
         )
-    return Problem(f"{name} cannot say what it has: {last}.", f"ssh {name} {sys.executable} -V")
+    return Problem(f"The probe of {name} failed: {last}.", f"ssh {name} {sys.executable} -V")
 
 
 @contextmanager
@@ -167,12 +165,12 @@ def _token(folder: Path) -> Iterator[Path]:
         raise StorageError(f"Could not write {token}: {error.strerror}.") from error
 
 
-def _told(problems: Sequence[Problem]) -> list[str]:
-    told = [one.sentence for one in problems[:_MAX_TOLD]]
-    more = len(problems) - _MAX_TOLD
-    return [*told, f"And {units.count(more)} more."] if more > 0 else told
+def _sentences(problems: Sequence[Problem]) -> list[str]:
+    sentences = [problem.sentence for problem in problems[:_MAX_NAMED]]
+    more = len(problems) - _MAX_NAMED
+    return [*sentences, f"And {units.count(more)} more."] if more > 0 else sentences
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MAX_TOLD])
-    return f"{shown} and {len(names) - _MAX_TOLD} more" if len(names) > _MAX_TOLD else shown
+    shown = ", ".join(names[:_MAX_NAMED])
+    return f"{shown} and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else shown

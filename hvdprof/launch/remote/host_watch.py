@@ -1,8 +1,8 @@
-"""Whether the hosts of a launch are still there: asked only while no rank gets on.
+"""Whether the hosts of a launch are still there: checked only while no rank makes progress.
 
-A host that loses its network leaves connections open for a quarter of an hour. So it is asked by a
-new one, to the port of its remote shell: an answer or a refusal shows that it is there. Hosts that
-do not even answer at the start, behind a filter, are not watched.
+A host that loses its network leaves connections open for a quarter of an hour. So the check opens
+a new one, to the port of its remote shell: an answer or a refusal shows that the host is there.
+Hosts that do not answer at the start, behind a filter, are not watched.
 """
 
 import socket
@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-QUIET_S = 8.0
-"""Ranks that get on at least so often are not asked about."""
+NO_PROGRESS_S = 8.0
+"""Seconds without progress of any rank after which the hosts are checked."""
 LEAST_MISSES = 3
 LEAST_SILENT_S = 10.0
 
@@ -51,7 +51,7 @@ class HostWatch:
         self._answers = answers
         self._clock = clock
         there = self._ask(list(hosts))
-        # Once more, since a host that counts as away here is not looked after at all.
+        # Once more, since a host that counts as away here is not watched at all.
         there |= self._ask([name for name, answered in there.items() if not answered])
         self.hosts = {name: ranks for name, ranks in hosts.items() if there[name]}
         self._misses = dict.fromkeys(self.hosts, 0)
@@ -62,13 +62,13 @@ class HostWatch:
         self._asked_s = 0.0
 
     def look(self, progress: int) -> None:
-        """Take note how far the ranks are, and ask the hosts where they do not get on."""
+        """Note how far the ranks are, and check the hosts where none makes progress."""
         now_s = self._clock()
         if progress != self._seen:
             self._seen, self._since_s = progress, now_s
             return
         is_busy = self._asking is not None and self._asking.is_alive()
-        if now_s - self._since_s < QUIET_S or now_s - self._asked_s < _PAUSE_S or is_busy:
+        if now_s - self._since_s < NO_PROGRESS_S or now_s - self._asked_s < _PAUSE_S or is_busy:
             return
         self._asked_s = now_s
         self._asking = threading.Thread(target=self.ask, name="hvdprof hosts", daemon=True)

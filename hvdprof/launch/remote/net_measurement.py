@@ -30,7 +30,7 @@ from hvdprof.rundir.net_recording import NetRecording
 
 LEAST_SIZE, MOST_SIZE = 4, 2**30
 SILENT_S = 120.0
-"""The probe tells every size; after as long without a word it counts as hung."""
+"""The probe prints a line for every size; after as long without one it counts as hung."""
 
 _MOST_LINES = 6
 
@@ -78,11 +78,11 @@ class NetProbe:
             UsageError: There are fewer than two hosts.
         """
         names = self.host_names()
-        own = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"} | INSTALLED_ALONE
+        variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"} | INSTALLED_ALONE
         if len(names) > 2:
-            own["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+            variables["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
         if self.mpi is not None:
-            own |= self.mpi.environment(dict(self.environment))
+            variables |= self.mpi.environment(dict(self.environment))
         return Job(
             size=len(names),
             program=python_program(
@@ -93,7 +93,7 @@ class NetProbe:
                 *("--device", self.settings.device),
             ),
             hosts=",".join(f"{name}:1" for name in names),
-            environment=own,
+            environment=variables,
             passed_on=names_to_pass_on(self.environment),
             device=self.settings.device,
         )
@@ -102,7 +102,7 @@ class NetProbe:
         """Start the ranks and wait for what they measure.
 
         Raises:
-            EnvironmentNotReadyError: They did not come to an end; their last lines say why.
+            EnvironmentNotReadyError: The measurement failed; the last lines of the ranks say why.
             InterruptedRunError: Ctrl-C or SIGTERM.
         """
         job = self.job()
@@ -116,13 +116,15 @@ class NetProbe:
                 watch=Watch(progress=lambda: printed.stat().st_size, timeout_s=SILENT_S),
             )
             text = printed.read_text(encoding="utf-8", errors="replace")
-            said = errors.read_text(encoding="utf-8", errors="replace")
+            error_text = errors.read_text(encoding="utf-8", errors="replace")
         recording = recording_of(text, self.settings)
         if recording is None:
             how = "hung" if outcome.hung else f"ended with exit code {outcome.exit_code}"
-            lines = [line for line in (said or text).splitlines() if line.strip()][-_MOST_LINES:]
-            told = "".join(f"\n  {line.strip()}" for line in lines)
-            raise EnvironmentNotReadyError(f"The measurement of the network {how}.{told}")
+            lines = [line for line in (error_text or text).splitlines() if line.strip()][
+                -_MOST_LINES:
+            ]
+            last_lines = "".join(f"\n  {line.strip()}" for line in lines)
+            raise EnvironmentNotReadyError(f"The measurement of the network {how}.{last_lines}")
         return recording
 
 
@@ -139,11 +141,11 @@ def net_manifest(hosts: str | None, machine: Machine, launcher: str, tools: Tool
         UsageError: The hosts cannot be used.
         EnvironmentNotReadyError: There is no allocation.
     """
-    named = parse_hosts(hosts) if hosts else ()
-    if not named and launcher == SRUN:
-        named = find_allocation().hosts
+    placed = parse_hosts(hosts) if hosts else ()
+    if not placed and launcher == SRUN:
+        placed = find_allocation().hosts
     settings = BenchSettings(
-        sizes=(sum(host.slots for host in named) or 1,),
+        sizes=(sum(host.slots for host in placed) or 1,),
         models=(),
         compressions=(),
         reductions=(),
@@ -155,7 +157,7 @@ def net_manifest(hosts: str | None, machine: Machine, launcher: str, tools: Tool
         attribution=False,
         controller=machine.controller,
         device=machine.device,
-        hosts=",".join(f"{host.name}:{host.slots}" for host in named) or None,
+        hosts=",".join(f"{host.name}:{host.slots}" for host in placed) or None,
         num_threads=1,
         fusion_threshold_mb=None,
         cycle_time_ms=None,
@@ -173,7 +175,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
     """The sizes of ``1k,64k,1M``: bytes, or with k, M, G as powers of 1024; ascending.
 
     Raises:
-        UsageError: A part is none, or out of bounds.
+        UsageError: A part is not a size, or out of bounds.
     """
     sizes = set()
     for part in text.split(","):
@@ -191,9 +193,9 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 
 def recording_of(printed: str, settings: BenchSettings) -> NetRecording | None:
-    """What rank 0 printed as a recording; None where it did not come to its end.
+    """The recording that rank 0 printed; None where it is not complete.
 
-    Launchers put tags in front of lines, so a record is what stands behind the mark.
+    Launchers put tags in front of lines, so a record is what follows the mark.
     """
     records = [record for line in printed.splitlines() if (record := _record(line))]
     if not records or records[0].get("what") != "hosts" or records[-1].get("what") != "end":

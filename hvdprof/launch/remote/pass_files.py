@@ -3,8 +3,8 @@
     put FOLDER           unpacks what comes on standard input into the folder of a pass
     get FOLDER NAMES     packs what its ranks have written there onto standard output
 
-A stream begins with a marked line that tells length and digest of what follows, a compressed tar
-archive: what a login shell prints before it is skipped, and half a stream is none.
+A stream begins with a marked line that holds length and digest of what follows, a compressed tar
+archive: output of a login shell before it is skipped, and a cut stream is refused.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.whole_file import open_whole
 
 MAX_BYTES = 8_000_000_000
-"""More than this is left where it is: a pass of so many bytes is rather fetched by hand."""
+"""More than this is not fetched: the user copies a pass of so many bytes."""
 
 _HEAD = re.compile(rb"^hvdprof-files (\d+) ([0-9a-f]{64})$")
 _MOST_BEFORE_HEAD = 1_000
@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def written_folders(paths: PassPaths) -> tuple[Path, ...]:
-    """The folders of a pass that ranks write into, whatever host they run on."""
+    """The folders of a pass that ranks write into, on any host."""
     return (paths.recorder_folder, paths.timeline("").parent, paths.nccl_folder, paths.watch_folder)
 
 
@@ -62,7 +62,7 @@ def pack(folder: Path, files: Sequence[Path], out: IO[bytes]) -> None:
 
 
 def unpack(stream: IO[bytes], folder: Path, allowed: Sequence[Path] | None = None) -> int:
-    """Write the files of a stream into a folder, once it is known to be whole; their number.
+    """Write the files of a stream into a folder, once it is checked to be whole; their number.
 
     Args:
         stream: The stream, seekable.
@@ -100,8 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 shutil.copyfileobj(sys.stdin.buffer, stream, _BLOCK_BYTES)
                 stream.seek(0)
                 unpack(stream, folder)
-            for one in written_folders(PassPaths(folder)):
-                one.mkdir(parents=True, exist_ok=True)
+            for written in written_folders(PassPaths(folder)):
+                written.mkdir(parents=True, exist_ok=True)
         else:
             pack(folder, sorted(_files(folder, names)), sys.stdout.buffer)
     except HvdprofError as error:
@@ -129,7 +129,7 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
 
 
 def _to_archive(stream: IO[bytes]) -> None:
-    """Go to the begin of the archive, once it is known to be whole."""
+    """Go to the begin of the archive, once it is checked to be whole."""
     found = None
     for _ in range(_MOST_BEFORE_HEAD):
         line = stream.readline()

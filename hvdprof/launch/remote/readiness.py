@@ -1,4 +1,7 @@
-"""What is done with the hosts of a job before its first pass."""
+"""Asking the hosts of a job what they have, before its first pass.
+
+Tested in ``tests/launch/remote/test_remote_launch.py``.
+"""
 
 import socket
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ def has_other_hosts(settings: BenchSettings) -> bool:
 
 
 def is_of_function(settings: BenchSettings) -> bool:
-    """Whether ranks run a function, which carries what they recorded back to who started it."""
+    """Whether ranks run a function, which carries the recordings back to the launching process."""
     return settings.script is not None and settings.script.is_function
 
 
@@ -52,24 +55,24 @@ def ask_hosts(
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; all such hosts are named. Or none of
-            them sees the run directory, so that nobody could tell how far the ranks are; a
+            them sees the run directory, so that the progress of the ranks would be unknown; a
             function brings its recordings back itself.
         StorageError: The run directory cannot be written to.
     """
     names = list(hosts_with_ranks(settings))
-    # Who starts the ranks needs the same versions too.
+    # The host that starts the ranks needs the same versions too.
     asker = [] if any(is_this_host(name) for name in names) else [socket.gethostname()]
-    briefs = survey_hosts([*names, *asker], shell, folder=folder, controller=settings.controller)
-    apart = tuple(name for name in names if not briefs[name].shares_folder)
+    probes = survey_hosts([*names, *asker], shell, folder=folder, controller=settings.controller)
+    apart = tuple(name for name in names if not probes[name].shares_folder)
     if len(apart) == len(names) and not is_of_function(settings):
         raise EnvironmentNotReadyError(
             f"None of {', '.join(names[:8])} sees {folder}, so their progress cannot be followed.",
             hint="Start hvdprof on one of them, or name a folder with --output that one shares.",
         )
-    found = host_records(briefs)
-    surveyed = {host["hostname"] for host in found}
+    records = host_records(probes)
+    surveyed = {host["hostname"] for host in records}
     others = [host for host in known if host["hostname"] not in surveyed]
     # The first host of a manifest is the one that started the run.
-    found.sort(key=lambda host: host["hostname"] != socket.gethostname())
-    facts = {name: briefs[name].host for name in names}
-    return AskedHosts([*found, *others], facts, apart)
+    records.sort(key=lambda host: host["hostname"] != socket.gethostname())
+    facts = {name: probes[name].host for name in names}
+    return AskedHosts([*records, *others], facts, apart)

@@ -11,7 +11,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
-from hvdprof.launch.remote.fetch import FILES, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.pass_files import pack
@@ -27,10 +27,10 @@ _KEEPS = "keeps the files of its ranks; --resume fetches them"
 
 
 def ready_hosts(sweep: Sweep) -> None:
-    """Ask every host of a sweep what it has, and let its launches be looked after on all of them.
+    """Ask every host of a sweep what it has, and watch its launches on all of them.
 
-    A sweep on this host alone is left as it is. What was planned with the cores of this host is
-    done so with those of each. Files that an earlier run left on other hosts are fetched.
+    A sweep on this host alone stays as it is. What was planned with the cores of this host is
+    planned again with those of each host. Files that an earlier run left on hosts are fetched.
 
     Raises:
         EnvironmentNotReadyError: A host cannot run its part; all such hosts are named.
@@ -73,11 +73,12 @@ class LaunchOnHosts:
     _answered: set[str] = field(default_factory=set)
 
     def __call__(self, launch: Launch) -> Outcome:
-        """Run the launch; the outcome says why it failed where a host is to blame."""
+        """Run the launch; the outcome says why it failed where a host is the cause."""
         ranks = ranks_of_hosts(hosts_with_ranks(self.settings, launch.job.size))
-        others = {name: own for name, own in ranks.items() if not is_this_host(name)}
+        others = {name: placed for name, placed in ranks.items() if not is_this_host(name)}
         apart = [name for name in self.apart if name in ranks]
-        record = next(one for one in self.manifest.passes if one.id == launch.paths.folder.name)
+        pass_id = launch.paths.folder.name
+        record = next(record for record in self.manifest.passes if record.id == pass_id)
         not_reached = self._deliver(launch.paths, apart)
         if not_reached:
             return Outcome(1, False, 0.0, _failure("cannot be given the plan", not_reached, ranks))
@@ -87,11 +88,11 @@ class LaunchOnHosts:
             return Outcome(1, False, 0.0, _failure("has vanished", gone, ranks))
         self._answered |= watch.hosts.keys()
         try:
-            standing = StandingFetch(launch.paths, apart, self.shell)
-            watched = _Watched(launch, watch, standing)
+            watch_fetch = WatchFetch(launch.paths, apart, self.shell)
+            watched = _HostWatchedLaunch(launch, watch, watch_fetch)
             outcome = self.run(watched.launch())
         except BaseException:
-            # Ctrl-C above all, and a disk that is full; whatever it is, no rank is left behind.
+            # Ctrl-C above all, and a full disk: no rank is left behind after any exception.
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))
             raise
@@ -105,7 +106,7 @@ class LaunchOnHosts:
         failed = fetch(launch.paths, [name for name in apart if name not in lost], self.shell)
         record.left_behind = [name for name in apart if name in lost or name in failed]
         if lost:
-            lines = _last_lines(launch.paths.stderr, watched.said_before_bytes)
+            lines = _last_lines(launch.paths.stderr, watched.errors_before_bytes)
             return replace(outcome, failure=_failure("has vanished", lost, ranks, lines))
         if failed and not outcome.exit_code:
             return replace(outcome, failure=_failure(_KEEPS, failed, ranks))
@@ -121,15 +122,15 @@ class LaunchOnHosts:
             content = stream.read()
 
         def put(name: str) -> str:
-            return told_by(self.shell, name, (FILES, "put", str(paths.folder)), content)
+            return module_error(self.shell, name, (FILES, "put", str(paths.folder)), content)
 
         return on_each(names, put)
 
     def _end(self, paths: PassPaths, names: Sequence[str]) -> None:
-        """End what a launch that failed has left on hosts; one that is not reached has nothing."""
+        """End what a failed launch has left on hosts; one that is not reached is skipped."""
 
         def end(name: str) -> str:
-            return told_by(
+            return module_error(
                 self.shell, name, ("hvdprof.launch.remote.kill_ranks", str(paths.folder))
             )
 
@@ -159,34 +160,34 @@ def _fetch_again(sweep: Sweep, record: PassRecord, shell: HostShell) -> None:
         record.status = Status.DONE
 
 
-class _Watched:
-    """A launch with eyes on its hosts too.
+class _HostWatchedLaunch:
+    """A launch whose hosts are watched too.
 
-    ``said_before_bytes`` is how much had been printed as errors when it was ended for a lost host:
-    what launchers say about being ended is no reason. None where it was not.
+    ``errors_before_bytes`` is how much had been printed as errors when it was ended for a lost
+    host: what launchers print about that end is not the reason. None where it was not ended so.
     """
 
-    def __init__(self, launch: Launch, watch: HostWatch, standing: StandingFetch) -> None:
+    def __init__(self, launch: Launch, watch: HostWatch, watch_fetch: WatchFetch) -> None:
         self._launch = launch
         self._watch = watch
-        self._standing = standing
-        self.said_before_bytes: int | None = None
+        self._fetch = watch_fetch
+        self.errors_before_bytes: int | None = None
 
     def launch(self) -> Launch:
         """The launch that is run."""
-        eyes = replace(self._launch.watch, progress=self._look, must_end=self._must_end)
-        return replace(self._launch, watch=eyes)
+        watch = replace(self._launch.watch, progress=self._look, must_end=self._must_end)
+        return replace(self._launch, watch=watch)
 
     def _look(self) -> int:
         progress = self._launch.watch.progress()
         self._watch.look(progress)
-        self._standing.look(progress)
+        self._fetch.look(progress)
         return progress
 
     def _must_end(self) -> bool:
-        if self._watch.lost and self.said_before_bytes is None:
-            self.said_before_bytes = self._launch.paths.stderr.stat().st_size
-        return self.said_before_bytes is not None or self._launch.watch.must_end()
+        if self._watch.lost and self.errors_before_bytes is None:
+            self.errors_before_bytes = self._launch.paths.stderr.stat().st_size
+        return self.errors_before_bytes is not None or self._launch.watch.must_end()
 
 
 def _failure(
@@ -195,12 +196,12 @@ def _failure(
     ranks: Mapping[str, Sequence[int]],
     lines: Sequence[str] = (),
 ) -> Failure:
-    told = [
+    sentences = [
         f"host {name}, which ran {_ranks(ranks[name])}, {what} ({reason})"
         for name, reason in reasons.items()
     ]
-    blamed = [rank for name in reasons for rank in ranks[name]]
-    return Failure(reason="; ".join(told), rank=min(blamed), lines=list(lines))
+    lost_ranks = [rank for name in reasons for rank in ranks[name]]
+    return Failure(reason="; ".join(sentences), rank=min(lost_ranks), lines=list(lines))
 
 
 def _last_lines(path: Path, up_to_bytes: int | None) -> list[str]:

@@ -28,15 +28,15 @@ _AGENT_VARIABLES = (
 )
 # What horovod/runner/util/remote.py of 0.28.1 gives to ssh.
 _HOROVOD_OPTIONS = ("-o", "PasswordAuthentication=no", "-o", "StrictHostKeyChecking=no")
-_HANDED_ON = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+_INHERITED = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 @dataclass(frozen=True, slots=True)
 class HostShell:
     """Starts a program on a host, in this folder and with this PATH and PYTHONPATH.
 
-    ``agent`` are the words in front of the host's name. ``takes_words`` says that the program is
-    handed on word by word (``srun``); otherwise a shell on the other side takes it apart (``ssh``).
+    ``agent`` are the words in front of the host's name. ``takes_words`` says that the program gets
+    its arguments one by one (``srun``); otherwise a shell on the other side splits them (``ssh``).
     """
 
     agent: tuple[str, ...]
@@ -45,14 +45,14 @@ class HostShell:
 
     def command(self, host: str, program: Sequence[str]) -> list[str]:
         """The argument list that runs a program there; this host needs no remote shell."""
-        handed_on = [f"{k}={self.environment[k]}" for k in _HANDED_ON if k in self.environment]
-        inner = shlex.join(["env", *handed_on, *program])
+        inherited = [f"{k}={self.environment[k]}" for k in _INHERITED if k in self.environment]
+        inner = shlex.join(["env", *inherited, *program])
         text = f"cd {shlex.quote(str(Path.cwd()))} 2>/dev/null; exec {inner}"
         if is_this_host(host):
             return ["/bin/sh", "-c", text]
         if self.takes_words:
             return [*self.agent, f"--nodelist={host}", "/bin/sh", "-c", text]
-        # The user's own shell over there may be any: it is given one quoted word.
+        # The user may have any shell there: it gets one quoted word.
         return [*self.agent, host, f"exec /bin/sh -c {shlex.quote(text)}"]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the segments of a pass when its launch has ended, and what is tried again."""
+"""The status of the segments of a pass whose launch has ended, and what is retried."""
 
 import re
 from collections import Counter
@@ -22,9 +22,9 @@ def settle(
 ) -> None:
     """Give every planned segment of an ended pass its status.
 
-    A segment that all ranks ended is done. With a failure, the first one that has not ended takes
-    the blame, since segments run in their order; the ones behind it stay planned. Where no rank had
-    begun to record, all take it: the next launch would end alike.
+    A segment that all ranks ended is done. With a failure, the first segment that has not ended
+    failed, since segments run in order; those after it stay planned. Where no rank had begun to
+    record, all of them failed: the next launch would end alike.
 
     ``least_steps`` is given for a script of the user's own: it fails by its exit code, also after
     the recording, and a segment of which every rank recorded as many has a result all the same.
@@ -38,14 +38,14 @@ def settle(
         elif segment.status == Status.PLANNED:
             open_segments.append(segment)
     if failure is None:
-        failure, blamed = (
+        failure, failed_segments = (
             _not_recorded(record, progress, is_script=least_steps is not None),
             open_segments,
         )
     else:
-        blamed = open_segments[:1] if progress.ranks else open_segments
+        failed_segments = open_segments[:1] if progress.ranks else open_segments
     is_enough = _is_enough(record, progress, least_steps)
-    for segment in blamed:
+    for segment in failed_segments:
         segment.status = Status.PARTIAL if is_enough else Status.FAILED
         segment.failure = failure
     failed = any(segment.failure is not None for segment in record.segments)
@@ -130,7 +130,7 @@ class GivenUp:
                     self._hung.add(cell)
 
     def mark(self, record: PassRecord) -> None:
-        """Fail the planned segments of a pass whose cells are not tried any more."""
+        """Fail the planned segments of a pass whose cells are not retried."""
         for segment in record.segments:
             cell = (record.size, record.mode, segment.segment.id)
             if segment.status != Status.PLANNED:
@@ -138,7 +138,7 @@ class GivenUp:
             if cell in self._hung or self._failures[cell] >= MAX_FAILURES:
                 why = "it hung" if cell in self._hung else f"it failed {MAX_FAILURES} times"
                 segment.status = Status.FAILED
-                segment.failure = Failure(reason=f"not tried again because {why} before")
+                segment.failure = Failure(reason=f"not retried because {why} before")
 
 
 def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | None) -> bool:
@@ -151,10 +151,10 @@ def _is_enough(record: PassRecord, progress: PassProgress, least_steps: int | No
 def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool) -> Failure:
     problems = [problem for state in progress.ranks.values() for problem in state.problems]
     missing = sorted(set(range(record.size)) - progress.ranks.keys())
-    if record.size > 1 and _sizes_told(progress) == {1}:
+    if record.size > 1 and _sizes_in_headers(progress) == {1}:
         return Failure(
-            reason=f"every process was a job of its own: it ended as rank 0 of 1, not one of "
-            f"{record.size}; the launcher and Horovod's controller do not belong together (srun "
+            reason="every process was a job of its own, rank 0 of 1 instead of one of "
+            f"{record.size}; the launcher and Horovod's controller do not fit together (srun "
             "without --mpi=pmix does this, and reports success)",
             lines=problems,
         )
@@ -169,8 +169,8 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
     return Failure(reason=reason, lines=problems)
 
 
-def _sizes_told(progress: PassProgress) -> set[int]:
-    """The numbers of ranks that the ranks themselves say."""
+def _sizes_in_headers(progress: PassProgress) -> set[int]:
+    """The numbers of ranks in the headers that the ranks wrote."""
     headers = [state.header for state in progress.ranks.values() if state.header]
     return {int(header["size"]) for header in headers if "size" in header}
 

@@ -23,7 +23,7 @@ from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.preflight import choose_controller, require_space
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings
-from hvdprof.launch.run.run_lock import only_one
+from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep, SweepObserver
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
 from hvdprof.machine.mpi import Mpi, find_mpi
@@ -240,7 +240,7 @@ def read_for_resuming(folder: Path) -> Manifest:
         UnreadableInputError: The folder holds no run, or none that this version can go on with.
         UsageError: The run is complete, or still going on.
     """
-    with only_one(folder):
+    with exclusive_run(folder):
         manifest = Manifest.read(folder)
     if manifest.status == Status.DONE:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Room that a run keeps for its last words: a full disk would not take its manifest."""
+"""Disk space that a run reserves for its last manifest, in case the disk fills up."""
 
 import os
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 SIZE_BYTES = 1_000_000
 
 
-def keep_room(path: Path) -> None:
-    """Take room on the disk, for ``free_room`` to give back; nothing where there is none."""
+def hold_disk_reserve(path: Path) -> None:
+    """Take space on the disk until ``release_disk_reserve``; none where the disk is full."""
     try:
-        # What file systems compress takes no room.
+        # File systems that compress would reserve nothing for zeros.
         path.write_bytes(os.urandom(SIZE_BYTES))
     except OSError:
-        # The run asks for space itself, and says that there is none.
-        free_room(path)
+        # The run checks the space itself and reports that there is none.
+        release_disk_reserve(path)
 
 
-def free_room(path: Path) -> bool:
-    """Give the room back; whether there was any.
+def release_disk_reserve(path: Path) -> bool:
+    """Give the reserve back; whether there was one.
 
     Raises:
         OSError: The file cannot be removed.

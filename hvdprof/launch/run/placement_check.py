@@ -1,4 +1,4 @@
-"""What the ranks themselves say about where they ran, against what was assumed before."""
+"""Where the ranks ran by their own recordings, against the plan."""
 
 from typing import Any
 

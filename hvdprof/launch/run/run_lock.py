@@ -1,4 +1,4 @@
-"""One hvdprof at a time measures into a run directory: two would mix their results up."""
+"""A lock on a run directory: two processes that measure into it would mix their results."""
 
 import contextlib
 import fcntl
@@ -10,19 +10,19 @@ from hvdprof.errors import UsageError
 
 
 @contextlib.contextmanager
-def only_one(folder: Path) -> Iterator[None]:
-    """Keep a run directory to this process within the block; it may end in any way.
+def exclusive_run(folder: Path) -> Iterator[None]:
+    """Lock a run directory within the block; the lock ends with the process at the latest.
 
-    Nothing is kept where there is no such folder, or where its file system locks none, as some of
-    a network do: there it is up to the user.
+    There is no lock where there is no such folder, or where its file system has none, as some
+    network file systems: there the user has to take care.
 
     Raises:
-        UsageError: Another process has it.
+        UsageError: Another process holds the lock.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as lock:
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            held.callback(os.close, handle)
+            lock.callback(os.close, handle)
             _lock(handle, folder)
         yield
 
@@ -33,5 +33,5 @@ def _lock(handle: int, folder: Path) -> None:
     except BlockingIOError as error:
         raise UsageError(
             f"Another hvdprof is measuring into {folder}.",
-            hint="Wait for its end, or end it; then --resume goes on.",
+            hint="Wait for its end, or end it, then resume with --resume.",
         ) from error

@@ -19,15 +19,15 @@ _NOTHING_RECORDED = (
 
 def add_sessions(manifest: Manifest, launch: PassRecord, progress: ElasticProgress) -> bool:
     """Add the sessions that have begun since to the manifest; whether there were any."""
-    known = {record.id for record in manifest.passes}
-    added = [record for record in _records(launch, progress) if record.id not in known]
-    place = place_behind(manifest, launch)
+    present = {record.id for record in manifest.passes}
+    added = [record for record in _records(launch, progress) if record.id not in present]
+    place = place_after(manifest, launch)
     manifest.passes[place:place] = added
     return bool(added)
 
 
-def place_behind(manifest: Manifest, record: PassRecord) -> int:
-    """Where the passes go on behind a pass, and behind its sessions if it is an elastic launch."""
+def place_after(manifest: Manifest, record: PassRecord) -> int:
+    """The place in the passes after a pass, and after its sessions if it is an elastic launch."""
     return manifest.passes.index(record) + 1 + len(_sessions_of(manifest, record))
 
 
@@ -52,11 +52,11 @@ def end_sessions(
 
 
 def recover_sessions(manifest: Manifest, paths: RunPaths, settings: BenchSettings) -> None:
-    """Mark the sessions of launches that nobody saw the end of as done, from their recordings.
+    """Mark the sessions of launches whose end hvdprof did not see as done, from their recordings.
 
-    So it is where hvdprof itself was killed, or its machine went down.
+    That happens where hvdprof itself was killed, or its machine went down.
     """
-    for launch in [one for one in manifest.passes if one.session == LAUNCH_ITSELF]:
+    for launch in [record for record in manifest.passes if record.session == LAUNCH_ITSELF]:
         if launch.status == Status.RUNNING:
             progress = ElasticProgress(paths.of_pass(launch.id))
             progress.update()
@@ -73,7 +73,7 @@ def settle_sessions(
     """Give an elastic launch that has ended its status, and each of its sessions.
 
     Where all went well the sessions stand for the launch. A launch that failed keeps its segment
-    with the failure; it counts as partial where a session has steps behind its warm-up.
+    with the failure; it counts as partial where a session has steps after its warm-up.
     """
     longest = end_sessions(manifest, launch, progress, settings)
     if failure is None and progress.sessions:

@@ -1,12 +1,12 @@
 """An observer for callers that want the result alone."""
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.rundir.manifest import PassRecord
 
 
 class SilentObserver:
-    """Shows nothing of how a sweep gets on."""
+    """Shows no progress of a sweep."""
 
     def sweep_started(self, passes: list[PassRecord]) -> None:
         """Shows nothing."""
@@ -18,7 +18,7 @@ class SilentObserver:
         """Shows nothing."""
 
     def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Shows nothing: it stands in the run."""
+        """Shows nothing: the run records the stall."""
 
     def pass_ended(self, record: PassRecord) -> None:
         """Shows nothing."""

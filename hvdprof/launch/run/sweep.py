@@ -10,7 +10,7 @@ from typing import Protocol
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import (
@@ -25,9 +25,9 @@ from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
 from hvdprof.launch.run.attempts import GivenUp, split_unfinished
-from hvdprof.launch.run.disk_reserve import free_room, keep_room
-from hvdprof.launch.run.run_lock import only_one
-from hvdprof.launch.run.session_passes import place_behind, recover_sessions
+from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
+from hvdprof.launch.run.run_lock import exclusive_run
+from hvdprof.launch.run.session_passes import place_after, recover_sessions
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
 from hvdprof.machine.load import CpuUse, load_average
 from hvdprof.machine.mpi import Mpi
@@ -38,7 +38,7 @@ from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
 
 
 class SweepObserver(Protocol):
-    """Whoever wants to show how a sweep gets on."""
+    """Shows the progress of a sweep."""
 
     def sweep_started(self, passes: list[PassRecord]) -> None:
         """The sweep begins; the passes that are to run, in their order."""
@@ -47,16 +47,16 @@ class SweepObserver(Protocol):
         """A pass is launched."""
 
     def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Called several times a second while a pass runs."""
+        """Called several times per second while a pass runs."""
 
     def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Ranks of a pass wait for others that do not get on; told once a stall."""
+        """Ranks of a pass are blocked on a stalled rank; called once per stall."""
 
     def pass_ended(self, record: PassRecord) -> None:
         """A pass has ended, well or not; its record says how."""
 
     def sweep_ended(self) -> None:
-        """The sweep is over, whatever ended it; called once, also where it was interrupted."""
+        """The sweep is over; called once, also after an interruption or an error."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,33 +98,33 @@ class Sweep:
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
         _make_folder(self.paths.folder)
-        with only_one(self.paths.folder):
+        with exclusive_run(self.paths.folder):
             self._run()
 
     def _run(self) -> None:
         resume = self.manifest.resume_command(self.paths.folder)
-        keep_room(self.paths.reserve)
+        hold_disk_reserve(self.paths.disk_reserve)
         with interruptible():
             try:
                 self._run_passes()
             except InterruptedRunError as error:
                 self._settle_status(Status.INTERRUPTED)
-                error.hint = f"{resume}   goes on."
+                error.hint = f"Resume with {resume}"
                 raise
             except StorageError as error:
-                # Where not even that can be written, the manifest of before says what had begun.
+                # Where even that cannot be written, the earlier manifest shows what had begun.
                 with contextlib.suppress(StorageError):
                     self._settle_status(Status.INTERRUPTED)
                 error.hint = f"What was measured is kept. Free some space, then: {resume}"
                 raise
             finally:
                 self.observer.sweep_ended()
-                free_room(self.paths.reserve)
+                release_disk_reserve(self.paths.disk_reserve)
         self._settle_status(Status.FAILED if self._failures() else Status.DONE)
         if failures := self._failures():
             raise SweepIncompleteError(
-                f"{failures} of {self._count()} measurements failed; the table says why.",
-                hint=f"{resume}   tries them again.",
+                f"{failures} of {self._count()} measurements failed; the table shows why.",
+                hint=f"Retry them with {resume}",
             )
 
     def _run_passes(self) -> None:
@@ -157,7 +157,7 @@ class Sweep:
             if record.status == Status.RUNNING:
                 self._end_left_over(record)
         recover_sessions(self.manifest, self.paths, self.settings)
-        for record in [one for one in self.manifest.passes if not one.session]:
+        for record in [record for record in self.manifest.passes if not record.session]:
             rest = split_unfinished(record, self.manifest.passes, retry_failed=True)
             if rest is not None:
                 self._insert_after(record, rest)
@@ -167,13 +167,13 @@ class Sweep:
         return open_passes
 
     def _end_left_over(self, record: PassRecord) -> None:
-        """End a launch that has outlived the hvdprof that started it, as where that was killed."""
+        """End a launch that still runs after the hvdprof that started it was killed."""
         recordings = PassPaths(self.paths.of_pass(record.id).folder.absolute()).recorder_folder
         end_marked(str(recordings), None, variable=RECORDER_DIR)
 
     def _insert_after(self, record: PassRecord, rest: PassRecord) -> None:
-        self.manifest.passes.insert(place_behind(self.manifest, record), rest)
-        # An elastic launch keeps what it printed, for the sake of its sessions.
+        self.manifest.passes.insert(place_after(self.manifest, record), rest)
+        # The output of an elastic launch belongs to its sessions as well.
         if not record.segments and record.session is None:
             self.manifest.passes.remove(record)
 
@@ -188,7 +188,7 @@ class Sweep:
                 manifest=self.manifest,
                 settings=self.settings,
                 save=self._save,
-                tell=lambda stall: self.observer.stalled(record, stall),
+                on_stall=lambda stall: self.observer.stalled(record, stall),
             )
         )
         use = CpuUse()
@@ -201,7 +201,7 @@ class Sweep:
         measured = use.stop()
         if measured is not None:
             record.steal_share = round(measured.steal_share, 4)
-            # Ranks that their launcher did not wait for would count as other people's processes.
+            # Ranks that outlive their launcher would count as processes outside the pass.
             if outcome.exit_code == 0:
                 record.other_cpu_cores = round(measured.other_cores, 3)
         record.exit_code = outcome.exit_code
@@ -209,7 +209,7 @@ class Sweep:
         watched.settle(outcome)
         self._given_up.note(record, hung=outcome.hung)
         if record.status == Status.FAILED:
-            self._blame_disk(record)
+            self._raise_if_disk_full(record)
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
@@ -264,8 +264,8 @@ class Sweep:
             )
         )
 
-    def _blame_disk(self, record: PassRecord) -> None:
-        """Raise where a pass failed on a disk that is full, which its failures then say too."""
+    def _raise_if_disk_full(self, record: PassRecord) -> None:
+        """Raise where the disk is full, and add that to the failures of the pass."""
         try:
             require_space(self.paths.folder)
         except StorageError as error:
@@ -283,7 +283,7 @@ class Sweep:
         try:
             self.manifest.write(self.paths)
         except StorageError:
-            if not free_room(self.paths.reserve):
+            if not release_disk_reserve(self.paths.disk_reserve):
                 raise
             self.manifest.write(self.paths)
 

@@ -1,4 +1,4 @@
-"""A pass whose launch is running: how far its ranks are, who stalls, and what becomes of it."""
+"""A pass whose launch is running: how far its ranks are, which stall, and how it ends."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from typing import Protocol
 from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall_watch import Stall, StallWatch
+from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.launch.diagnose.timeline_check import fail_without_timeline
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.plan.workload import least_partial_steps
@@ -26,9 +27,9 @@ _TAIL_BYTES = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What is watched, and who is told.
+    """The pass that is watched.
 
-    ``save`` writes the manifest; ``tell`` is called with each stall.
+    ``save`` writes the manifest; ``on_stall`` is called with each stall.
     """
 
     record: PassRecord
@@ -36,7 +37,7 @@ class Watched:
     manifest: Manifest
     settings: BenchSettings
     save: Callable[[], None]
-    tell: Callable[[Stall], None]
+    on_stall: Callable[[Stall], None]
 
     def stalls_of(self, paths: PassPaths, size: int) -> StallWatch:
         """The watch over that many ranks with those files."""
@@ -45,7 +46,7 @@ class Watched:
             size,
             warn_s=self.settings.stall_warn_s,
             kill_s=self.settings.stall_kill_s,
-            tell=self.tell,
+            on_stall=self.on_stall,
         )
 
 
@@ -61,7 +62,7 @@ class WatchedPass(Protocol):
         """Whether a stall ends the launch."""
 
     def look(self) -> int:
-        """Look at all ranks once; a number that changes when any got on."""
+        """Look at all ranks once; a number that grows when any makes progress."""
 
     def interrupt(self) -> None:
         """The user has ended the launch: what all ranks had ended is done, the rest is open."""
@@ -90,7 +91,7 @@ class FixedPass:
         return self._stalls.must_end
 
     def look(self) -> int:
-        """Look at all ranks once; a number that changes when any got on."""
+        """Look at all ranks once; a number that grows when any makes progress."""
         seen = self.progress.update()
         self._stalls.look()
         return seen
@@ -107,7 +108,7 @@ class FixedPass:
         self.progress.update()
         self._stalls.finish()
         of = self._of
-        failure = _known(outcome, self._stalls)
+        failure = _stated_failure(outcome, self._stalls)
         if failure is None and _went_wrong(outcome):
             failure = with_place(
                 _explained(of, outcome, self.progress), self.progress, self._memory.num_ended()
@@ -131,7 +132,7 @@ class ElasticPass:
         return self._stalls.must_end
 
     def look(self) -> int:
-        """Look at the latest ranks once; a number that changes when any got on."""
+        """Look at the latest ranks once; a number that grows when any makes progress."""
         seen = self.progress.update()
         if add_sessions(self._of.manifest, self._of.record, self.progress):
             self._of.save()
@@ -153,7 +154,7 @@ class ElasticPass:
         self._stalls.finish()
         of = self._of
         of.record.worker_ends = worker_ends(_tail(of.paths.stdout), _tail(of.paths.stderr))
-        failure = _known(outcome, self._stalls)
+        failure = _stated_failure(outcome, self._stalls)
         if failure is None and outcome.exit_code != 0 and len(self.progress.sessions) > 1:
             failure = explain_last(of.record.worker_ends)
         if failure is None and _went_wrong(outcome):
@@ -161,7 +162,7 @@ class ElasticPass:
         settle_sessions(of.manifest, of.record, self.progress, of.settings, failure)
 
 
-def _known(outcome: Outcome, stalls: StallWatch | SessionStalls) -> Failure | None:
+def _stated_failure(outcome: Outcome, stalls: StallWatch | SessionStalls) -> Failure | None:
     # A launch that ended by itself in the meantime was not ended for a stall.
     return outcome.failure or (stalls.failure() if outcome.hung else None)
 

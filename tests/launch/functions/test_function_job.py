@@ -39,7 +39,7 @@ def test_what_cannot_be_handed_over_is_told_before_anything_starts():
     def train():
         return lock
 
-    with pytest.raises(UsageError, match="train cannot be handed to other processes") as raised:
+    with pytest.raises(UsageError, match="train cannot be sent to other processes") as raised:
         job_of(train)
     assert "inside" in raised.value.hint
 
@@ -47,7 +47,7 @@ def test_what_cannot_be_handed_over_is_told_before_anything_starts():
 def test_ranks_recognise_the_pass_folder_only_while_they_run(tmp_path):
     launch = launch_into(tmp_path, environment={"A": "1"})
 
-    with job_of().handed_over(launch) as recorded:
+    with job_of().for_ranks(launch) as recorded:
         assert launch.paths.seen_mark.read_text() == recorded.mark
         assert recorded.environment == {"A": "1"}
         assert recorded.pass_folder == str(tmp_path)
@@ -101,7 +101,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path):
     launch = launch_into(tmp_path / "pass")
     (tmp_path / "pass").rmdir()
 
-    with pytest.raises(StorageError, match="Could not write"), job_of().handed_over(launch):
+    with pytest.raises(StorageError, match="Could not write"), job_of().for_ranks(launch):
         pass
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.launch.remote.fetch import STANDING_AFTER_S, StandingFetch, fetch, on_each, told_by
+from hvdprof.launch.remote.fetch import FETCH_AFTER_S, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import PassPaths
 
@@ -49,12 +49,12 @@ def test_what_stands_still_is_fetched_only_while_nobody_gets_on(
     far: HostShell, paths: PassPaths
 ) -> None:
     now_s = [100.0]
-    standing = StandingFetch(paths, ["far"], far, lambda: now_s[0])
+    standing = WatchFetch(paths, ["far"], far, lambda: now_s[0])
     for progress in range(20):
         now_s[0] += 2
         standing.look(progress)
     assert not paths.watch_folder.exists()
-    now_s[0] += STANDING_AFTER_S
+    now_s[0] += FETCH_AFTER_S
     standing.look(progress)
     for thread in threading.enumerate():
         if thread.name == "hvdprof fetch":
@@ -65,7 +65,7 @@ def test_what_stands_still_is_fetched_only_while_nobody_gets_on(
 
 def test_hosts_that_see_the_folder_are_left_alone(far: HostShell, paths: PassPaths) -> None:
     now_s = [100.0]
-    standing = StandingFetch(paths, [], far, lambda: now_s[0])
+    standing = WatchFetch(paths, [], far, lambda: now_s[0])
     for _ in range(5):
         now_s[0] += 10
         standing.look(1)
@@ -85,5 +85,5 @@ def test_something_on_every_host_at_once() -> None:
 
 def test_the_last_line_of_errors_is_told() -> None:
     shell = HostShell(("/bin/sh", "-c", "cat >&2; exit 1"), {})
-    assert told_by(shell, "far", ("some.module",), b"first\nlast\n\n") == "last"
-    assert told_by(HostShell(("true",), {}), "far", ("some.module",)) == ""
+    assert module_error(shell, "far", ("some.module",), b"first\nlast\n\n") == "last"
+    assert module_error(HostShell(("true",), {}), "far", ("some.module",)) == ""

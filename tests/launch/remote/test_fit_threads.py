@@ -13,7 +13,7 @@ from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings
 from hvdprof.launch.remote import remote_launch as host_launch
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
-from hvdprof.launch.remote.host_probe import MARK, HostBrief
+from hvdprof.launch.remote.host_probe import MARK, HostProbe
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ready_hosts
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep import Sweep
@@ -139,7 +139,7 @@ def sweep(tmp_path, monkeypatch):
     versions = {"hvdprof": "1", "horovod": "0.28.1"}
     answers = ""
     for name, cores in (("a", 16), ("b", 4), (socket.gethostname(), 2)):
-        brief = HostBrief(
+        brief = HostProbe(
             versions=versions,
             problem="",
             hostname_resolves=True,

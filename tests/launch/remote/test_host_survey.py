@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, StorageError
-from hvdprof.launch.remote.host_probe import MARK, HostBrief, parse_brief, take_brief
+from hvdprof.launch.remote.host_probe import MARK, HostProbe, parse_probe, probe_host
 from hvdprof.launch.remote.host_survey import host_records, problems_of, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell
 
@@ -23,7 +23,7 @@ VERSIONS = {
 }
 
 
-def _brief(**changes: Any) -> HostBrief:
+def _brief(**changes: Any) -> HostProbe:
     values: dict[str, Any] = {
         "versions": VERSIONS,
         "problem": "",
@@ -31,10 +31,10 @@ def _brief(**changes: Any) -> HostBrief:
         "shares_folder": True,
         "host": {"hostname": "n1", "num_cores": 4},
     }
-    return HostBrief(**values | changes)
+    return HostProbe(**values | changes)
 
 
-def _with(**versions: str) -> HostBrief:
+def _with(**versions: str) -> HostProbe:
     return _brief(versions=VERSIONS | versions)
 
 
@@ -47,11 +47,11 @@ def _shell(folder: Path, **answers: str) -> HostShell:
     return HostShell((str(agent),), {"PATH": "/usr/bin:/bin"})
 
 
-def _says(brief: HostBrief) -> str:
+def _says(brief: HostProbe) -> str:
     return "echo " + shlex.quote(MARK + json.dumps(asdict(brief)))
 
 
-def _survey(folder: Path, **answers: str) -> dict[str, HostBrief]:
+def _survey(folder: Path, **answers: str) -> dict[str, HostProbe]:
     return survey_hosts(
         list(answers), _shell(folder, **answers), folder=folder, controller="mpi", timeout_s=20
     )
@@ -86,7 +86,7 @@ def test_every_host_with_a_problem_is_named(tmp_path: Path) -> None:
         f"n3 has no hvdprof in {sys.executable}, or an older one.",
         f"n4 has no hvdprof in {sys.executable}, or an older one.",
         f"n5 has no {sys.executable}: env: py: No such file or directory.",
-        "n6 cannot say what it has: exit code 0, and no message.",
+        "The probe of n6 failed: exit code 0, and no message.",
         "n7: Horovod is not installed.",
     ]
     assert "ssh n2 true" in raised.value.hint
@@ -142,15 +142,15 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_the_brief_of_this_host(tmp_path: Path) -> None:
     token = tmp_path / "token"
-    assert not take_brief(token).shares_folder
+    assert not probe_host(token).shares_folder
     token.touch()
-    brief = take_brief(token)
+    brief = probe_host(token)
     assert brief.shares_folder
     assert brief.host["num_cores"] >= 1
     text = f"banner\n{MARK}{json.dumps(asdict(brief))}\nbye\n"
-    assert parse_brief(text) == brief
+    assert parse_probe(text) == brief
 
 
 @pytest.mark.parametrize("text", ["", "hello", f"{MARK}{{", f'{MARK}{{"versions": {{}}}}'])
 def test_what_is_no_brief(text: str) -> None:
-    assert parse_brief(text) is None
+    assert parse_probe(text) is None

@@ -40,7 +40,7 @@ def test_a_host_that_is_gone_is_lost_after_a_while() -> None:
     watch.look(7)
     hosts.gone = {"c"}
     asked = hosts.asked
-    clock.now_s += host_watch.QUIET_S
+    clock.now_s += host_watch.NO_PROGRESS_S
     watch.look(7)
     assert watch._asking is not None
     watch._asking.join()

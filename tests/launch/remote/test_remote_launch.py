@@ -133,7 +133,7 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
     on_hosts, paths = _on_hosts(tmp_path)
     gone = tmp_path / "gone"
     watch = host_launch.HostWatch
-    monkeypatch.setattr("hvdprof.launch.remote.host_watch.QUIET_S", 0.1)
+    monkeypatch.setattr("hvdprof.launch.remote.host_watch.NO_PROGRESS_S", 0.1)
     monkeypatch.setattr("hvdprof.launch.remote.host_watch.LEAST_SILENT_S", 1.0)
     monkeypatch.setattr("hvdprof.launch.remote.host_watch._PAUSE_S", 0.2)
     monkeypatch.setattr(

@@ -1,17 +1,17 @@
 from pathlib import Path
 
-from hvdprof.launch.run.disk_reserve import SIZE_BYTES, free_room, keep_room
+from hvdprof.launch.run.disk_reserve import SIZE_BYTES, hold_disk_reserve, release_disk_reserve
 
 
 def test_room_is_taken_and_given_back_once(tmp_path: Path) -> None:
     path = tmp_path / "reserve"
-    keep_room(path)
+    hold_disk_reserve(path)
     assert path.stat().st_size == SIZE_BYTES
-    assert free_room(path)
-    assert not free_room(path)
+    assert release_disk_reserve(path)
+    assert not release_disk_reserve(path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_where_there_is_no_room_nothing_is_kept(tmp_path: Path) -> None:
-    keep_room(tmp_path / "nowhere" / "reserve")
-    assert not free_room(tmp_path / "nowhere" / "reserve")
+    hold_disk_reserve(tmp_path / "nowhere" / "reserve")
+    assert not release_disk_reserve(tmp_path / "nowhere" / "reserve")

@@ -5,12 +5,12 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.launch.run.bench_run import read_for_resuming
-from hvdprof.launch.run.run_lock import only_one
+from hvdprof.launch.run.run_lock import exclusive_run
 from tests.builders.run_directory import write_run
 
 _TRY = (
-    "import sys; from hvdprof.launch.run.run_lock import only_one; "
-    "only_one(sys.argv[1]).__enter__()"
+    "import sys; from hvdprof.launch.run.run_lock import exclusive_run; "
+    "exclusive_run(sys.argv[1]).__enter__()"
 )
 
 
@@ -20,20 +20,20 @@ def try_in_another_process(folder):
 
 
 def test_another_process_is_kept_out_until_the_first_has_ended(tmp_path):
-    with only_one(tmp_path):
+    with exclusive_run(tmp_path):
         refused = try_in_another_process(tmp_path)
     assert "Another hvdprof is measuring into" in refused.stderr
     assert try_in_another_process(tmp_path).returncode == 0
 
 
 def test_a_folder_that_is_not_there_is_kept_from_nobody(tmp_path):
-    with only_one(tmp_path / "absent"):
+    with exclusive_run(tmp_path / "absent"):
         assert not (tmp_path / "absent").exists()
 
 
 def test_a_run_that_goes_on_is_not_taken_up_by_a_second_one(tmp_path):
     folder = write_run(tmp_path / "run", [], status="running")
-    with only_one(folder), pytest.raises(UsageError, match="Another hvdprof") as caught:
+    with exclusive_run(folder), pytest.raises(UsageError, match="Another hvdprof") as caught:
         read_for_resuming(folder)
     assert "--resume" in caught.value.hint
     with pytest.raises(UnreadableInputError, match="not a run directory"):

@@ -10,7 +10,7 @@ from hvdprof.launch.run.attempts import split_unfinished
 from hvdprof.launch.run.session_passes import (
     add_sessions,
     end_sessions,
-    place_behind,
+    place_after,
     recover_sessions,
     settle_sessions,
 )
@@ -183,8 +183,8 @@ def test_the_next_attempt_stands_behind_the_sessions_and_knows_nothing_of_their_
     assert split_unfinished(manifest.passes[1], manifest.passes, retry_failed=True) is None
     attempt = split_unfinished(launch, manifest.passes, retry_failed=True)
     assert (attempt.session, attempt.worker_ends) == (0, [])
-    assert place_behind(manifest, launch) == 2
-    assert place_behind(manifest, manifest.passes[2]) == 3
+    assert place_after(manifest, launch) == 2
+    assert place_after(manifest, manifest.passes[2]) == 3
 
 
 def test_a_launch_without_a_session_failed_whatever_it_says(manifest, launch, progress):
@@ -209,7 +209,7 @@ def test_stalls_are_looked_for_in_the_latest_session(tmp_path, launch, progress)
 
     def watch(paths, size):
         watched.append((paths.folder.name, size))
-        return StallWatch(paths, size, warn_s=1.0, kill_s=None, tell=lambda _: None)
+        return StallWatch(paths, size, warn_s=1.0, kill_s=None, on_stall=lambda _: None)
 
     stalls = SessionStalls(progress, RunPaths(tmp_path).of_pass(launch.id), watch)
     stalls.look()

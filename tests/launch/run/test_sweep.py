@@ -14,7 +14,7 @@ import pytest
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
 from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall_watch import Stall
+from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import BenchSettings
@@ -215,7 +215,7 @@ def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     by_id = {segment.segment.id: segment for segment in last}
     failure = by_id["mnist-none-average"].failure
     assert failure is not None
-    assert failure.reason == "not tried again because it failed 2 times before"
+    assert failure.reason == "not retried because it failed 2 times before"
     assert by_id["resnet18-none-average"].status == "done"
 
 
@@ -229,9 +229,9 @@ def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]
     failures = {record.id: record.segments[0].failure for record in manifest.passes}
     reasons = {pass_id: failure.reason for pass_id, failure in failures.items() if failure}
     # With the timeline on it is tried once more: what hangs may be the timeline.
-    assert reasons["01-np2-throughput-r1"].startswith("no rank got on for 1")
-    assert reasons["02-np2-trace-r1"].startswith("no rank got on for 1")
-    assert reasons["03-np2-throughput-r2"] == "not tried again because it hung before"
+    assert reasons["01-np2-throughput-r1"].startswith("no progress on any rank for 1")
+    assert reasons["02-np2-trace-r1"].startswith("no progress on any rank for 1")
+    assert reasons["03-np2-throughput-r2"] == "not retried because it hung before"
     first = failures["01-np2-throughput-r1"]
     assert first is not None and first.rank == 1
 
@@ -407,7 +407,7 @@ def test_a_disk_that_takes_no_manifest_takes_it_in_the_room_that_was_kept(
     def write_where_there_is_room(manifest: Manifest, paths: RunPaths) -> None:
         written.append(manifest.status)
         # Full from the end of the first pass on.
-        if len(written) > 2 and paths.reserve.exists():
+        if len(written) > 2 and paths.disk_reserve.exists():
             raise StorageError("Could not write manifest.json: No space left on device.")
         write(manifest, paths)
 
@@ -418,7 +418,7 @@ def test_a_disk_that_takes_no_manifest_takes_it_in_the_room_that_was_kept(
     with pytest.raises(StorageError, match="0 MB of disk space left") as raised:
         sweep.run()
     assert "What was measured is kept" in raised.value.hint
-    assert not sweep.paths.reserve.exists()
+    assert not sweep.paths.disk_reserve.exists()
     manifest = Manifest.read(sweep.paths.folder)
     assert manifest.status == Status.INTERRUPTED
     (failed,) = [
