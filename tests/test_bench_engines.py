@@ -60,10 +60,10 @@ def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:  # typ
 def test_the_late_rank_is_named_under_both(report_and_run) -> None:  # type: ignore[no-untyped-def]
     _, analysis = report_and_run
     findings = analysis.findings
-    late = findings[findings["id"].astype(str).str.startswith("late-rank")]
+    late = findings[findings["id"].astype(str).str.endswith("-straggler")]
     assert set(late["subject"].astype(str)) == {"rank 1"}
     assert set(late["engine"]) == {"horovod", "ddp"}
-    assert late["sentence"].str.contains("in its forward phase").all()
+    assert late["title"].str.endswith("rank 1, forward phase").all()
 
 
 def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> None:  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""What was found, worst first: what it costs, what mending it gives back, and how to mend it."""
+"""Findings, worst first: title, cost, potential gain, evidence, and how to fix them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.model.cell_key import short_name
-from hvdprof.report.terminal.findings_section import ceiling_of
+from hvdprof.report.finding_texts import FindingTexts, finding_texts
 
 _FIRST = 8
 
@@ -41,37 +41,35 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Any]:
 
 
 def _card(row: Mapping[Hashable, Any], look: Look) -> dmc.Paper:
-    severity = str(row["severity"])
+    texts = finding_texts(row)
     head = dmc.Group(
         [
-            dmc.Badge(severity, variant="outline", className=f"severity severity-{severity}"),
-            dmc.Text(_cost(row), size="sm", className="about"),
+            dmc.Badge(
+                texts.severity,
+                variant="outline",
+                className=f"severity severity-{texts.severity}",
+            ),
+            dmc.Text(_about(row, texts), size="sm", className="about"),
         ],
         gap="xs",
     )
-    parts: list[Any] = [head, dmc.Text(str(row["sentence"]) + ceiling_of(row))]
-    if row["evidence"]:
-        where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
-        parts.append(dmc.Code(where + str(row["evidence"]), block=True, className="keep-lines"))
-    if row["remedy"]:
-        remedy = str(row["remedy"])
-        parts.append(
-            copied_text(remedy, dmc.Text(remedy, fw=600, size="sm", className="keep-lines"))
-        )
+    parts: list[Any] = [head, dmc.Text(texts.title, fw=700), dmc.Text(texts.evidence)]
+    if texts.gain:
+        parts.append(dmc.Text(f"{texts.gain}."))
+    if texts.quote:
+        parts.append(dmc.Code(texts.quote, block=True, className="keep-lines"))
+    if texts.action:
+        action = dmc.Text(texts.action, fw=600, size="sm", className="keep-lines")
+        parts.append(copied_text(texts.action, action))
     link = look(*_cell(row)) if _is_of_cell(row) else None
     if link is not None:
         parts.append(link)
     return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
 
 
-def _cost(row: Mapping[Hashable, Any]) -> str:
+def _about(row: Mapping[Hashable, Any], texts: FindingTexts) -> str:
     where = short_name(*_cell(row)) if _is_of_cell(row) else ""
-    cost = ""
-    if not pd.isna(row["cost_ns"]):
-        cost = f"costs {units.milliseconds(row['cost_ns'])} a step"
-        if not pd.isna(row["cost_share"]):
-            cost += f" ({units.percent(row['cost_share'])})"
-    return ", ".join(text for text in (str(row["confidence"]), where, cost) if text)
+    return ", ".join(text for text in (str(row["confidence"]), where, texts.cost) if text)
 
 
 def _cell(row: Mapping[Hashable, Any]) -> tuple[str, int, str]:

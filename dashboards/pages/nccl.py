@@ -30,7 +30,7 @@ PATH = "/nccl"
 TITLE = "NCCL"
 KEYS: tuple[str, ...] = ("comm", "channel")
 
-_FINDING_COLUMNS = ("severity", "subject", "sentence", "remedy", "evidence", "file", "line")
+_FINDING_COLUMNS = ("severity", "title", "subject", "evidence", "action", "quote", "file", "line")
 _PROBLEM_COLUMNS = ("kind", "text", "host", "where", "count", "file", "line")
 _NETWORK_COLUMNS = ("subject", "state", "text", "host", "pid")
 _SETTING_COLUMNS = ("variable", "value", "origin", "host", "pid")

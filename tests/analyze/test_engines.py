@@ -128,13 +128,13 @@ def test_fp16_under_ddp_is_compared_with_ddp(tmp_path):
 
 def test_a_late_rank_under_ddp_is_named_and_not_laid_on_horovod(tmp_path):
     found = analysis_of(tmp_path, both_engines(late_ms=4.0)).findings
-    late = found[found["id"] == "late-rank-persistent"]
+    late = found[found["id"] == "persistent-straggler"]
     assert late[["subject", "model", "np", "engine"]].to_numpy().tolist() == [
         ["rank 1", "mnist", 2, "ddp"]
     ]
-    sentence = late["sentence"].iloc[0]
-    assert sentence.startswith("mnist on 2 ranks under DDP: rank 1")
-    assert "in its forward phase" in sentence
+    row = late.iloc[0]
+    assert row["title"] == "Persistent straggler: rank 1, forward phase"
+    assert row["evidence"].startswith("mnist on 2 ranks under DDP: the other ranks wait for rank 1")
 
 
 def test_what_is_exposed_under_ddp_is_not_mended_by_horovods_knobs(tmp_path):
@@ -142,5 +142,5 @@ def test_what_is_exposed_under_ddp_is_not_mended_by_horovods_knobs(tmp_path):
     found = analysis_of(tmp_path, passes).findings
     (row,) = found[found["id"] == "exposed-transfer"].to_dict("records")
     assert row["engine"] == "ddp"
-    assert "bucket_cap_mb" in row["remedy"]
-    assert "HOROVOD" not in row["remedy"]
+    assert "bucket_cap_mb" in row["action"]
+    assert "HOROVOD" not in row["action"]

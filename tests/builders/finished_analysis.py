@@ -224,18 +224,19 @@ def finding(**values: Any) -> dict[str, Any]:
         "id": "nccl-p2p-disabled",
         "severity": "warning",
         "subject": "node1",
-        "sentence": "P2P is off on node1.",
-        "evidence": "node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
+        "title": "Peer access between GPUs disabled",
+        "evidence": "P2P is off on node1.",
+        "quote": "node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.",
         "file": "nccl.log",
         "line": 7,
-        "remedy": "unset NCCL_P2P_DISABLE",
+        "action": "Unset NCCL_P2P_DISABLE.",
         "confidence": "certain",
         "model": "",
         "np": None,
         "engine": "",
         "cost_ns": NAN,
         "cost_share": NAN,
-        "ceiling_share": NAN,
+        "gain_share": NAN,
     }
     return row | values
 

@@ -112,7 +112,7 @@ def test_what_the_nccl_logs_of_the_passes_show_is_told_once(run_folder):
     assert [row["id"] for row in findings].count("nccl-p2p-disabled") == 1
     (told,) = [row for row in findings if row["id"] == "nccl-p2p-disabled"]
     assert told["file"].startswith(str(passes[0]))
-    assert "NCCL_P2P_DISABLE" in told["evidence"]
+    assert "NCCL_P2P_DISABLE" in told["quote"]
     shown = invoke("analyze", run_folder).stdout
     assert "NCCL_P2P_DISABLE" in shown.split("Findings")[1]
 

@@ -29,7 +29,7 @@ def invoke(*arguments: Any) -> Any:
 def test_it_says_what_the_analysis_of_the_run_says_of_slow_links(run: Path) -> None:
     told = invoke("net", run).stdout
     _, _, findings = told.partition("\nFindings\n")
-    assert "The network to h3 is slow" in findings
+    assert "Slow network link: h3" in findings
     assert findings.strip() in invoke("analyze", run).stdout
 
 

@@ -32,7 +32,7 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         "np=4 on 2 cores is oversubscribed",
         "hvdprof bench --preset quick",
         "P2P is off on node1.",
-        "unset NCCL_P2P_DISABLE",
+        "Unset NCCL_P2P_DISABLE",
     ):
         assert expected in text
 

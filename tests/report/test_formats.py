@@ -52,7 +52,7 @@ def test_written_whole_and_never_over_another_file(tmp_path):
     path = tmp_path / "new" / "result.json.gz"
     write_with(JsonReporter(), analysis(), path)
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        assert json.load(file)["schema_version"] == 1
+        assert json.load(file)["schema_version"] == 2
     with pytest.raises(StorageError, match="exists"):
         write_with(JsonReporter(), analysis(), path)
     write_with(JsonReporter(), analysis(), path, overwrite=True)

@@ -6,9 +6,9 @@ from hvdprof import units
 from hvdprof.model.run import Verdict
 
 _IF_MENDED = {
-    "late-rank-persistent": "with {subject} on time",
-    "late-rank-transient": "with {subject} on time",
-    "late-by-turns": "without the jitter of its ranks",
+    "persistent-straggler": "with {subject} on time",
+    "transient-straggler": "with {subject} on time",
+    "rotating-stragglers": "without the jitter of its ranks",
     "input-bound": "with data always there",
     "exposed-transfer": "on a perfect network",
     "network-bound": "on a perfect network",
@@ -33,14 +33,14 @@ def best_remedy(verdict: Verdict, findings: pd.DataFrame) -> str:
         & (findings["np"] == verdict.np).fillna(False)
         & (findings["engine"] == verdict.engine)
         & findings["id"].astype(str).isin(_IF_MENDED)
-        & (findings["ceiling_share"] >= SMALLEST_GAIN)
-        & (findings["ceiling_share"] < 1)
+        & (findings["gain_share"] >= SMALLEST_GAIN)
+        & (findings["gain_share"] < 1)
     ]
     if own.empty:
         return ""
-    row = own.sort_values("ceiling_share", kind="stable").iloc[-1]
+    row = own.sort_values("gain_share", kind="stable").iloc[-1]
     assumed = _IF_MENDED[str(row["id"])].format(subject=row["subject"])
-    reached = verdict.efficiency / (1 - float(row["ceiling_share"]))
+    reached = verdict.efficiency / (1 - float(row["gain_share"]))
     # Above 1 other parts have gained what this one lost: no promise to make.
     if not reached <= 1:
         return ""

@@ -1,10 +1,12 @@
 """What findings on one cell have in common: its rows, its costly terms, its name and its cost."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -14,20 +16,47 @@ Cell = Mapping[str, Any]
 """A row of SCALING."""
 
 
-def costly_terms(evidence: Evidence, term: str) -> Iterator[tuple[Cell, float, float]]:
-    """Cells without toggles in which a term costs enough, beyond its uncertainty.
+class CellCost(TypedDict):
+    """The fields of a finding that say of which cell it is, and what it costs there."""
 
-    With each the share of the step and the time in ns.
+    model: str
+    np: int
+    engine: str
+    cost_ns: float
+    cost_share: float
+    gain_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class CostlyTerm:
+    """A term of the waterfall that costs a cell at least 5 % of its step.
+
+    Attributes:
+        cell: The row of SCALING.
+        share: The cost divided by the step time.
+        share_text: The same as text with its 95 % interval.
+        cost_ns: The cost per step.
     """
+
+    cell: Cell
+    share: float
+    share_text: str
+    cost_ns: float
+
+
+def costly_terms(evidence: Evidence, term: str) -> Iterator[CostlyTerm]:
+    """Cells without toggles in which a term costs enough, beyond its uncertainty."""
     rows = evidence.table("waterfall")
     of_term = rows[rows["term"] == term]
     for cell in evidence.cells():
         if not is_base(cell) or cell["np"] < 2:
             continue
         for row in rows_of_cell(of_term, cell).to_dict("records"):
-            # Without an interval, from one launch, the term is told all the same; trust warns.
+            # One launch gives no interval: the term is reported, and a warning says so.
             if row["share"] >= SMALLEST_COST and not row["share_low"] <= 0:
-                yield cell, float(row["share"]), float(row["time_ns"])
+                share, low, high = (float(row[f"share{end}"]) for end in ("", "_low", "_high"))
+                text = units.interval_of_unit(share, low, high, "ratio")
+                yield CostlyTerm(cell, share, text, float(row["time_ns"]))
 
 
 def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
@@ -37,8 +66,8 @@ def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return rows
 
 
-def ceiling_share(evidence: Evidence, cell: Cell, remedy: str, rank: object | None = None) -> float:
-    """The share of the step that a remedy brings at most; NaN where that is not known."""
+def gain_share(evidence: Evidence, cell: Cell, remedy: str, rank: int | None = None) -> float:
+    """The largest share of the step that a remedy of the replay can save; NaN where unknown."""
     rows = rows_of_cell(evidence.table("ceilings"), cell)
     rows = rows[rows["remedy"] == remedy]
     if rank is not None:
@@ -46,7 +75,7 @@ def ceiling_share(evidence: Evidence, cell: Cell, remedy: str, rank: object | No
     return float(rows["saved_share"].iloc[0]) if len(rows) else NAN
 
 
-def cost_of(cell: Cell, share: float, cost_ns: float, ceiling: float) -> dict[str, Any]:
+def cost_of(cell: Cell, share: float, cost_ns: float, gain: float) -> CellCost:
     """The fields of a finding that say of which cell it is, and what it costs there."""
     return {
         "model": str(cell["model"]),
@@ -54,7 +83,7 @@ def cost_of(cell: Cell, share: float, cost_ns: float, ceiling: float) -> dict[st
         "engine": str(cell["engine"]),
         "cost_ns": cost_ns,
         "cost_share": share,
-        "ceiling_share": ceiling,
+        "gain_share": gain,
     }
 
 

@@ -1,4 +1,4 @@
-"""What a rule returns, whatever it looks at."""
+"""What a rule on a run or on NCCL logs returns."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.tables.finding_tables import SEVERITIES
 
 SMALLEST_COST = 0.05
-"""Nothing is blamed that costs a smaller share of the step."""
+"""A loss that costs a smaller share of the step is no finding."""
 
 WARNING_COST = 0.1
 ERROR_COST = 0.2
@@ -14,23 +14,43 @@ ERROR_COST = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of ``model.finding_tables.FINDINGS`` in the making."""
+    """One row of ``model.tables.finding_tables.FINDINGS`` in the making.
+
+    ``title`` is a noun phrase of at most 8 words, ``evidence`` holds plain sentences with numbers,
+    ``action`` starts with an imperative verb or a command, ``quote`` is verbatim.
+    """
 
     id: str
     severity: str
     subject: str
-    sentence: str
-    remedy: str
+    title: str
+    evidence: str
+    action: str
     confidence: str
     file: str = ""
     line: int | None = None
-    evidence: str = ""
+    quote: str = ""
     model: str = ""
     np: int | None = None
     engine: str = ""
     cost_ns: float = NAN
     cost_share: float = NAN
-    ceiling_share: float = NAN
+    gain_share: float = NAN
+
+
+def as_sentence(clause: str) -> str:
+    """A clause as a sentence: with a capital and a full stop; empty where the clause is."""
+    return f"{clause[0].upper()}{clause[1:]}." if clause else ""
+
+
+def sentences(*parts: str) -> str:
+    """The parts that are not empty, one after the other."""
+    return " ".join(part for part in parts if part)
+
+
+def otherwise(first: str, action: str) -> str:
+    """A second action behind a first one; the action alone where there is no first one."""
+    return f"{first} Otherwise, {action[0].lower()}{action[1:]}" if first else action
 
 
 def severity_of_cost(share: float) -> str:
@@ -43,7 +63,7 @@ def severity_of_cost(share: float) -> str:
 def by_gravity(finding: Finding) -> tuple[int, bool, float]:
     """Sorts errors before warnings before notes, and the costlier first.
 
-    What costs one rank stands last of its severity: the baseline has it too, so it is no reason
+    A cost at one rank stands last of its severity: the baseline has it too, so it is no reason
     for which the job does not scale.
     """
     cost = finding.cost_share if finding.cost_share == finding.cost_share else 0.0

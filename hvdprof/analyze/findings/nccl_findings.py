@@ -1,4 +1,4 @@
-"""What is wrong or unusual, from NCCL logs alone: the list of rules and the door to them."""
+"""What is wrong or unusual, from NCCL logs alone: the list of rules, and what applies them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
@@ -39,7 +39,7 @@ RULES: tuple[Rule, ...] = (
 def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
     """The findings on NCCL logs, errors first, then warnings, then notes.
 
-    A healthy log gives notes at most. The evidence of a finding is the line itself.
+    A healthy log gives notes at most. The quote of a finding is the log line itself.
 
     Returns:
         A frame of ``FINDINGS``.
@@ -50,7 +50,7 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
     texts = dict(zip(zip(quotes["file"], quotes["line"], strict=True), quotes["text"], strict=True))
     return FINDINGS.frame(
         [
-            asdict(replace(finding, evidence=str(texts.get((finding.file, finding.line), ""))))
+            asdict(replace(finding, quote=str(texts.get((finding.file, finding.line), ""))))
             for finding in found
         ]
     )
@@ -64,15 +64,14 @@ def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
 
 
 def findings_of_run(recordings: Sequence[NcclRecording]) -> pd.DataFrame:
-    """The findings on the logs of the passes of one run, errors first, each told once.
+    """The findings on the logs of the passes of one run, errors first, each once.
 
-    The passes of a run repeat one job: what is found in many of them stands there with the
-    evidence of the first.
+    The passes of a run repeat one job: a finding on many of them has the quote of the first.
 
     Returns:
         A frame of ``FINDINGS``.
     """
     found = findings_of_jobs(recordings)
-    once = found.drop_duplicates(["id", "severity", "subject", "sentence"])
+    once = found.drop_duplicates(["id", "severity", "subject", "evidence"])
     by_severity = once["severity"].map(SEVERITIES.index).astype("int64")
     return FINDINGS.frame(once.loc[by_severity.sort_values(kind="stable").index])

@@ -1,4 +1,4 @@
-"""What is wrong or unusual in a run: the list of rules, and the door to them."""
+"""What is wrong or unusual in a run: the list of rules, and the function that applies them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -15,14 +15,14 @@ from hvdprof.analyze.findings.run_rules import exposed_rules as exposed
 from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
-from hvdprof.analyze.findings.run_rules import straggler_rules as late
+from hvdprof.analyze.findings.run_rules import straggler_rules as waiting
 from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[Evidence], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
-    late.late_rank,
-    late.late_by_turns,
+    waiting.stragglers,
+    waiting.rotating_stragglers,
     causes.input_bound,
     exposed.exposed_transfer,
     causes.compute_inflation,
@@ -53,10 +53,10 @@ RULES: tuple[Rule, ...] = (
 def findings(evidence: Evidence) -> pd.DataFrame:
     """FINDINGS of a run and of its NCCL logs: errors first, within a severity the costliest first.
 
-    Causes are named from 5 % of the step on, as warnings from 10 % and as errors from 20 %.
+    A loss is a finding from 5 % of the step on, a warning from 10 % and an error from 20 %.
     """
-    found = sorted((one for rule in RULES for one in rule(evidence)), key=by_gravity)
-    own = FINDINGS.frame([asdict(one) for one in found])
+    of_run = sorted((finding for rule in RULES for finding in rule(evidence)), key=by_gravity)
+    own = FINDINGS.frame([asdict(finding) for finding in of_run])
     of_nccl = findings_of_run(evidence.run.nccl)
     if own.empty or of_nccl.empty:
         return of_nccl if own.empty else own

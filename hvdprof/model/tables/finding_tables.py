@@ -3,35 +3,33 @@
 from hvdprof.model.schema import Column, Table
 
 SEVERITIES: tuple[str, ...] = ("error", "warning", "note")
-"""From worst: it does not work; it costs speed; it is worth knowing."""
-
-CONFIDENCES: tuple[str, ...] = ("certain", "likely", "possible")
-"""Whether the evidence states it, implies it, or only suggests it."""
+"""From worst: the job fails or loses a fifth of the step; it costs speed; it is worth knowing."""
 
 FINDINGS = Table(
     "findings",
-    "One thing that is wrong or unusual, with its evidence and what to do about it.",
+    "Each row is a problem or an anomaly: title, evidence, cost, potential gain and action.",
     (
         Column("id", "category", "", "Name of the rule, such as nccl-p2p-disabled; does not vary."),
         Column("severity", "category", "", "error, warning or note."),
         Column("subject", "category", "", "What it is about: a host, a rank, a variable."),
-        Column("sentence", "str", "", "What was found, one sentence."),
-        Column("evidence", "str", "", "The line that shows it, verbatim; empty where counted."),
-        Column("file", "category", "", "File of the evidence; empty where none."),
-        Column("line", "Int64", "", "Line of the evidence, from 1; missing where none."),
-        Column("remedy", "str", "", "What to do: an exact variable or command where one exists."),
+        Column("title", "str", "", "The problem as a noun phrase of at most 8 words."),
+        Column("evidence", "str", "", "What was measured, with 95 % intervals: plain sentences."),
+        Column("quote", "str", "", "Log line or setting that shows it, verbatim; else empty."),
+        Column("file", "category", "", "File of the quote; empty where none."),
+        Column("line", "Int64", "", "Line of the quote, from 1; missing where none."),
+        Column("action", "str", "", "How to fix it: the command or setting to try comes first."),
         Column("confidence", "category", "", "certain, likely or possible."),
         Column("model", "str", "", "Model of the cell it is about; empty where of the whole run."),
         Column("np", "Int64", "", "Ranks of that cell; missing where of the whole run."),
         Column("engine", "str", "", "Engine of that cell; empty where of the whole run."),
-        Column("cost_ns", "float64", "ns", "What it costs a step; NaN where not known."),
-        Column("cost_share", "float64", "ratio", "The same by the step time of the cell."),
+        Column("cost_ns", "float64", "ns", "Cost per step; NaN where unknown."),
+        Column("cost_share", "float64", "ratio", "Cost divided by the step time of the cell."),
         Column(
-            "ceiling_share",
+            "gain_share",
             "float64",
             "ratio",
-            "Share of the step that comes back at most if it is mended (replay); NaN where not "
-            "known.",
+            "Potential gain: upper bound of the share of the step that a fix saves (replay); NaN "
+            "where unknown.",
         ),
     ),
 )

@@ -12,7 +12,7 @@ from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import LOSSES, SCALING
 from hvdprof.rundir.manifest import Skipped
 
-JSON_SCHEMA_VERSION = 1
+JSON_SCHEMA_VERSION = 2
 
 _KEYS_OF_THEIR_OWN = (SCALING.name, LOSSES.name, FINDINGS.name)
 

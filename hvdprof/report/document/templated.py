@@ -6,11 +6,9 @@ from importlib import resources
 from typing import Any
 
 import jinja2
-import pandas as pd
 
-from hvdprof import units
 from hvdprof.model.run import RunAnalysis
-from hvdprof.report.terminal.findings_section import ceiling_of
+from hvdprof.report.finding_texts import findings_texts
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
@@ -20,7 +18,7 @@ _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
 
 
 def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) -> str:
-    """A template of ``report/templates`` with the words of an analysis in it.
+    """A template of ``report/document/templates`` with the words of an analysis in it.
 
     In HTML every text is escaped; in Markdown the templates' filter ``md`` does it, and makes one
     line of several.
@@ -36,7 +34,7 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) ->
     manifest = analysis.run.manifest
     return environment.from_string(source.read_text(encoding="utf-8")).render(
         page=shape_page(analysis),
-        findings=_findings(analysis.findings),
+        findings=findings_texts(analysis.findings),
         facts=run_facts(analysis),
         cell_heads=CELL_HEADS,
         launches=shape_sessions(analysis),
@@ -60,26 +58,3 @@ def _fence(text: str) -> str:
     """A fence for code in Markdown that is longer than any within the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     return "`" * max(3, longest + 1)
-
-
-def _findings(findings: pd.DataFrame) -> list[dict[str, str]]:
-    return [
-        {
-            "severity": str(row["severity"]),
-            "sentence": str(row["sentence"]) + ceiling_of(row),
-            "evidence": _evidence(row),
-            "remedy": str(row["remedy"]),
-            "costs": _costs(row),
-        }
-        for row in findings.to_dict("records")
-    ]
-
-
-def _evidence(row: dict[Any, Any]) -> str:
-    where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
-    return where + str(row["evidence"]) if row["evidence"] else ""
-
-
-def _costs(row: dict[Any, Any]) -> str:
-    share = row.get("cost_share", float("nan"))
-    return "" if pd.isna(share) else f"{units.percent(float(share))} of the step"

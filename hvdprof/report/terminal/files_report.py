@@ -18,7 +18,7 @@ from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 
-FOUND_SCHEMA_VERSION = 1
+FOUND_SCHEMA_VERSION = 2
 
 _MOST_SIZES = 40
 

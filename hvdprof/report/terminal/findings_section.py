@@ -1,17 +1,13 @@
-"""Findings as people read them in a terminal: what, the line that shows it, what to do."""
-
-from collections.abc import Hashable, Mapping
-from typing import Any
+"""Findings in a terminal: title, evidence, cost and potential gain, quote, action."""
 
 import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
-from hvdprof import units
+from hvdprof.report.finding_texts import FindingTexts, findings_texts
 from hvdprof.report.terminal.hanging_text import print_hanging
 
-_SMALLEST_TOLD = 0.0005
-"""Less would be told as 0.0 %."""
+_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
 def print_findings(console: Console, findings: pd.DataFrame) -> None:
@@ -19,18 +15,19 @@ def print_findings(console: Console, findings: pd.DataFrame) -> None:
     if findings.empty:
         return
     console.print(Text("\nFindings", style="bold"))
-    for row in findings.to_dict("records"):
-        print_hanging(console, f"  {row['severity']}: ", str(row["sentence"]) + ceiling_of(row))
-        if row["evidence"]:
-            where = "" if pd.isna(row["line"]) else f"{row['file']}:{int(row['line'])}: "
-            print_hanging(console, "    | ", where + str(row["evidence"]), style="dim")
-        if row["remedy"]:
-            print_hanging(console, "    > ", str(row["remedy"]))
+    for finding in findings_texts(findings):
+        _print_finding(console, finding)
 
 
-def ceiling_of(row: Mapping[Hashable, Any]) -> str:
-    """What mending it gives back at most, as a sentence; empty where that is not known."""
-    share = row["ceiling_share"]
-    if pd.isna(share) or share < _SMALLEST_TOLD:
-        return ""
-    return f" Mended, a step would take at most {units.percent(float(share))} less."
+def _print_finding(console: Console, finding: FindingTexts) -> None:
+    style = _STYLES[finding.severity]
+    print_hanging(console, "  ", f"{finding.severity}: {finding.title}", style=style)
+    print_hanging(console, "    ", finding.evidence)
+    cost = f"{finding.cost[:1].upper()}{finding.cost[1:]}"
+    figures = [f"{text}." for text in (cost, finding.gain) if text]
+    if figures:
+        print_hanging(console, "    ", " ".join(figures))
+    if finding.quote:
+        print_hanging(console, "    | ", finding.quote, style="dim")
+    if finding.action:
+        print_hanging(console, "    > ", finding.action, style="cyan")

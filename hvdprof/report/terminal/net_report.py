@@ -18,7 +18,7 @@ from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.network_section import NET_HEADS, net_row
 
-NET_SCHEMA_VERSION = 1
+NET_SCHEMA_VERSION = 2
 
 
 def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = None) -> None:

@@ -6,7 +6,7 @@ from tests.builders.finished_analysis import finding, verdict
 
 
 def of_cell(id_, ceiling, **values):
-    cell = {"model": "resnet18", "np": 2, "engine": "horovod", "ceiling_share": ceiling}
+    cell = {"model": "resnet18", "np": 2, "engine": "horovod", "gain_share": ceiling}
     return finding(**{"id": id_, "subject": "rank 3", **cell, **values})
 
 
@@ -19,7 +19,7 @@ def of_cell(id_, ceiling, **values):
             " On a perfect network it would reach at most 93.6 %.",
         ),
         (
-            [of_cell("exposed-transfer", 0.05), of_cell("late-rank-persistent", 0.1)],
+            [of_cell("exposed-transfer", 0.05), of_cell("persistent-straggler", 0.1)],
             " With rank 3 on time it would reach at most 93.6 %.",
         ),
         ([of_cell("exposed-transfer", 0.1, np=4)], ""),
@@ -27,7 +27,7 @@ def of_cell(id_, ceiling, **values):
         ([of_cell("exposed-transfer", float("nan"))], ""),
         ([of_cell("size-cliff", 0.3)], ""),
         ([of_cell("exposed-transfer", 0.3)], ""),
-        ([of_cell("late-rank-persistent", 0.0001)], ""),
+        ([of_cell("persistent-straggler", 0.0001)], ""),
     ],
 )
 def test_the_remedy_with_the_most_to_give_is_told(rows, clause):

@@ -5,6 +5,7 @@ import pytest
 from hvdprof.analyze.findings.nccl_findings import nccl_findings
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.model.nccl_recording import NcclRecording
+from tests.builders.finding_style import style_faults
 from tests.builders.nccl_log import init_line, job, of_rank, recorded, said
 from tests.builders.places import CORPUS, needs_corpus
 
@@ -137,13 +138,12 @@ def test_every_trouble_has_its_finding_and_no_other(tmp_path: Path, case: str) -
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_the_evidence_is_the_line_itself(tmp_path: Path, case: str) -> None:
+def test_the_quote_is_the_line_itself_and_the_rest_is_short(tmp_path: Path, case: str) -> None:
     lines, _ = BROKEN[case]
     for finding in nccl_findings(recorded(tmp_path, lines)).to_dict("records"):
-        assert finding["evidence"] == lines[finding["line"] - 1]
+        assert finding["quote"] == lines[finding["line"] - 1]
         assert finding["file"] == str(tmp_path / "nccl.log")
-        assert finding["sentence"].endswith(".")
-        assert finding["remedy"]
+        assert style_faults(finding) == []
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,7 @@ def test_what_is_only_unusual_is_a_note(
     recording = recorded(tmp_path, job(via, extra=extra))
     assert ids(recording) == []
     assert ids(recording, least="note") == [note]
+    assert [style_faults(row) for row in nccl_findings(recording).to_dict("records")] == [[]]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_ranks_stuck_are_named_with_those_that_left_no_line(tmp_path: Path) -> N
     ]
     found = nccl_findings(recorded(tmp_path, lines))
     assert found["subject"].tolist() == ["rank 1"]
-    assert "ranks 2 and 3 left no line" in found["sentence"].iloc[0]
+    assert "Ranks 2 and 3 left no line" in found["evidence"].iloc[0]
 
 
 def test_an_empty_recording_of_a_version_alone_gives_nothing(tmp_path: Path) -> None:
@@ -246,7 +247,11 @@ def corpus_logs() -> list[Path]:
 @needs_corpus
 @pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
 def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) -> None:
-    assert set(ids(read_nccl_logs([path]))) == CORPUS_TROUBLES.get(path.name, set())
+    recording = read_nccl_logs([path])
+    assert set(ids(recording)) == CORPUS_TROUBLES.get(path.name, set())
+    assert [
+        fault for row in nccl_findings(recording).to_dict("records") for fault in style_faults(row)
+    ] == []
 
 
 @needs_corpus

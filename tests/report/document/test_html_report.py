@@ -63,12 +63,13 @@ def markdown(analysis):
 
 
 def test_every_finding_is_an_item_of_its_own_in_markdown():
-    rows = [finished_analysis.finding(subject=name, remedy=name) for name in ("a", "b", "c")]
+    rows = [finished_analysis.finding(subject=name, action=name) for name in ("a", "b", "c")]
     text = markdown(finished_analysis.full_analysis(findings=FINDINGS.frame(rows)))
 
-    items = [line for line in text.splitlines() if line.startswith("- **warning**: P2P is off")]
-    assert [item.rpartition(" ")[2] for item in items] == ["a", "b", "c"]
-    assert all("Evidence: nccl.log:7: node1:1:1" in item for item in items)
+    items = text.split("- **warning: Peer access between GPUs disabled**")[1:]
+    actions = [re.search(r"^  \*\*Action:\*\* (.*)$", item, re.MULTILINE) for item in items]
+    assert [found and found[1] for found in actions] == ["a", "b", "c"]
+    assert all("`nccl.log:7: node1:1:1" in item for item in items)
     heads = [n for n, line in enumerate(text.splitlines()) if line.startswith("### ")]
     assert all(text.splitlines()[n - 1] == text.splitlines()[n + 1] == "" for n in heads)
 
@@ -83,7 +84,7 @@ def test_both_say_where_it_ran():
 def test_what_to_do_stands_before_the_figures():
     page = html_page(finished_analysis.full_analysis())
 
-    assert page.index("unset NCCL_P2P_DISABLE") < page.index('id="figure-scaling"')
+    assert page.index("Unset NCCL_P2P_DISABLE") < page.index('id="figure-scaling"')
 
 
 @pytest.mark.browser

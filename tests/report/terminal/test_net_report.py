@@ -71,7 +71,7 @@ def test_nothing_measured(analysed):
 def test_the_json_object_has_null_where_a_number_is_missing(analysed):
     few = link("tcp", alpha_ns=1000, bytes_per_s=1e9, ends=(1, 0))[:2]
     content = _json(_with_note(analysed(net_recording(records=few)), "a note"))
-    assert content["schema_version"] == 1
+    assert content["schema_version"] == 2
     assert content["notes"] == ["a note"]
     assert content["findings"] == []
     (row,) = content["net_links"]
@@ -84,8 +84,8 @@ def test_whose_link_is_slow_stands_below_the_links(analysed):
     text = _text(analysis, width=80)
     links, _, found = text.partition("\nFindings\n")
     assert "h1 - h3" in links
-    assert "  warning: The network to h3 is slow: at most 20.0 MB/s" in found
-    assert "    > compare the speed that its interface has agreed on" in found
+    assert "  warning: Slow network link: h3\n    The best of 2 pairs with h3 reaches" in found
+    assert "    > Run `ethtool DEVICE`" in found
     (row,) = _json(analysis)["findings"]
     assert list(row) == [column.name for column in FINDINGS.columns]
     assert (row["id"], row["severity"], row["subject"]) == ("slow-host-link", "warning", "h3")
@@ -94,7 +94,9 @@ def test_whose_link_is_slow_stands_below_the_links(analysed):
 
 def test_a_host_that_is_far_is_named(analysed):
     far = of_hosts([1e9] * 4, delays_ns=(10_000, 10_000, 10_000, 900_000))
-    assert "  note: A small message to h4 takes" in _text(analysed(far))
+    assert "  note: High network latency: h4\n    A small message to h4 takes" in _text(
+        analysed(far)
+    )
 
 
 def test_equal_links_give_no_finding(analysed):
@@ -105,9 +107,9 @@ def test_equal_links_give_no_finding(analysed):
 
 def test_findings_on_the_job_are_left_to_the_analysis_of_the_run(analysed):
     analysis = analysed(of_hosts([1e8, 1e8, 2e7]))
-    of_job = declared_rows(FINDINGS, {"id": "cache-off", "sentence": "The cache is off."})
+    of_job = declared_rows(FINDINGS, {"id": "cache-off", "title": "The cache is off."})
     both = FINDINGS.frame([*of_job.to_dict("records"), *analysis.findings.to_dict("records")])
     analysis = replace(analysis, findings=both)
-    assert "The network to h3 is slow" in _text(analysis)
+    assert "Slow network link: h3" in _text(analysis)
     assert "cache" not in _text(analysis)
     assert [row["id"] for row in _json(analysis)["findings"]] == ["slow-host-link"]

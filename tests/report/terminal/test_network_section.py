@@ -51,7 +51,7 @@ def test_the_terminal_shows_them_in_its_width(measured, width):
     assert max(map(len, block)) <= width
     assert any(line.split()[:4] == ["TCP", "h2", "-", "h1"] for line in block)
     assert "network-bound" not in text
-    assert "the network between the hosts is what limits it" in " ".join(text.split())
+    assert "The network between the hosts limits them." in " ".join(text.split())
 
 
 def test_markdown_and_html_hold_alpha_and_beta_too(measured):

@@ -52,10 +52,11 @@ Skipped
     np=3 none average: resnet18
 
 Findings
-  warning: P2P is off on node1.
+  warning: Peer access between GPUs disabled
+    P2P is off on node1.
     | nccl.log:7: node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to
       1.
-    > unset NCCL_P2P_DISABLE
+    > Unset NCCL_P2P_DISABLE.
 
 Warnings
   ! np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.

@@ -26,9 +26,10 @@ def peer_access_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-p2p-disabled",
             "warning",
             hosts_of(off),
-            f"{row['variable']}={row['value']} forbids direct access between GPUs of one host: "
-            "their data goes through host memory.",
-            f"unset {row['variable']}",
+            "Peer access between GPUs disabled",
+            f"{row['variable']}={row['value']} forbids direct access between GPUs of one host. "
+            "Their data goes through host memory.",
+            f"Unset {row['variable']}.",
             "certain",
             file,
             line,
@@ -39,9 +40,11 @@ def peer_access_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-p2p-unavailable",
             "note",
             hosts_of(shared),
-            "Some GPUs of one host exchange data through host memory; no variable in the log "
+            "Peer access between GPUs unavailable",
+            "Some GPUs of one host exchange data through host memory. No variable in the log "
             "forbids direct access, so the machine does not offer it between them.",
-            "Check nvidia-smi topo -p2p r; virtual machines and IOMMU (ACS) often switch it off.",
+            "Run `nvidia-smi topo -p2p r`. Virtual machines and IOMMU (ACS) often disable peer "
+            "access.",
             "likely",
             file,
             line,
@@ -58,9 +61,11 @@ def shared_memory_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-shm-disabled",
             "warning",
             hosts_of(off),
-            "NCCL_SHM_DISABLE=1: GPUs of one host without direct access exchange data over the "
-            "network.",
-            "unset NCCL_SHM_DISABLE (in containers give enough: docker run --shm-size=1g)",
+            "Shared memory disabled",
+            "With NCCL_SHM_DISABLE=1, GPUs of one host without direct access exchange data over "
+            "the network.",
+            "Unset NCCL_SHM_DISABLE. A container needs enough shared memory: `docker run "
+            "--shm-size=1g`.",
             "certain",
             file,
             line,
@@ -87,9 +92,11 @@ def topology_file(recording: NcclRecording) -> Iterator[Finding]:
         "nccl-topology-file",
         "warning" if hurts else "note",
         hosts_of(own),
-        f"NCCL takes the topology of {first_row(own)['value']} instead of the machine's"
-        + (": it knows no NVLink, and NCCL found few channels with it." if hurts else "."),
-        "unset NCCL_TOPO_FILE and compare `coll channels` and throughput; nvidia-smi nvlink -s",
+        "Topology from a file",
+        f"NCCL takes the topology of {first_row(own)['value']} instead of the machine's."
+        + (" The file lists no NVLink, and NCCL found few channels with it." if hurts else ""),
+        "Unset NCCL_TOPO_FILE and compare `coll channels` and throughput. Check NVLink with "
+        "`nvidia-smi nvlink -s`.",
         "likely" if hurts else "possible",
         file,
         line,
@@ -119,9 +126,10 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
         "nccl-few-channels",
         "warning",
         hosts_of(few),
+        "Few NCCL channels",
         f"NCCL uses {number} channel{'s' * (number > 1)} for collectives, though {other}.",
-        "unset NCCL_MAX_NCHANNELS NCCL_TOPO_FILE NCCL_P2P_LEVEL; NCCL_DEBUG_SUBSYS=GRAPH shows "
-        "what the search found",
+        "Unset NCCL_MAX_NCHANNELS, NCCL_TOPO_FILE and NCCL_P2P_LEVEL. NCCL_DEBUG_SUBSYS=GRAPH "
+        "shows what the search found.",
         "likely",
         file,
         line,
@@ -129,12 +137,12 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
 
 
 def _few_channels(recording: NcclRecording) -> bool:
-    told = recording.ranks["num_coll_channels"].dropna()
-    return not told.empty and int(told.max()) <= _FEW_CHANNELS
+    known = recording.ranks["num_coll_channels"].dropna()
+    return not known.empty and int(known.max()) <= _FEW_CHANNELS
 
 
 def _twins(recording: NcclRecording, few: pd.DataFrame) -> pd.DataFrame:
-    """Communicators of the same shape with more than twice the channels, told apart for sure."""
+    """Communicators of the same shape with more than twice the channels, separated for sure."""
     sure = recording.communicators[recording.communicators["join"].isin(["commId", "complete"])]
     mine = sure[sure["communicator"].isin(few["communicator"])]
     shapes = set(zip(mine["num_ranks"], mine["num_hosts"], strict=True))

@@ -25,14 +25,15 @@ def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
         return
     reason = _why_socket(recording)
     if reason is not None:
-        sentence, remedy, evidence = reason
-        file, line = shown(evidence)
+        clause, action, rows = reason
+        file, line = shown(rows)
         yield Finding(
             "nccl-socket-despite-rdma",
             "warning",
             hosts_of(sockets),
-            f"Ranks exchange data over TCP sockets (NET/Socket) although {sentence}.",
-            remedy,
+            "TCP sockets despite a faster network",
+            f"Ranks exchange data over TCP sockets (NET/Socket), although {clause}.",
+            action,
             "certain",
             file,
             line,
@@ -47,19 +48,19 @@ def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | Non
     if not named.empty:
         names = sorted({str(text).split()[-1] for text in named["text"]})
         return (
-            f"there are {len(names)} InfiniBand or RoCE devices ({names[0]} ...): none of them "
+            f"there are {len(names)} InfiniBand or RoCE devices ({names[0]} ...). None of them "
             "could be opened",
-            "Give the container the devices and memory locking: docker run --device=/dev/infiniband"
-            " --ulimit memlock=-1 (Kubernetes: an RDMA device plugin); check with ibv_devinfo.",
+            "Start the container with `docker run --device=/dev/infiniband --ulimit memlock=-1`. "
+            "In Kubernetes, use an RDMA device plugin. Check with `ibv_devinfo`.",
             named,
         )
     if not off.empty:
-        return "NCCL_IB_DISABLE=1 switches InfiniBand and RoCE off", "unset NCCL_IB_DISABLE", off
+        return "NCCL_IB_DISABLE=1 disables InfiniBand and RoCE", "Unset NCCL_IB_DISABLE.", off
     used = used[used["purpose"] == "data"]
     if not used.empty:
         return (
             f"NCCL found {first_row(used)['name']}",
-            "unset NCCL_NET (or set NCCL_NET=IB) and check NCCL_IB_HCA",
+            "Unset NCCL_NET (or set NCCL_NET=IB), and check NCCL_IB_HCA.",
             used,
         )
     return None
@@ -76,9 +77,10 @@ def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-fabric-over-tcp",
             "note",
             hosts_of(fast),
-            f"{first_row(fast)['name']} looks like a fabric of its own (Slingshot, EFA), but NCCL "
-            "uses TCP over it: no network plugin was found.",
-            "Install aws-ofi-nccl and put its folder on LD_LIBRARY_PATH; then compare throughput.",
+            "TCP over a fast fabric",
+            f"{first_row(fast)['name']} looks like a separate fabric (Slingshot, EFA), but NCCL "
+            "uses TCP over it. No network plugin was found.",
+            "Install aws-ofi-nccl, put its folder on LD_LIBRARY_PATH, and compare throughput.",
             "possible",
             file,
             line,
@@ -94,15 +96,16 @@ def plugin_missing(recording: NcclRecording) -> Iterator[Finding]:
     chosen = networks[networks["subject"] == "network"]
     taken = matching(chosen, "text", "Using network (?:.*Libfabric|.*OFI|AWS)")
     if taken.empty and (not failed.empty or (not missing.empty and not asked.empty)):
-        evidence = failed if not failed.empty else missing
-        file, line = shown(evidence)
+        shown_rows = failed if not failed.empty else missing
+        file, line = shown(shown_rows)
         yield Finding(
             "nccl-plugin-missing",
             "warning",
-            hosts_of(evidence),
-            "The network plugin for EFA or libfabric is expected but was not used.",
-            "Put the folder of libnccl-net.so (aws-ofi-nccl) on LD_LIBRARY_PATH on every host; "
-            "check with: fi_info -p efa",
+            hosts_of(shown_rows),
+            "Missing network plugin",
+            "The network plugin for EFA or libfabric is expected, but NCCL did not use it.",
+            "Put the folder of libnccl-net.so (aws-ofi-nccl) on LD_LIBRARY_PATH on every host. "
+            "Check with `fi_info -p efa`.",
             "likely",
             file,
             line,
@@ -122,8 +125,9 @@ def wrong_interface(recording: NcclRecording) -> Iterator[Finding]:
         "nccl-wrong-interface",
         "warning" if several or recording.ranks.empty else "note",
         hosts_of(first),
+        f"Wrong network interface: {first_row(first)['name']}",
         f"NCCL uses the interface {first_row(first)['name']}, which does not leave the host.",
-        "export NCCL_SOCKET_IFNAME=^lo,docker0,virbr0 (or name the right one: ip -br addr)",
+        "Set NCCL_SOCKET_IFNAME=^lo,docker0,virbr0 (or to the right interface of `ip -br addr`).",
         "certain" if several else "possible",
         file,
         line,
@@ -145,12 +149,12 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-gpudirect-off",
             "warning",
             hosts_of(data),
-            f"GPUDirect RDMA is off: GPU {row['gpu']} and network device {row['hca']} are "
-            f"{row['distance']} apart and {row['limit']} is allowed; data goes through host "
-            "memory.",
-            "unset NCCL_NET_GDR_LEVEL"
+            "GPUDirect RDMA off: devices too far apart",
+            f"GPU {row['gpu']} and network device {row['hca']} have distance {row['distance']}, "
+            f"and the limit is {row['limit']}. Data goes through host memory.",
+            "Unset NCCL_NET_GDR_LEVEL."
             if not level.empty
-            else "export NCCL_NET_GDR_LEVEL=SYS, measure, and keep it only if it is faster",
+            else "Set NCCL_NET_GDR_LEVEL=SYS, measure, and keep it only if it is faster.",
             "certain",
             file,
             line,
@@ -161,9 +165,10 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-gpudirect-off",
             "warning",
             hosts_of(data),
-            f"GPUDirect RDMA is off for {first_row(off)['name'] or 'the network device'}: the "
-            "kernel module is missing; data goes through host memory.",
-            "sudo modprobe nvidia-peermem (and check: lsmod | grep peermem)",
+            "GPUDirect RDMA off: kernel module missing",
+            f"GPUDirect RDMA is off for {first_row(off)['name'] or 'the network device'}, because "
+            "the kernel module is missing. Data goes through host memory.",
+            "Run `sudo modprobe nvidia-peermem`, and check with `lsmod | grep peermem`.",
             "likely",
             file,
             line,
@@ -174,9 +179,11 @@ def gpudirect_off(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-gpudirect-unused",
             "note",
             hosts_of(data),
-            "Connections over InfiniBand do not use GPUDirect RDMA; the log does not say why.",
-            "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET tells the reason; "
-            "lsmod | grep peermem",
+            "GPUDirect RDMA unused",
+            "Connections over InfiniBand do not use GPUDirect RDMA. The log does not give the "
+            "reason.",
+            "Set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET to log the reason. Check "
+            "with `lsmod | grep peermem`.",
             "possible",
             file,
             line,

@@ -1,4 +1,4 @@
-"""How a rule on an NCCL log puts what it found into words with its evidence."""
+"""What rules on NCCL logs share: rows by pattern, their file and line, hosts and ranks as text."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -22,7 +22,7 @@ def first_row(frame: pd.DataFrame) -> dict[Hashable, Any]:
 
 
 def shown(frame: pd.DataFrame) -> tuple[str, int]:
-    """File and line of the first row: where the evidence of a finding stands."""
+    """File and line of the first row: the place of the quote of a finding."""
     row = first_row(frame)
     return str(row["file"]), int(row["line"])
 

@@ -1,4 +1,4 @@
-"""Rules on variables that usually hurt when they are left set."""
+"""Rules on variables that usually hurt when they stay set."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,8 +28,12 @@ def _is_small(value: str) -> bool:
 _HURTS: dict[str, tuple[Callable[[str], bool], str, str]] = {
     "NCCL_ALGO": (_any_value, "note", "forces one algorithm for all sizes"),
     "NCCL_PROTO": (_any_value, "note", "forces one protocol for all sizes"),
-    "NCCL_IB_DISABLE": (_is_one, "warning", "switches InfiniBand and RoCE off"),
-    "NCCL_BUFFSIZE": (_is_small, "warning", "makes buffers smaller than 1 MiB, a quarter of usual"),
+    "NCCL_IB_DISABLE": (_is_one, "warning", "disables InfiniBand and RoCE"),
+    "NCCL_BUFFSIZE": (
+        _is_small,
+        "warning",
+        "makes buffers smaller than 1 MiB, a quarter of the default",
+    ),
     "NCCL_MAX_NCHANNELS": (_is_few, "warning", "allows no more than two channels"),
     "NCCL_MAX_CTAS": (_is_few, "warning", "allows no more than two channels"),
     "NCCL_NTHREADS": (_any_value, "note", "overrides the number of threads"),
@@ -39,7 +43,7 @@ _HURTS: dict[str, tuple[Callable[[str], bool], str, str]] = {
 
 
 def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
-    """Variables of the environment; what a network plugin sets is its own business."""
+    """Variables of the environment; values that a network plugin sets are left alone."""
     settings = recording.settings
     for variable, (counts, severity, effect) in _HURTS.items():
         rows = settings[(settings["variable"] == variable) & (settings["origin"] == "environment")]
@@ -52,8 +56,9 @@ def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-setting-hurts",
             severity,
             variable,
+            f"Harmful setting: {variable}" if severity == "warning" else f"Override: {variable}",
             f"{variable}={row['value']} on {hosts_of(rows)} {effect}.",
-            f"unset {variable} and compare",
+            f"Unset {variable} and compare.",
             "likely" if severity == "warning" else "possible",
             str(row["file"]),
             int(row["line"]),

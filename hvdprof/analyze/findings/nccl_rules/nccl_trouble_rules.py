@@ -19,7 +19,7 @@ from hvdprof.model.nccl_recording import NcclRecording
 _HARMLESS = r"ibv_open_device failed|Unable to open device|Failed to find .* symbol"
 
 _TOP_CALLERS = r"^(?:\w+/)*(?:init|group|enqueue|proxy|bootstrap|net)\.(?:cc|cu)"
-"""Source files whose callers give up; the topology search passes harmless codes on to no one."""
+"""Source files whose callers give up; codes of the topology search are harmless."""
 
 _COMPLETIONS = {
     4: "local protection error",
@@ -63,10 +63,11 @@ def _stuck(begun: pd.DataFrame, stuck: list[int], silent: list[int]) -> Finding:
         "nccl-stuck-in-init",
         "error",
         ranks_text(stuck),
-        f"{ranks_text(stuck).capitalize()} began to initialise and never completed it"
-        + (f"; {ranks_text(silent)} left no line at all." if silent else "."),
-        "Check that the other ranks run and that hosts reach each other on this interface: "
-        "export NCCL_SOCKET_IFNAME=<interface>; NCCL_DEBUG_SUBSYS=INIT,NET on all ranks.",
+        "Hang during NCCL initialization",
+        f"{ranks_text(stuck).capitalize()} began to initialize and never completed it."
+        + (f" {ranks_text(silent).capitalize()} left no line at all." if silent else ""),
+        "Set NCCL_SOCKET_IFNAME=<interface> to one on which the hosts reach each other. Check that "
+        "the other ranks run. Set NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log more.",
         "likely",
         file,
         line,
@@ -75,13 +76,13 @@ def _stuck(begun: pd.DataFrame, stuck: list[int], silent: list[int]) -> Finding:
 
 def _lacks_ranks(row: dict[object, object] | dict[str, object], recording: NcclRecording) -> bool:
     """Some ranks completed and others are not in the log, although another job of it failed."""
-    told, complete = row["num_ranks"], row["num_ranks_complete"]
+    stated, complete = row["num_ranks"], row["num_ranks_complete"]
     several = is_several(recording.ranks, "host") or is_several(recording.ranks, "pid")
     failed = bool(recording.problems["kind"].isin(["watchdog", "died", "failure"]).any())
     return (
-        isinstance(told, int)
+        isinstance(stated, int)
         and isinstance(complete, int)
-        and 0 < complete < told
+        and 0 < complete < stated
         and several
         and failed
     )
@@ -94,9 +95,10 @@ def _absent(complete: pd.DataFrame, num_ranks: int) -> Finding:
         "nccl-ranks-missing",
         "error",
         ranks_text(lacking),
+        "Ranks missing after NCCL initialization",
         f"{ranks_text(lacking).capitalize()} of {num_ranks} never reached Init COMPLETE in a job "
         "that failed.",
-        "Look at the output of these ranks first: what happened to them came before.",
+        "Read the output of these ranks first. Their failure came before the others.",
         "likely",
         file,
         line,
@@ -109,15 +111,17 @@ def watchdog(recording: NcclRecording) -> Iterator[Finding]:
     if problems.empty:
         return
     ranks = [int(rank) for rank in problems["tag_rank"].dropna()]
+    where = f" on {ranks_text(ranks)}" if ranks else ""
     file, line = shown(problems)
     yield Finding(
         "nccl-watchdog-timeout",
         "error",
         ranks_text(ranks) if ranks else "job",
-        f"PyTorch gave up waiting for a collective on {ranks_text(ranks)}: a rank did not take "
-        "part, or the network stands still.",
-        "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 names the rank that did "
-        "not come; py-spy dump --pid <pid> shows where it stands.",
+        "Collective timeout of PyTorch's watchdog",
+        f"PyTorch gave up waiting for a collective{where}. A rank did not take part, or the "
+        "network hangs.",
+        "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 to name the rank "
+        "that did not come. Run `py-spy dump --pid <pid>` on that rank to see where it hangs.",
         "certain",
         file,
         line,
@@ -136,9 +140,10 @@ def failed_work_request(recording: NcclRecording) -> Iterator[Finding]:
         "nccl-ib-completion-error",
         "error",
         hosts_of(problems),
+        "Failed InfiniBand work request",
         f"An InfiniBand work request failed with status {code} ({meaning}).",
-        "First look whether the peer died before this; then ibstat and perfquery on both hosts; "
-        "a lossy fabric bears more with NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7.",
+        "Check whether the peer died before this. Then run `ibstat` and `perfquery` on both hosts. "
+        "A lossy fabric tolerates more with NCCL_IB_TIMEOUT=22 and NCCL_IB_RETRY_CNT=7.",
         "certain",
         file,
         line,
@@ -155,7 +160,7 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     failed = problems[problems["kind"] == "failure"]
     requests = problems[problems["kind"] == "completion"]
     if trail.empty and failed.empty:
-        yield from _lone_warning(warned)
+        yield from _warning_without_error(warned)
         return
     first = problems.loc[
         trail.index.union(warned.index).union(failed.index).union(requests.index).sort_values()
@@ -163,22 +168,24 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     row = first_row(first)
     code = first_row(trail)["code"] if not trail.empty else None
     meaning = "" if code is None else f" ({_RESULTS.get(int(code), f'code {int(code)}')})"
-    followed = units.count(int(trail["count"].sum() + failed["count"].sum()))
+    followed = int(trail["count"].sum() + failed["count"].sum())
     rank = f" on rank {int(row['tag_rank'])}" if not pd.isna(row["tag_rank"]) else ""
     file, line = shown(first)
     yield Finding(
         "nccl-error-trail",
         "error",
         str(row["host"]) or "job",
-        f"NCCL failed{meaning}{rank}; {followed} lines pass the error on.",
-        "Read from this line on: later errors on other ranks usually follow from the first.",
+        "NCCL error",
+        f"NCCL failed{meaning}{rank}. {_lines(followed)} the error on.",
+        "Read the log from this line on. Later errors on other ranks usually follow from the "
+        "first.",
         "certain" if not trail.empty else "likely",
         file,
         line,
     )
 
 
-def _lone_warning(warned: pd.DataFrame) -> Iterator[Finding]:
+def _warning_without_error(warned: pd.DataFrame) -> Iterator[Finding]:
     if not warned.empty:
         file, line = shown(warned)
         number = int(warned["count"].sum())
@@ -187,16 +194,21 @@ def _lone_warning(warned: pd.DataFrame) -> Iterator[Finding]:
             "nccl-warnings",
             "note",
             hosts_of(warned),
-            f"NCCL warned {often} and went on.",
-            "Read the first one; NCCL_DEBUG=INFO shows what led to it.",
+            "NCCL warnings",
+            f"NCCL warned {often} and continued.",
+            "Read the first warning. NCCL_DEBUG=INFO logs what led to it.",
             "possible",
             file,
             line,
         )
 
 
+def _lines(number: int) -> str:
+    return "1 line passes" if number == 1 else f"{units.count(number)} lines pass"
+
+
 def died(recording: NcclRecording) -> Iterator[Finding]:
-    """A launcher says that a rank was ended by a signal."""
+    """A launcher reports that a signal ended a rank."""
     problems = recording.problems[recording.problems["kind"] == "died"]
     if not problems.empty:
         row = first_row(problems)
@@ -205,8 +217,10 @@ def died(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-rank-died",
             "error",
             f"rank {row['tag_rank']}",
+            f"Dead process: rank {row['tag_rank']}",
             f"Rank {row['tag_rank']} died from signal {row['code']}.",
-            "Signal 9: look for the out-of-memory killer (dmesg -T); 6 and 11: its last lines.",
+            "Run `dmesg -T` on its host: signal 9 often comes from the out-of-memory killer. For "
+            "signals 6 and 11, read the last lines of the rank.",
             "certain",
             file,
             line,
@@ -225,9 +239,11 @@ def versions_differ(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-version-mismatch",
             "error",
             "job",
-            f"The ranks state different versions of NCCL: {names}.",
-            'python -c "import torch; print(torch.cuda.nccl.version())" on every host; install '
-            "one version everywhere and look for a second libnccl.so on LD_LIBRARY_PATH.",
+            "Different NCCL versions",
+            f"The ranks report different versions of NCCL: {names}.",
+            "Install one version of NCCL on every host. Check with `python -c 'from torch.cuda "
+            "import nccl; print(nccl.version())'`. Look for a second libnccl.so on "
+            "LD_LIBRARY_PATH.",
             "likely",
             file,
             line,
@@ -243,9 +259,10 @@ def aborted(recording: NcclRecording) -> Iterator[Finding]:
             "nccl-aborted",
             "note",
             ranks_text([int(rank) for rank in ranks["rank"].dropna()] or [0]),
-            f"Communicators of {units.count(len(ranks))} ranks were aborted, not destroyed: after "
-            "a failure, or by a program that ends that way.",
-            "Look at the exit code and at the last lines of the ranks.",
+            "Aborted communicators",
+            f"Communicators of {units.count(len(ranks))} ranks were aborted, not destroyed. "
+            "Either the job failed, or the program ends that way.",
+            "Check the exit code and the last lines of the ranks.",
             "possible",
             file,
             line,

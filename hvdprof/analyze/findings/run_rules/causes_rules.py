@@ -1,22 +1,29 @@
-"""Rules on where the time of a step goes: input, inflation, sizes; late ranks have their own."""
+"""Rules on where the time of a step goes: input, compute slowdown, sizes."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    ceiling_share,
     cell_name,
     cell_place,
     cost_of,
     costly_terms,
+    gain_share,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
-from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.findings.finding import (
+    SMALLEST_COST,
+    Finding,
+    as_sentence,
+    sentences,
+    severity_of_cost,
+)
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.analyze.steps.job_steps import LAUNCH
@@ -32,60 +39,66 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
         # By name: as a whole, two rows with a missing number are never equal.
         share = shares.get(cell_name(cell), 0.0)
         if is_base(cell) and share >= SMALLEST_COST:
-            pinned = "pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-            whose = "every rank spends at least" if cell["np"] > 1 else "the rank spends"
+            pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
+            is_job = cell["np"] > 1
+            whose = "every rank spends at least" if is_job else "the rank spends"
             yield Finding(
                 "input-bound",
                 severity_of_cost(share),
                 cell_name(cell),
-                f"{cell_place(cell)}: {whose} {units.percent(share)} of its step on getting data.",
-                f"more data workers (num_workers=), prefetch_factor={', ' if pinned else ''}"
-                f"{pinned}; with tf.data .map(..., num_parallel_calls=) and .prefetch(); or faster "
-                "storage",
+                f"Input-bound: {'every' if is_job else 'the'} rank waits for data",
+                f"{cell_place(cell)}: {whose} {units.percent(share)} of its step in the data "
+                "phase.",
+                f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
+                "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster "
+                "storage.",
                 "certain",
-                **cost_of(
-                    cell, share, share * step_ns(cell), ceiling_share(evidence, cell, NO_DATA)
-                ),
+                **cost_of(cell, share, share * step_ns(cell), gain_share(evidence, cell, NO_DATA)),
             )
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
-    """The ranks' own work takes longer than in the baseline."""
-    for cell, share, cost_ns in costly_terms(evidence, COMPUTE_INFLATION):
+    """The ranks compute for longer than in the baseline."""
+    for term in costly_terms(evidence, COMPUTE_INFLATION):
+        cell = term.cell
         setting = cell_setting(evidence.run, cell)
         is_weak = keeps_batches(evidence.table("scaling"), str(cell["model"]))
-        reference = "in the baseline" if is_weak else "as many samples take in the baseline"
+        reference = "in the baseline" if is_weak else "the baseline needs for as many samples"
         yield Finding(
             "compute-inflation",
-            severity_of_cost(share),
+            severity_of_cost(term.share),
             cell_name(cell),
-            f"{cell_place(cell)}: the ranks' own work takes {units.milliseconds(cost_ns)} "
-            f"longer than {reference}, {units.percent(share)} of the step.",
+            "Compute slowdown against the baseline",
+            sentences(
+                f"{cell_place(cell)}: compute takes {units.milliseconds(term.cost_ns)} more per "
+                f"step than {reference}, {term.share_text} of the step.",
+                as_sentence(setting.crowd),
+            ),
             _why_slower(setting),
             "possible" if setting.crowd else "likely",
-            evidence=setting.crowd,
-            **cost_of(cell, share, cost_ns, NAN),
+            **cost_of(cell, term.share, term.cost_ns, NAN),
         )
 
 
 def _why_slower(setting: CellSetting) -> str:
-    """What to do about own work that takes longer, by where the ranks ran."""
+    """What to do about a compute slowdown, by where the ranks ran."""
     if setting.crowd:
-        return "end the other processes, or take a machine of your own, and measure again"
+        return "End the other processes or use an idle machine, then measure again."
     if setting.on_gpus:
         return (
-            "compare clocks and power with those of one rank (nvidia-smi -q -d CLOCK,POWER), and "
-            "look at NCCL's share of the SMs"
+            "Compare clocks and power with a run of one rank (`nvidia-smi -q -d CLOCK,POWER`). "
+            "Check NCCL's share of the SMs."
         )
     if setting.every_core_computes:
         return (
-            "every core computes, and the threads that communicate take their turns: fewer ranks "
-            "or threads a host (OMP_NUM_THREADS) show whether it is that, or the memory bandwidth "
-            "and caches that the ranks of a host share"
+            "Set a smaller OMP_NUM_THREADS or run fewer ranks per host. Every core computes, and "
+            "threads that communicate compete with them. A slowdown that stays is due to memory "
+            "bandwidth and caches, which the ranks of a host share."
         )
     return (
-        "give every rank cores of its own and OMP_NUM_THREADS to match; the ranks of a host also "
-        "share its memory bandwidth and caches: compare as many ranks on more hosts"
+        "Set OMP_NUM_THREADS to the number of cores per rank and pin every rank to its own cores. "
+        "Ranks of a host also share memory bandwidth and caches. Compare with as many ranks on "
+        "more hosts."
     )
 
 
@@ -109,13 +122,19 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
                 "size-cliff",
                 severity_of_cost(share),
                 cell_name(cell),
-                f"{cell_place(cell)}: efficiency falls to {units.percent(after['efficiency'])}, "
-                f"from {units.percent(before['efficiency'])} on {before['np']} ranks.",
-                "see what changes at that size: a second host, another socket or switch; compare "
-                "hvdprof bench --hosts on one and on two hosts",
+                f"Efficiency cliff at np={after['np']}",
+                f"{cell_place(cell)}: efficiency falls to {_efficiency(after)}, from "
+                f"{_efficiency(before)} at np={before['np']}.",
+                "Run `hvdprof bench --hosts` on one host and on two, and compare. Look for what "
+                "changes at this size: a second host, another socket, another switch.",
                 "possible",
                 **cost_of(cell, share, share * step_ns(cell), NAN),
             )
+
+
+def _efficiency(row: Mapping[Hashable, Any]) -> str:
+    ends = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
+    return units.percent_interval(*ends)
 
 
 def _least_shares(evidence: Evidence, part: str) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """Rules on how collectives are cut and covered, from Horovod's timeline beside recordings."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,7 @@ _LAUNCH = ["pass_id", "segment"]
 
 
 def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
-    """Many small executions a step."""
+    """Many small executions per step."""
     for (pass_id, segment), rows in _steady(evidence).groupby(_LAUNCH, observed=True):
         steps = len(rows["step"].unique())
         small = rows["size_bytes"].astype("float64") < SMALL_MESSAGE_BYTES
@@ -32,10 +31,11 @@ def many_small_messages(evidence: Evidence) -> Iterator[Finding]:
                 "many-small-messages",
                 "warning",
                 f"{pass_id} {segment}",
-                f"{pass_id}: {per_step:.0f} of {len(rows) / steps:.0f} collectives a step carry "
-                f"less than {limit}; latency decides, not bandwidth.",
-                "let more gradients be fused: a larger HOROVOD_FUSION_THRESHOLD, a longer "
-                "HOROVOD_CYCLE_TIME such as 5, or groups= in DistributedOptimizer",
+                "Many small collectives",
+                f"{pass_id}: {per_step:.0f} of {len(rows) / steps:.0f} collectives per step carry "
+                f"less than {limit}. Their latency dominates, not the bandwidth.",
+                "Set HOROVOD_CYCLE_TIME=5 or a larger HOROVOD_FUSION_THRESHOLD, so that Horovod "
+                "fuses more gradients. Alternatively, pass groups= to DistributedOptimizer.",
                 "certain",
             )
 
@@ -48,26 +48,28 @@ def fusion_too_large(evidence: Evidence) -> Iterator[Finding]:
         if key not in covered:
             continue
         by_step = rows.groupby("step").agg(number=("step", "size"), payload=("size_bytes", "sum"))
-        found = _shares(covered[key], evidence.run.steps, key)
+        shares = _shares(covered[key], evidence.run.steps, (str(key[0]), str(key[1])))
         if (
             by_step["number"].median() <= FEW_EXECUTIONS
             and by_step["payload"].median() >= SPLIT_BYTES
-            and found["overlapped"] < LITTLE_OVERLAP
-            and found["exposed"] >= SMALLEST_COST
+            and shares["overlapped"] < LITTLE_OVERLAP
+            and shares["exposed"] >= SMALLEST_COST
         ):
             payload = units.byte_size(int(by_step["payload"].median()))
             yield Finding(
                 "fusion-too-large",
-                severity_of_cost(found["exposed"]),
+                severity_of_cost(shares["exposed"]),
                 f"{key[0]} {key[1]}",
-                f"{key[0]}: {payload} a step travel in {by_step['number'].median():.0f} "
-                f"execution(s), of which backward covers {units.percent(found['overlapped'])}: "
-                "they start when it is over.",
-                "smaller pieces start earlier: HOROVOD_FUSION_THRESHOLD=16777216, or groups= in "
-                "DistributedOptimizer; compare both by hvdprof bench",
+                "Collectives too large to overlap with backward",
+                f"{key[0]}: {payload} per step travel in {by_step['number'].median():.0f} "
+                f"execution(s). Backward covers {units.percent(shares['overlapped'])} of them, "
+                "because they start when it ends.",
+                "Set HOROVOD_FUSION_THRESHOLD=16777216, so that smaller executions start earlier. "
+                "Alternatively, pass groups= to DistributedOptimizer. Compare both with `hvdprof "
+                "bench`.",
                 "possible",
-                cost_share=found["exposed"],
-                cost_ns=found["exposed_ns"],
+                cost_share=shares["exposed"],
+                cost_ns=shares["exposed_ns"],
             )
 
 
@@ -78,11 +80,11 @@ def _steady(evidence: Evidence) -> pd.DataFrame:
     others = segments[((segments["engine"] == DDP_ENGINE) | (segments["size"] == 1)).to_numpy()]
     left_out = set(others[_LAUNCH].astype(str).itertuples(index=False, name=None))
     names = table[_LAUNCH].astype(str).itertuples(index=False, name=None)
-    kept = np.array([name not in left_out for name in names], dtype=bool)
-    return table[kept & ~table["warmup"] & (table["step"] >= 0)]
+    counted = np.array([name not in left_out for name in names], dtype=bool)
+    return table[counted & ~table["warmup"] & (table["step"] >= 0)]
 
 
-def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: Any) -> dict[str, float]:
+def _shares(overlap: pd.DataFrame, steps: pd.DataFrame, key: tuple[str, str]) -> dict[str, float]:
     own = steps[(steps["pass_id"] == key[0]) & (steps["segment"] == key[1])]
     names = ["rank", "step"]
     joined = overlap.merge(own.loc[~own["warmup"], [*names, "dur_ns"]], on=names)

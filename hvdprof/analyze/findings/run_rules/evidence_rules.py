@@ -20,11 +20,12 @@ def faults_injected(evidence: Evidence) -> Iterator[Finding]:
             "faults-injected",
             "warning",
             "run",
+            "Faults injected on purpose",
             f"Faults were injected on purpose into {number} {'pass' if number == 1 else 'passes'}: "
-            f"{'; '.join(faults)}. The numbers are those of the job with these faults.",
-            "measure without `hvdprof inject`, with HVDPROF_FAULTS unset, before judging the job",
+            f"{' and '.join(faults)}. The numbers are those of the job with these faults.",
+            "Unset HVDPROF_FAULTS and measure without `hvdprof inject` before judging the job.",
             "certain",
-            evidence=notes[0],
+            quote=notes[0],
         )
 
 
@@ -37,18 +38,21 @@ def clocks_contradict(evidence: Evidence) -> Iterator[Finding]:
     num_launches = len(clocks[LAUNCH].drop_duplicates())
     num_wrong = len(wrong[LAUNCH].drop_duplicates())
     ranks = sorted({int(rank) for rank in wrong["rank"]})
-    told = ", ".join(map(str, ranks[:_MOST_RANKS])) + (", ..." if len(ranks) > _MOST_RANKS else "")
-    which = f"rank {told}" if len(ranks) == 1 else f"ranks {told}"
+    listed = ", ".join(map(str, ranks[:_MOST_RANKS])) + (
+        ", ..." if len(ranks) > _MOST_RANKS else ""
+    )
+    which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed}"
     yield Finding(
         "clocks-contradict",
         "warning",
         which,
-        f"In {num_wrong} of {num_launches} launches the exchange of clocks cannot be right for "
-        f"{which}: by these clocks a collective was left before its last rank had arrived. Who "
-        "waited for whom across hosts is unsure there.",
-        "do not trust `caused_wait` and `collective_arrivals` of these launches (`stragglers` "
-        "needs no common clock); let the hosts' clocks settle before measuring (chronyc tracking), "
-        "and do not suspend or migrate a machine meanwhile",
+        "Contradicting clocks",
+        f"The clock exchange is wrong for {which} in {num_wrong} of {num_launches} launches. By "
+        "these clocks a rank left a collective before its last rank had arrived. Wait attribution "
+        f"across hosts is unreliable there. The first of them is {wrong['pass_id'].iloc[0]} "
+        "(clocks.consistent is false).",
+        "Check the hosts' clocks with `chronyc tracking`, let them settle, and measure again. Do "
+        "not suspend or migrate a machine meanwhile. Ignore `caused_wait` and "
+        "`collective_arrivals` of these launches (`stragglers` needs no common clock).",
         "certain",
-        evidence=f"clocks.consistent is false, first in {wrong['pass_id'].iloc[0]}",
     )

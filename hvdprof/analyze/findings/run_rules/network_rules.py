@@ -11,7 +11,7 @@ from hvdprof.model.tables.net_tables import NET_HOSTS
 SLOW_HOST_LINK = "slow-host-link"
 FAR_HOST = "far-host"
 NETWORK_FINDINGS = (SLOW_HOST_LINK, FAR_HOST)
-"""What is found by the measurement of the network alone, whatever the job makes of it."""
+"""Findings on the measurement of the network alone, whose cost to the job is unknown."""
 
 SLOW_SHARE = 2 / 3
 """A link is called slow that has a third less than the others, beyond both intervals."""
@@ -21,18 +21,18 @@ FAR_NS = 100_000.0
 """Both are asked of a latency: in one rack it may well differ by some microseconds."""
 
 _SLOW_TCP = (
-    "compare the speed that its interface has agreed on, its errors and its cable with another "
-    "host's (ethtool DEVICE; ethtool -S DEVICE), and look for other traffic (sar -n DEV 1); "
-    "measure again by hvdprof net, or leave the host out"
+    "Run `ethtool DEVICE` and `ethtool -S DEVICE` on it and on another host, and compare speed and "
+    "errors. Check its cable, and look for other traffic (`sar -n DEV 1`). Measure again with "
+    "`hvdprof net`, or omit the host."
 )
 _SLOW_LIBRARY = (
-    "plain TCP to it is not slow, so look at what the library takes: its interface "
-    "(NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, OMPI_MCA_btl_tcp_if_include), and other processes "
-    "on that host's cores (top)"
+    "Check the interface that the library uses (NCCL_SOCKET_IFNAME, HOROVOD_GLOO_IFACE, "
+    "OMPI_MCA_btl_tcp_if_include). Plain TCP to this host is not slow. Look for other processes on "
+    "its cores (`top`)."
 )
 _FAR = (
-    "look at its way to the others (tracepath HOST): another switch, room or network; "
-    "small messages pay it, so fuse more: a longer HOROVOD_CYCLE_TIME, fewer and larger steps"
+    "Run `tracepath HOST` to find another switch, room or network on its path. Small messages pay "
+    "this latency, so fuse more: a longer HOROVOD_CYCLE_TIME, fewer and larger steps."
 )
 _OVER = {"tcp": "TCP", "broadcast": "Horovod"}
 
@@ -40,7 +40,7 @@ _OVER = {"tcp": "TCP", "broadcast": "Horovod"}
 def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
     """One host's link is far slower than those of the others: every allreduce waits for it."""
     named: set[str] = set()
-    # TCP first: what the network itself does is not told again of the library above it.
+    # TCP first: a slow network is not reported a second time as a slow library.
     for row in evidence.table(NET_HOSTS.name).to_dict("records"):
         host, method = str(row["host"]), str(row["method"])
         if not row["bandwidth_share_high"] < SLOW_SHARE or host in named:
@@ -52,11 +52,12 @@ def slow_host_link(evidence: Evidence) -> Iterator[Finding]:
             SLOW_HOST_LINK,
             "warning",
             host,
-            f"The network to {host} is slow: at most {own} over {_OVER[method]}, {share} of what "
-            "the other hosts have; an allreduce is as quick as its slowest link.",
+            f"Slow network link: {host}",
+            f"The best of {row['num_pairs']} pairs with {host} reaches {own} over "
+            f"{_OVER[method]}, {share} of what the other hosts have. {typical}An allreduce is as "
+            "fast as its slowest link.",
             _SLOW_TCP if method == "tcp" else _SLOW_LIBRARY,
             "certain",
-            evidence=f"the best of its {row['num_pairs']} pairs{typical}",
         )
 
 
@@ -74,11 +75,12 @@ def far_host(evidence: Evidence) -> Iterator[Finding]:
             FAR_HOST,
             "note",
             host,
-            f"A small message to {host} takes {own} over TCP, between the other hosts "
+            f"High network latency: {host}",
+            f"A small message to {host} takes {own} over TCP, in the best of its "
+            f"{row['num_pairs']} pairs. Between the other hosts it takes "
             f"{units.milliseconds(float(row['typical_latency_ns']))}.",
             _FAR,
             "certain",
-            evidence=f"the best of its {row['num_pairs']} pairs",
         )
 
 
@@ -93,8 +95,8 @@ def _against_others(row: dict[Any, Any]) -> tuple[str, str]:
     if share != share:
         return f"at most {units.percent(high)}", ""
     typical = units.of_unit(1000 * float(row["typical_gb_per_s"]), "MB/s")
-    told = units.interval_of_unit(share, low, high, "ratio")
-    return told, f"; median of the other hosts' best: {typical}"
+    text = units.interval_of_unit(share, low, high, "ratio")
+    return text, f"The median of the other hosts' best pairs is {typical}. "
 
 
 def _with_ends(row: dict[Any, Any], name: str, unit: str) -> str:

@@ -1,11 +1,12 @@
 """Rules on how Horovod was set up: what is known to cost, from settings and from its own logs."""
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 from hvdprof import units
+from hvdprof.analyze.findings.cell_finding import Cell
 from hvdprof.analyze.findings.evidence import Evidence, is_base
-from hvdprof.analyze.findings.finding import Finding, severity_of_cost
+from hvdprof.analyze.findings.finding import Finding, sentences, severity_of_cost
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.tables.session_tables import SESSION_RANKS
@@ -27,10 +28,11 @@ def fusion_too_small(evidence: Evidence) -> Iterator[Finding]:
             "fusion-too-small",
             "warning",
             "HOROVOD_FUSION_THRESHOLD",
-            f"Tensor fusion is {what}, so small gradients are reduced one by one.",
-            "unset HOROVOD_FUSION_THRESHOLD (its default is 128 MB)",
+            f"Tensor fusion {what}",
+            f"Tensor fusion is {what}, so Horovod reduces small gradients one by one.",
+            "Unset HOROVOD_FUSION_THRESHOLD (default: 128 MB).",
             "certain",
-            evidence=f"HOROVOD_FUSION_THRESHOLD={text}",
+            quote=f"HOROVOD_FUSION_THRESHOLD={text}",
         )
 
 
@@ -42,10 +44,12 @@ def cycle_too_long(evidence: Evidence) -> Iterator[Finding]:
             "cycle-too-long",
             "warning",
             "HOROVOD_CYCLE_TIME",
-            f"Horovod looks for ready gradients every {text} ms only; each waits up to that long.",
-            "unset HOROVOD_CYCLE_TIME (its default is 1 ms)",
+            "Long Horovod cycle",
+            f"Horovod looks for ready gradients only every {text} ms. Each gradient waits up to "
+            "that long.",
+            "Unset HOROVOD_CYCLE_TIME (default: 1 ms).",
             "certain",
-            evidence=f"HOROVOD_CYCLE_TIME={text}",
+            quote=f"HOROVOD_CYCLE_TIME={text}",
         )
 
 
@@ -58,11 +62,12 @@ def cache_off(evidence: Evidence) -> Iterator[Finding]:
                 "cache-off",
                 "warning",
                 "HOROVOD_CACHE_CAPACITY",
-                "The response cache is off while throughput is measured: every tensor is "
-                "negotiated anew in every step.",
-                "unset HOROVOD_CACHE_CAPACITY",
+                "Response cache off during throughput passes",
+                "The response cache is off while throughput is measured. Horovod negotiates every "
+                "tensor anew in every step.",
+                "Unset HOROVOD_CACHE_CAPACITY.",
                 "certain",
-                evidence="HOROVOD_CACHE_CAPACITY=0",
+                quote="HOROVOD_CACHE_CAPACITY=0",
             )
             return
 
@@ -79,9 +84,10 @@ def autotune_active(evidence: Evidence) -> Iterator[Finding]:
             "autotune-active",
             "warning",
             where,
-            "Horovod's autotuning was at work: its settings, and so the times of steps, changed "
-            "while they were recorded.",
-            "measure with HOROVOD_AUTOTUNE=0 and the values it found",
+            "Autotuning during the recording",
+            "Horovod's autotuning changed its settings, and so the step times, during the "
+            "recording.",
+            "Set HOROVOD_AUTOTUNE=0 and the values that autotuning found, then measure again.",
             "certain" if searching else "likely",
         )
 
@@ -96,10 +102,11 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                 "timeline-slows",
                 "warning",
                 short_name(*_group(cell)),
+                "Horovod's timeline slows the job",
                 f"{place_name(*_group(cell))}: the pass with Horovod's timeline is "
-                f"{units.percent(cell['observer_cost'])} slower than that without.",
-                "write the timeline to a local disk or /dev/shm, and leave a core to its writer; "
-                "never read throughput from a run with HOROVOD_TIMELINE",
+                f"{_observer_overhead(cell)} slower than the pass without.",
+                "Write the timeline to a local disk or /dev/shm, and reserve a core for its "
+                "writer. Never read throughput from a run with HOROVOD_TIMELINE.",
                 "certain",
                 model=str(cell["model"]),
                 np=int(cell["np"]),
@@ -113,7 +120,7 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
     stalls = evidence.table("stalls")
     if stalls.empty:
         return
-    # Horovod 0.13 and earlier list the ranks that were ready: these are waited with, not for.
+    # Horovod 0.13 and earlier list the ranks that were ready: they wait, too.
     missing = stalls[(stalls["state"] != "ready").to_numpy()]
     ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
     where = f", missing on {ranks_text(ranks)}" if ranks else ""
@@ -122,13 +129,17 @@ def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
         "stalled-tensors",
         "error" if stalls["shutdown"].any() else "warning",
         f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
-        f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled{where}.",
-        "look at what the missing rank did then: evaluation, a checkpoint, an exception, uneven "
-        "numbers of batches (hvd.join())",
+        "Stalled tensors",
+        sentences(
+            f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled"
+            f"{where}.",
+            f"The first of them is {first['tensor']}." if first["tensor"] else "",
+        ),
+        "Look at what the missing ranks did at that time: evaluation, a checkpoint, an exception. "
+        "With uneven numbers of batches, use hvd.join().",
         "certain",
         file=str(first["file"]),
         line=int(first["line"]),
-        evidence=f"waited for {first['tensor']}",
     )
 
 
@@ -137,33 +148,51 @@ def cache_evictions(evidence: Evidence) -> Iterator[Finding]:
     incidents = evidence.table("incidents")
     evicted = incidents[incidents["kind"].astype(str).str.contains("cache")]
     log = evidence.table("horovod_log")
-    told = log[log["message"].astype(str).str.contains("evict|cache capacity", case=False)]
-    rows = evicted if len(evicted) else told
+    logged = log[log["message"].astype(str).str.contains("evict|cache capacity", case=False)]
+    rows = evicted if len(evicted) else logged
     if len(rows):
         first = rows.iloc[0]
         yield Finding(
             "cache-evictions",
             "warning",
             "response cache",
-            "Horovod's response cache overflows: tensors are negotiated anew.",
-            "HOROVOD_CACHE_CAPACITY=4096, and the same names for the same tensors in every step",
+            "Response cache overflow",
+            "Horovod's response cache overflows, so Horovod negotiates tensors anew.",
+            "Set HOROVOD_CACHE_CAPACITY=4096, and use the same names for the same tensors in every "
+            "step.",
             "certain",
             file=str(first["file"]),
             line=int(first["line"]),
-            evidence=str(first["message"]),
+            quote=str(first["message"]),
         )
 
 
 def fp16_without_gain(evidence: Evidence) -> Iterator[Finding]:
     """fp16 compression that makes the job slower."""
-    remedy = "leave --fp16-allreduce out here: the casts cost more than the bytes save"
-    yield from _toggle(evidence, "compression", "fp16", "fp16-costs", remedy)
+    yield from _toggle(
+        evidence,
+        _Toggle(
+            "compression",
+            "fp16",
+            "fp16-costs",
+            "fp16 compression slower than none",
+            "Omit --fp16-allreduce. Here the casts cost more than the smaller messages save.",
+        ),
+    )
 
 
 def adasum_costs(evidence: Evidence) -> Iterator[Finding]:
     """Adasum that makes the job slower."""
-    remedy = "leave --use-adasum out unless it needs clearly fewer steps to the same loss"
-    yield from _toggle(evidence, "reduction", "adasum", "adasum-costs", remedy)
+    yield from _toggle(
+        evidence,
+        _Toggle(
+            "reduction",
+            "adasum",
+            "adasum-costs",
+            "Adasum slower than averaging",
+            "Omit --use-adasum, unless it needs clearly fewer steps to the same loss.",
+        ),
+    )
 
 
 def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
@@ -175,8 +204,10 @@ def oversubscribed(evidence: Evidence) -> Iterator[Finding]:
             "oversubscribed",
             "note",
             "np=" + ",".join(map(str, sizes)),
-            f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs, so ranks take turns.",
-            "at most as many ranks as cores (or GPUs); these sizes say nothing about scaling",
+            "More ranks than cores or GPUs",
+            f"np={', '.join(map(str, sizes))}: ranks share cores or GPUs and take turns. These "
+            "sizes say nothing about scaling.",
+            "Run at most as many ranks as there are cores (or GPUs).",
             "certain",
         )
 
@@ -195,10 +226,11 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
             "same-hostname",
             "warning",
             str(host),
-            f"{pass_id}: {int(twice.iloc[0])} ranks are local rank {local_rank} on {host}: hosts "
-            "with one name, or every task a job of its own.",
-            "give every host its own name (HOROVOD_HOSTNAME), and check hvd.size(); under Slurm "
-            "srun --mpi=pmix",
+            f"Several ranks with one place: {host}",
+            f"{pass_id}: {int(twice.iloc[0])} ranks are local rank {local_rank} on {host}. Either "
+            "several hosts have this name, or every task is a job by itself.",
+            "Set HOROVOD_HOSTNAME to a different name on every host, and check hvd.size(). Under "
+            "Slurm, use `srun --mpi=pmix`.",
             "certain",
         )
 
@@ -211,16 +243,17 @@ def tail_lost(evidence: Evidence) -> Iterator[Finding]:
             "timeline-tail-lost",
             "note",
             "timeline",
-            "The end of Horovod's timeline is missing: its last steps are not in the file.",
-            "record with `collect.timeline(...)` or horovod.start_timeline/stop_timeline, which "
-            "complete the file",
+            "Incomplete end of Horovod's timeline",
+            "The end of Horovod's timeline is missing. Its last steps are not in the file.",
+            "Record with `collect.timeline(...)` or with horovod.start_timeline and stop_timeline, "
+            "which complete the file.",
             "likely",
-            evidence=notes[0],
+            quote=notes[0],
         )
 
 
 def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
-    """Ranks without recordings in a run that records them: who attached files has no recorder."""
+    """Ranks without recordings in a run that records them; attached files have no recorder."""
     if attached_files(evidence.run.manifest):
         return
     lacking = evidence.run.segments
@@ -233,34 +266,44 @@ def no_rank_evidence(evidence: Evidence) -> Iterator[Finding]:
             "no-rank-evidence",
             "warning",
             str(first["pass_id"]),
+            "Ranks without a recording",
             f"{first['pass_id']}: {first['num_ranks_recorded']} of {first['size']} ranks were "
-            "recorded; a late rank cannot be named there.",
-            "pass HVDPROF_RECORDER_DIR on to every rank, on a folder that all hosts share",
+            "recorded. No straggler can be named there.",
+            "Pass HVDPROF_RECORDER_DIR to every rank, and set it to a folder that all hosts share.",
             "certain",
         )
 
 
-def _toggle(
-    evidence: Evidence, column: str, value: str, identity: str, remedy: str
-) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class _Toggle:
+    """A toggle: its column and value in SCALING, and the finding on cells that it slows."""
+
+    column: str
+    value: str
+    id: str
+    title: str
+    action: str
+
+
+def _toggle(evidence: Evidence, toggle: _Toggle) -> Iterator[Finding]:
     cells = evidence.cells()
     base = {_group(cell): cell for cell in cells if is_base(cell)}
-    other = "reduction" if column == "compression" else "compression"
+    other = "reduction" if toggle.column == "compression" else "compression"
     for cell in cells:
         against = base.get(_group(cell))
         plain = "average" if other == "reduction" else "none"
-        if against is None or cell[column] != value or cell[other] != plain:
+        if against is None or cell[toggle.column] != toggle.value or cell[other] != plain:
             continue
         if cell["samples_per_s_high"] < against["samples_per_s_low"]:
             lost = 1 - cell["samples_per_s"] / against["samples_per_s"]
             yield Finding(
-                identity,
+                toggle.id,
                 severity_of_cost(lost),
                 short_name(*_group(cell)),
-                f"{place_name(*_group(cell))}: {value} makes it {units.percent(lost)} "
-                f"slower ({units.rate(cell['samples_per_s'])} against "
-                f"{units.rate(against['samples_per_s'])} samples/s).",
-                remedy,
+                toggle.title,
+                f"{place_name(*_group(cell))}: throughput with {toggle.value} is "
+                f"{units.percent(lost)} lower: {_rate(cell)} against {_rate(against)} samples/s.",
+                toggle.action,
                 "certain",
                 model=str(cell["model"]),
                 np=int(cell["np"]),
@@ -270,8 +313,18 @@ def _toggle(
             )
 
 
-def _group(cell: dict[str, Any]) -> tuple[str, int, str]:
+def _group(cell: Cell) -> tuple[str, int, str]:
     return str(cell["model"]), int(cell["np"]), str(cell["engine"])
+
+
+def _rate(cell: Cell) -> str:
+    ends = (float(cell[f"samples_per_s{end}"]) for end in ("", "_low", "_high"))
+    return units.rate_interval(*ends)
+
+
+def _observer_overhead(cell: Cell) -> str:
+    ends = (float(cell[f"observer_cost{end}"]) for end in ("", "_low", "_high"))
+    return units.percent_interval(*ends)
 
 
 def _times(number: int) -> str:

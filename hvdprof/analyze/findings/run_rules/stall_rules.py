@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of
 from hvdprof.analyze.findings.evidence import Evidence
-from hvdprof.analyze.findings.finding import SMALLEST_COST, Finding, severity_of_cost
+from hvdprof.analyze.findings.finding import (
+    SMALLEST_COST,
+    Finding,
+    as_sentence,
+    otherwise,
+    sentences,
+    severity_of_cost,
+)
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.model.tables.run_tables import JOB_STEPS
@@ -26,20 +33,20 @@ REGULAR = 0.2
 REGULAR_OF_TWO = 0.05
 """The same of two distances alone: by chance they differ by as little in one launch of twenty."""
 
-_REGULAR_REMEDY = (
-    "look for what happens at that distance: checkpoints, evaluation, logging, a shard of the data "
-    "that ends, garbage collection (gc.freeze())"
+_AT_REGULAR_DISTANCE = (
+    "Look for what happens at that distance: checkpoints, evaluation, logging, the end of a data "
+    "shard. For garbage collection, call gc.freeze()."
 )
-_IRREGULAR = (
-    "look for what shares the machine or the storage: other jobs, snapshots, a shared file system"
+_AT_NO_DISTANCE = (
+    "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system."
 )
 
 
 def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
     """Steps of the whole job that take far longer than the others, at a regular distance or not.
 
-    Told where half of the launches of a cell or more have them. Ranks that share cores take turns,
-    which makes single steps long for a reason that is known.
+    Reported where half of the launches of a cell or more have them. Oversubscribed launches are
+    left out: ranks that share cores take turns, which makes single steps long.
     """
     measured = evidence.measured()
     steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
@@ -64,13 +71,16 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
             "stalled-steps",
             severity_of_cost(share),
             cell_name(cell),
-            f"{cell_place(cell)}: steps{_every(regular)} take "
-            f"{units.milliseconds(each_ns)} longer than the others, which is "
-            f"{units.percent(share)} of all time.",
-            _remedy(regular, crowd),
+            "Stalled steps" + ("" if regular is None else " at a regular distance"),
+            sentences(
+                f"{cell_place(cell)}: {_which(regular)} take {units.milliseconds(each_ns)} longer "
+                f"than the others, {units.percent(share)} of all time.",
+                f"{sum(stall.number for stall in found)} such steps occur in {len(found)} of "
+                f"{len(launches)} launches.",
+                as_sentence(crowd),
+            ),
+            _action(regular, crowd),
             "possible" if regular is None else "likely",
-            evidence=f"{sum(stall.number for stall in found)} such steps in {len(found)} of "
-            f"{len(launches)} launches" + (f"; {crowd}" if crowd else ""),
             **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
 
@@ -97,10 +107,10 @@ def _stalls(steps: pd.DataFrame) -> _Stall | None:
     return _Stall(int(is_long.sum()), share, float(excess.mean()), _distance(numbers))
 
 
-def _remedy(regular: float | None, crowd: str) -> str:
+def _action(regular: float | None, crowd: str) -> str:
     if regular is not None:
-        return _REGULAR_REMEDY
-    return f"end the other processes and measure again; else {_IRREGULAR}" if crowd else _IRREGULAR
+        return _AT_REGULAR_DISTANCE
+    return otherwise("End the other processes and measure again." if crowd else "", _AT_NO_DISTANCE)
 
 
 def _distance(numbers: NDArray[np.float64]) -> float | None:
@@ -110,5 +120,5 @@ def _distance(numbers: NDArray[np.float64]) -> float | None:
     return mean if mean >= 2 and float(gaps.std()) <= most * mean else None
 
 
-def _every(distance: float | None) -> str:
-    return " now and then" if distance is None else f" at a distance of {distance:.0f}"
+def _which(distance: float | None) -> str:
+    return "single steps" if distance is None else f"steps at a distance of {distance:.0f}"

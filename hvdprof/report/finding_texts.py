@@ -1,0 +1,75 @@
+"""The texts of a finding, the same in the terminal, in documents and on the dashboard."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof import units
+
+_SMALLEST_GAIN = 0.0005
+"""A smaller gain would read 0.0 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingTexts:
+    """A finding as texts; ``cost``, ``gain``, ``quote`` and ``action`` may be empty.
+
+    Attributes:
+        severity: error, warning or note.
+        title: The problem as a noun phrase.
+        evidence: What was measured, in sentences.
+        cost: ``costs 4.02 ms per step (16.8 %)``.
+        gain: ``Potential gain if fixed: up to 16.8 % of step time``.
+        quote: The log line or setting behind its file and line.
+        action: How to fix it.
+    """
+
+    severity: str
+    title: str
+    evidence: str
+    cost: str
+    gain: str
+    quote: str
+    action: str
+
+
+def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
+    """The texts of a row of FINDINGS."""
+    return FindingTexts(
+        severity=str(row["severity"]),
+        title=str(row["title"]),
+        evidence=str(row["evidence"]),
+        cost=_cost(_number(row["cost_ns"]), _number(row["cost_share"])),
+        gain=_gain(_number(row["gain_share"])),
+        quote=_quote(row),
+        action=str(row["action"]),
+    )
+
+
+def findings_texts(findings: pd.DataFrame) -> list[FindingTexts]:
+    """The texts of rows of FINDINGS in their order."""
+    return [finding_texts(row) for row in findings.to_dict("records")]
+
+
+def _cost(cost_ns: float, share: float) -> str:
+    if cost_ns != cost_ns:
+        return f"costs {units.percent(share)} of step time" if share == share else ""
+    percent = f" ({units.percent(share)} of step time)" if share == share else ""
+    return f"costs {units.milliseconds(cost_ns)} per step{percent}"
+
+
+def _gain(share: float) -> str:
+    if not share >= _SMALLEST_GAIN:
+        return ""
+    return f"Potential gain if fixed: up to {units.percent(share)} of step time"
+
+
+def _quote(row: Mapping[Hashable, object]) -> str:
+    line = row["line"]
+    place = f"{row['file']}:{line}" if isinstance(line, int) else ""
+    return ": ".join(text for text in (place, str(row["quote"])) if text)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, float) else float("nan")

@@ -1,0 +1,38 @@
+"""The style that every finding keeps: short title, plain sentences, an imperative first."""
+
+import re
+from collections.abc import Hashable, Mapping
+
+MOST_TITLE_WORDS = 8
+MOST_SENTENCE_WORDS = 25
+
+IMPERATIVES = (
+    *("Call", "Check", "Compare", "End", "Install", "Look", "Move", "Omit", "Pass", "Pin", "Put"),
+    *("Raise", "Read", "Record", "Run", "Set", "Start", "Unset", "Use", "Wait", "Write"),
+)
+"""With which an action may start."""
+
+_END = re.compile(r"(?<=[.:!?])\s+(?=[A-Z0-9`])")
+_CODE = re.compile(r"`[^`]*`|\([^()]*\)")
+
+
+def style_faults(row: Mapping[Hashable, object]) -> list[str]:
+    """What is wrong with the texts of a row of FINDINGS; commands and parentheses count once."""
+    title, evidence, action = (str(row[name]) for name in ("title", "evidence", "action"))
+    faults = []
+    if not 0 < len(title.split()) <= MOST_TITLE_WORDS or title.endswith("."):
+        faults.append(f"title: {title}")
+    for name, text in (("evidence", evidence), ("action", action)):
+        if not text.endswith("."):
+            faults.append(f"{name} does not end: {text}")
+        plain = _CODE.sub("code", text)
+        if ";" in plain or ";" in title:
+            faults.append(f"{name} has a semicolon: {text}")
+        faults += [
+            f"{name} has a long sentence: {sentence}"
+            for sentence in _END.split(plain)
+            if len(sentence.split()) > MOST_SENTENCE_WORDS
+        ]
+    if action.split()[:1] and action.split()[0] not in IMPERATIVES:
+        faults.append(f"action starts with no imperative: {action}")
+    return faults
