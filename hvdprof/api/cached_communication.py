@@ -8,12 +8,12 @@ import pandas as pd
 
 from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.link_fit import link_fit
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.ingest.storage.blocks import block_of
 from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.ingest.storage.parquet_cache import TableWriter, keep_in_parts, kept_files
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.model.cached_run import KeptRows
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS

@@ -4,12 +4,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.stragglers.stragglers import lateness, windows
 from hvdprof.figures.launch import opening_launch, rows_of_launch
 from hvdprof.figures.style.palette import LATE_SCALE, empty_figure, say
 from hvdprof.figures.style.step_bins import bin_largest, bin_starts
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 

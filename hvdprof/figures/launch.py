@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.steps.launches import LaunchKey, finished_launches
 from hvdprof.model.cell_key import setting_of_row
+from hvdprof.model.launch_key import LaunchKey, finished_launches
 from hvdprof.rundir.plan import DDP_ENGINE
 
 _LAUNCH = ["pass_id", "segment"]

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.figures.launch import rows_of_launch
 from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
 from hvdprof.rundir.manifest import Mode

@@ -17,9 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
 from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.tables.waterfall_tables import REPLAYS
 
 LEAST_STEPS = 5

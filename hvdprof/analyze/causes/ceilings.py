@@ -21,9 +21,9 @@ from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import CEILINGS
 
 MOST_RANKS = 8

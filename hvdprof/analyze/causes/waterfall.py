@@ -15,7 +15,6 @@ from hvdprof.analyze.stats.launch_spread import times as scaled
 from hvdprof.analyze.stats.uncertainty import LogEstimate, difference
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
@@ -26,6 +25,7 @@ from hvdprof.model.causes import (
     SERIALIZATION,
     TRANSIENT_IMBALANCE,
 )
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import POP, WATERFALL
 
 ROUNDING = 1e-9

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import mean_of
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import rows_by_launch
+from hvdprof.model.launch_key import LAUNCH, rows_by_launch
 from hvdprof.model.tables.collective_tables import BREAKDOWN
 
 _NAMES = {

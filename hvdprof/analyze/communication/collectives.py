@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 
 DEFAULT_FUSION_THRESHOLD = 128 * 2**20

@@ -8,8 +8,7 @@ from hvdprof.analyze.communication.breakdown import breakdown
 from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.overlap import overlap
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
 from hvdprof.model.tables.timeline_file_tables import TIMELINES

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN
-from hvdprof.analyze.steps.launches import LaunchKey
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import LINK_FIT
 
 LEAST_SIZES = 4

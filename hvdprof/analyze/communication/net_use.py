@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.analyze.communication.collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
-from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

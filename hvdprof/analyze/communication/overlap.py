@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.intervals import Union, union
-from hvdprof.analyze.steps.launches import rows_by_launch
+from hvdprof.model.launch_key import rows_by_launch
 from hvdprof.model.tables.collective_tables import OVERLAP
 
 _RANK_STEP = ["rank", "step"]

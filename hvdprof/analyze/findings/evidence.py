@@ -6,9 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import is_finished
 from hvdprof.model.cell_key import with_engine, without_toggles
+from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

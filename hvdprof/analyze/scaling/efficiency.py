@@ -11,9 +11,9 @@ from hvdprof.analyze.stats.uncertainty import NAN, Interval, difference
 from hvdprof.analyze.steps.baseline import baseline_name, baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import LaunchFacts
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.observer import observer_cost
 from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.run_tables import SCALING
 
 Facts = Mapping[LaunchKey, LaunchFacts]

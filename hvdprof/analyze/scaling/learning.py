@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 COMPARED_SHARE = 0.1
 

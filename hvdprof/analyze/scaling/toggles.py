@@ -13,9 +13,9 @@ from hvdprof.analyze.scaling.efficiency import in_order
 from hvdprof.analyze.scaling.learning import Curves, samples_to_loss_ratio
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 

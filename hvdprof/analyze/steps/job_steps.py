@@ -2,9 +2,8 @@
 
 import pandas as pd
 
+from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.run_tables import JOB_STEPS
-
-LAUNCH = ["pass_id", "segment"]
 
 
 def job_steps(steps: pd.DataFrame) -> pd.DataFrame:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
+from hvdprof.model.launch_key import LaunchKey, rows_by_launch
 from hvdprof.model.step_parts import RECORDED_PARTS
 
 PART_COLUMNS = [f"{part}_ns" for part in RECORDED_PARTS]

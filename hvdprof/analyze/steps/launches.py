@@ -1,19 +1,13 @@
 """What each launch says: its steps after warm-up, their mean and error."""
 
-from collections.abc import Iterator
-from typing import cast
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.steady_state import drift_of, steady_window
 from hvdprof.analyze.stats.uncertainty import mean_of
-from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.launch_key import finished_launches, rows_by_launch
 from hvdprof.model.tables.run_tables import LAUNCHES
-from hvdprof.rundir.manifest import Status
-
-LaunchKey = tuple[str, str]
 
 
 def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:
@@ -52,24 +46,6 @@ def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return LAUNCHES.frame(rows)
-
-
-def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
-    """The segments that ran to their end, or far enough to have a result."""
-    done = segments.loc[is_finished(segments), LAUNCH]
-    return list(done.astype(str).itertuples(index=False, name=None))
-
-
-def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows of SEGMENTS ran to their end, or far enough to have a result."""
-    return segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(dtype=bool)
-
-
-def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:
-    """The positions of the rows of each launch in a table with a row a step."""
-    for key, rows in table.groupby(LAUNCH, observed=True, sort=False).indices.items():
-        pass_id, segment = cast(LaunchKey, key)
-        yield (str(pass_id), str(segment)), np.asarray(rows, dtype=np.intp)
 
 
 def _times(job_steps: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
 """The parts that are a rank's own work; ``blocked`` is waiting, ``other`` is in no phase."""

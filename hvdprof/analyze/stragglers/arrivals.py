@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.launches import LaunchKey, rows_by_launch
+from hvdprof.model.launch_key import LaunchKey, rows_by_launch
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 NOT_READY = np.iinfo(np.int64).min

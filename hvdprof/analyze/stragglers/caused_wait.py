@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.causes.ceilings import costs_of_ranks
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
 
 UNDECIDED = -1

@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import NOT_READY, ArrivalCube, last_ready
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import CLOCKS
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from hvdprof.analyze.causes.replay import with_ranks_on_time
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import STRAGGLERS
 
 SMALLEST_SHARE = 0.05

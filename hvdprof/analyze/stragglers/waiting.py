@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.steps.launches import LaunchKey
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
@@ -22,6 +21,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     remaining_offsets,
 )
 from hvdprof.analyze.stragglers.stragglers import stragglers
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
 

@@ -6,8 +6,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.steps.host_conditions import host_condition_warnings
-from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import FailedSegment, Run
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, Status

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.steps.launches import is_finished
 from hvdprof.model.cell_key import of_base_cell, place_name
+from hvdprof.model.launch_key import is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLERS
 from hvdprof.report.terminal.hanging_text import print_hanging

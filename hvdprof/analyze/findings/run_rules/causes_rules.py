@@ -26,10 +26,9 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.analyze.steps.job_steps import LAUNCH
-from hvdprof.analyze.steps.launches import rows_by_launch
 from hvdprof.model.causes import COMPUTE_INFLATION, NO_DATA
 from hvdprof.model.cell_key import keeps_batches, short_name
+from hvdprof.model.launch_key import LAUNCH, rows_by_launch
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
-from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.launch_key import LAUNCH
 
 _INJECTED = "faults were injected on purpose: "
 _MOST_RANKS = 8

@@ -19,7 +19,7 @@ from hvdprof.analyze.findings.finding import (
     severity_of_cost,
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.job_steps import LAUNCH
+from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.run_tables import JOB_STEPS
 
 LONG_STEP = 2.0

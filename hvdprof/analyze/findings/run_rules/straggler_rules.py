@@ -25,9 +25,9 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several, ranks_text
 from hvdprof.analyze.steps.cell_setting import cell_setting
-from hvdprof.analyze.steps.job_steps import LAUNCH
 from hvdprof.analyze.stragglers.stragglers import PAUSE, UNATTRIBUTED
 from hvdprof.model.causes import NO_JITTER, ON_TIME, TRANSIENT_IMBALANCE
+from hvdprof.model.launch_key import LAUNCH
 
 SHARE_OF_LAUNCHES = 0.5
 MOST_SEPARATE = 3
