@@ -1,7 +1,7 @@
 """Two configurations side by side, of one run or of two; and what the toggles bring."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import pandas as pd
 from dash import Dash
 
 from hvdprof import units
+from hvdprof.api import waterfall_diff
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
@@ -20,11 +21,7 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
-from hvdprof.figures.waterfall_difference import (
-    is_significant,
-    waterfall_diff,
-    waterfall_difference,
-)
+from hvdprof.figures.waterfall_difference import waterfall_difference
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.run import RunAnalysis
@@ -38,7 +35,7 @@ _BETWEEN = "|"
 _THREE = 340
 _SIX = 760
 _HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "exposed comm.")
-_DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 %)", "beyond chance")
+_DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 % CI)", "significant")
 _TOGGLE_COLUMNS = (
     "model",
     "np",
@@ -192,7 +189,7 @@ def _difference(one: Side, other: Side) -> list[Any]:
             units.milliseconds(row["one_ns"]),
             units.milliseconds(row["other_ns"]),
             units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns"),
-            _judged(row["low_ns"], row["high_ns"]),
+            _judged(row),
         )
         for row in differences.to_dict("records")
     ]
@@ -266,10 +263,10 @@ def _numbers(side: Side) -> tuple[str, ...]:
     )
 
 
-def _judged(low: float, high: float) -> str:
-    if math.isnan(low) or math.isnan(high):
-        return "not known"
-    return "yes" if is_significant(low, high) else "no"
+def _judged(row: Mapping[Hashable, Any]) -> str:
+    if math.isnan(row["low_ns"]) or math.isnan(row["high_ns"]):
+        return "unknown"
+    return "yes" if row["significant"] else "no"
 
 
 def _toggles(analysis: RunAnalysis) -> list[Any]:

@@ -21,7 +21,7 @@ from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, PATTERNS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, PATTERNS, STRAGGLERS
 
 PATH = "/stalls"
 TITLE = "Stalls"
@@ -87,7 +87,7 @@ def _recorded(runs: RunStore, view: View) -> list[Any]:
         figure_card(
             "lateness",
             "Who is late, step by step",
-            lateness_map(runs.analysis(run_id), launch),
+            lateness_map(rows_of_launch(runs.table(run_id, LATENESS.name), launch)),
             about="How much longer a rank needed from release to arrival than the median of the "
             "others, by its own clock. Orange is late, blue is early.",
         ),

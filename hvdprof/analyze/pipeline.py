@@ -5,6 +5,7 @@ from dataclasses import replace
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.causes.ceilings import ceilings
 from hvdprof.analyze.causes.waterfall import pop, waterfall
+from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.network import network_tables, network_verdict
 from hvdprof.analyze.findings.best_remedy import best_remedy
@@ -20,6 +21,7 @@ from hvdprof.analyze.steps.job_steps import job_steps
 from hvdprof.analyze.steps.launch_facts import launch_facts
 from hvdprof.analyze.steps.launches import launches, mark_steady
 from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
+from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict
 from hvdprof.analyze.verdict.data_quality import warnings_of
@@ -31,8 +33,21 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_ARRIVALS, STRAGGLERS
-from hvdprof.model.tables.waterfall_tables import CEILINGS, POP, REPLAYS, TOGGLES, WATERFALL
+from hvdprof.model.tables.waiting_tables import (
+    CAUSED_WAIT,
+    CLOCKS,
+    COLLECTIVE_ARRIVALS,
+    LATENESS,
+    STRAGGLERS,
+)
+from hvdprof.model.tables.waterfall_tables import (
+    CEILINGS,
+    ENGINE_DIFFS,
+    POP,
+    REPLAYS,
+    TOGGLES,
+    WATERFALL,
+)
 
 
 def analyze_run(run: Run) -> RunAnalysis:
@@ -74,9 +89,11 @@ def analyze_run(run: Run) -> RunAnalysis:
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         CAUSED_WAIT.name: waits.caused_wait,
         STRAGGLERS.name: waits.stragglers,
+        LATENESS.name: lateness_table(recorded),
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),
     }
+    derived[ENGINE_DIFFS.name] = engine_diffs(derived[WATERFALL.name])
     derived |= network_tables(run, derived[COLLECTIVES.name])
     tables = derived | {
         SCALING.name: by_cell,

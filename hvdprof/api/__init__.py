@@ -24,6 +24,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hvdprof.api.comparison import waterfall_diff
     from hvdprof.api.functions import FunctionRun, FunctionRunner, HorovodRunner
     from hvdprof.api.runs import (
         ProgressCallback,
@@ -53,10 +54,12 @@ __all__ = [
     "load_tables",
     "scaling_of_text",
     "slow_hint",
+    "waterfall_diff",
     "write_report",
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "comparison": ("waterfall_diff",),
     "functions": ("FunctionRun", "FunctionRunner", "HorovodRunner"),
     "runs": (
         "ProgressCallback",

@@ -23,7 +23,7 @@ from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_
 from hvdprof.model.tables.nccl_call_tables import NCCL_CHOICES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.run_tables import JOB_STEPS
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, LATENESS
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 
@@ -55,6 +55,11 @@ def _of_verdict(analysis: RunAnalysis, table: str) -> tuple[str, str] | None:
 def _wait_by_rank(analysis: RunAnalysis) -> go.Figure:
     launch = _of_verdict(analysis, CAUSED_WAIT.name)
     return wait_by_rank(rows_of_launch(analysis.table(CAUSED_WAIT.name), launch))
+
+
+def _lateness_map(analysis: RunAnalysis) -> go.Figure:
+    launch = _of_verdict(analysis, LATENESS.name)
+    return lateness_map(rows_of_launch(analysis.table(LATENESS.name), launch))
 
 
 def _parts_by_rank(analysis: RunAnalysis) -> go.Figure:
@@ -125,8 +130,8 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "Who is late, step by step",
         "How much longer a rank needed from release to arrival than the median of the others, in "
         "one launch of the verdict's cell. Orange is late, blue is early.",
-        lateness_map,
-        CAUSED_WAIT.name,
+        _lateness_map,
+        LATENESS.name,
     ),
     FigureKind(
         "waiting",

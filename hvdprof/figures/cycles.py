@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.outline import log_edges, outline
 from hvdprof.figures.style.palette import NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.model.launch_key import LAUNCH
 
 _MARK = "CYCLE_START"
 _SHORTEST_MS = 1e-3
@@ -21,8 +22,8 @@ def cycle_times(events: pd.DataFrame) -> go.Figure:
     """
     figure = empty_figure(360)
     marks = events[(events["activity"] == _MARK).to_numpy(dtype=bool)]
-    names = dict.fromkeys(["pass_id", "segment"], str)
-    lengths = marks.astype(names).groupby(["pass_id", "segment"], sort=False)["start_ns"].diff()
+    names = dict.fromkeys(LAUNCH, str)
+    lengths = marks.astype(names).groupby(LAUNCH, sort=False)["start_ns"].diff()
     times = np.maximum(lengths.dropna().to_numpy(dtype=np.float64) / 1e6, _SHORTEST_MS)
     if not len(times):
         return say(

@@ -3,21 +3,19 @@
 import numpy as np
 import pandas as pd
 
-from hvdprof.model.cell_key import setting_of_row
-from hvdprof.model.launch_key import LaunchKey, finished_launches
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.model.cell_key import DDP_ENGINE, setting_of_row
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, finished_launches
 
-_LAUNCH = ["pass_id", "segment"]
 _CELL = ["mode", "engine", "model", "size", "compression", "reduction"]
 _PREFERRED = ("throughput", "trace", "attribution")
 
 
 def launches_in(table: pd.DataFrame) -> list[LaunchKey]:
     """The launches (pass_id, segment) that a table has rows of, in their order."""
-    passes, segments = (pd.factorize(table[name]) for name in _LAUNCH)
+    passes, segments = (pd.factorize(table[name]) for name in LAUNCH)
     both = passes[0].astype(np.int64) * (len(segments[1]) + 1) + segments[0]
     firsts = pd.Series(both).drop_duplicates().index
-    found = table[_LAUNCH].iloc[firsts].astype(str)
+    found = table[LAUNCH].iloc[firsts].astype(str)
     return list(found.itertuples(index=False, name=None))
 
 
@@ -41,8 +39,8 @@ def rows_of_cell(segments: pd.DataFrame, table: pd.DataFrame, launch: LaunchKey)
     if own.empty:
         return rows_of_launch(table, launch)
     alike = segments.astype(dict.fromkeys(_CELL, str)).merge(own[_CELL].astype(str), on=_CELL)
-    names = dict.fromkeys(_LAUNCH, str)
-    return table.astype(names).merge(alike[_LAUNCH].astype(names).drop_duplicates(), on=_LAUNCH)
+    names = dict.fromkeys(LAUNCH, str)
+    return table.astype(names).merge(alike[LAUNCH].astype(names).drop_duplicates(), on=LAUNCH)
 
 
 def opening_launch(

@@ -5,12 +5,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from hvdprof.figures.launch import rows_of_launch
-from hvdprof.model.cell_key import of_base_cell
-from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.cell_key import HOROVOD_ENGINE, of_base_cell
+from hvdprof.model.launch_key import LAUNCH, LaunchKey, Mode
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.timeline_tables import INFERRED_STEPS
-from hvdprof.rundir.manifest import Mode
-from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _DRAWN = ("part", "negotiation", "operation", "activity")
 _MARGIN = 0.1
@@ -32,7 +30,7 @@ def longest_step(
     own = of_base_cell(analysis.run.segments, model, num_ranks, engine)
     traced_first = own.iloc[np.argsort(own["mode"] != Mode.TRACE, kind="stable")]
     steps = analysis.job_steps[analysis.job_steps["steady"].to_numpy(dtype=bool)]
-    for pass_id, segment in traced_first[["pass_id", "segment"]].itertuples(index=False):
+    for pass_id, segment in traced_first[LAUNCH].itertuples(index=False):
         launch = (str(pass_id), str(segment))
         rows = rows_of_launch(steps, launch)
         if len(rows):

@@ -17,14 +17,13 @@ from hvdprof.figures.style.palette import (
 )
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.figures.style.step_bins import bin_means, bin_starts
-from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, with_engine
-from hvdprof.rundir.plan import DDP_ENGINE
+from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
+from hvdprof.model.launch_key import LAUNCH
 
 _ROW_HEIGHT = 44
 _ROOM = 120
 _MOST_POINTS = 200
 _LEAST_WIDTH = 0.25
-_LAUNCH = ["pass_id", "segment"]
 _TOGGLES = ["engine", "compression", "reduction"]
 
 
@@ -130,13 +129,13 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
         & with_engine(segments)
         & (segments["mode"] == "throughput").to_numpy(dtype=bool)
     ]
-    names = dict.fromkeys(_LAUNCH, str)
-    wanted = cells[[*_LAUNCH, *_TOGGLES]].astype(str)
-    of_cells = steps[steps["loss"].notna().to_numpy()].astype(names).merge(wanted, on=_LAUNCH)
+    names = dict.fromkeys(LAUNCH, str)
+    wanted = cells[[*LAUNCH, *_TOGGLES]].astype(str)
+    of_cells = steps[steps["loss"].notna().to_numpy()].astype(names).merge(wanted, on=LAUNCH)
     if of_cells.empty:
         return say(figure, "This run recorded no training loss for this cell.")
     shown: dict[str, dict[str, Any]] = {}
-    for key, rows in of_cells.groupby([*_TOGGLES, *_LAUNCH], sort=False):
+    for key, rows in of_cells.groupby([*_TOGGLES, *LAUNCH], sort=False):
         name = setting_name(*(str(part) for part in key[:3]))
         is_first = name not in shown
         looks = {

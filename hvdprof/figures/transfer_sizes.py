@@ -11,8 +11,8 @@ from hvdprof import units
 from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.launch_key import LAUNCH
 
-_LAUNCH = ["pass_id", "segment"]
 _GROUP = ["np", "collective"]
 _POINTS_OF_LINE = 40
 _MOST_SIZES = 300
@@ -111,10 +111,10 @@ def by_size(collectives: pd.DataFrame, segments: pd.DataFrame, value: str) -> pd
         & (collectives["size_bytes"].fillna(0) > 0).to_numpy()
         & (collectives[value].fillna(0) > 0).to_numpy()
     ]
-    names = dict.fromkeys(_LAUNCH, str)
-    ranks = segments[[*_LAUNCH, "size"]].astype(names).drop_duplicates(_LAUNCH)
-    kept = kept[[*_LAUNCH, "collective", "size_bytes", value]].astype(names | {"collective": str})
-    kept = kept.merge(ranks, on=_LAUNCH, how="left")
+    names = dict.fromkeys(LAUNCH, str)
+    ranks = segments[[*LAUNCH, "size"]].astype(names).drop_duplicates(LAUNCH)
+    kept = kept[[*LAUNCH, "collective", "size_bytes", value]].astype(names | {"collective": str})
+    kept = kept.merge(ranks, on=LAUNCH, how="left")
     kept["np"] = kept["size"].fillna(0).astype("int64")
     kept["size_bytes"] = kept["size_bytes"].astype("float64")
     if kept["size_bytes"].nunique() > _MOST_SIZES:

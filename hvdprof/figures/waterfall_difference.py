@@ -8,11 +8,8 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from hvdprof import units
-from hvdprof.analyze.causes.waterfall_diff import is_significant, waterfall_diff
 from hvdprof.figures.style.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
-
-__all__ = ["is_significant", "waterfall_diff", "waterfall_difference"]
 
 _PALE = 0.4
 _LABEL_CHARACTERS = 17
@@ -27,7 +24,7 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
     Terms whose interval holds 0 are pale: that difference may be chance.
 
     Args:
-        differences: What ``waterfall_diff`` returns.
+        differences: WATERFALL_DIFF.
     """
     figure = empty_figure(400)
     if differences.empty:
@@ -43,10 +40,7 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
             orientation="h",
             marker={
                 "color": [CAUSE_COLOURS[term] for term in rows["term"]],
-                "opacity": [
-                    1.0 if is_significant(low, high) else _PALE
-                    for low, high in zip(rows["low_ns"], rows["high_ns"], strict=True)
-                ],
+                "opacity": [1.0 if certain else _PALE for certain in rows["significant"]],
             },
             error_x={
                 "type": "data",

@@ -11,10 +11,9 @@ from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.causes import CAUSES
-from hvdprof.model.cell_key import CELL_KEY, keeps_batches, setting_name
+from hvdprof.model.cell_key import CELL_KEY, HOROVOD_ENGINE, keeps_batches, setting_name
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
-from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 _HEIGHT = 520
 _SHORT = 0.5

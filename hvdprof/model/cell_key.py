@@ -7,7 +7,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.model.schema import Column
-from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE
+from hvdprof.rundir.plan import DDP_ENGINE as DDP_ENGINE
+from hvdprof.rundir.plan import HOROVOD_ENGINE as HOROVOD_ENGINE
+from hvdprof.rundir.plan import TORCH_ENGINE as TORCH_ENGINE
 
 CELL_COLUMNS: tuple[Column, ...] = (
     Column("model", "str", "", "Name of the reference model."),

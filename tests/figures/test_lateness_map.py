@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.figures import lateness_map as module
 from hvdprof.figures.lateness_map import lateness_map
-from tests.builders import finished_analysis
+from hvdprof.model.tables.waiting_tables import LATENESS
 from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
@@ -21,7 +21,7 @@ def late_run(folder, num_ranks=3, late_rank=2):
 
 
 def test_the_late_rank_is_late_by_what_it_was(tmp_path):
-    figure = lateness_map(late_run(tmp_path / "run"))
+    figure = lateness_map(late_run(tmp_path / "run").table("lateness"))
     cells = figure.data[0]
     assert list(cells.y) == [0, 1, 2]
     assert np.asarray(cells.z)[2] == pytest.approx(4.0, abs=1e-3)
@@ -32,12 +32,12 @@ def test_the_late_rank_is_late_by_what_it_was(tmp_path):
 
 def test_many_steps_are_binned_and_the_axis_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_MOST_STEPS", 20)
-    figure = lateness_map(late_run(tmp_path / "run"))
+    figure = lateness_map(late_run(tmp_path / "run").table("lateness"))
     assert np.asarray(figure.data[0].z).shape == (3, 20)
     assert "binned" in figure.layout.xaxis.title.text
-    assert "in 20, the latest of each" in figure.layout.xaxis.title.text
+    assert "in 20, the largest of each" in figure.layout.xaxis.title.text
 
 
 def test_without_recordings_it_says_so():
-    figure = lateness_map(finished_analysis.analysis())
+    figure = lateness_map(LATENESS.empty())
     assert "No launch" in figure.layout.annotations[0].text

@@ -20,7 +20,7 @@ from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.tables.waiting_tables import STRAGGLERS
+from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
 
 SMALLEST_SHARE = 0.05
 """A rank is late in a step, and a rank's cost counts, from this share of the step time on."""
@@ -62,6 +62,32 @@ def windows(work: StepWork) -> Windows:
 def lateness(times: Times) -> Times:
     """Each rank's time less the median of the other ranks' in the same step, [steps, ranks]."""
     return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)
+
+
+def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
+    """LATENESS of the launches of two or more recorded ranks.
+
+    Args:
+        works: The steady steps of each launch.
+    """
+    frames = []
+    for key, work in works.items():
+        if len(work.ranks) < 2 or not work.follows.any():
+            continue
+        late = lateness(windows(work).length)
+        steps = work.steps[work.follows]
+        frames.append(
+            pd.DataFrame(
+                {
+                    "pass_id": key[0],
+                    "segment": key[1],
+                    "step": np.repeat(steps, len(work.ranks)),
+                    "rank": np.tile(work.ranks, len(steps)),
+                    "lateness_ns": late.ravel(),
+                }
+            )
+        )
+    return LATENESS.frame(pd.concat(frames)) if frames else LATENESS.empty()
 
 
 def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:

@@ -174,4 +174,23 @@ STRAGGLERS = Table(
     ),
 )
 
-WAITING_TABLES: tuple[Table, ...] = (CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT, STRAGGLERS)
+LATENESS = Table(
+    "lateness",
+    "Lateness of one rank in one steady step: its time from release to arrival, on its own clock, "
+    "minus the median of the other ranks in the same step.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("step", "int64", "", "Number of the step within its segment, from 0."),
+        _RANK,
+        Column("lateness_ns", "float64", "ns", "Lateness; negative where the rank is early."),
+    ),
+)
+
+WAITING_TABLES: tuple[Table, ...] = (
+    CLOCKS,
+    COLLECTIVE_ARRIVALS,
+    CAUSED_WAIT,
+    STRAGGLERS,
+    LATENESS,
+)

@@ -19,6 +19,30 @@ WATERFALL = Table(
     ),
 )
 
+_DIFFERENCE_COLUMNS = (
+    Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`."),
+    Column("one_ns", "float64", "ns", "Time per step of the term in the first cell."),
+    Column("other_ns", "float64", "ns", "Time per step of the term in the second cell."),
+    Column("difference_ns", "float64", "ns", "`other_ns` minus `one_ns`."),
+    Column("low_ns", "float64", "ns", "Lower end of the 95 % CI; NaN without a CI of both."),
+    Column("high_ns", "float64", "ns", "Upper end of the 95 % CI; NaN without a CI of both."),
+    Column("significant", "bool", "", "The 95 % CI is known and does not contain 0."),
+)
+
+WATERFALL_DIFF = Table(
+    "waterfall_diff",
+    "Difference of one cause between the waterfalls of two cells.",
+    _DIFFERENCE_COLUMNS,
+)
+"""Made on demand for two cells (``api.waterfall_diff``), so it is in no analysis."""
+
+ENGINE_DIFFS = Table(
+    "engine_diffs",
+    "Difference of one cause between the waterfalls of Horovod (first) and DDP (second), for the "
+    "same model and number of ranks without toggles.",
+    (*CELL_COLUMNS[:2], *_DIFFERENCE_COLUMNS),
+)
+
 POP = Table(
     "pop",
     "The efficiencies of the POP methodology of one cell; their product is its scaling efficiency.",
@@ -137,4 +161,11 @@ TOGGLES = Table(
     ),
 )
 
-WATERFALL_TABLES: tuple[Table, ...] = (WATERFALL, POP, CEILINGS, TOGGLES, REPLAYS)
+WATERFALL_TABLES: tuple[Table, ...] = (
+    WATERFALL,
+    POP,
+    CEILINGS,
+    TOGGLES,
+    ENGINE_DIFFS,
+    REPLAYS,
+)

@@ -9,13 +9,12 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.cell_key import of_base_cell, place_name
-from hvdprof.model.launch_key import is_finished
+from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLERS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _MOST_RANKS = 8
-_LAUNCH = ["pass_id", "segment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     caused = _of_cell(analysis, CAUSED_WAIT.name)
     if caused.empty:
         return None
-    launches = len(caused[_LAUNCH].drop_duplicates())
+    launches = len(caused[LAUNCH].drop_duplicates())
     patterns = _of_cell(analysis, STRAGGLERS.name)
     by_rank = caused.groupby("rank")[
         ["share_last", "waited_ns", "caused_wait_ns", "wait_as_last_ns", "cost_ns", "cost_share"]
@@ -117,8 +116,8 @@ def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
     verdict, segments = analysis.verdict, analysis.run.segments
     measured = segments[(segments["mode"] == "throughput").to_numpy() & is_finished(segments)]
     of_cell = of_base_cell(measured, verdict.model, verdict.np, verdict.engine)
-    names = dict.fromkeys(_LAUNCH, str)
-    return analysis.table(name).astype(names).merge(of_cell[_LAUNCH].astype(names), on=_LAUNCH)
+    names = dict.fromkeys(LAUNCH, str)
+    return analysis.table(name).astype(names).merge(of_cell[LAUNCH].astype(names), on=LAUNCH)
 
 
 def _pattern(rows: pd.DataFrame, launches: int) -> str:

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.causes.waterfall_diff import is_significant, waterfall_diff
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
 from hvdprof.model.run import RunAnalysis
@@ -68,14 +67,9 @@ def _sentence(analysis: RunAnalysis, row: pd.Series) -> str:
 
 def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
     """What DDP takes longer by cause (negative: less), beyond chance, the largest first."""
-    waterfall = analysis.table("waterfall")
-    horovod, ddp = (of_base_cell(waterfall, model, np_, engine) for engine in _SHOWN)
-    differences = waterfall_diff(horovod, ddp)
-    found = [
-        one
-        for one in differences.to_dict("records")
-        if is_significant(one["low_ns"], one["high_ns"])
-    ]
+    differences = analysis.table("engine_diffs")
+    differences = differences[(differences["model"] == model) & (differences["np"] == np_)]
+    found = differences[differences["significant"]].to_dict("records")
     if differences["low_ns"].isna().all():
         return ()
     if not found:

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.stragglers.caused_wait import caused_wait
-from hvdprof.analyze.stragglers.stragglers import lateness, longest_run, stragglers, wilson
+from hvdprof.analyze.stragglers.stragglers import (
+    lateness,
+    lateness_table,
+    longest_run,
+    stragglers,
+    wilson,
+    windows,
+)
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
 
@@ -150,3 +157,12 @@ def test_two_ranks_of_a_slow_host_cost_together_what_neither_costs_alone() -> No
     share = 20 * MS / late["lateness_ns"].iloc[0]
     assert share == pytest.approx(1, rel=0.05)
     assert others[["cost_together_ns", "cost_together_share"]].isna().all(axis=None)
+
+
+def test_lateness_holds_every_rank_of_every_step_with_a_known_start():
+    work = simulated(STEPS, 3)
+    table = lateness_table({KEY: work})
+    assert len(table) == 3 * int(work.follows.sum())
+    assert table["rank"].tolist()[:3] == work.ranks.tolist()
+    expected = lateness(windows(work).length)
+    assert table["lateness_ns"].to_numpy().reshape(expected.shape) == pytest.approx(expected)

@@ -1,0 +1,35 @@
+"""What names a launch in every table, and which launches ran far enough to have a result."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.rundir.manifest import Mode as Mode
+from hvdprof.rundir.manifest import Status
+
+LAUNCH = ["pass_id", "segment"]
+"""The columns that name a launch."""
+
+LaunchKey = tuple[str, str]
+"""Their values: folder of the pass, id of the segment."""
+
+
+def finished_launches(segments: pd.DataFrame) -> list[LaunchKey]:
+    """The segments that ran to their end, or far enough to have a result."""
+    done = segments.loc[is_finished(segments), LAUNCH]
+    return list(done.astype(str).itertuples(index=False, name=None))
+
+
+def is_finished(segments: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mask of the rows of SEGMENTS that ran to their end, or far enough to have a result."""
+    return segments["status"].isin([Status.DONE, Status.PARTIAL]).to_numpy(dtype=bool)
+
+
+def rows_by_launch(table: pd.DataFrame) -> Iterator[tuple[LaunchKey, NDArray[np.intp]]]:
+    """The positions of the rows of each launch in a table with the columns of ``LAUNCH``."""
+    for key, rows in table.groupby(LAUNCH, observed=True, sort=False).indices.items():
+        pass_id, segment = cast(LaunchKey, key)
+        yield (str(pass_id), str(segment)), np.asarray(rows, dtype=np.intp)
