@@ -15,7 +15,7 @@ from rich.text import Text
 from hvdprof import __version__
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.machine.doctor.check_result import Finding, State
-from hvdprof.machine.doctor.checks import can_bench, judge
+from hvdprof.machine.doctor.checks import can_bench, findings_of
 from hvdprof.machine.doctor.survey import Survey, take_survey
 
 # Counts up when a key of the JSON object changes its meaning or goes.
@@ -32,7 +32,7 @@ def doctor(
     The exit code is 0 where `hvdprof bench` can run, and 5 where it cannot.
     """
     survey = take_survey()
-    findings = judge(survey)
+    findings = findings_of(survey)
     if as_json:
         text = json.dumps(as_record(survey, findings), indent=1, ensure_ascii=False)
         sys.stdout.write(text + "\n")
@@ -53,17 +53,17 @@ def verdict(findings: Sequence[Finding]) -> str:
     if not stopping:
         return "hvdprof bench can run here."
     titles = ", ".join(finding.title for finding in stopping)
-    return f"hvdprof bench cannot run here: {titles}. First: {stopping[0].mend}"
+    return f"hvdprof bench cannot run here: {titles}. First: {stopping[0].fix}"
 
 
 def as_lines(findings: Sequence[Finding]) -> list[str]:
-    """The findings as plain lines, the mending command on a line of its own."""
+    """The findings as plain lines, the fix on a line of its own."""
     width = max((len(finding.title) for finding in findings), default=0)
     lines = []
     for finding in findings:
         lines.append(f"{finding.state:<8} {finding.title:<{width}}  {finding.detail}")
-        if finding.mend:
-            lines.append(f"{'':<8} {'':<{width}}  -> {finding.mend}")
+        if finding.fix:
+            lines.append(f"{'':<8} {'':<{width}}  -> {finding.fix}")
     return lines
 
 
@@ -84,8 +84,8 @@ def _table(findings: Sequence[Finding]) -> Table:
         table.add_column(overflow="fold")
     for finding in findings:
         detail = Text(finding.detail)
-        if finding.mend:
-            detail.append(f"\n-> {finding.mend}", style="cyan")
+        if finding.fix:
+            detail.append(f"\n-> {finding.fix}", style="cyan")
         table.add_row(Text(finding.state, style=_STYLES[finding.state]), finding.title, detail)
     return table
 

@@ -40,9 +40,10 @@ class CpuUseResult:
 
 
 class CpuUse:
-    """Measures the cores, of those we may use, that others than us and our children keep busy.
+    """Measures how many of the usable cores other processes keep busy.
 
-    Children count once they have ended and been waited for, so ``stop`` belongs after the wait.
+    Children of this process count once they have ended and been waited for, so ``stop`` belongs
+    after the wait.
     """
 
     def __init__(self) -> None:
@@ -117,19 +118,19 @@ def parse_proc_stat(text: str, cores: Collection[int] | None = None) -> CpuJiffi
     found = {name: _jiffies(numbers) for name, *numbers in lines if name in wanted}
     if found.keys() != wanted or None in found.values():
         raise ValueError("no line of all processors in /proc/stat")
-    known = [jiffies for jiffies in found.values() if jiffies is not None]
+    cores_found = [jiffies for jiffies in found.values() if jiffies is not None]
     return CpuJiffies(
-        busy=sum(one.busy for one in known),
-        steal=sum(one.steal for one in known),
-        total=sum(one.total for one in known),
+        busy=sum(core.busy for core in cores_found),
+        steal=sum(core.steal for core in cores_found),
+        total=sum(core.total for core in cores_found),
     )
 
 
 def _jiffies(numbers: list[str]) -> CpuJiffies | None:
     if len(numbers) < 4:
         return None
-    known = [int(number) for number in numbers[:8]]
-    user, nice, system, idle, iowait, irq, softirq, steal = known + [0] * (8 - len(known))
+    ticks = [int(number) for number in numbers[:8]]
+    user, nice, system, idle, iowait, irq, softirq, steal = ticks + [0] * (8 - len(ticks))
     busy = user + nice + system + irq + softirq
     return CpuJiffies(busy=busy, steal=steal, total=busy + idle + iowait + steal)
 
@@ -151,7 +152,7 @@ def own_cpu_seconds() -> float:
 def _read_jiffies() -> CpuJiffies | None:
     own = given_cores()
     if host_cores() < len(own):
-        # A quota on processor time: which of the machine's load is ours cannot be told.
+        # With a quota on processor time, the share of this process in the load is unknown.
         return None
     try:
         return parse_proc_stat(_PROC_STAT.read_text(encoding="utf-8"), own)

@@ -60,13 +60,13 @@ class Mpi:
     def starts(self, library: str) -> bool:
         """Whether ranks that load that library find each other under this launcher.
 
-        Under another flavour's every rank is alone: rank 0 of 1. MPICH and Intel MPI start each
+        Under another flavour's launcher every rank is rank 0 of 1. MPICH and Intel MPI start each
         other's ranks (the MPICH ABI Compatibility Initiative, https://www.mpich.org/abi/).
 
         Args:
-            library: What ``MPI_Get_library_version`` says; what is not known counts as fitting.
+            library: What ``MPI_Get_library_version`` says; an unknown one counts as fitting.
         """
-        flavour = next((one for one, name in _LIBRARIES if name in library), UNKNOWN)
+        flavour = next((flavour for flavour, name in _LIBRARIES if name in library), UNKNOWN)
         return UNKNOWN in (flavour, self.flavour) or _family(flavour) == _family(self.flavour)
 
     def search_path(self, inherited: str) -> str | None:
@@ -136,7 +136,7 @@ def mpi_library_dir(mpirun: str) -> str | None:
     return None
 
 
-def find_compiler_wrapper(python: str = sys.executable) -> str | None:
+def find_mpicxx(python: str = sys.executable) -> str | None:
     """The ``mpicxx`` beside the interpreter, else the first in ``PATH``, else ``None``."""
     return _find_beside("mpicxx", Path(python).parent)
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from hvdprof.cli import doctor as command
 from hvdprof.cli.main import build_app
-from hvdprof.machine.doctor.checks import CHECKS, judge
+from hvdprof.machine.doctor.checks import CHECKS, findings_of
 from hvdprof.machine.doctor.survey import Survey
 from tests.builders.survey import make_survey
 
@@ -68,7 +68,7 @@ def test_json_is_one_object_with_stable_keys(ready: bool, code: int, survey: lis
         "title",
         "state",
         "detail",
-        "mend",
+        "fix",
         "stops_bench",
     }
     assert record["facts"]["topology"] == ("GPU0 X\n" if ready else None)
@@ -86,7 +86,7 @@ def test_terminal_gets_a_table(survey: list[Survey], monkeypatch: pytest.MonkeyP
 
 
 def test_markup_in_details_is_printed_as_it_is(survey: list[Survey]) -> None:
-    findings = judge(make_survey(hostname="[red]"))
+    findings = findings_of(make_survey(hostname="[red]"))
     assert any("[red]" in line for line in command.as_lines(findings))
     assert command.as_lines([]) == []
 

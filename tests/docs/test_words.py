@@ -97,7 +97,6 @@ NOT_YET: tuple[str, ...] = (
     "hvdprof/figures",
     "hvdprof/ingest",
     "hvdprof/launch",
-    "hvdprof/machine",
     "hvdprof/model",
     "hvdprof/report",
     "hvdprof/rundir",

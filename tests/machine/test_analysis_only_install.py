@@ -56,7 +56,7 @@ def test_doctor_names_the_extra(commands: Path) -> None:
     record = json.loads(answer.stdout)
     torch = next(finding for finding in record["findings"] if finding["name"] == "torch")
     assert torch["state"] == "missing"
-    assert "hvdprof[bench]" in torch["mend"]
+    assert "hvdprof[bench]" in torch["fix"]
 
 
 def test_building_horovod_names_the_extra(commands: Path) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from hvdprof.machine.mpi import (
     Mpi,
-    find_compiler_wrapper,
     find_mpi,
+    find_mpicxx,
     mpi_library_dir,
     parse_mpi,
 )
@@ -76,7 +76,7 @@ def test_no_launcher_or_a_broken_one_is_none(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert find_mpi(str(tmp_path / "bin/python")) is None
-    assert find_compiler_wrapper(str(tmp_path / "bin/python")) is None
+    assert find_mpicxx(str(tmp_path / "bin/python")) is None
     write_program(tmp_path / "bin/mpirun", "exit 3")
     assert find_mpi(str(tmp_path / "bin/python")) is None
 

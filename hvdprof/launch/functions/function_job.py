@@ -35,7 +35,7 @@ class FunctionJob:
 
     @classmethod
     def of(
-        cls, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+        cls, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
     ) -> "FunctionJob":
         """A function made ready for other processes, which need not find it in a module.
 
@@ -94,7 +94,7 @@ class FunctionJob:
         return replace(outcome, exit_code=1) if raised else outcome
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """What results call a function: its name, or that of its class."""
     return str(getattr(function, "__name__", type(function).__name__))
 

@@ -106,9 +106,9 @@ class Measured:
 
 
 def measure_function(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
     choices: FunctionChoices,
 ) -> Measured:
     """Run a function under the recorder, at every number of ranks that was asked for.

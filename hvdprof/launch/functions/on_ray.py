@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, MissingExtraError
@@ -67,7 +67,7 @@ class OnRay:
         return self.function.take_back(ended.ends, launch, ended.outcome)
 
 
-def _end_of(rank: int, value: Any) -> RankEnd:
+def _end_of(rank: int, value: object) -> RankEnd:
     """The end of a rank, also where its actor is gone; those of the others are still worth having.
 
     Raises:
@@ -84,7 +84,7 @@ def _end_of(rank: int, value: Any) -> RankEnd:
     return end
 
 
-def active_ray() -> Any:
+def active_ray() -> ModuleType:
     """The module ``ray``, connected to a cluster.
 
     Raises:
@@ -99,4 +99,5 @@ def active_ray() -> Any:
         raise EnvironmentNotReadyError(
             "There is no Ray session in this process.", hint="ray.init(), or that of your cluster"
         )
-    return ray
+    module: ModuleType = ray
+    return module

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Protocol, cast
 
 from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
@@ -27,6 +27,17 @@ from hvdprof.rundir.log_prefixes import TAG
 _GROUP = "horovod.spark.run.{number}"
 _JOB_THREAD = "(run_spark)"
 _POINTS_TO_THE_JOB = "see the error above"
+
+
+class SparkContext(Protocol):
+    """What is used of ``pyspark.SparkContext``."""
+
+    master: str
+    defaultParallelism: int  # noqa: N815
+    pythonExec: str  # noqa: N815
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        """End the jobs of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +168,7 @@ def errors_of_the_job(output: "TaskLines") -> Iterator[None]:
     seen: list[BaseException] = []
     show = threading.excepthook
 
-    def note(arguments: Any) -> None:
+    def note(arguments: threading.ExceptHookArgs) -> None:
         if arguments.thread is None or not arguments.thread.name.endswith(_JOB_THREAD):
             show(arguments)
         elif arguments.exc_value is not None:
@@ -193,7 +204,7 @@ def _has_horovod(python: str) -> bool:
     return found.returncode == 0
 
 
-def active_context() -> Any:
+def active_context() -> SparkContext:
     """The Spark context of this process.
 
     Raises:
@@ -210,4 +221,4 @@ def active_context() -> Any:
             "There is no Spark session in this process.",
             hint="SparkSession.builder.master('local[2]').getOrCreate(), or that of your cluster",
         )
-    return context
+    return cast(SparkContext, context)

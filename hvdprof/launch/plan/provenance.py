@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from hvdprof import __version__
 from hvdprof.machine.install.horovod_features import HorovodBuild
@@ -30,7 +29,7 @@ def versions(horovod: HorovodBuild, mpi: Mpi | None) -> dict[str, str]:
     return known
 
 
-def git_state(folder: Path) -> dict[str, Any] | None:
+def git_state(folder: Path) -> dict[str, str | bool | None] | None:
     """Commit and cleanness of the working tree that a folder lies in; None outside of one.
 
     ``dirty`` is None where git does not answer within seconds, as over a slow network.

@@ -27,15 +27,15 @@ def check_gpus(survey: Survey) -> Finding:
         return line.trap(f"{seen} (CUDA_VISIBLE_DEVICES={visible})", "unset CUDA_VISIBLE_DEVICES")
     return line.trap(
         f"{seen} (the driver is too old for its CUDA, or torch has none)",
-        'python -c "import torch; torch.cuda.init()" tells why',
+        'python -c "import torch; torch.cuda.init()" shows why',
     )
 
 
 def check_topology(survey: Survey) -> Finding:
-    """How the GPUs are connected, in a word; the whole table is in ``--json``."""
+    """The kinds of links between the GPUs; the whole table is in ``--json``."""
     line = Line("topology", "GPU topology")
     if survey.topology is None:
-        return line.missing("nvidia-smi topo -m says nothing here")
+        return line.missing("nvidia-smi topo -m prints nothing here")
     # The legend below the table names every kind of link, present or not.
     cells = set(survey.topology.split("Legend:", 1)[0].split())
     nvlinks = sorted(cell for cell in cells if cell.startswith("NV") and cell[2:].isdigit())
@@ -50,9 +50,9 @@ def check_nics(survey: Survey) -> Finding:
     if not nics:
         return line.missing("loopback only: ranks of this host alone")
     speeds = [nic["speed_mbit_per_s"] for nic in nics]
-    known = [f" ({units.count(speed)} Mbit/s)" if speed else "" for speed in speeds]
-    told = (nic["name"] + speed for nic, speed in zip(nics, known, strict=True))
-    return line.found(", ".join(told))
+    titles = [f" ({units.count(speed)} Mbit/s)" if speed else "" for speed in speeds]
+    named = (nic["name"] + title for nic, title in zip(nics, titles, strict=True))
+    return line.found(", ".join(named))
 
 
 def check_hostname(survey: Survey) -> Finding:
@@ -77,20 +77,22 @@ def check_cores(survey: Survey) -> Finding:
     detail = f"{usable} usable of {present}; cores per rank: {per_rank}"
     if usable < present:
         return line.trap(
-            f"{detail}; the control group holds the rest back, torch starts threads for all",
+            f"{detail}; the control group withholds the rest, but torch starts threads for all",
             f"export OMP_NUM_THREADS={usable}",
         )
     return line.found(detail)
 
 
 def check_load(survey: Survey) -> Finding:
-    """What else runs here; a busy machine makes scaling look worse than it is."""
+    """The load of other processes; a busy machine makes scaling look worse than it is."""
     line, load = Line("load", "Load"), survey.load_average
     if load is None:
         return line.missing("unknown on this system")
     detail = f"{units.rate(load)} over the last minute on {survey.cpu_count} cores"
     if load > _LARGEST_LOAD_PER_CORE * survey.cpu_count:
-        return line.trap(f"{detail}: measurements will be disturbed", "top; wait, or end the rest")
+        return line.trap(
+            f"{detail}: measurements will be disturbed", "top; wait, or end the other processes"
+        )
     return line.found(detail)
 
 
@@ -113,6 +115,6 @@ def check_disk(survey: Survey) -> Finding:
         return line.missing("unknown on this system")
     detail = f"{units.byte_size(free)} free in the current folder"
     if free < _SMALLEST_FREE_BYTES:
-        mend = "hvdprof bench --output DIR, on a larger disk"
-        return line.trap(f"{detail}: a run with timelines can fill it", mend)
+        fix = "hvdprof bench --output DIR, on a larger disk"
+        return line.trap(f"{detail}: a run with timelines can fill it", fix)
     return line.found(detail)

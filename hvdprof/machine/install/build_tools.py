@@ -122,7 +122,7 @@ def check_cmake(path: str | None = None) -> str:
     )
     match = re.search(r"version (\d+)\.(\d+)[.\d]*", answer.stdout)
     if match is None:
-        raise EnvironmentNotReadyError(f"{program} does not tell its version.", hint=_CMAKE_ADVICE)
+        raise EnvironmentNotReadyError(f"{program} does not print its version.", hint=_CMAKE_ADVICE)
     if (int(match.group(1)), int(match.group(2))) < _CMAKE_FIRST:
         raise EnvironmentNotReadyError(
             f"{program} is {match.group(0)}; 3.21 is the first that can build Horovod.",
@@ -132,7 +132,7 @@ def check_cmake(path: str | None = None) -> str:
 
 
 def default_jobs(num_cores: int, memory_bytes: int | None) -> int:
-    """Compilers to run at once: the cores, bounded by memory (1.5 GB a compiler, at least one).
+    """Compilers to run at once: the cores, bounded by memory (1.5 GB per compiler, at least one).
 
     The largest of Horovod's sources includes all of torch and took a compiler about 1 GB.
     """

@@ -1,4 +1,4 @@
-"""Where built wheels and build logs are kept between virtual environments."""
+"""Where built wheels and build logs are cached for all virtual environments."""
 
 import os
 from collections.abc import Mapping

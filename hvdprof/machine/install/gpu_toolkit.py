@@ -1,4 +1,4 @@
-"""CUDA and NCCL as a GPU build of Horovod needs them, and what nvidia-smi knows of the GPUs."""
+"""CUDA and NCCL as a GPU build of Horovod needs them, and what nvidia-smi reports of the GPUs."""
 
 import shutil
 import subprocess
@@ -122,7 +122,7 @@ def _cuda_home(environment: Mapping[str, str]) -> Path | None:
 
 
 def _is_cuda_home(place: Path) -> bool:
-    # A lone nvcc is not enough: in /usr/local/bin it may be a wrapper of one that lies elsewhere.
+    # An nvcc alone is not enough: in /usr/local/bin it may be a script that starts another one.
     headers = (
         place / "include" / "cuda_runtime.h",
         *place.glob("targets/*/include/cuda_runtime.h"),

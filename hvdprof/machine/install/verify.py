@@ -108,10 +108,10 @@ def _end(launcher: "subprocess.Popen[str]") -> None:
 
 def _why(exit_code: int, text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
-    told = [line for line in lines if line.strip("-* ")]
-    telling = [line for line in told if "rror" in line or "not found" in line or "failed" in line]
-    last = (telling or told or ["it printed nothing"])[0]
-    return f"exit code {exit_code}: {last}"
+    printed = [line for line in lines if line.strip("-* ")]
+    errors = [line for line in printed if "rror" in line or "not found" in line or "failed" in line]
+    first = (errors or printed or ["it printed nothing"])[0]
+    return f"exit code {exit_code}: {first}"
 
 
 def _is_of_a_job(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Built Horovod wheels, kept so that the next environment takes seconds instead of minutes."""
+"""A cache of built Horovod wheels: the next environment takes seconds instead of minutes."""
 
 import hashlib
 import platform
@@ -36,7 +36,7 @@ class WheelKey:
 
     @property
     def folder_name(self) -> str:
-        """A name that a reader can tell apart and that is unique to the key."""
+        """A readable name that is unique to the key."""
         digest = hashlib.sha256(repr(sorted(asdict(self).items())).encode()).hexdigest()[:12]
         return f"horovod-{self.horovod}-torch-{self.torch}-{self.python}-{self.mpi}-{digest}"
 
@@ -53,7 +53,7 @@ def platform_tag() -> str:
 
 
 class WheelCache:
-    """The wheels in a folder, one subfolder a key.
+    """The wheels in a folder, one subfolder per key.
 
     Args:
         folder: The cache folder; it is made when something is stored.

@@ -22,7 +22,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
 
 
 @pytest.mark.parametrize(
-    ("check", "changes", "state", "word", "mend", "stops"),
+    ("check", "changes", "state", "word", "fix", "stops"),
     [
         (checks.check_gpus, {}, State.MISSING, "on the CPU", "", False),
         (
@@ -94,12 +94,12 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
     ],
 )
 def test_finding(
-    check: Any, changes: dict[str, Any], state: State, word: str, mend: str, stops: bool
+    check: Any, changes: dict[str, Any], state: State, word: str, fix: str, stops: bool
 ) -> None:
     finding = check(make_survey(**changes))
     assert (finding.state, finding.stops_bench) == (state, stops)
     assert word in finding.detail
-    assert (mend in finding.mend) if mend else (finding.mend == "")
+    assert (fix in finding.fix) if fix else (finding.fix == "")
 
 
 def test_the_legend_is_not_taken_for_links() -> None:

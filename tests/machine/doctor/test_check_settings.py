@@ -8,7 +8,7 @@ from tests.builders.survey import make_survey
 
 
 @pytest.mark.parametrize(
-    ("check", "environment", "state", "word", "mend"),
+    ("check", "environment", "state", "word", "fix"),
     [
         (checks.check_threads, {"OMP_NUM_THREADS": "1"}, State.FOUND, "OMP_NUM_THREADS=1", ""),
         (checks.check_threads, {}, State.MISSING, "starts 4 threads", "export OMP_NUM_THREADS=1"),
@@ -45,16 +45,16 @@ from tests.builders.survey import make_survey
     ],
 )
 def test_finding(
-    check: Any, environment: dict[str, str], state: State, word: str, mend: str
+    check: Any, environment: dict[str, str], state: State, word: str, fix: str
 ) -> None:
     finding = check(make_survey(environment=environment))
     assert finding.state == state
     assert not finding.stops_bench
     assert word in finding.detail
-    assert (mend in finding.mend) if mend else (finding.mend == "")
+    assert (fix in finding.fix) if fix else (finding.fix == "")
 
 
 def test_a_shell_that_is_a_rank_itself() -> None:
     assert checks.check_job_variables(make_survey()).state == State.FOUND
     finding = checks.check_job_variables(make_survey(launcher_variables=["PMI_RANK"]))
-    assert (finding.state, finding.mend) == (State.TRAP, "unset PMI_RANK")
+    assert (finding.state, finding.fix) == (State.TRAP, "unset PMI_RANK")

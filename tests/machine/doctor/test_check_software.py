@@ -14,7 +14,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
 
 
 @pytest.mark.parametrize(
-    ("check", "changes", "state", "word", "mend", "stops"),
+    ("check", "changes", "state", "word", "fix", "stops"),
     [
         (checks.check_python, {}, State.FOUND, "3.11.2", "", False),
         (checks.check_python, {"externally_managed": True}, State.TRAP, "system", "venv", False),
@@ -125,7 +125,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
             "install-horovod",
             True,
         ),
-        (checks.check_mpi_alone, {}, State.FOUND, "nothing", "", False),
+        (checks.check_mpi_alone, {}, State.FOUND, "works", "", False),
         (checks.check_mpi_alone, {"horovod": None}, State.MISSING, "unknown", "hvdprof", False),
         (
             checks.check_mpi_alone,
@@ -155,12 +155,12 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
     ],
 )
 def test_finding(
-    check: Any, changes: dict[str, Any], state: State, word: str, mend: str, stops: bool
+    check: Any, changes: dict[str, Any], state: State, word: str, fix: str, stops: bool
 ) -> None:
     finding = check(make_survey(**changes))
     assert (finding.state, finding.stops_bench) == (state, stops)
     assert word in finding.detail
-    assert (mend in finding.mend) if mend else (finding.mend == "")
+    assert (fix in finding.fix) if fix else (finding.fix == "")
 
 
 def test_torch_with_cuda_names_it() -> None:

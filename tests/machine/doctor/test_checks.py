@@ -1,10 +1,10 @@
 from hvdprof.machine.doctor.check_result import State
-from hvdprof.machine.doctor.checks import CHECKS, can_bench, judge
+from hvdprof.machine.doctor.checks import CHECKS, can_bench, findings_of
 from tests.builders.survey import make_build, make_survey
 
 
 def test_a_machine_without_faults_can_bench_and_has_no_trap() -> None:
-    findings = judge(make_survey())
+    findings = findings_of(make_survey())
     assert len(findings) == len(CHECKS)
     assert can_bench(findings)
     assert [finding.name for finding in findings if finding.state == State.TRAP] == []
@@ -20,15 +20,15 @@ def test_names_are_unique_and_every_trap_names_its_cure() -> None:
         launcher_variables=["HOROVOD_RANK"],
         externally_managed=True,
     )
-    findings = judge(worst)
+    findings = findings_of(worst)
     assert len({finding.name for finding in findings}) == len(CHECKS)
     traps = [finding for finding in findings if finding.state == State.TRAP]
     assert len(traps) >= 8
-    assert all(trap.mend for trap in traps)
+    assert all(trap.fix for trap in traps)
     assert not can_bench(findings)
 
 
 def test_analysis_only_cannot_bench_and_says_so_once_each() -> None:
-    findings = judge(make_survey(torch=None, horovod=None, mpi=None))
+    findings = findings_of(make_survey(torch=None, horovod=None, mpi=None))
     stopping = [finding.name for finding in findings if finding.stops_bench]
     assert stopping == ["torch", "horovod"]

@@ -9,7 +9,7 @@ from hvdprof.machine.install import horovod_features as horovod_build
 from hvdprof.machine.install.horovod_features import (
     HorovodBuild,
     HorovodProblem,
-    find_horovod,
+    ask_horovod,
     forget_horovod,
     parse_answer,
     require_horovod,
@@ -88,7 +88,7 @@ def test_the_child_is_asked_once(tmp_path: Path) -> None:
     asked = tmp_path / "asked"
     answer = f"echo '{MARK}{json.dumps(RECORD)}'"
     python = write_interpreter(tmp_path / "bin/python", [f"echo x >> {asked}", answer])
-    assert find_horovod(python) == find_horovod(python)
+    assert ask_horovod(python) == ask_horovod(python)
     assert asked.read_text() == "x\n"
     forget_horovod()
     assert require_horovod(python).version == "0.28.1"
@@ -97,13 +97,11 @@ def test_the_child_is_asked_once(tmp_path: Path) -> None:
 
 def test_require_says_what_to_do(tmp_path: Path) -> None:
     absent = write_interpreter(tmp_path / "a", [f"echo '{MARK}{{\"installed\": false}}'"])
-    assert find_horovod(absent) is None
     with pytest.raises(EnvironmentNotReadyError) as caught:
         require_horovod(absent)
     assert caught.value.hint == "hvdprof install-horovod"
 
     broken = write_interpreter(tmp_path / "b", ["echo 'ImportError: libmpi.so.40' >&2", "exit 1"])
-    assert find_horovod(broken) is None
     with pytest.raises(EnvironmentNotReadyError, match=r"libmpi\.so\.40") as caught:
         require_horovod(broken)
     assert caught.value.hint == "hvdprof install-horovod --force"

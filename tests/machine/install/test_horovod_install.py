@@ -97,7 +97,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     replaced: dict[str, Any] = {
         "find_torch": lambda: fake.torch,
         "find_mpi": lambda python: fake.mpi,
-        "find_compiler_wrapper": lambda python: "/usr/bin/mpicxx" if fake.mpi else None,
+        "find_mpicxx": lambda python: "/usr/bin/mpicxx" if fake.mpi else None,
         "ask_horovod": lambda python: fake.installed,
         "require_horovod": lambda python: fake.installed,
         "forget_horovod": lambda: None,
@@ -296,7 +296,7 @@ def test_a_wheel_that_cannot_be_kept_is_installed_all_the_same(
     listener = Listener()
     result = make_installer(machine, tmp_path, listener, force=True).install()
     assert result.wheel is None
-    assert any("not kept" in note for note in listener.notes)
+    assert any("not cached" in note for note in listener.notes)
 
 
 def test_a_cache_folder_that_cannot_be_made(machine: FakeMachine, tmp_path: Path) -> None:
