@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -47,9 +48,20 @@ class Table:
         missing = [name for name in self.column_names if name not in raw.columns]
         if unknown or missing:
             raise ValueError(f"table {self.name}: missing columns {missing}, unknown {unknown}")
-        dtypes = {column.name: column.dtype for column in self.columns}
-        return raw[self.column_names].astype(dtypes).reset_index(drop=True)
+        rows = raw[self.column_names].reset_index(drop=True)
+        # Analyses make thousands of small frames: converting what is right already costs the most.
+        if all(
+            dtype == column.dtype for dtype, column in zip(rows.dtypes, self.columns, strict=True)
+        ):
+            return rows
+        converted = {column.name: rows[column.name].astype(column.dtype) for column in self.columns}
+        return pd.DataFrame(converted, index=rows.index)
 
     def empty(self) -> pd.DataFrame:
         """The table without rows."""
-        return self.frame({name: [] for name in self.column_names})
+        return _without_rows(self).copy()
+
+
+@cache
+def _without_rows(table: Table) -> pd.DataFrame:
+    return table.frame({name: [] for name in table.column_names})
