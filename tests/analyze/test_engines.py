@@ -47,6 +47,7 @@ def compared(tmp_path_factory) -> RunAnalysis:
     return analysis_of(tmp_path_factory.mktemp("run"), both_engines())
 
 
+@pytest.mark.slow
 def test_both_engines_refer_to_the_same_baseline(compared):
     columns = (*CELL, "efficiency", "baseline", "blocked_share")
     assert table_text(compared.scaling, columns, digits=2) == (
@@ -58,6 +59,7 @@ def test_both_engines_refer_to_the_same_baseline(compared):
     )
 
 
+@pytest.mark.slow
 def test_without_plain_torch_horovod_is_the_baseline_of_both(tmp_path):
     found = analysis_of(tmp_path, both_engines(with_torch=False))
     assert set(found.scaling["baseline"]) == {"horovod np=1"}
@@ -103,6 +105,7 @@ def test_ddp_is_compared_with_horovod_as_a_toggle(compared):
     assert row["blocked_saved_ns"] == pytest.approx(2e6, rel=0.05)
 
 
+@pytest.mark.slow
 def test_fp16_under_ddp_is_compared_with_ddp(tmp_path):
     passes = [
         PassSpec(
@@ -126,6 +129,7 @@ def test_fp16_under_ddp_is_compared_with_ddp(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_late_rank_under_ddp_is_named_and_not_laid_on_horovod(tmp_path):
     found = analysis_of(tmp_path, both_engines(late_ms=4.0)).findings
     late = found[found["id"] == "persistent-straggler"]

@@ -78,6 +78,7 @@ def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
     assert set(analysis.findings["id"]) == {"input-bound", "no-rank-evidence"}
 
 
+@pytest.mark.slow
 def test_a_rank_that_did_not_record_in_one_launch_leaves_the_others(tmp_path: Path) -> None:
     passes = [PassSpec(size=size, repeat=number) for size in (1, 2) for number in (1, 2)]
     passes[2].missing_ranks = [1]

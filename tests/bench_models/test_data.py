@@ -9,6 +9,8 @@ from hvdprof.bench_models.registry import model_named
 from hvdprof.bench_models.synthetic_data import SyntheticBatches
 from hvdprof.errors import UnreadableInputError
 
+pytestmark = pytest.mark.torch
+
 MNIST = model_named("mnist")
 RESNET = model_named("resnet18")
 

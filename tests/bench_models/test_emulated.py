@@ -9,6 +9,8 @@ from hvdprof.bench_models.emulated import layer_costs
 from hvdprof.bench_models.registry import model_named
 from hvdprof.errors import UsageError
 
+pytestmark = pytest.mark.torch
+
 
 def test_costs_are_the_published_multiplications():
     entry = model_named("resnet50")

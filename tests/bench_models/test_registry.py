@@ -27,6 +27,7 @@ def test_unknown_model_is_refused_with_the_known_names():
     assert "resnet50" in caught.value.hint
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_number_of_parameters_is_the_published_one(name):
     # On torch's meta device nothing is allocated or initialised.
@@ -38,6 +39,7 @@ def test_number_of_parameters_is_the_published_one(name):
     assert count == PUBLISHED[name] == model_named(name).num_parameters
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("name", ["mnist", "resnet18", "resnet50", "inception_v3"])
 def test_model_trains_at_its_smallest_image(name):
     import torch
@@ -53,6 +55,7 @@ def test_model_trains_at_its_smallest_image(name):
     assert all(one is not None and bool(one.isfinite().all()) for one in gradients)
 
 
+@pytest.mark.torch
 def test_mnist_takes_no_larger_image_than_it_says():
     import torch
 
@@ -63,6 +66,7 @@ def test_mnist_takes_no_larger_image_than_it_says():
         model(torch.zeros(1, 1, entry.max_image_size + 1, entry.max_image_size + 1))
 
 
+@pytest.mark.torch
 def test_mnist_gives_log_probabilities():
     import torch
 
@@ -70,6 +74,7 @@ def test_mnist_gives_log_probabilities():
     torch.testing.assert_close(output.exp().sum(dim=1), torch.ones(3))
 
 
+@pytest.mark.torch
 def test_initialisation_is_that_of_the_reference():
     import torch
 

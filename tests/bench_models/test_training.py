@@ -10,6 +10,8 @@ from hvdprof.bench_models.training import Job, agreed_steps, make_batches
 from hvdprof.errors import UsageError
 from tests.builders.training_job import plan, segment
 
+pytestmark = pytest.mark.torch
+
 
 def job(**values) -> Job:
     the_plan = plan(1, **values)

@@ -61,6 +61,7 @@ def test_the_format_wins_over_the_file_name(run_folder, tmp_path):
     assert json.loads(output.read_text(encoding="utf-8"))["schema_version"] == 1
 
 
+@pytest.mark.slow
 def test_a_file_is_replaced_only_by_force(run_folder, tmp_path):
     output = tmp_path / "result.json"
     output.write_text("mine", encoding="utf-8")
@@ -81,6 +82,7 @@ def test_a_folder_that_is_no_run_is_said(tmp_path):
         invoke("analyze", tmp_path)
 
 
+@pytest.mark.slow
 def test_neither_torch_nor_horovod_nor_a_front_end_is_imported(run_folder):
     script = f"""
 import sys
@@ -102,6 +104,7 @@ main()
     assert done.stdout.startswith("mnist on 2 ranks")
 
 
+@pytest.mark.slow
 def test_what_the_nccl_logs_of_the_passes_show_is_told_once(run_folder):
     passes = sorted((run_folder / "passes").iterdir())
     text = "\n".join(job("SHM", extra=["NCCL_P2P_DISABLE set by environment to 1."])) + "\n"

@@ -17,6 +17,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_file_has_its_page(folder: Path) -> None:
     text = invoke("analyze", folder).stdout
     assert "job.out" in text
@@ -67,6 +68,7 @@ def test_findings_stand_below_their_log() -> None:
     assert "NET/Socket" in " ".join(text.split("Findings")[1].split())
 
 
+@pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("kind", ["nccl_tests", "nccl_logs", "horovod_logs", "specimens"])
 def test_every_file_of_the_corpus_can_be_told(kind: str) -> None:

@@ -10,6 +10,8 @@ from hvdprof.errors import StorageError
 from tests.builders.run_spec import SegmentSpec
 from tests.builders.timeline_text import timeline_text
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(*arguments: Any) -> Any:
     result = CliRunner().invoke(build_app(), [str(argument) for argument in arguments])

@@ -42,6 +42,7 @@ def test_all_tables_in_one_object(tmp_path: Path, table: Path) -> None:
     assert [row["efficiency"] for row in content["throughput_scaling"]] == [1.0, 0.95, 0.75]
 
 
+@pytest.mark.slow
 def test_one_table_in_one_file(tmp_path: Path, table: Path) -> None:
     output = tmp_path / "a.csv"
     invoke("convert", table, "-o", output, "--table", "throughput")

@@ -101,6 +101,7 @@ def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):
     assert error.value.hint == "pip install 'hvdprof[dashboard]'"
 
 
+@pytest.mark.slow
 def test_it_serves_on_a_free_port_until_interrupted(tmp_path):
     folder = write_run(tmp_path / "one", [PassSpec()])
     process = subprocess.Popen(

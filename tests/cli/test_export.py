@@ -92,6 +92,7 @@ def test_an_unknown_choice_lists_the_known_ones_and_leaves_no_file(run_folder, t
     assert [path.name for path in tmp_path.iterdir()] == ["quick"]
 
 
+@pytest.mark.slow
 def test_a_file_is_replaced_only_by_force(run_folder, tmp_path):
     output = tmp_path / "trace.json"
     output.write_text("mine", encoding="utf-8")

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def inject(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(

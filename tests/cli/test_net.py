@@ -10,6 +10,8 @@ from hvdprof.errors import UsageError
 from tests.builders.net_recording import of_hosts
 from tests.builders.run_directory import write_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

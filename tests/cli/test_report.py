@@ -29,6 +29,7 @@ def invoke(*arguments):
     return result
 
 
+@pytest.mark.slow
 def test_without_a_file_markdown_goes_to_standard_output(run_folder):
     text = invoke(run_folder).stdout
 
@@ -36,6 +37,7 @@ def test_without_a_file_markdown_goes_to_standard_output(run_folder):
     assert "| np | toggles |" in text
 
 
+@pytest.mark.slow
 def test_the_name_of_the_file_chooses_the_format(run_folder, tmp_path):
     invoke(run_folder, "-o", tmp_path / "report.html")
     invoke(run_folder, "-o", tmp_path / "report.md")

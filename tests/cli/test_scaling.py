@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HVDPROF = [sys.executable, "-m", "hvdprof", "scaling"]
 
 

@@ -8,6 +8,8 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from tests.builders.run_directory import PassSpec, write_run
 from tests.cli.test_convert import TEXT, invoke
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("duckdb", reason="the extra sql is not installed")
 
 SUM = "SELECT sum(np) AS ranks, max(samples_per_s) AS best FROM throughput"

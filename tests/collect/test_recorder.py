@@ -26,6 +26,8 @@ from tests.builders.fake_torch import (
 )
 from tests.builders.recorded import KEYS, blocked_ns, of_kind, phase_ns, recorded, steps_of
 
+pytestmark = pytest.mark.torch
+
 SINGLE = RankGroup(0, 1, lambda value: [value])
 
 

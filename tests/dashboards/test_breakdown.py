@@ -12,6 +12,7 @@ from tests.builders.served_dashboard import (
 NOTHING = "No rank recorded its steps here"
 
 
+@pytest.mark.slow
 def test_a_measured_run_tells_parts_warmup_and_drift(tmp_path):
     text = page_text(breakdown, measured_run(tmp_path / "run"))
     for heading in (
@@ -25,6 +26,7 @@ def test_a_measured_run_tells_parts_warmup_and_drift(tmp_path):
     assert "standard error" in text
 
 
+@pytest.mark.slow
 def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
     text = page_text(breakdown, measured_run(tmp_path / "run"))
     assert '"name": "03-np2-throughput-r1"' in text

@@ -15,6 +15,7 @@ from tests.builders.two_host_run import two_host_run
 NOTHING = "No collective is recorded here"
 
 
+@pytest.mark.slow
 def test_a_traced_run_tells_size_fusion_and_overlap(tmp_path):
     text = page_text(communication, measured_run(tmp_path / "run"))
     for heading in ("Size against time", "Bus bandwidth", "Messages a step", "Overlap with work"):
@@ -35,6 +36,7 @@ def test_without_data_it_says_how_to_get_them(tmp_path):
     assert "HOROVOD_TIMELINE=timeline.json" in text
 
 
+@pytest.mark.slow
 def test_the_network_of_several_hosts_is_shown_with_what_the_job_makes_of_it(tmp_path):
     text = page_text(communication, two_host_run(tmp_path / "run"))
     for heading in ("Bandwidth between the hosts", "Links", "What the job makes of the network"):
@@ -52,6 +54,7 @@ def test_a_network_without_a_job_is_shown_too(tmp_path):
     assert NOTHING in text
 
 
+@pytest.mark.slow
 def test_several_hosts_without_a_measurement_are_told_how_to_make_it(tmp_path):
     run = two_host_run(tmp_path / "run")
     (run / "net.jsonl").unlink()

@@ -17,6 +17,8 @@ from tests.builders.served_dashboard import (
     page_text,
 )
 
+pytestmark = pytest.mark.slow
+
 NOTHING = "There is nothing to compare here"
 
 

@@ -27,6 +27,7 @@ def test_a_log_tells_communicators_ring_tree_and_transports(tmp_path):
     assert "direct between GPUs (P2P)" in text
 
 
+@pytest.mark.slow
 def test_another_channel_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
     log = nccl_file(tmp_path)
     assert "Tree of channel 1" in page_text(nccl, log, channel=1)

@@ -37,12 +37,14 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         assert expected in text
 
 
+@pytest.mark.slow
 def test_a_finding_leads_to_the_longest_step_of_its_cell_on_the_time_axis(tmp_path):
     text = page_text(overview, measured_run(tmp_path / "run"))
     assert "Its longest step in the timeline" in text
     assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
 
 
+@pytest.mark.slow
 def test_the_waterfall_is_that_of_the_chosen_ranks(tmp_path):
     run = measured_run(tmp_path / "run")
     assert "mnist<br>2 ranks<br>none average" in page_text(overview, run)

@@ -9,6 +9,8 @@ from tests.builders.served_dashboard import (
     page_text,
 )
 
+pytestmark = pytest.mark.slow
+
 NOTHING = "Nobody's waiting is recorded here"
 
 

@@ -7,6 +7,7 @@ from hvdprof.dashboards.view import View
 KEYS = st.from_regex(r"[a-z_]{1,20}", fullmatch=True)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(KEYS, st.text(min_size=1, max_size=50), max_size=5))
 def test_a_view_and_its_address_say_the_same(values):
     values = {key: value for key, value in values.items() if value.isprintable()}

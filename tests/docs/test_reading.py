@@ -46,6 +46,7 @@ def test_the_keys_of_the_object_and_of_a_file(written: dict[str, list[dict[str, 
     assert {tuple(one) for one in open_questions} == {("question", "command")}
 
 
+@pytest.mark.slow
 def test_every_fact_that_is_written_is_on_the_page(
     written: dict[str, list[dict[str, dict[str, object]]]],
 ) -> None:

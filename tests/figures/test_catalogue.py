@@ -4,6 +4,8 @@ from hvdprof.errors import UsageError
 from hvdprof.figures.catalogue import DETAIL_FIGURES, FIGURES, figure_kind
 from tests.builders.analysis import analysis_of, sweep
 
+pytestmark = pytest.mark.slow
+
 ALL = (*FIGURES, *DETAIL_FIGURES)
 
 

@@ -11,6 +11,7 @@ def executions(*rows):
     return COLLECTIVES.frame(list(rows)) if rows else COLLECTIVES.empty()
 
 
+@pytest.mark.slow
 def test_fill_is_counted_by_collective_without_warmup():
     figure = fusion_fill(
         executions(

@@ -43,6 +43,7 @@ def test_the_interval_of_a_difference_is_made_of_both():
     assert row["high_ns"] == pytest.approx(10e6 + math.hypot(5e6, 3e6))
 
 
+@pytest.mark.slow
 @given(st.floats(-50, 50), st.floats(0, 9), st.floats(0, 9), st.floats(-50, 50), st.floats(0, 9))
 def test_exchanging_both_turns_the_interval_round(a, below, above, b, width):
     one, other = rows(a, a - below, a + above), rows(b, b - width, b + width)

@@ -22,6 +22,7 @@ def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
     assert bars[-1].x[0] == pytest.approx(12.5, rel=0.01)
 
 
+@pytest.mark.slow
 def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
     times = {0: 10.0, 2: 12.5, 4: 15.0}
     analysis = analysis_of(tmp_path / "run", sweep(times, blocked_ms={2: 2.0, 4: 4.0}))

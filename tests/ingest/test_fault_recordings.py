@@ -33,6 +33,7 @@ def test_a_slow_rank_is_seen_as_waiting_but_cannot_be_named():
     assert "No rank can be called late" in found("slow_rank1_60ms").files[0].verdict
 
 
+@pytest.mark.slow
 def test_without_fusion_every_tensor_travels_alone_and_nothing_is_copied():
     table = steady("no_fusion")
 
@@ -92,6 +93,7 @@ def test_ranks_of_several_hosts_are_counted(name, ranks):
     assert told(name)["np"] == ranks
 
 
+@pytest.mark.slow
 def test_no_recording_names_a_late_rank():
     names = [path.name.removesuffix(".json.gz") for path in (RECORDINGS / "faults").iterdir()]
     assert len(names) == 20

@@ -225,6 +225,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_big_run_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(tmp_path, [PassSpec(size=2, missing_ranks=[1])])
     monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.KEEP_FROM_BYTES", 0)
@@ -259,6 +260,7 @@ def test_published_tables_agree_with_the_speedup_they_state() -> None:
         assert ((stated - computed).abs() / computed).max() < 0.02
 
 
+@pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("kind", ["horovod_logs", "benchmarks", "specimens"])
 def test_every_file_of_the_corpus_is_listed(kind: str) -> None:

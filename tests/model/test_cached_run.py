@@ -9,6 +9,8 @@ from hvdprof.ingest.storage.cached_table import KeptTable
 from hvdprof.report.terminal.files_report import found_json
 from tests.builders.places import RECORDINGS
 
+pytestmark = pytest.mark.slow
+
 
 def never_read(self: KeptTable) -> None:
     raise AssertionError(f"{self.table.name} was read as a whole")

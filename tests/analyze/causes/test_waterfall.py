@@ -25,6 +25,7 @@ def of_cell(analysis, size):
     return rows[rows["np"] == size].set_index("term")
 
 
+@pytest.mark.slow
 def test_the_terms_sum_to_what_the_cell_lacks(tmp_path):
     analysis = waterfall_of(
         tmp_path, sweep({0: 10.0, 2: 12.5, 4: 15.0}, blocked_ms={2: 2.0, 4: 4.0})
@@ -104,6 +105,7 @@ def test_steps_without_phases_have_no_waterfall(tmp_path):
     assert analysis.table("pop").empty
 
 
+@pytest.mark.slow
 def test_a_baseline_that_waits_itself_gets_credit(tmp_path):
     rows = of_cell(
         waterfall_of(tmp_path, sweep({2: 12.0, 4: 14.0}, blocked_ms={2: 2.0, 4: 4.0})), 4
@@ -112,6 +114,7 @@ def test_a_baseline_that_waits_itself_gets_credit(tmp_path):
     assert rows.loc[BASELINE_CREDIT, "time_ns"] < -1.9e6
 
 
+@pytest.mark.slow
 def test_one_launch_has_no_interval(tmp_path):
     passes = [one for one in sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0}) if one.repeat == 1]
 

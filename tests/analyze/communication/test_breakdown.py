@@ -25,6 +25,7 @@ def test_the_parts_sum_to_the_mean_steady_step_of_every_rank():
 TIMED = ("data", "forward", "backward", "blocked", "optimizer")
 
 
+@pytest.mark.slow
 def test_the_interval_holds_the_truth_about_as_often_as_it_says():
     hits = []
     for seed in range(60):

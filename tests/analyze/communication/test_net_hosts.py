@@ -56,6 +56,7 @@ def test_a_far_host_is_told_by_its_latency_alone():
     assert table.loc[table["host"] != "h4", "latency_ratio_high"].max() < 2
 
 
+@pytest.mark.slow
 def test_equal_links_are_hardly_ever_called_slow_however_noisy():
     wrong = sum(
         bool(slow_ones(hosts_of(of_hosts([1e8] * 5, noise=0.3, seed=seed)))) for seed in range(40)

@@ -36,6 +36,7 @@ def test_single_stalled_messages_move_nothing():
     assert links["latency_ns"].item() == pytest.approx(50_000 + 1024 * 40, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_median_holds_as_often_as_it_says():
     random = np.random.default_rng(7)
     held = 0
@@ -63,6 +64,7 @@ def _sentence(folder, recording):
     return analyze_run(load_run(folder)).verdict.sentence
 
 
+@pytest.mark.slow
 def test_a_run_of_the_network_alone_names_its_slowest_pair(tmp_path):
     assert _sentence(tmp_path / "two", net_recording()) == (
         "The pair of hosts over TCP is h2 - h1: 25.0 MB/s, 0.0910 ms for the smallest message."

@@ -55,6 +55,7 @@ def test_four_ranks_on_two_hosts_are_compared_by_what_a_ring_sends_over_a_link()
     assert row["share"] == pytest.approx(1.0, rel=0.03)
 
 
+@pytest.mark.slow
 def test_the_interval_holds_as_often_as_it_says_where_neighbours_are_alike():
     held = 0
     for seed in range(100):

@@ -87,6 +87,7 @@ def test_without_recordings_there_is_nothing_to_cover():
     assert overlap(STEPS.empty(), EVENTS.empty(), executions((0, 5))).empty
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 150), st.integers(1, 40)), min_size=1, max_size=12))
 def test_overlapped_and_exposed_sum_to_communication(spans):
     collectives = executions(*((start, start + length) for start, length in spans))

@@ -645,6 +645,7 @@ def test_a_late_rank_of_a_host_without_gpus_is_not_sent_to_nvidia_smi(phase):
     assert "nvidia-smi" in row["action"]
 
 
+@pytest.mark.slow
 def test_memory_is_pinned_for_gpus_alone():
     for device, told in (("cpu", False), ("cuda:0", True)):
         given = evidence(steps=data_steps(0.3), ranks=ranks(0, 1, device=device))

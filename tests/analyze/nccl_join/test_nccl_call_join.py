@@ -138,6 +138,7 @@ def test_rank_0_of_a_host_is_not_rank_0_of_the_job() -> None:
     assert result.num_calls == 1
 
 
+@pytest.mark.slow
 def test_more_than_ten_thousand_are_aligned() -> None:
     step = [4, 8, 400, 16, 8]
     sizes = [size + 4000 * (number // 500) for number in range(3000) for size in step]
@@ -188,6 +189,7 @@ def longest_alignments(left: list[int], right: list[int]) -> list[set[tuple[int,
 SIZES = st.lists(st.sampled_from([4, 8, 16]), max_size=6)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(SIZES, SIZES)
 def test_pairs_are_those_of_every_longest_alignment(left: list[int], right: list[int]) -> None:

@@ -10,6 +10,7 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 CELL = ("model", "np", "engine", "compression", "reduction")
 
 
+@pytest.mark.slow
 def test_against_plain_torch(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, sweep({0: 10, 1: 10.5, 2: 12.5, 4: 16}))
     columns = ("np", "engine", "samples_per_s", "efficiency", "baseline", "num_launches")
@@ -75,6 +76,7 @@ def test_only_throughput_passes_give_numbers(tmp_path: Path) -> None:
     assert math.isnan(scaling.iloc[0]["observer_cost"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", ["failed", "interrupted", "running", "planned"])
 def test_what_was_not_finished_does_not_count(tmp_path: Path, status: str) -> None:
     segment = SegmentSpec(parts_ms=typical_parts(99), status=status)
@@ -95,6 +97,7 @@ def test_oversubscribed_cells_are_measured_and_flagged(tmp_path: Path) -> None:
     assert row["efficiency"] == pytest.approx(0.25, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_toggles_are_cells_of_their_own_in_a_fixed_order(tmp_path: Path) -> None:
     toggles = [
         SegmentSpec(model=model, compression=compression, reduction=reduction)

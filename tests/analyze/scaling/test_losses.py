@@ -8,6 +8,8 @@ from hvdprof.model.step_parts import PARTS, RECORDED_PARTS
 from tests.builders.analysis import analysis_of, table_text
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
+pytestmark = pytest.mark.slow
+
 BASE = {"data": 1, "forward": 3, "backward": 5, "blocked": 0, "optimizer": 1, "other": 0}
 SLOW = {"data": 2, "forward": 3, "backward": 6, "blocked": 8, "optimizer": 0.5, "other": 0.5}
 

@@ -55,6 +55,7 @@ def test_on_one_rank_there_is_nothing_to_compare(tmp_path):
     assert row["verdict"] == "not comparable"
 
 
+@pytest.mark.slow
 def test_repeats_that_differ_beyond_all_bounds_are_not_comparable(tmp_path):
     # Six comparisons share the level: with two repeats each the quantile is 76.
     plain = [SegmentSpec(model=f"m{number}", num_steps=1) for number in range(6)]

@@ -101,6 +101,7 @@ def simulated(
     return LAUNCHES.frame(launches), SEGMENTS.frame(segments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_launches", "widest"), [(2, 0.11), (3, 0.07), (5, 0.045)])
 def test_intervals_of_a_ratio_cover_the_truth(num_launches: int, widest: float) -> None:
     rng = np.random.default_rng(7)
@@ -117,6 +118,7 @@ def test_intervals_of_a_ratio_cover_the_truth(num_launches: int, widest: float) 
     assert np.median(half_widths) < widest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_launches", [2, 3, 5])
 @pytest.mark.parametrize(
     "spread",

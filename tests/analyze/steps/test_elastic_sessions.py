@@ -93,6 +93,7 @@ def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(t
     assert pd.isna(reset["worker_start_ns"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("why", "code", "told"),
     [

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def test_without_steps_there_are_none() -> None:
     assert len(job_steps(STEPS.empty())) == 0
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 10**9), st.integers(1, 10**9), st.integers(0, 10**9)),

@@ -109,6 +109,7 @@ def test_below_five_percent_of_the_step_nobody_is_named():
     assert set(table_of(work)["pattern"]) == {"none"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_ranks", "noise", "correlation"),
     [(2, 0.05, 0.0), (2, 0.15, 0.0), (2, 0.15, 0.6), (4, 0.1, 0.3), (8, 0.15, 0.6)],

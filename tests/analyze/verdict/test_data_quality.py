@@ -153,6 +153,7 @@ def test_one_launch(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_wide_intervals(tmp_path: Path) -> None:
     passes = sweep(TWO)
     for one, factor in zip(passes[1::2], (0.8, 1.0, 1.3), strict=True):

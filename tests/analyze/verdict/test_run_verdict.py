@@ -21,6 +21,7 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     assert verdict.biggest_loss_share == pytest.approx(0.16, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_model_that_scales_worst_at_its_largest_valid_size(tmp_path: Path) -> None:
     passes = [
         *sweep({0: 10, 2: 11, 4: 14}, model="mnist"),
@@ -144,6 +145,7 @@ def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_where_only_the_timeline_was_recorded_it_is_throughput_that_is_missing(
     tmp_path: Path,
 ) -> None:

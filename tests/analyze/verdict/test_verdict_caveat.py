@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.ingest.load_run import load_run
 from tests.builders.analysis import sweep
@@ -13,6 +15,7 @@ def sentence(folder, other_cpu_cores, num_cores=2):
     return analyze_run(load_run(folder)).verdict.sentence
 
 
+@pytest.mark.slow
 def test_a_machine_that_others_used_is_told_with_the_verdict(tmp_path):
     crowded = sentence(tmp_path / "crowded", 1.7)
     quiet = sentence(tmp_path / "quiet", 0.05)

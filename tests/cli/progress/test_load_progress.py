@@ -61,6 +61,7 @@ def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
     assert invoke("analyze", folder).stderr.count(HINT) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("lone", [True, False], ids=["file", "run"])
 def test_nothing_is_told_where_kept_tables_are_used(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 def queue(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     nowhere = folder / "nowhere"

@@ -17,6 +17,8 @@ from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.session import Session
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 
+pytestmark = pytest.mark.torch
+
 BATCH = 4
 
 

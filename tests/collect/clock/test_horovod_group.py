@@ -77,6 +77,7 @@ def test_a_rank_that_does_not_come_is_not_waited_for_without_end(horovod, monkey
     never.set()
 
 
+@pytest.mark.torch
 def test_a_peer_that_is_lost_meanwhile_is_a_failure_of_the_exchange(monkeypatch):
     class Lost:
         is_initialized = staticmethod(lambda: True)

@@ -11,6 +11,8 @@ import torch
 from hvdprof.collect.clock import torch_group
 from hvdprof.collect.clock.torch_group import gather_over_store
 
+pytestmark = pytest.mark.torch
+
 
 def ranks_of(size: int):
     """The gathers of all ranks, each with a count of its own as if in its own process."""

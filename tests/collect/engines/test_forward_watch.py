@@ -12,6 +12,8 @@ import torch
 
 from hvdprof.collect.engines.forward_watch import ForwardWatch, first_length
 
+pytestmark = pytest.mark.torch
+
 
 class Net(torch.nn.Module):
     def __init__(self):

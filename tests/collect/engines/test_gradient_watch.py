@@ -285,6 +285,7 @@ def test_a_parameter_that_came_later_is_named_after_its_place():
     assert watch.tensors[-1] == WatchedTensor("noname.1.0", 12, 12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_optimizer", [FakeOptimizer, FakeHorovodOptimizer, FakeAdasumOptimizer]
 )

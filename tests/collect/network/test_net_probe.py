@@ -73,6 +73,7 @@ def _records(size: int, printed: str) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix(MARK)) for line in printed.splitlines()]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_all_pairs_are_told_by_rank_0_alone(size: int, capsys: pytest.CaptureFixture[str]) -> None:
     meeting, horovod = _Meeting(size), _Horovod(size)

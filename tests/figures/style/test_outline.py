@@ -21,5 +21,6 @@ def test_log_edges_are_whole_decades():
     assert (edges[0], edges[-1]) == pytest.approx((0.01, 10.0))
 
 
+@pytest.mark.slow
 def test_no_more_than_sixty_bins():
     assert len(linear_edges(np.array([0.0] * 500 + [0.001] * 500 + [1e4]))) <= 61

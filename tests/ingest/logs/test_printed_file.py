@@ -12,6 +12,8 @@ from tests.ingest.logs.test_benchmark_output import SYNTHETIC, TF_CNN
 from tests.ingest.logs.test_stall_warnings import FORMS
 from tests.ingest.test_load_files import MIXED
 
+pytestmark = pytest.mark.slow
+
 ALL = "\n".join([*FORMS.values(), TF_CNN, SYNTHETIC, MIXED, HEADER, "0,0,0, 0,5,4,8.18"])
 ALL += "\nProcess name: 1\nExit code: 137\nnp,samples/s\n1,100\n2,190\n"
 LARGE = ["9" * 5000, "1e999", "-1", "nan", "9" * 20, "\0", "[", "]", "99999999999:", "e+99", "|"]

@@ -118,6 +118,7 @@ def test_what_is_said_before_complete_belongs_to_it_where_no_start_is_printed(
     assert recording.rings["communicator"].tolist() == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_connections_made_after_complete_by_another_thread_belong_to_the_only_communicator(
     tmp_path: Path,
 ) -> None:

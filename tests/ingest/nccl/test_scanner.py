@@ -156,6 +156,7 @@ def test_trails_and_last_words(tmp_path: Path) -> None:
     assert problems["where"].iloc[0] == "proxy.cc:858"
 
 
+@pytest.mark.slow
 def test_a_log_full_of_damage_does_not_try_for_ever(tmp_path: Path) -> None:
     glued = of_rank(0, "Channel 01/0 : 0[0] -> 2[0] [sen") + of_rank(3, "cudaDriverVersion 12020")
     lines = [glued, *["another program says something"] * 40] * 500

@@ -27,6 +27,7 @@ TEXT = ("\n".join(LOG) + "\n").encode()
 NOISE = (b"\n", b"\0", b"\xff\xfe", b"]", b"[", b": ", b" NCCL INFO ", b"9" * 40, b"\x1b[31m", b"")
 
 
+@pytest.mark.slow
 def test_a_cut_anywhere_loses_at_most_the_last_line(tmp_path: Path) -> None:
     path = tmp_path / "cut.log"
     whole = [TEXT[: end + 1] for end in range(len(TEXT)) if TEXT[end : end + 1] == b"\n"]

@@ -120,6 +120,7 @@ def test_nothing_that_tells_the_number_of_ranks_is_an_error(tmp_path: Path) -> N
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_names_tell_ranks_where_they_tell_them_apart(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     for rank in range(2):

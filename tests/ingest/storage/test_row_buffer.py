@@ -30,6 +30,7 @@ def plain(value: object) -> object:
     return None if pd.isna(value) else value
 
 
+@pytest.mark.slow
 @given(told=st.lists(ROW, max_size=12), pack_at=st.integers(1, 5))
 def test_rows_come_back_as_they_were_added(told: list[tuple[object, ...]], pack_at: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

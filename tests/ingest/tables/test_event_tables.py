@@ -145,6 +145,7 @@ def disordered(numbers: random.Random, text: str) -> str:
     return "},".join(records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["06_mpi_adasum", "13_gloo_all_ops_join_barrier_error"])
 def test_tables_of_disordered_files_agree_with_each_other(name: str) -> None:
     numbers = random.Random(3)

@@ -36,6 +36,7 @@ def assert_same(left: Run, right: Run) -> None:
         pd.testing.assert_frame_equal(frame, right.tables[name], check_categorical=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -123,6 +124,7 @@ def test_the_name_is_the_one_that_was_given_now(
     assert not any(str(kept) in note for note in run.notes)
 
 
+@pytest.mark.slow
 def test_several_files_are_kept_each_for_itself(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ from hvdprof.ingest.timeline.streaming import stream
 from hvdprof.model.run import Run
 from tests.builders.timeline_writer import TimelineWriter
 
+pytestmark = pytest.mark.slow
+
 TENSORS = tuple(f"allreduce.layer{number}" for number in range(4))
 ROWS_AT_ONCE = 300
 

@@ -70,6 +70,7 @@ def test_a_broken_end_is_told_after_what_stands_before_it(tmp_path: Path) -> Non
     assert read[:3] == ["0", "7919", "15838"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", PACKED[1:4], ids=["gzip", "gzip parts", "zstd"])
 def test_compressed_logs_are_recognised_and_read_like_others(
     tmp_path: Path, packed: Callable[[bytes], bytes]
@@ -119,6 +120,7 @@ def test_a_zstd_file_that_breaks_off_is_told_after_what_stands_before_it(tmp_pat
         assert read[:3] == ["0", "7919", "15838"]
 
 
+@pytest.mark.slow
 def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

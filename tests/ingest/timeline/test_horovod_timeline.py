@@ -161,6 +161,7 @@ def test_damaged_records_are_counted(record: str) -> None:
     )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_file_cut_anywhere_keeps_what_came_before(data: st.DataObject) -> None:
     text = (RECORDINGS / "12_dynamic_b_started_midop.json").read_text()
@@ -256,6 +257,7 @@ def test_ranks_are_numbered_within_the_process_set() -> None:
     assert sorted(set(ticks)) == [0, 1]
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_recordings_of_other_people_are_read_to_their_end() -> None:
     files = sorted((CORPUS / "horovod_timelines").glob("*.json"))

@@ -138,6 +138,7 @@ def test_nohup_keeps_its_word(block: Callable[[], AbstractContextManager[None]])
         signal.signal(signal.SIGHUP, former)
 
 
+@pytest.mark.slow
 def test_a_signal_while_ranks_are_ended_does_not_leave_them_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +187,7 @@ def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
         other.kill()
 
 
+@pytest.mark.slow
 def test_a_process_that_has_only_just_started_is_found() -> None:
     # Of a hundred some are met before the kernel has given them their environment.
     for number in range(200):

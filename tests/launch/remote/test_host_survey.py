@@ -140,6 +140,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         survey_hosts([], _shell(tmp_path), folder=tmp_path / "missing", controller="mpi")
 
 
+@pytest.mark.slow
 def test_the_brief_of_this_host(tmp_path: Path) -> None:
     token = tmp_path / "token"
     assert not probe_host(token).shares_folder

@@ -109,6 +109,7 @@ def _statuses(manifest: Manifest) -> dict[str, dict[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(models=(MNIST, RESNET))
     sweep.run()
@@ -152,6 +153,7 @@ def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_segment_that_fails_is_explained_and_the_rest_goes_on(
     sweep_of: Callable[..., Sweep],
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_launch_that_never_begins_fails_all_its_segments_at_once(
     assert reasons == {"rank 0 raised ImportError: no module named model"}
 
 
+@pytest.mark.slow
 def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
     sweep_of: Callable[..., Sweep],
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_hang_before_the_first_step_of_a_segment_costs_only_that_segment(
     }
 
 
+@pytest.mark.slow
 def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     sweep_of: Callable[..., Sweep],
 ) -> None:
@@ -219,6 +223,7 @@ def test_a_cell_that_failed_twice_is_not_tried_a_third_time(
     assert by_id["resnet18-none-average"].status == "done"
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,), repeats=2, timeout_s=1.0, fault="orphan:mnist-none-average")
     started = time.monotonic()
@@ -293,6 +298,7 @@ def _interrupt_when(condition: Callable[[], bool]) -> threading.Thread:
     return thread
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
     sweep_of: Callable[..., Sweep],
 ) -> None:
@@ -324,6 +330,7 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_is_resumed(
     }
 
 
+@pytest.mark.slow
 def test_resuming_tries_what_failed_again(sweep_of: Callable[..., Sweep]) -> None:
     with pytest.raises(SweepIncompleteError):
         sweep_of(sizes=(2,), fault="raise:mnist-none-average").run()
@@ -337,6 +344,7 @@ def test_resuming_tries_what_failed_again(sweep_of: Callable[..., Sweep]) -> Non
     }
 
 
+@pytest.mark.slow
 def test_what_failed_beside_an_attempt_is_tried_again_in_files_of_its_own(
     sweep_of: Callable[..., Sweep],
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_missing_launcher_and_a_hang_are_told(
     assert "No such file" in trials[1].reason
 
 
+@pytest.mark.slow
 def test_a_launcher_that_hangs_is_asked_to_take_its_ranks_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

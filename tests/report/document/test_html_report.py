@@ -37,6 +37,7 @@ def test_the_verdict_and_every_figure_are_in_it():
     assert 'id="figure-losses"' in page
 
 
+@pytest.mark.slow
 def test_details_are_shown_where_there_are_data_for_them(tmp_path):
     page = html_page(analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 12.5}, blocked_ms={2: 2.0})))
 
@@ -47,6 +48,7 @@ def test_details_are_shown_where_there_are_data_for_them(tmp_path):
     assert page.index('id="figure-parts"') < page.index("<h2>All numbers</h2>")
 
 
+@pytest.mark.slow
 def test_text_of_logs_stays_text():
     analysis = finished_analysis.analysis(
         finished_analysis.two_toggles(), failed=(finished_analysis.failed(reason=HOSTILE),)

@@ -46,6 +46,7 @@ sys.stdout.buffer.write(" ".join(sys.argv[1:]).encode())
 """
 
 
+@pytest.mark.slow
 def test_a_browser_that_does_not_answer_is_ended_and_started_again(
     analysis, drawn_by, monkeypatch, tmp_path
 ):

@@ -19,6 +19,7 @@ TABLES = {
 }
 
 
+@pytest.mark.slow
 def test_a_select_over_a_table() -> None:
     result = query(TABLES, "SELECT file, num_lines FROM files WHERE kind = 'text' ORDER BY file")
     assert result.to_pylist() == [{"file": "a", "num_lines": None}, {"file": "b", "num_lines": 7}]
@@ -26,6 +27,7 @@ def test_a_select_over_a_table() -> None:
     assert query(TABLES, "WITH a AS (SELECT 1 AS x) SELECT x FROM a").to_pylist() == [{"x": 1}]
 
 
+@pytest.mark.slow
 def test_declared_tables_without_rows_are_there() -> None:
     assert query(TABLES, "SELECT count(*) AS n FROM nccl_tests").to_pylist() == [{"n": 0}]
     names = query(TABLES, "SELECT * FROM nccl_tests").column_names

@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from hvdprof.report.terminal.caused_wait_section import shape_caused_wait
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders import finished_analysis
@@ -12,6 +14,7 @@ def printed(analysis, width=80):
     return stream.getvalue()
 
 
+@pytest.mark.slow
 def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
@@ -22,6 +25,7 @@ def test_every_rank_of_the_verdicts_cell_has_a_row(tmp_path):
     assert "Who waited for whom" in printed(analysis)
 
 
+@pytest.mark.slow
 def test_many_ranks_are_cut_and_counted(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 12: 14.0}, blocked_ms={12: 3.0}))
 

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
@@ -15,6 +16,7 @@ def printed(analysis) -> str:
     return stream.getvalue()
 
 
+@pytest.mark.slow
 def test_who_is_faster_by_how_much_and_by_what(tmp_path):
     lines = printed(analysis_of(tmp_path, both_engines())).splitlines()
     assert lines[1] == "DDP against Horovod"

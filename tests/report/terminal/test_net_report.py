@@ -79,6 +79,7 @@ def test_the_json_object_has_null_where_a_number_is_missing(analysed):
     assert row["latency_ns"] > 0
 
 
+@pytest.mark.slow
 def test_whose_link_is_slow_stands_below_the_links(analysed):
     analysis = analysed(of_hosts([1e8, 1e8, 2e7]))
     text = _text(analysis, width=80)

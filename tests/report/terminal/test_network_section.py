@@ -25,6 +25,7 @@ def text_of(reporter, analysis):
     return stream.getvalue()
 
 
+@pytest.mark.slow
 def test_links_are_rows_and_their_use_a_sentence(measured):
     section = shape_network(measured)
     assert [(row.over, row.between) for row in section.rows] == [
@@ -73,6 +74,7 @@ def test_of_many_pairs_the_slowest_are_told_and_how_many_there_are(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_where_use_is_not_known_its_reason_is_told(tmp_path):
     few = link("allreduce", alpha_ns=1000, bytes_per_s=1e9, ends=None)[:2]
     tcp = link("tcp", alpha_ns=50_000, bytes_per_s=12e6, ends=(1, 0))

@@ -67,6 +67,7 @@ def parse_fast(content: bytes, chunk_bytes: int = 1 << 20, num_threads: int = 1)
     return Reader(chunks, FastPairing(num_threads=num_threads)).read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spacing", SPACINGS)
 @given(
     events=st.lists(EVENTS, max_size=40),
@@ -110,6 +111,7 @@ def test_borders_of_every_width_around_a_record() -> None:
             assert_same(parse_fast(content, chunk_bytes, num_threads), whole)
 
 
+@pytest.mark.slow
 def test_more_rows_strings_and_pids_than_there_is_room_for_at_first() -> None:
     events = [
         {"ph": "B", "name": f"NAME_{i % 3000}", "ts": i, "pid": i % 2500} for i in range(70_000)
@@ -191,6 +193,7 @@ def test_rows_that_were_taken_are_those_that_would_have_been_kept() -> None:
             assert np.array_equal(together, getattr(theirs, column.name)), column.name
 
 
+@pytest.mark.slow
 def test_every_cut_of_a_recording_is_the_same_on_both_roads() -> None:
     content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
     for cut in range(len(content) + 1):

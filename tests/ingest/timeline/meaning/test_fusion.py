@@ -1,6 +1,7 @@
 import itertools
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def batches_found(writer: TimelineWriter) -> list[tuple[str, ...]]:
     return [tuple(row.tensor for row in group) for _, group in groups]
 
 
+@pytest.mark.slow
 @given(st.lists(PARTITIONS, min_size=1, max_size=4))
 def test_batches_of_a_cpu_are_found_whatever_is_fused(steps: list[list[tuple[str, ...]]]) -> None:
     writer = TimelineWriter()
@@ -75,6 +77,7 @@ class NcclWriter:
         self.pending += [("end", tensor, "") for tensor in batch]
 
 
+@pytest.mark.slow
 @given(PARTITIONS, st.integers(0, 2**32))
 def test_batches_of_nccl_are_found_though_older_ones_finish_in_between(
     batches: list[tuple[str, ...]], seed: int

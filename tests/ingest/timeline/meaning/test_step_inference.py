@@ -2,6 +2,7 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def read(writer: TimelineWriter) -> TimelineFile:
     return parse_timeline(writer.text())
 
 
+@pytest.mark.slow
 @given(st.lists(st.permutations(GRADIENTS), min_size=4, max_size=8), st.integers(0, 4))
 def test_steps_are_found_from_wherever_the_recording_begins(
     orders: list[list[str]], num_missed: int

@@ -77,6 +77,7 @@ def test_ticks_outside_of_negotiations_are_counted_and_kept_as_marks() -> None:
     assert file.uses.num_ticks.tolist() == [0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.permutations(range(4)).flatmap(

@@ -170,6 +170,7 @@ _EVENTS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), _EVENTS, st.integers(0, 2000)), max_size=80),
