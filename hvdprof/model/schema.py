@@ -50,12 +50,12 @@ class Table:
             raise ValueError(f"table {self.name}: missing columns {missing}, unknown {unknown}")
         rows = raw[self.column_names].reset_index(drop=True)
         # Analyses make thousands of small frames: converting what is right already costs the most.
-        if all(
-            dtype == column.dtype for dtype, column in zip(rows.dtypes, self.columns, strict=True)
-        ):
-            return rows
-        converted = {column.name: rows[column.name].astype(column.dtype) for column in self.columns}
-        return pd.DataFrame(converted, index=rows.index)
+        changed = {
+            column.name: column.dtype
+            for dtype, column in zip(rows.dtypes, self.columns, strict=True)
+            if dtype != column.dtype
+        }
+        return rows.astype(changed) if changed else rows
 
     def empty(self) -> pd.DataFrame:
         """The table without rows."""
