@@ -38,13 +38,13 @@ def ours(path: Path) -> int:
 def ours_to_parquet(path: Path) -> int:
     """To all tables in Parquet files, in parts."""
     from hvdprof.ingest.storage import parquet_cache
-    from hvdprof.ingest.tables.standalone_timeline import kept_tables
+    from hvdprof.ingest.tables.standalone_timeline import cached_timeline
 
-    parquet_cache.KEEP_FROM_BYTES = 0
+    parquet_cache.CACHE_FROM_BYTES = 0
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         linked = Path(folder) / "timeline.json"
         os.link(path, linked)
-        files = kept_tables(linked, lambda done, size: None)
+        files = cached_timeline(linked, lambda done, size: None)
         return 0 if files is None else len(files)
 
 

@@ -24,7 +24,7 @@ from hvdprof.dashboards.run_store import RunStore, read_and_analyze
 from hvdprof.figures.timeline.timeline_figure import timeline_view
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.model.run import Run
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, SEGMENTS, STEPS
+from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 
 _STEP_NS = 50_000_000
@@ -139,10 +139,7 @@ def synthetic_run(number: int, num_ranks: int) -> Run:
     return Run(
         folder=Path(),
         manifest=_MANIFEST,
-        segments=SEGMENTS.empty(),
-        steps=STEPS.empty(),
-        arrivals=ARRIVALS.empty(),
-        events=events,
+        frames={EVENTS.name: events},
         notes=(),
     )
 

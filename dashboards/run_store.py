@@ -5,7 +5,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -192,8 +192,8 @@ class RunStore:
 
 
 def _in_memory(run: Run) -> Run:
-    """The same run as tables alone: of one that keeps its rows in files much is left unanalyzed."""
-    return Run(**{one.name: getattr(run, one.name) for one in fields(Run)})
+    """The same run without cached tables: the analysis of those leaves the largest tables out."""
+    return replace(run, cached={})
 
 
 def _last_change_ns(path: Path) -> int:

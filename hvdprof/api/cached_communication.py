@@ -8,11 +8,8 @@ import pandas as pd
 
 from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.link_fit import link_fit
-from hvdprof.ingest.storage.blocks import block_of
-from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.ingest.storage.parquet_cache import TableWriter, keep_in_parts, kept_files
-from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.model.cached_run import KeptRows
+from hvdprof.ingest.load import cached_pieces
+from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
@@ -22,11 +19,13 @@ from hvdprof.report.tables.table_files import Rows
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""
 
+Progress = Callable[[int, int], None]
+
 _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "warmup")
 
 
 def cached_communication(
-    file: str, cached: Mapping[str, KeptRows], num_ranks: int | None, progress: Progress
+    file: str, cached: Mapping[str, CachedRows], num_ranks: int | None, progress: Progress
 ) -> dict[str, Rows]:
     """COLLECTIVES and LINK_FIT by name, equal to what ``analyze.communication`` makes in memory.
 
@@ -39,7 +38,7 @@ def cached_communication(
     """
     ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
     pieces = functools.partial(_pieces, cached, ranks_of, progress)
-    rows = _cached_collectives(Path(file), pieces)
+    rows = cached_pieces(COLLECTIVES, Path(file), pieces)
     if rows is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
         return {COLLECTIVES.name: whole, LINK_FIT.name: link_fit(whole, ranks_of)}
@@ -48,21 +47,8 @@ def cached_communication(
     return {COLLECTIVES.name: rows, LINK_FIT.name: fit}
 
 
-def _cached_collectives(
-    path: Path, pieces: Callable[[], Iterator[pd.DataFrame]]
-) -> KeptTable | None:
-    def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
-        for piece in pieces():
-            writers[COLLECTIVES.name].append(functools.partial(block_of, piece))
-
-    if kept_files((COLLECTIVES,), path) is None:
-        keep_in_parts((COLLECTIVES,), path, write)
-    files = kept_files((COLLECTIVES,), path)
-    return None if files is None else KeptTable(COLLECTIVES, files[COLLECTIVES.name], str(path))
-
-
 def _pieces(
-    cached: Mapping[str, KeptRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
+    cached: Mapping[str, CachedRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
 ) -> Iterator[pd.DataFrame]:
     """COLLECTIVES piece by piece; tensor uses have the same order as their executions."""
     uses = cached[TENSOR_USES.name].frames()

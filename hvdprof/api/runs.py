@@ -1,6 +1,6 @@
 """Load a run directory or any files, analyze them, write a report."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -10,9 +10,9 @@ from hvdprof.analyze.files import file_analysis
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.analyze.verdict.scaling_verdict import scaling_sentences
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest import load_files
-from hvdprof.ingest import load_run as load
-from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
+from hvdprof.ingest import load
+from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
+from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
 from hvdprof.model.standalone_files import FoundAnalysis, ScalingOfText
 from hvdprof.model.table_catalogue import TABLES
@@ -21,9 +21,6 @@ from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
 
 Paths = str | Path | Sequence[str | Path]
-
-ProgressCallback = Callable[[str, int, int], None]
-"""Called with the file being read, the bytes read so far and the bytes of all files."""
 
 
 def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> Run:
@@ -51,16 +48,12 @@ def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> Run:
         UnreadableInputError: Nothing usable is there, or a run directory stands among files.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    if not given:
-        raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
-    if len(given) == 1 and is_run_directory(given[0]):
-        return load.load_run(given[0], progress=progress)
-    return load_files.load_files(given, progress=progress)
+    return load.load_run(given, progress=progress)
 
 
 def is_run_directory(path: Path) -> bool:
     """Whether a folder is a run directory of ``hvdprof bench``, or will be: it has a manifest."""
-    return (path / MANIFEST_NAME).is_file()
+    return load.is_run_directory(path)
 
 
 def analyze_files(run: Run) -> FoundAnalysis:

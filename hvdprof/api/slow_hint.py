@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from hvdprof import units
-from hvdprof.ingest.recognise import Kind, recognise
-from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
+from hvdprof.ingest.load import SLOW_HINT, Kind, is_slow, recognise
 
 
 def slow_hint(file: Path) -> str:

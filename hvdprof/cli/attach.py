@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.ingest.rundir.attach_sources import Given
-from hvdprof.ingest.rundir.attached_run import Stated
-from hvdprof.ingest.rundir.attached_run import attach as attach_files
+from hvdprof.ingest.load import Given, Stated
+from hvdprof.ingest.load import attach as attach_files
 
 FILES = "Files"
 JOB = "The job"

@@ -1,4 +1,4 @@
-"""The only door from lone files to tables: recordings, timelines and logs without a manifest."""
+"""Standalone files to tables: recordings, timelines and logs without a manifest."""
 
 import functools
 import itertools
@@ -16,16 +16,16 @@ from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.recorder_lines import RecorderFile, read_recorder_file
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.ingest.tables.run_builder import Gathered
-from hvdprof.ingest.tables.standalone_timeline import add_lone_timeline
+from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 
-Progress = Callable[[str, int, int], None]
-"""Told the file that is being read, the bytes read so far, and the bytes of all files.
+ProgressCallback = Callable[[str, int, int], None]
+"""Called with the file being read, the bytes read so far, and the bytes of all files.
 
 NCCL logs are read once more after all other files: both numbers then count their bytes alone.
 """
@@ -48,7 +48,7 @@ class _Entry:
     nccl_processes: set[Process] = field(default_factory=set)
 
 
-def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Run:
+def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
 
     Where a large timeline is among them it is a ``KeptRun``: its rows are read when asked for.
@@ -62,7 +62,7 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
     """
     found = recognise_all(paths)
     _refuse_runs(found)
-    gathered = Gathered()
+    builder = RunBuilder()
     told = progress or (lambda file, done, total: None)
     total = sum(one.size_bytes for one in found)
     done = 0
@@ -74,16 +74,16 @@ def load_files(paths: Sequence[Path], *, progress: Progress | None = None) -> Ru
             recorders.append(one)
         else:
             within = functools.partial(_tell_within, told, one, done, total)
-            entries.append(_add_file(one, gathered, within))
+            entries.append(_add_file(one, builder, within))
         done += one.size_bytes
-    entries += _add_recordings(recorders, gathered)
-    _add_nccl(entries, gathered, told)
-    _refuse_nothing(entries, gathered)
-    _note_sessions(gathered)
-    gathered.add_tables([(FILES.name, _file_rows(entries))])
+    entries += _add_recordings(recorders, builder)
+    _add_nccl(entries, builder, told)
+    _refuse_nothing(entries, builder)
+    _note_sessions(builder)
+    builder.add_tables([(FILES.name, _file_rows(entries))])
     folder = Path(paths[0])
     name = folder.name if len(found) == 1 else f"{len(found)} files"
-    return gathered.run(folder, _manifest_of(name), recorded=False)
+    return builder.run(folder, _manifest_of(name), recorded=False)
 
 
 def _refuse_runs(found: Sequence[Recognised]) -> None:
@@ -95,7 +95,7 @@ def _refuse_runs(found: Sequence[Recognised]) -> None:
         )
 
 
-def _refuse_nothing(entries: Sequence[_Entry], gathered: Gathered) -> None:
+def _refuse_nothing(entries: Sequence[_Entry], builder: RunBuilder) -> None:
     if any(entry.num_rows for entry in entries):
         return
     if len(entries) != 1:
@@ -104,49 +104,49 @@ def _refuse_nothing(entries: Sequence[_Entry], gathered: Gathered) -> None:
         )
     (entry,) = entries
     path, kind = entry.found.path, entry.kind
-    if gathered.notes:
-        raise UnreadableInputError(gathered.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
+    if builder.notes:
+        raise UnreadableInputError(builder.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
     if kind == Kind.TEXT:
         raise UnreadableInputError(f"{path} is text that holds nothing known.", hint=LOOKED_FOR)
     raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=LOOKED_FOR)
 
 
 def _tell_within(
-    told: Progress, found: Recognised, before: int, total: int, done: int, size: int
+    told: ProgressCallback, found: Recognised, before: int, total: int, done: int, size: int
 ) -> None:
     told(str(found.path), before + min(done, size), total)
 
 
-def _add_file(found: Recognised, gathered: Gathered, within: Callable[[int, int], None]) -> _Entry:
+def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]) -> _Entry:
     entry = _Entry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
-            entry.num_rows = add_lone_timeline(found.path, gathered, within)
+            entry.num_rows = add_standalone_timeline(found.path, builder, within)
         elif found.kind == Kind.TEXT:
-            _add_printed(found.path, entry, gathered, within)
+            _add_printed(found.path, entry, builder, within)
     except HvdprofError as error:
-        gathered.notes.append(error.message)
+        builder.notes.append(error.message)
     except OSError as error:
-        gathered.notes.append(f"{found.path}: {error.strerror or error}.")
+        builder.notes.append(f"{found.path}: {error.strerror or error}.")
     return entry
 
 
 def _add_printed(
-    path: Path, entry: _Entry, gathered: Gathered, within: Callable[[int, int], None]
+    path: Path, entry: _Entry, builder: RunBuilder, within: Callable[[int, int], None]
 ) -> None:
     file = read_printed_file(path, progress=within)
-    _note(path, file, gathered)
+    _note(path, file, builder)
     entry.num_lines = file.num_lines
-    entry.num_rows = gathered.add_tables(file.tables)
+    entry.num_rows = builder.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
     entry.nccl_processes = file.nccl_processes
 
 
-def _note(path: Path, file: PrintedFile, gathered: Gathered) -> None:
-    gathered.notes.extend(f"{path}: {clause}." for clause in file.notes)
+def _note(path: Path, file: PrintedFile, builder: RunBuilder) -> None:
+    builder.notes.extend(f"{path}: {clause}." for clause in file.notes)
 
 
-def _add_nccl(entries: Sequence[_Entry], gathered: Gathered, told: Progress) -> None:
+def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, told: ProgressCallback) -> None:
     by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
     sizes = {path: entry.found.size_bytes for path, entry in by_path.items()}
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
@@ -155,11 +155,11 @@ def _add_nccl(entries: Sequence[_Entry], gathered: Gathered, told: Progress) -> 
         recording = read_nccl_logs(
             paths, progress=lambda path, done: told(str(path), before[path] + done, total)
         )
-        gathered.nccl.append(recording)
+        builder.nccl.append(recording)
         where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
         # The end of a compressed file that breaks off was told when its other parts were read.
-        fresh = [note for note in recording.notes if note not in gathered.notes]
-        gathered.notes.extend(f"{where}: {note}" for note in fresh)
+        fresh = [note for note in recording.notes if note not in builder.notes]
+        builder.notes.extend(f"{where}: {note}" for note in fresh)
         for path in paths:
             lines = recording.line_kinds
             entry = by_path[path]
@@ -167,17 +167,17 @@ def _add_nccl(entries: Sequence[_Entry], gathered: Gathered, told: Progress) -> 
             entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
 
 
-def _add_recordings(found: Sequence[Recognised], gathered: Gathered) -> list[_Entry]:
+def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:
     entries = []
     folders = dict.fromkeys(one.path.parent for one in found)
     for folder in folders:
         members = [one for one in found if one.path.parent == folder]
-        entries += _add_recordings_of(folder, members, gathered)
+        entries += _add_recordings_of(folder, members, builder)
     return entries
 
 
 def _add_recordings_of(
-    folder: Path, found: Sequence[Recognised], gathered: Gathered
+    folder: Path, found: Sequence[Recognised], builder: RunBuilder
 ) -> list[_Entry]:
     """The recordings of one launch: those that lie in one folder."""
     files: dict[int, RecorderFile] = {}
@@ -188,31 +188,31 @@ def _add_recordings_of(
         try:
             file = read_recorder_file(one.path)
         except OSError as error:
-            gathered.notes.append(f"{one.path}: {error.strerror or error}.")
+            builder.notes.append(f"{one.path}: {error.strerror or error}.")
             continue
         rank = file.header.get("rank", number)
         if rank in files:
-            gathered.notes.append(f"{one.path}: another file holds rank {rank}; left out.")
+            builder.notes.append(f"{one.path}: another file holds rank {rank}; left out.")
             continue
         files[rank] = file
         clauses = list(file.problems)
         if not file.ended:
             clauses.append("it has no end: the rank did not end on its own")
-        gathered.notes.extend(f"{one.path}: {clause}." for clause in clauses)
+        builder.notes.extend(f"{one.path}: {clause}." for clause in clauses)
         entry.num_rows = sum(segment.num_steps for segment in file.segments.values())
         entry.num_rows += len(file.marks) + bool(file.header)
     for rank, file in sorted(files.items()):
-        gathered.add_recording(str(folder), rank, file, alignment_of(file, files.get(0)))
+        builder.add_recording(str(folder), rank, file, alignment_of(file, files.get(0)))
     return entries
 
 
-def _note_sessions(gathered: Gathered) -> None:
+def _note_sessions(builder: RunBuilder) -> None:
     """Say which timelines one process wrote: their times can be compared as they stand."""
-    rows = [row for frame in gathered.others.get(TIMELINES.name, []) for row in _axes(frame)]
+    rows = [row for frame in builder.frames.get(TIMELINES.name, []) for row in _axes(frame)]
     for session in sessions_of([epoch_ns for _, epoch_ns in rows]):
         files = [rows[position][0] for position in session]
         if len(files) > 1:
-            gathered.notes.append(
+            builder.notes.append(
                 f"{' and '.join(files)} were written by one process: their times stand on one axis."
             )
 

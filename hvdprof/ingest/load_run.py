@@ -1,4 +1,4 @@
-"""The only door from a run directory to tables."""
+"""A run directory to tables."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.load_files import Progress
+from hvdprof.ingest.load_files import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.recorder_lines import (
     RecorderFile,
@@ -19,11 +19,11 @@ from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import Block
-from hvdprof.ingest.storage.parquet_cache import cached_tables
-from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.ingest.storage.parquet_cache import cached_frames
+from hvdprof.ingest.tables.event_tables import StepTimes
+from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.run import Run
-from hvdprof.model.schema import Table
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.model.tables.session_tables import SESSION_RANKS
@@ -52,7 +52,7 @@ _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 class _Reading:
     """Tells how many bytes of the files of a run have been read."""
 
-    def __init__(self, sources: Sequence[Path], progress: Progress | None) -> None:
+    def __init__(self, sources: Sequence[Path], progress: ProgressCallback | None) -> None:
         self._told = progress
         self._sizes = {path: path.stat().st_size for path in sources}
         self._done = 0
@@ -72,7 +72,7 @@ class _Reading:
             self._told(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
 
 
-def load_run(folder: Path, *, progress: Progress | None = None) -> Run:
+def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None) -> Run:
     """The run that a folder holds; what is missing or damaged in it is told in ``notes``.
 
     A run that is still going on, or was broken off, loads with what there is.
@@ -87,12 +87,12 @@ def load_run(folder: Path, *, progress: Progress | None = None) -> Run:
     manifest = Manifest.read(folder)
     sources = _sources(folder)
     reading = _Reading(sources, progress)
-    if reading.total < parquet_cache.KEEP_FROM_BYTES:
+    if reading.total < parquet_cache.CACHE_FROM_BYTES:
         return with_network(with_logs(_parsed(folder, manifest, reading)))
-    tables = cached_tables(
-        _TABLES, sources, lambda: _tables_of(_parsed(folder, manifest, reading), _TABLES)
-    )
-    return with_network(with_logs(_run_of(folder, manifest, tables)))
+    frames = cached_frames(_TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading)))
+    notes = tuple(frames[NOTES.name]["note"])
+    run = Run(folder, manifest, {name: rows for name, rows in frames.items() if len(rows)}, notes)
+    return with_network(with_logs(run))
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -102,28 +102,12 @@ def _sources(folder: Path) -> list[Path]:
     return [paths.manifest, *files]
 
 
-def _tables_of(run: Run, tables: Sequence[Table]) -> dict[str, pd.DataFrame]:
-    return {table.name: run.table(table.name) for table in tables}
-
-
-def _run_of(folder: Path, manifest: Manifest, tables: Mapping[str, pd.DataFrame]) -> Run:
-    own = (SEGMENTS, RANKS, STEPS, ARRIVALS, EVENTS)
-    others = {table.name: tables[table.name] for table in _TABLES if table not in own}
-    return Run(
-        folder=folder,
-        manifest=manifest,
-        segments=tables[SEGMENTS.name],
-        ranks=tables[RANKS.name],
-        steps=tables[STEPS.name],
-        arrivals=tables[ARRIVALS.name],
-        events=tables[EVENTS.name],
-        notes=tuple(tables[NOTES.name]["note"]),
-        others={name: frame for name, frame in others.items() if len(frame)},
-    )
+def _frames_of(run: Run) -> dict[str, pd.DataFrame]:
+    return {table.name: run.table(table.name) for table in _TABLES}
 
 
 def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
-    tables = Gathered()
+    tables = RunBuilder()
     attached = bool(attached_files(manifest))
     for record in manifest.passes:
         # What an elastic launch recorded lies with its sessions.
@@ -136,7 +120,7 @@ def _parsed(folder: Path, manifest: Manifest, reading: _Reading) -> Run:
 def _load_pass(
     record: PassRecord,
     paths: PassPaths,
-    tables: Gathered,
+    tables: RunBuilder,
     reading: _Reading,
     *,
     has_recorder: bool,
@@ -148,7 +132,7 @@ def _load_pass(
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
     for segment in record.segments:
-        tables.segments.append(_segment_block(record, segment, files))
+        tables.add_block(SEGMENTS, _segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
             path = paths.timeline(segment.segment.id)
             with reading.file(path) as within:
@@ -185,7 +169,7 @@ def _add_timeline(
     segment: SegmentRecord,
     path: Path,
     files: Mapping[int, RecorderFile],
-    tables: Gathered,
+    tables: RunBuilder,
     within: Callable[[int, int], None],
 ) -> None:
     name, rank_0 = segment.segment.id, files.get(0)
@@ -207,15 +191,13 @@ def _add_timeline(
     tables.add_timeline(record.id, name, file, rank_0, steps)
 
 
-def _steps_of(
-    rank_0: RecorderFile | None, segment: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _steps_of(rank_0: RecorderFile | None, segment: str) -> StepTimes:
     recording = rank_0.segments.get(segment) if rank_0 else None
     if recording is None:
-        return (np.empty(0, np.int64),) * 3
+        return StepTimes(*(np.empty(0, np.int64),) * 3)
     table = recording.step_table()
     table = table[np.argsort(table[:, 2], kind="stable")]
-    return table[:, 0], table[:, 2], table[:, 2] + table[:, 3]
+    return StepTimes(table[:, 0], table[:, 2], table[:, 2] + table[:, 3])
 
 
 def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:

@@ -1,4 +1,4 @@
-"""A run as read from its directory or from lone files, and the finished analysis of it."""
+"""A run as read from its directory or from standalone files, and the finished analysis of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import UsageError
+from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
@@ -28,36 +29,71 @@ from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A manifest and the tables that its files hold; ``notes`` say what was skipped or is odd.
+    """A manifest and the tables that its files hold.
 
-    The tables are those of ``model.tables`` of the same names; ``others`` holds every other table
-    by name, such as those of logs, and ``nccl`` what each job's NCCL logs say. ``recorded`` is
-    true for a run directory of ``hvdprof bench``; otherwise the run was put together from lone
-    files, and its manifest says only their name: it has no passes, no versions and no time.
+    Attributes:
+        folder: The run directory, or the first of the standalone files.
+        manifest: What the run directory says of itself. For standalone files it holds their name
+            alone: no passes, no versions and no time.
+        frames: The tables by name; those that the run does not hold are missing. Tables of large
+            timelines are loaded at their first use (``LazyFrames``).
+        notes: What was skipped or is odd.
+        recorded: True for a run directory of ``hvdprof bench``, false for standalone files.
+        nccl: What the NCCL logs of each job say.
+        cached: By file, the tables of large timelines, to be read piece by piece.
     """
 
     folder: Path
     manifest: Manifest
-    segments: pd.DataFrame
-    steps: pd.DataFrame
-    arrivals: pd.DataFrame
-    events: pd.DataFrame
+    frames: Mapping[str, pd.DataFrame]
     notes: tuple[str, ...]
-    ranks: pd.DataFrame = field(default_factory=RANKS.empty)
-    others: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     recorded: bool = True
     nccl: tuple[NcclRecording, ...] = ()
+    cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
+
+    @property
+    def segments(self) -> pd.DataFrame:
+        """SEGMENTS, with or without rows."""
+        return self.table(SEGMENTS.name)
+
+    @property
+    def ranks(self) -> pd.DataFrame:
+        """RANKS, with or without rows."""
+        return self.table(RANKS.name)
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """STEPS, with or without rows."""
+        return self.table(STEPS.name)
+
+    @property
+    def arrivals(self) -> pd.DataFrame:
+        """ARRIVALS, with or without rows."""
+        return self.table(ARRIVALS.name)
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """EVENTS, with or without rows."""
+        return self.table(EVENTS.name)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table that has rows, by name, in the order of ``model.catalogue``."""
-        found = {table.name: self.table(table.name) for table in TABLES}
-        return {name: frame for name, frame in found.items() if len(frame)}
+        """Every table that has rows, by name, in the order of ``model.table_catalogue``."""
+        return {name: self.table(name) for name in self.row_counts}
 
     @property
     def row_counts(self) -> dict[str, int]:
-        """The number of rows of every table that has some, by name, in the order of ``tables``."""
-        return {name: len(frame) for name, frame in self.tables.items()}
+        """The number of rows of every table that has some, by name, in the order of ``tables``.
+
+        No table is loaded for it.
+        """
+        known = self.frames.num_rows if isinstance(self.frames, LazyFrames) else {}
+        found = {
+            table.name: known[table.name] if table.name in known else len(self.frames[table.name])
+            for table in TABLES
+            if table.name in self.frames
+        }
+        return {name: number for name, number in found.items() if number}
 
     def table(self, name: str) -> pd.DataFrame:
         """One table by name, without rows where the run holds none.
@@ -65,15 +101,7 @@ class Run:
         Raises:
             UsageError: No table has that name.
         """
-        own = {
-            SEGMENTS.name: self.segments,
-            RANKS.name: self.ranks,
-            STEPS.name: self.steps,
-            ARRIVALS.name: self.arrivals,
-            EVENTS.name: self.events,
-        }
-        frame = own.get(name, self.others.get(name))
-        return declared_table(name).empty() if frame is None else frame
+        return self.frames[name] if name in self.frames else declared_table(name).empty()
 
 
 @dataclass(frozen=True, slots=True)

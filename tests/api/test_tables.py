@@ -32,7 +32,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(path: Path, **options: object) -> None:
         raise AssertionError(f"{path} was read as a whole")
 
-    monkeypatch.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
     monkeypatch.setattr(parquet_cache, "FEWEST_ROWS_OF_PIECE", 1)
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
     monkeypatch.setattr(lone_timeline, "read_timeline_file", never)

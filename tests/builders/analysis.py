@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load_run import load_run
+from hvdprof.api import load_run
 from hvdprof.model.run import RunAnalysis
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 

@@ -1,6 +1,7 @@
 """Finished analyses built straight from the declared tables: a test states only what matters."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,9 @@ from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import (
-    ARRIVALS,
-    EVENTS,
     LAUNCHES,
     LOSSES,
     SCALING,
-    SEGMENTS,
-    STEPS,
 )
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import Segment
@@ -297,15 +294,10 @@ def manifest(**values: Any) -> Manifest:
 
 def run(folder: Path = Path("runs/20261120-224841-quick"), **values: Any) -> Run:
     """A run without recordings, unless tables are given."""
-    fields: dict[str, Any] = {
-        "manifest": manifest(),
-        "segments": SEGMENTS.empty(),
-        "steps": STEPS.empty(),
-        "arrivals": ARRIVALS.empty(),
-        "events": EVENTS.empty(),
-        "notes": (),
-    }
-    return Run(folder=folder, **(fields | values))
+    names = {field.name for field in fields(Run)}
+    others: dict[str, Any] = {name: value for name, value in values.items() if name in names}
+    frames = {name: frame for name, frame in values.items() if name not in names}
+    return Run(folder, frames=frames, **({"manifest": manifest(), "notes": ()} | others))
 
 
 def analysis(

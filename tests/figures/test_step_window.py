@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from hvdprof.api import load_run
 from hvdprof.figures.step_window import longest_step, step_windows
-from hvdprof.ingest.load_run import load_run
 from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 

@@ -75,7 +75,7 @@ def test_times_of_negotiation_and_execution_leave_out_warm_up(tmp_path: Path) ->
 def test_timelines_of_one_process_stand_on_one_axis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_from_bytes: int
 ) -> None:
-    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.KEEP_FROM_BYTES", keep_from_bytes)
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", keep_from_bytes)
     paths = [tmp_path / name for name in ("a.json", "b.json", "c.json")]
     for path, epoch_us, start_us in zip(
         paths, (EPOCH_US, EPOCH_US, EPOCH_US + 7), (0, 10**6, 0), strict=True
@@ -228,7 +228,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_big_run_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(tmp_path, [PassSpec(size=2, missing_ranks=[1])])
-    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
     first = load_run(folder)
     monkeypatch.setattr("hvdprof.ingest.load_run._parsed", lambda *_: pytest.fail("parsed again"))
     again = load_run(folder)

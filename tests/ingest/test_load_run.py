@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load_run import load_run
+from hvdprof.ingest.load_run import load_run_directory as load_run
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 

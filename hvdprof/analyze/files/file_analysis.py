@@ -11,7 +11,6 @@ from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recordi
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
-    EVENT_COLUMNS,
     EXECUTION_COLUMNS,
     USE_COLUMNS,
     TimelineSums,
@@ -21,13 +20,12 @@ from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.model.cached_run import KeptRun
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis, Unanswered
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
-from hvdprof.model.tables.run_tables import EVENTS, JOB_STEPS
+from hvdprof.model.tables.run_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
@@ -39,7 +37,7 @@ _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
 def analyze_files(run: Run) -> FoundAnalysis:
     """The finished analysis of a run that was put together from lone files.
 
-    Of a ``KeptRun`` the tables on communication are left out: they are as large as its timelines.
+    The tables on communication are left out where a timeline is in the cache: they are as large.
     """
     files = run.table(FILES.name).to_dict("records")
     joins = _joined_calls(run)
@@ -51,7 +49,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
         FINDINGS.name: findings_of_jobs(run.nccl),
         NCCL_JOINED_CALLS.name: joins.pairs,
     }
-    if not (isinstance(run, KeptRun) and run.kept):
+    if not run.cached:
         derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
     return FoundAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
@@ -84,17 +82,13 @@ def _of_timeline(run: Run, file: str) -> tuple[tuple[Fact, ...], tuple[Unanswere
 
 
 def _sums(run: Run, file: str) -> TimelineSums:
-    kept = run.kept.get(file) if isinstance(run, KeptRun) else None
-    if kept is None:
-        return sums_of(
-            *(_rows_of_file(run, name, file) for name in (EVENTS.name, *_ROWS_OF_TIMELINES))
-        )
+    cached = run.cached.get(file)
+    if cached is None:
+        return sums_of(*(_rows_of_file(run, name, file) for name in _ROWS_OF_TIMELINES))
     sums = TimelineSums()
-    for events in kept[EVENTS.name].frames(EVENT_COLUMNS):
-        sums.add_events(events)
-    for uses in kept[TENSOR_USES.name].frames(USE_COLUMNS):
+    for uses in cached[TENSOR_USES.name].frames(USE_COLUMNS):
         sums.add_uses(uses)
-    for executions in kept[EXECUTIONS.name].frames(EXECUTION_COLUMNS):
+    for executions in cached[EXECUTIONS.name].frames(EXECUTION_COLUMNS):
         sums.add_executions(executions)
     return sums
 

@@ -30,7 +30,7 @@ def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, .
     """
     size = None if pd.isna(told["np"]) else int(told["np"])
     return (
-        Fact("span_ns", "span", sums.span.length_ns, "ns"),
+        Fact("span_ns", "span", int(told["span_ns"]), "ns"),
         Fact("time_zero", "time 0 is", _time_zero(told)),
         Fact("writer", "written by", str(told["writer"]) or None),
         Fact("num_ranks", "ranks", size),
@@ -45,7 +45,12 @@ def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, .
         Fact("negotiation_p95_ns", "negotiation, p95", sums.waits.quantile(0.95), "ns"),
         Fact("execution_median_ns", "execution, median", sums.lengths.quantile(0.5), "ns"),
         Fact("execution_p95_ns", "execution, p95", sums.lengths.quantile(0.95), "ns"),
-        Fact("executing_share", "share of the span", _executing_share(sums), "ratio"),
+        Fact(
+            "executing_share",
+            "share of the span",
+            _executing_share(sums, int(told["span_ns"])),
+            "ratio",
+        ),
     )
 
 
@@ -93,8 +98,8 @@ def _by_collective(sums: TimelineSums) -> str | None:
     return ", ".join(f"{name} {number}" for name, number in numbers) or None
 
 
-def _executing_share(sums: TimelineSums) -> float | None:
+def _executing_share(sums: TimelineSums, span_ns: int) -> float | None:
     """Share of the span in which an execution ran; overlapping ones count once."""
-    if not len(sums.executing) or sums.span.length_ns <= 0:
+    if not len(sums.executing) or span_ns <= 0:
         return None
-    return sums.executing.length / sums.span.length_ns
+    return sums.executing.length / span_ns

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.running_summaries import RunningUnion, ValueCounts
 
-EVENT_COLUMNS = ("start_ns", "dur_ns")
 USE_COLUMNS = (
     "warmup",
     "fusion_id",
@@ -46,7 +45,6 @@ class TimelineSums:
     """Sums over the rows of one timeline; pieces of a table come in their order.
 
     Attributes:
-        span: Of all rows of EVENTS.
         num_uses: Uses of tensors.
         num_warmup_uses: Those that are warm-up.
         num_executed: Those after warm-up that were executed.
@@ -65,7 +63,6 @@ class TimelineSums:
     """
 
     def __init__(self) -> None:
-        self.span = Span()
         self.num_uses, self.num_warmup_uses = 0, 0
         self.num_executed, self.num_told = 0, 0
         self.payload_bytes: int | None = None
@@ -76,11 +73,6 @@ class TimelineSums:
         self.num_steady, self.num_waited = 0, 0
         self.waiting = RunningUnion()
         self.waiting_for: dict[int, RunningUnion] = {}
-
-    def add_events(self, events: pd.DataFrame) -> None:
-        """Take rows of EVENTS, of which EVENT_COLUMNS are needed."""
-        starts = _whole(events["start_ns"])
-        self.span.add(starts, starts + _whole(events["dur_ns"].clip(lower=0)))
 
     def add_uses(self, uses: pd.DataFrame) -> None:
         """Take rows of TENSOR_USES, of which USE_COLUMNS are needed."""
@@ -132,10 +124,9 @@ class TimelineSums:
             self.waiting_for.setdefault(rank, RunningUnion()).add(starts[mine], ends[mine])
 
 
-def sums_of(events: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFrame) -> TimelineSums:
+def sums_of(uses: pd.DataFrame, executions: pd.DataFrame) -> TimelineSums:
     """The sums over rows of one file that are there as a whole."""
     sums = TimelineSums()
-    sums.add_events(events)
     sums.add_uses(uses)
     sums.add_executions(executions)
     return sums

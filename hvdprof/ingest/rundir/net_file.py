@@ -23,12 +23,12 @@ def with_network(run: Run) -> Run:
         frame, notes = net_transfers(recording)
     except UnreadableInputError as error:
         frame, notes = NET_TRANSFERS.empty(), [error.message]
-    others = {**run.others, NET_TRANSFERS.name: frame}
+    frames = {**run.frames, NET_TRANSFERS.name: frame}
     if notes:
         told = (*run.notes, *notes)
-        others[NOTES.name] = NOTES.frame({"note": told})
-        return dataclasses.replace(run, others=others, notes=told)
-    return dataclasses.replace(run, others=others)
+        frames[NOTES.name] = NOTES.frame({"note": told})
+        return dataclasses.replace(run, frames=frames, notes=told)
+    return dataclasses.replace(run, frames=frames)
 
 
 def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:

@@ -10,7 +10,7 @@ from hvdprof.errors import HvdprofError
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.stall_file import read_stall_file
-from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
@@ -23,7 +23,7 @@ def with_logs(run: Run) -> Run:
     Output is read where it was attached; of a run that hvdprof measured, the manifest holds what
     its output says.
     """
-    read = Gathered()
+    read = RunBuilder()
     printed_nccl = [
         path for file in attached_files(run.manifest) for path in _output(run, file, read)
     ]
@@ -32,15 +32,15 @@ def with_logs(run: Run) -> Run:
         paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
         _add_nccl(record.id, [*paths, *printed_nccl], read)
         _add_stalls(run, record.id, read)
-    if not (read.nccl or read.notes or read.others):
+    if not (read.nccl or read.notes or read.frames):
         return run
     found = read.run(run.folder, run.manifest)
     notes = (*run.notes, *found.notes)
-    others = {**run.others, **found.others, NOTES.name: NOTES.frame({"note": notes})}
-    return dataclasses.replace(run, nccl=found.nccl, notes=notes, others=others)
+    frames = {**run.frames, **found.frames, NOTES.name: NOTES.frame({"note": notes})}
+    return dataclasses.replace(run, nccl=found.nccl, notes=notes, frames=frames)
 
 
-def _add_nccl(pass_id: str, paths: Sequence[Path], read: Gathered) -> None:
+def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
     if not paths:
         return
     try:
@@ -52,7 +52,7 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: Gathered) -> None:
     read.notes.extend(f"{pass_id}: NCCL: {note}" for note in recording.notes)
 
 
-def _add_stalls(run: Run, pass_id: str, read: Gathered) -> None:
+def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
     path = RunPaths(run.folder).of_pass(pass_id).stalls
     try:
         found = read_stall_file(path, path.relative_to(run.folder).as_posix())
@@ -65,7 +65,7 @@ def _add_stalls(run: Run, pass_id: str, read: Gathered) -> None:
     read.notes.extend(f"{pass_id}: {clause}." for clause in found.clauses)
 
 
-def _output(run: Run, file: AttachedFile, read: Gathered) -> list[Path]:
+def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
     """Add what an attached output says; its path again where NCCL's lines are among it."""
     if file.kind != AttachedKind.OUTPUT:
         return []

@@ -1,5 +1,6 @@
 """A piece of a table as Arrow, column by column as it is, without a frame in between."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hvdprof.ingest.storage.blocks import Block, length_of
 from hvdprof.model.schema import Table
 
 
+@functools.lru_cache(maxsize=64)
 def schema_of(table: Table) -> pa.Schema:
     """The columns of a declared table as Arrow has them; names stand in dictionaries."""
     schema = pa.Schema.from_pandas(table.empty(), preserve_index=False)

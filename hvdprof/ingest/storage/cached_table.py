@@ -1,7 +1,7 @@
 """A table that stays in its Parquet file, whose rows go through memory piece by piece."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,34 +13,41 @@ from hvdprof.ingest.storage.arrow_block import schema_of
 from hvdprof.model.schema import Table
 
 
-@dataclass(frozen=True, slots=True)
-class KeptTable:
-    """A table that stays in its Parquet file; ``len`` is the number of its rows.
+class CachedTable:
+    """A table in its Parquet file; ``len`` is the number of its rows.
 
-    The file is open as long as this is there: its rows stay readable where a later reading of what
-    they came from takes its place.
+    The file stays open: its rows are readable even after a later reading of the source replaced it.
 
-    Attributes:
+    Args:
         table: The declared table.
-        path: The Parquet file.
+        path: The Parquet file, or what makes it; this is called at the first use of its rows.
         pass_id: What its rows have as ``pass_id`` now, whatever the file was called when it was
             read first.
+        num_rows: The number of rows, which a file that is not made yet cannot say.
     """
 
-    table: Table
-    path: Path
-    pass_id: str
-    _open: pa.NativeFile = field(init=False, repr=False, compare=False)
-    _num_rows: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Open the file."""
-        object.__setattr__(self, "_open", pa.OSFile(str(self.path)))
-        object.__setattr__(self, "_num_rows", pq.read_metadata(self._open).num_rows)
+    def __init__(
+        self,
+        table: Table,
+        path: Path | Callable[[], Path],
+        pass_id: str,
+        num_rows: int | None = None,
+    ) -> None:
+        self.table, self.pass_id = table, pass_id
+        self._given, self._num_rows = path, num_rows
+        if isinstance(path, Path):
+            self._num_rows = pq.read_metadata(self._opened).num_rows
 
     def __len__(self) -> int:
         """The number of rows."""
+        if self._num_rows is None:
+            self._num_rows = pq.read_metadata(self._opened).num_rows
         return self._num_rows
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """The Parquet file."""
+        return self._given if isinstance(self._given, Path) else self._given()
 
     @property
     def schema(self) -> pa.Schema:
@@ -51,9 +58,9 @@ class KeptTable:
         """The rows, so many at a time that they fit into memory, of all columns or of some."""
         names = self.schema.names if columns is None else list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
-        file = pq.ParquetFile(self._open, read_dictionary=names_of(self.table))
+        file = pq.ParquetFile(self._opened, read_dictionary=category_names(self.table))
         for number in range(file.num_row_groups):
-            yield self._named_now(file.read_row_group(number, columns=names)).cast(schema)
+            yield self._renamed(file.read_row_group(number, columns=names)).cast(schema)
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pd.DataFrame]:
         """The rows as frames of the declared dtypes, of all columns or of some; at least one."""
@@ -65,10 +72,14 @@ class KeptTable:
 
     def frame(self) -> pd.DataFrame:
         """All rows at once."""
-        content = pq.ParquetFile(self._open, read_dictionary=names_of(self.table)).read()
-        return self.table.frame(frame_of(self._named_now(content)))
+        content = pq.ParquetFile(self._opened, read_dictionary=category_names(self.table)).read()
+        return self.table.frame(frame_of(self._renamed(content)))
 
-    def _named_now(self, rows: pa.Table) -> pa.Table:
+    @functools.cached_property
+    def _opened(self) -> pa.NativeFile:
+        return pa.OSFile(str(self.path))
+
+    def _renamed(self, rows: pa.Table) -> pa.Table:
         if "pass_id" not in rows.column_names:
             return rows
         codes = pa.array(np.zeros(len(rows), np.int32))
@@ -76,14 +87,14 @@ class KeptTable:
         return rows.set_column(rows.column_names.index("pass_id"), "pass_id", named)
 
 
-def names_of(table: Table) -> list[str]:
-    """The columns of a table that hold names."""
+def category_names(table: Table) -> list[str]:
+    """The columns of a table that hold categories."""
     return [column.name for column in table.columns if column.dtype == "category"]
 
 
 def frame_of(content: pa.Table) -> pd.DataFrame:
     """Arrow's rows as a frame; they are used up."""
-    # Columns that have been made are let go of, or all of them would be there twice.
+    # Each column is released as soon as it is converted, or all of them would be there twice.
     frame: pd.DataFrame = content.to_pandas(split_blocks=True, self_destruct=True)
     return frame
 

@@ -1,15 +1,16 @@
-"""Tables of a parsed file kept as Parquet, so that it is parsed once.
+"""Tables of a parsed file in a cache of Parquet files, so that the file is parsed once.
 
-They stand in ``.hvdprof-cache`` beside the file, else in the user's cache folder. What is kept is
-used only while the file has the size and the time of change it had, and the declared columns and
-hvdprof's version are the same; it is written whole or not at all. A cache that cannot be read is
-made anew, one that cannot be written is done without: neither changes what the caller gets.
+The cache is the folder ``.hvdprof-cache`` beside the file, else one in the user's cache folder. It
+serves only while the file has the size and the time of change it had, and the declared columns and
+hvdprof's version are the same. It is written whole or not at all. A cache that cannot be read is
+made anew, and where none can be written the tables are built each time: neither changes the result.
 """
 
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,13 +21,13 @@ import pyarrow.parquet as pq
 from hvdprof import __version__
 from hvdprof.errors import StorageError
 from hvdprof.ingest.storage.arrow_block import arrow_rows, schema_of
-from hvdprof.ingest.storage.blocks import Block
-from hvdprof.ingest.storage.cached_table import frame_of, names_of
+from hvdprof.ingest.storage.blocks import Block, block_of
+from hvdprof.ingest.storage.cached_table import category_names, frame_of
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.schema import Table
 from hvdprof.rundir.whole_file import open_whole
 
-KEEP_FROM_BYTES = 32_000_000
+CACHE_FROM_BYTES = 32_000_000
 """Smaller inputs are parsed as fast as they are found in a cache, and leave nothing beside them."""
 
 FOLDER = ".hvdprof-cache"
@@ -35,31 +36,14 @@ FOLDER = ".hvdprof-cache"
 _KEY_LETTERS = 16
 _CODEC = "lz4"
 FEWEST_ROWS_OF_PIECE = 1 << 16
-"""What is known of each piece is held until the end of the file."""
+"""The writer holds the metadata of each piece until the end of the file."""
 
 _PRUNED_BY = ("step", "start_ns")
 """Columns by which a query can leave out pieces; bounds of every column cost a third of the time
 and, with a thousand pieces, many megabytes."""
 
 
-def cached(table: Table, source: Path, build: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """A table of a file, from the cache where it is there, else built and kept.
-
-    Args:
-        table: The declared table.
-        source: The file that it is built from.
-        build: Builds it; called only where the cache cannot serve.
-
-    Returns:
-        The frame, checked against the table.
-
-    Raises:
-        OSError: The file cannot be looked at.
-    """
-    return cached_tables((table,), (source,), lambda: {table.name: build()})[table.name]
-
-
-def cached_tables(
+def cached_frames(
     tables: Sequence[Table],
     sources: Sequence[Path],
     build: Callable[[], Mapping[str, pd.DataFrame]],
@@ -68,8 +52,7 @@ def cached_tables(
 
     Args:
         tables: The declared tables.
-        sources: The files that they are built from, at least one; the cache stands beside the
-            first.
+        sources: The files that they are built from, at least one; the cache is beside the first.
         build: Builds them all; called where the cache lacks one of them.
 
     Returns:
@@ -79,15 +62,26 @@ def cached_tables(
         OSError: A file cannot be looked at.
         ValueError: What was built is not as declared.
     """
-    key = _key(sources)
-    kept = _read_all(tables, sources[0], key)
-    if kept is not None:
-        return kept
-    built = build()
-    frames = {table.name: table.frame(built[table.name]) for table in tables}
-    # The key is that of before: a file that changed while it was read is read again.
-    for table in tables:
-        _keep(frames[table.name], table, sources[0], key)
+    files = cached_files(tables, sources)
+    if files is not None:
+        # Whatever is wrong with a cache, it can be built again.
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+            return {
+                table.name: table.frame(frame_of(pq.read_table(files[table.name])))
+                for table in tables
+            }
+    frames: dict[str, pd.DataFrame] = {}
+
+    def write(writers: Mapping[str, TableWriter], folder: Path) -> None:
+        if not frames:
+            built = build()
+            frames.update({table.name: table.frame(built[table.name]) for table in tables})
+        for name, writer in writers.items():
+            writer.append(partial(block_of, frames[name]))
+
+    write_cached(tables, sources, write)
+    if not frames:
+        write({}, Path())
     return frames
 
 
@@ -100,7 +94,7 @@ class TableWriter:
             file,
             self._schema,
             compression=_CODEC,
-            use_dictionary=names_of(table),
+            use_dictionary=category_names(table),
             column_encoding=_encodings(table),
             write_statistics=[name for name in _PRUNED_BY if name in self._schema.names],
         )
@@ -143,40 +137,50 @@ class TableWriter:
             pending.result()
 
 
-def kept_files(tables: Sequence[Table], source: Path) -> dict[str, Path] | None:
-    """The Parquet files of tables of a file by their names; ``None`` where one is not kept.
+def cached_files(
+    tables: Sequence[Table], sources: Sequence[Path], key: str | None = None
+) -> dict[str, Path] | None:
+    """The Parquet files of tables by their names; ``None`` where the cache lacks one of them.
+
+    Args:
+        tables: The declared tables.
+        sources: The files that they are built from, at least one; the cache is beside the first.
+        key: The ``source_key`` of the sources when they were read; that of now if not given.
 
     Raises:
-        OSError: The file cannot be looked at.
+        OSError: A source cannot be looked at.
     """
-    key = _key((source,))
-    for folder in _folders(source):
-        files = {table.name: folder / _name(table, source, key) for table in tables}
+    key = key or source_key(sources)
+    for folder in _folders(sources[0]):
+        files = {table.name: folder / _name(table, sources[0], key) for table in tables}
         if all(_is_whole(path) for path in files.values()):
             return files
     return None
 
 
-def keep_in_parts(
+def write_cached(
     tables: Sequence[Table],
-    source: Path,
+    sources: Sequence[Path],
     write: Callable[[Mapping[str, TableWriter], Path], None],
+    key: str | None = None,
 ) -> None:
-    """Keep tables of a file that are too large to be built in memory, if that can be done.
+    """Put tables into the cache, if that can be done.
 
     Args:
         tables: The declared tables.
-        source: The file that they are built from.
+        sources: The files that they are built from, at least one; the cache is beside the first.
         write: Appends all rows of all tables to the writers, by the names of the tables; the
-            folder has room for what it puts aside. Called again for the next folder where one
-            cannot be written to.
+            folder has room for temporary files. Called again for the next folder where one cannot
+            be written to.
+        key: As for ``cached_files``.
 
     Raises:
-        OSError: The file cannot be looked at.
+        OSError: A source cannot be looked at.
     """
-    key = _key((source,))
-    for folder in _folders(source):
-        names = {table.name: _name(table, source, key) for table in tables}
+    # The key is that of before: a file that changes while it is read is read again.
+    key = key or source_key(sources)
+    names = {table.name: _name(table, sources[0], key) for table in tables}
+    for folder in _folders(sources[0]):
         try:
             with contextlib.ExitStack() as opened:
                 thread = opened.enter_context(ThreadPoolExecutor(1))
@@ -211,12 +215,17 @@ def _encodings(table: Table) -> dict[str, str]:
     }
 
 
-def _key(sources: Sequence[Path]) -> str:
-    told = [__version__]
+def source_key(sources: Sequence[Path]) -> str:
+    """What identifies the content of files: their places, sizes and times of change.
+
+    Raises:
+        OSError: A file cannot be looked at.
+    """
+    parts = [__version__]
     for source in sources:
         stat = source.stat()
-        told += [str(source.resolve()), str(stat.st_size), str(stat.st_mtime_ns)]
-    return "\0".join(told)
+        parts += [str(source.resolve()), str(stat.st_size), str(stat.st_mtime_ns)]
+    return "\0".join(parts)
 
 
 def _name(table: Table, source: Path, key: str) -> str:
@@ -228,38 +237,6 @@ def _name(table: Table, source: Path, key: str) -> str:
 def _folders(source: Path) -> Iterator[Path]:
     yield source.parent / FOLDER
     yield cache_folder() / "tables"
-
-
-def _read_all(tables: Sequence[Table], source: Path, key: str) -> dict[str, pd.DataFrame] | None:
-    frames = {}
-    for table in tables:
-        frame = _read(table, source, key)
-        if frame is None:
-            return None
-        frames[table.name] = frame
-    return frames
-
-
-def _read(table: Table, source: Path, key: str) -> pd.DataFrame | None:
-    for folder in _folders(source):
-        path = folder / _name(table, source, key)
-        # Whatever is wrong with it, it can be built again.
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
-            return table.frame(frame_of(pq.read_table(path, memory_map=True)))
-    return None
-
-
-def _keep(frame: pd.DataFrame, table: Table, source: Path, key: str) -> None:
-    name = _name(table, source, key)
-    for folder in _folders(source):
-        try:
-            with open_whole(folder / name, binary=True) as file:
-                content = pa.Table.from_pandas(frame, preserve_index=False)
-                pq.write_table(content, file, compression="zstd", compression_level=1)
-        except (StorageError, pa.ArrowException):
-            continue
-        _drop_older(folder, name)
-        return
 
 
 def _drop_older(folder: Path, name: str) -> None:

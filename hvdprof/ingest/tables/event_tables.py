@@ -15,11 +15,14 @@ from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS
 from hvdprof.ingest.timeline.meaning.file_facts import SINCE_BOOT, SINCE_RECORDING
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps
-from hvdprof.ingest.timeline.meaning.timeline_rows import EventRows
+from hvdprof.ingest.timeline.meaning.timeline_rows import EventRows, ExecutionRows, UseRows
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
 Int64s = NDArray[np.int64]
+
+Origin = tuple[str, str]
+"""The pass and the segment whose timeline it is; a standalone file has its name as the pass."""
 
 # Horovod's own resolution.
 _RESOLUTION_NS = 1000
@@ -70,68 +73,31 @@ class StepTimes:
     ends_ns: Int64s
 
 
-def event_block(
-    pass_id: str, segment: str, rows: EventRows, clock: TimelineClock, steps: StepTimes
-) -> Block:
-    """The events of one timeline file, or of a part of one.
-
-    Args:
-        pass_id: The pass.
-        segment: The segment whose timeline it is.
-        rows: What the file holds.
-        clock: Its place on rank 0's clock.
-        steps: The steps on that clock.
-    """
-    start_ns = rows.start_us * 1000 + clock.zero_ns
-    return {
-        "pass_id": pass_id,
-        "segment": segment,
-        "source": "timeline",
-        "rank": rows.rank,
-        "step": steps_at(start_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
-        "phase": rows.phase,
-        "activity": rows.activity,
-        "collective": rows.collective,
-        "tensor": rows.tensor,
-        "occurrence": rows.occurrence,
-        "fusion_id": rows.fusion_id,
-        "start_ns": start_ns,
-        "dur_ns": np.where(rows.dur_us >= 0, rows.dur_us * 1000, -1),
-        "size_bytes": rows.size_bytes,
-        "clock_error_ns": np.full(len(rows), clock.error_ns),
-    }
-
-
 def timeline_blocks(
-    pass_id: str,
-    segment: str,
-    file: TimelineFile,
-    clock: TimelineClock,
-    steps_of_rank_0: tuple[Int64s, Int64s, Int64s] | None,
+    origin: Origin, file: TimelineFile, clock: TimelineClock, recorded: StepTimes | None
 ) -> dict[str, Block]:
     """All tables of one timeline file by name: EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS.
 
-    A table without rows is left out; steps are inferred only where nobody recorded them.
+    A table without rows is left out; steps are inferred only where none were recorded.
 
     Args:
-        pass_id: The pass.
-        segment: The segment whose timeline it is.
+        origin: The pass and the segment whose timeline it is.
         file: What the file holds.
         clock: Its place on rank 0's clock.
-        steps_of_rank_0: Numbers, starts and ends of rank 0's steps in this segment, by start, on
-            rank 0's monotonic clock; ``None`` where nobody recorded steps, so that those that the
-            file itself shows stand in (``INFERRED_STEPS``).
+        recorded: Rank 0's steps in this segment, by start, on its monotonic clock; ``None`` where
+            no steps were recorded, so that INFERRED_STEPS stand in.
     """
-    recorded = steps_of_rank_0
-    steps = inferred_times(file.steps, clock) if recorded is None else StepTimes(*recorded)
-    common = {"pass_id": pass_id, "segment": segment}
+    steps = inferred_times(file.steps, clock) if recorded is None else recorded
     blocks = {
-        EVENTS.name: (len(file.rows), event_block(pass_id, segment, file.rows, clock, steps)),
-        TENSOR_USES.name: (len(file.uses), common | _use_columns(file, clock, steps)),
-        EXECUTIONS.name: (len(file.executions), common | _execution_columns(file, clock, steps)),
+        EVENTS.name: (len(file.rows), event_block(origin, file.rows, clock, steps)),
+        TENSOR_USES.name: (len(file.uses), use_block(origin, file.uses, clock, steps)),
+        EXECUTIONS.name: (
+            len(file.executions),
+            execution_block(origin, file.executions, clock, steps),
+        ),
     }
-    if steps_of_rank_0 is None:
-        inferred = common | _inferred_columns(file, clock)
+    if recorded is None:
+        inferred = inferred_block(origin, file.steps, clock)
         blocks[INFERRED_STEPS.name] = (len(file.steps), inferred)
     return {name: block for name, (length, block) in blocks.items() if length}
 
@@ -143,11 +109,36 @@ def inferred_times(steps: InferredSteps, clock: TimelineClock) -> StepTimes:
     return StepTimes(np.arange(len(starts)), starts, np.append(starts[1:], last_end))
 
 
-def _use_columns(file: TimelineFile, clock: TimelineClock, steps: StepTimes) -> dict[str, Any]:
-    uses = file.uses
-    begin_ns = uses.begin_us * 1000 + clock.zero_ns
-    return {
-        "step": steps_at(begin_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
+def inferred_times_of_table(inferred: pd.DataFrame) -> StepTimes:
+    """As ``inferred_times``, of rows of INFERRED_STEPS."""
+    starts = inferred["start_ns"].to_numpy(np.int64)
+    last_end = starts[-1:] + inferred["communication_ns"].to_numpy(np.int64)[-1:] + _RESOLUTION_NS
+    return StepTimes(np.arange(len(starts)), starts, np.append(starts[1:], last_end))
+
+
+def event_block(origin: Origin, rows: EventRows, clock: TimelineClock, steps: StepTimes) -> Block:
+    """EVENTS of a timeline file, or of a part of one, on a clock on which the steps are, too."""
+    start_ns = rows.start_us * 1000 + clock.zero_ns
+    return _of_timeline(origin, clock, len(rows)) | {
+        "source": "timeline",
+        "rank": rows.rank,
+        "step": steps_at(start_ns, steps),
+        "phase": rows.phase,
+        "activity": rows.activity,
+        "collective": rows.collective,
+        "tensor": rows.tensor,
+        "occurrence": rows.occurrence,
+        "fusion_id": rows.fusion_id,
+        "start_ns": start_ns,
+        "dur_ns": np.where(rows.dur_us >= 0, rows.dur_us * 1000, -1),
+        "size_bytes": rows.size_bytes,
+    }
+
+
+def use_block(origin: Origin, uses: UseRows, clock: TimelineClock, steps: StepTimes) -> Block:
+    """TENSOR_USES of a timeline file, or of a part of one; see ``event_block``."""
+    return _of_timeline(origin, clock, len(uses)) | {
+        "step": steps_at(uses.begin_us * 1000 + clock.zero_ns, steps),
         "tensor": uses.tensor,
         "occurrence": uses.occurrence,
         "collective": uses.collective,
@@ -163,33 +154,35 @@ def _use_columns(file: TimelineFile, clock: TimelineClock, steps: StepTimes) -> 
         "last_rank": uses.last_rank,
         "last_after_ns": uses.last_after_us * 1000,
         "warmup": uses.warmup,
-        "clock_error_ns": np.full(len(uses), clock.error_ns),
     }
 
 
-def _execution_columns(
-    file: TimelineFile, clock: TimelineClock, steps: StepTimes
-) -> dict[str, Any]:
-    executions = file.executions
+def execution_block(
+    origin: Origin, executions: ExecutionRows, clock: TimelineClock, steps: StepTimes
+) -> Block:
+    """EXECUTIONS of a timeline file, or of a part of one; see ``event_block``."""
     start_ns = executions.start_us * 1000 + clock.zero_ns
     parts = {f"{part}_ns": executions.part_us[:, i] * 1000 for i, part in enumerate(PARTS)}
-    return parts | {
-        "step": steps_at(start_ns, steps.numbers, steps.starts_ns, steps.ends_ns),
-        "fusion_id": executions.fusion_id,
-        "collective": executions.collective,
-        "num_tensors": executions.num_tensors,
-        "size_bytes": executions.size_bytes,
-        "start_ns": start_ns,
-        "dur_ns": executions.dur_us * 1000,
-        "warmup": executions.warmup,
-        "clock_error_ns": np.full(len(executions), clock.error_ns),
-    }
+    return (
+        _of_timeline(origin, clock, len(executions))
+        | parts
+        | {
+            "step": steps_at(start_ns, steps),
+            "fusion_id": executions.fusion_id,
+            "collective": executions.collective,
+            "num_tensors": executions.num_tensors,
+            "size_bytes": executions.size_bytes,
+            "start_ns": start_ns,
+            "dur_ns": executions.dur_us * 1000,
+            "warmup": executions.warmup,
+        }
+    )
 
 
-def _inferred_columns(file: TimelineFile, clock: TimelineClock) -> dict[str, Any]:
-    steps = file.steps
+def inferred_block(origin: Origin, steps: InferredSteps, clock: TimelineClock) -> Block:
+    """INFERRED_STEPS of a timeline file."""
     lengths_ns = np.append(np.diff(steps.start_us) * 1000, -1)[: len(steps)]
-    return {
+    return _of_timeline(origin, clock, len(steps)) | {
         "step": np.arange(len(steps)),
         "start_ns": steps.start_us * 1000 + clock.zero_ns,
         "dur_ns": pd.arrays.IntegerArray(lengths_ns, np.arange(len(steps)) == len(steps) - 1),
@@ -198,8 +191,13 @@ def _inferred_columns(file: TimelineFile, clock: TimelineClock) -> dict[str, Any
         "size_bytes": pd.arrays.IntegerArray(steps.size_bytes.copy(), steps.size_bytes < 0),
         "complete": steps.complete,
         "confidence": np.full(len(steps), steps.confidence),
-        "clock_error_ns": np.full(len(steps), clock.error_ns),
     }
+
+
+def _of_timeline(origin: Origin, clock: TimelineClock, length: int) -> dict[str, Any]:
+    pass_id, segment = origin
+    errors_ns = np.full(length, clock.error_ns)
+    return {"pass_id": pass_id, "segment": segment, "clock_error_ns": errors_ns}
 
 
 def mark_block(pass_id: str, rank: int, file: RecorderFile, alignment: Alignment) -> Block:
@@ -224,18 +222,13 @@ def mark_block(pass_id: str, rank: int, file: RecorderFile, alignment: Alignment
     }
 
 
-def steps_at(
-    times_ns: Int64s,
-    numbers: Int64s,
-    starts_ns: Int64s,
-    ends_ns: Int64s,
-) -> Int64s:
+def steps_at(times_ns: Int64s, steps: StepTimes) -> Int64s:
     """The number of the step in which each time lies, -1 between steps."""
-    if not len(numbers):
+    if not len(steps.numbers):
         return np.full(len(times_ns), -1, dtype=np.int64)
-    before = np.searchsorted(starts_ns, times_ns, side="right") - 1
-    inside = (before >= 0) & (times_ns < ends_ns[before])
-    return np.where(inside, numbers[before], -1)
+    before = np.searchsorted(steps.starts_ns, times_ns, side="right") - 1
+    inside = (before >= 0) & (times_ns < steps.ends_ns[before])
+    return np.where(inside, steps.numbers[before], -1)
 
 
 def _clock_pairs(rank_0: RecorderFile | None) -> Sequence[tuple[int, int]]:

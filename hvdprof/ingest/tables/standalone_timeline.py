@@ -1,39 +1,49 @@
-"""A timeline file that stands alone to tables; a large one is read once, in parts, and kept."""
+"""A standalone timeline file to tables; those of a large one stay in the cache."""
 
-import functools
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-import pandas as pd
+import pyarrow.parquet as pq
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.storage.blocks import Block, stacked
-from hvdprof.ingest.storage.cached_table import KeptTable
-from hvdprof.ingest.storage.parquet_cache import cached_tables, keep_in_parts, kept_files
-from hvdprof.ingest.tables.run_builder import Gathered
+from hvdprof.ingest.storage.blocks import block_of
+from hvdprof.ingest.storage.cached_table import CachedTable
+from hvdprof.ingest.storage.parquet_cache import (
+    TableWriter,
+    cached_files,
+    source_key,
+    write_cached,
+)
+from hvdprof.ingest.tables.event_tables import (
+    inferred_times_of_table,
+    own_clock,
+    timeline_blocks,
+    timeline_clock,
+)
+from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
+from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.ingest.timeline.parse import has_numba
-from hvdprof.model.schema import Table
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 
-Progress = Callable[[int, int], None]
-"""Called with the bytes of the file read so far and its size."""
-
-_STACKED = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
-_TABLES = (*_STACKED, TIMELINES, NOTES)
+_PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
+_SUMMARY = (*_PIECEWISE, TIMELINES, NOTES)
 
 
-def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int:
+def add_standalone_timeline(path: Path, builder: RunBuilder, progress: Progress) -> int:
     """Add all that a timeline file holds, its notes too, with its name as the pass.
 
     Args:
         path: The file.
-        gathered: What it is added to; tables of a large file stay in the files that keep them.
-        progress: Told the bytes read so far.
+        builder: Receives it; tables of a large file stay in the cache.
+        progress: Called with the bytes of the file read so far and its size.
 
     Returns:
         The number of rows of EVENTS.
@@ -41,91 +51,96 @@ def add_lone_timeline(path: Path, gathered: Gathered, progress: Progress) -> int
     Raises:
         OSError: It cannot be read.
     """
-    kept = kept_tables(path, progress)
-    if kept is not None:
-        clauses: tuple[str, ...] = tuple(kept[NOTES.name].frame()["note"])
-        gathered.kept[str(path)] = {table.name: kept[table.name] for table in _STACKED}
-        gathered.add_tables([(TIMELINES.name, kept[TIMELINES.name].frame())])
-        num_rows = len(kept[EVENTS.name])
-    elif path.stat().st_size < parquet_cache.KEEP_FROM_BYTES:
-        clauses, num_rows = _add_parsed(path, gathered, progress)
+    is_large = path.stat().st_size >= parquet_cache.CACHE_FROM_BYTES
+    cached = cached_timeline(path, progress) if is_large else None
+    if cached is None:
+        file = read_timeline_file(path, progress=progress)
+        clauses = file.problems
+        num_rows = builder.add_timeline(str(path), "", file, None, None)
     else:
-        tables = cached_tables(_TABLES, (path,), lambda: _parsed(path, progress))
-        clauses = tuple(tables[NOTES.name]["note"])
-        num_rows = len(tables[EVENTS.name])
-        _add_kept(path, gathered, tables)
-    gathered.notes.extend(f"{path}: {clause}." for clause in clauses)
+        clauses = tuple(cached[NOTES.name].frame()["note"])
+        num_rows = len(cached[EVENTS.name])
+        builder.cached[str(path)] = {
+            table.name: cached[table.name] for table in (EVENTS, *_PIECEWISE)
+        }
+        builder.add_tables([(TIMELINES.name, cached[TIMELINES.name].frame())])
+    builder.notes.extend(f"{path}: {clause}." for clause in clauses)
     return num_rows
 
 
-def kept_tables(path: Path, progress: Progress) -> dict[str, KeptTable] | None:
-    """The tables of a large timeline by name as they are kept, made where they are missing.
+def cached_timeline(path: Path, progress: Progress) -> dict[str, CachedTable] | None:
+    """The tables of a large timeline by name; they are put into the cache where it lacks them.
 
-    The file is read in parts, so that its rows are never in memory all at once.
+    EVENTS are put there at their first use.
 
     Returns:
-        ``None`` where the tables cannot be made so: the file is small, holds nothing usable or
-        tells something late, numba is not installed, or there is no place to keep them.
+        ``None`` where no place for a cache can be written to, or the file holds nothing usable.
 
     Raises:
         OSError: It cannot be read.
     """
-    if path.stat().st_size < parquet_cache.KEEP_FROM_BYTES or not has_numba():
+    key = source_key((path,))
+    files = cached_files(_SUMMARY, (path,), key)
+    if files is None:
+        with contextlib.suppress(UnreadableInputError):
+            _cache_summary(path, key, progress)
+        files = cached_files(_SUMMARY, (path,), key)
+    if files is None:
         return None
-    files = kept_files(_TABLES, path)
-    if files is not None:
-        return _tables_in(files, path)
-    # Importing these takes numba.
-    from hvdprof.ingest.tables.streamed_timeline import NotAsPresumedError, write_timeline
-    from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
-
-    write = functools.partial(write_timeline, path, progress=progress)
-    try:
-        try:
-            keep_in_parts(_TABLES, path, write)
-        except NotAsPresumedError as found:
-            keep_in_parts(_TABLES, path, functools.partial(write, known=found.known))
-    except (NotInPartsError, UnreadableInputError):
+    tables = {table.name: CachedTable(table, files[table.name], str(path)) for table in _SUMMARY}
+    events = cached_files((EVENTS,), (path,), key)
+    if events is not None:
+        tables[EVENTS.name] = CachedTable(EVENTS, events[EVENTS.name], str(path))
+    elif len(tables[TIMELINES.name]):
+        make = partial(_cached_events, path, key, tables)
+        num_events = int(tables[TIMELINES.name].frame()["num_events"].iloc[0])
+        tables[EVENTS.name] = CachedTable(EVENTS, make, str(path), num_events)
+    else:
         return None
-    files = kept_files(_TABLES, path)
-    return None if files is None else _tables_in(files, path)
+    return tables
 
 
-def _tables_in(files: Mapping[str, Path], path: Path) -> dict[str, KeptTable]:
-    return {table.name: KeptTable(table, files[table.name], str(path)) for table in _TABLES}
+def _cache_summary(path: Path, key: str, progress: Progress) -> None:
+    if has_numba():
+        # Importing these takes numba.
+        from hvdprof.ingest.tables.streamed_timeline import write_summary
+        from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
+
+        with contextlib.suppress(NotInPartsError):
+            write_cached(_SUMMARY, (path,), partial(write_summary, path, progress=progress), key)
+            return
+    whole = partial(_write_whole, path, progress)
+    write_cached((*_SUMMARY, EVENTS), (path,), whole, key)
 
 
-def _add_parsed(path: Path, gathered: Gathered, progress: Progress) -> tuple[tuple[str, ...], int]:
+def _cached_events(path: Path, key: str, tables: Mapping[str, CachedTable]) -> Path:
+    """The file of EVENTS, which is written now, from as much of the source as was read before."""
+    from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events
+
+    row = tables[TIMELINES.name].frame().iloc[0]
+    clock = own_clock(str(row["time_zero"]))
+    steps = inferred_times_of_table(tables[INFERRED_STEPS.name].frame())
+    size = int(row["text_bytes"])
+    write = partial(write_events, path, EventContext(clock, steps), size)
+    write_cached((EVENTS,), (path,), write, key)
+    files = cached_files((EVENTS,), (path,), key)
+    if files is None:
+        raise StorageError(f"The events of {path} could not be put into a cache.")
+    num_rows = pq.read_metadata(files[EVENTS.name]).num_rows
+    if num_rows != row["num_events"]:
+        files[EVENTS.name].unlink()
+        raise UnreadableInputError(f"{path} was replaced while it was read.", hint="Read it again.")
+    return files[EVENTS.name]
+
+
+def _write_whole(
+    path: Path, progress: Progress, writers: Mapping[str, TableWriter], folder: Path
+) -> None:
+    """Write all tables of a file that must be in memory as a whole to be understood."""
     file = read_timeline_file(path, progress=progress)
-    return file.problems, gathered.add_timeline(str(path), "", file, None, None)
-
-
-def _parsed(path: Path, progress: Progress) -> dict[str, pd.DataFrame]:
-    alone = Gathered()
-    clauses, _ = _add_parsed(path, alone, progress)
-    blocks = {EVENTS.name: alone.events, **alone.of_timelines}
-    (row,) = alone.others.get(TIMELINES.name, [TIMELINES.empty()])
-    return {
-        **{table.name: stacked(table, blocks.get(table.name, [])) for table in _STACKED},
-        TIMELINES.name: row,
-        NOTES.name: NOTES.frame({"note": clauses}),
-    }
-
-
-def _add_kept(path: Path, gathered: Gathered, tables: Mapping[str, pd.DataFrame]) -> None:
-    for table in _STACKED:
-        frame = tables.get(table.name)
-        if frame is None or frame.empty:
-            continue
-        if table is EVENTS:
-            gathered.events.append(_block(table, frame, path))
-        else:
-            gathered.of_timelines.setdefault(table.name, []).append(_block(table, frame, path))
-    row = tables[TIMELINES.name].assign(pass_id=str(path))
-    gathered.add_tables([(TIMELINES.name, TIMELINES.frame(row))])
-
-
-def _block(table: Table, frame: pd.DataFrame, path: Path) -> Block:
-    columns = {column.name: frame[column.name].array for column in table.columns}
-    # The file may have had another name when it was parsed: a relative one, or that of a link.
-    return {**columns, "pass_id": str(path)}
+    blocks = timeline_blocks((str(path), ""), file, timeline_clock(file, None), None)
+    if len(file.rows):
+        blocks[TIMELINES.name] = block_of(timeline_file_row(str(path), "", file.summary))
+    blocks[NOTES.name] = block_of(NOTES.frame({"note": file.problems}))
+    for name, block in blocks.items():
+        writers[name].append(partial(dict, block))

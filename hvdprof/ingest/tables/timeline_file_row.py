@@ -3,20 +3,23 @@
 import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
-from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
+from hvdprof.ingest.timeline.horovod_timeline import Summary
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 
 
-def timeline_file_row(pass_id: str, segment: str, file: TimelineFile) -> pd.DataFrame:
+def timeline_file_row(pass_id: str, segment: str, summary: Summary) -> pd.DataFrame:
     """The row of one file."""
-    facts = file.facts
+    facts = summary.facts
     rows = Rows(TIMELINES)
     rows.add(
         pass_id=pass_id,
         segment=segment,
         writer=facts.writer,
         time_zero=facts.time_zero,
-        epoch_ns=None if file.epoch_us is None else file.epoch_us * 1000,
+        epoch_ns=None if summary.epoch_us is None else summary.epoch_us * 1000,
+        text_bytes=summary.size_bytes,
+        num_events=facts.num_events,
+        span_ns=facts.span_us * 1000,
         backends=", ".join(facts.backends),
         frameworks=", ".join(facts.frameworks),
         np=facts.size,

@@ -6,6 +6,7 @@
 import codecs
 import gzip
 import itertools
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from typing import IO
@@ -31,6 +32,13 @@ _UNWRITTEN = b"\xff"
 class Chunks:
     """A window on the text of a file, moved on by ``forget`` and ``more``.
 
+    Args:
+        source: The file.
+        size: Its size, for ``progress``.
+        chunk_bytes: So many bytes are read at once.
+        progress: Called with the bytes of the file read so far and its size.
+        text_bytes: The text ends after so many bytes, even where the file has grown.
+
     Attributes:
         data: The buffer; the window is ``data[:end]``, followed by ``SLACK`` zero bytes.
         end: Length of the window.
@@ -48,6 +56,7 @@ class Chunks:
         *,
         chunk_bytes: int = CHUNK_BYTES,
         progress: Progress | None = None,
+        text_bytes: int | None = None,
     ) -> None:
         self.chunk_bytes = chunk_bytes
         self.data = np.zeros(2 * chunk_bytes + SLACK, np.uint8)
@@ -61,10 +70,12 @@ class Chunks:
         self._source, self._size = source, size
         self._pieces = self._opened()
         self._rest = b""
+        self._text_left = sys.maxsize if text_bytes is None else text_bytes
 
     def more(self) -> None:
         """Read another piece of the text behind the window; sets ``final`` at its end."""
-        piece = self._next_piece()
+        piece = self._next_piece()[: self._text_left]
+        self._text_left -= len(piece)
         if not piece:
             self.final = True
             return

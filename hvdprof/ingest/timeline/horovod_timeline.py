@@ -12,7 +12,7 @@ from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of
 from hvdprof.ingest.timeline.meaning.file_notes import notes_of
-from hvdprof.ingest.timeline.meaning.semantics import Semantics, semantics_of
+from hvdprof.ingest.timeline.meaning.semantics import semantics_of
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps, infer_steps
 from hvdprof.ingest.timeline.meaning.ticks import cycle_of
 from hvdprof.ingest.timeline.meaning.timeline_rows import (
@@ -23,7 +23,6 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
     execution_rows,
     use_rows,
 )
-from hvdprof.ingest.timeline.meaning.uses import NONE
 from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
@@ -31,27 +30,60 @@ from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineFile:
-    """What a timeline file holds; all times in µs of the file.
+class Summary:
+    """What the whole of a file says; all times in µs of the file.
 
     Attributes:
+        size_bytes: Size of its text, after decompression.
         epoch_us: The wall clock at time 0 of the file; ``None`` where the file does not say it
             (Horovod before 0.20.1).
-        rows: Everything in the file, in file order.
-        uses: Uses of tensors: negotiation and operation.
-        executions: Executions of one tensor or of several fused ones.
         steps: Steps as the file shows them, or why it shows none.
         facts: What the file says of the job.
         problems: Clauses that say what was skipped or is odd.
     """
 
+    size_bytes: int
     epoch_us: int | None
-    rows: EventRows
-    uses: UseRows
-    executions: ExecutionRows
     steps: InferredSteps
     facts: TimelineFacts
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFile:
+    """What a timeline file holds; all times in µs of the file.
+
+    Attributes:
+        rows: Everything in the file, in file order.
+        uses: Uses of tensors: negotiation and operation.
+        executions: Executions of one tensor or of several fused ones.
+        summary: What the whole of it says.
+    """
+
+    rows: EventRows
+    uses: UseRows
+    executions: ExecutionRows
+    summary: Summary
+
+    @property
+    def epoch_us(self) -> int | None:
+        """See ``Summary``."""
+        return self.summary.epoch_us
+
+    @property
+    def steps(self) -> InferredSteps:
+        """See ``Summary``."""
+        return self.summary.steps
+
+    @property
+    def facts(self) -> TimelineFacts:
+        """See ``Summary``."""
+        return self.summary.facts
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """See ``Summary``."""
+        return self.summary.problems
 
 
 def read_timeline_file(path: Path, *, progress: Progress | None = None) -> TimelineFile:
@@ -71,7 +103,8 @@ def read_timeline_file(path: Path, *, progress: Progress | None = None) -> Timel
         return understood(read_raw(path, progress=progress))
     except UnreadableInputError as error:
         clause = error.message.removeprefix(str(path)).strip(" .")
-        return replace(parse_timeline(""), problems=(f"it {clause}",))
+        nothing = parse_timeline("")
+        return replace(nothing, summary=replace(nothing.summary, problems=(f"it {clause}",)))
 
 
 def parse_timeline(text: str) -> TimelineFile:
@@ -84,35 +117,9 @@ def understood(raw: RawTimeline) -> TimelineFile:
     known = semantics_of(raw)
     counts = FactCounts()
     counts.add(known)
-    steps = infer_steps(lambda: [known.reductions])
-    return file_of(part_rows(known), summary_of(raw, counts, steps))
-
-
-@dataclass(frozen=True, slots=True)
-class PartRows:
-    """The rows of a file, or of a part of one, ties of ranks among them."""
-
-    events: EventRows
-    uses: UseRows
-    executions: ExecutionRows
-
-
-def part_rows(known: Semantics, first_execution: int = 0) -> PartRows:
-    """The rows of what is understood, before which there were so many executions."""
-    part = PartRows(event_rows(known), use_rows(known), execution_rows(known))
-    for fusion_id in (part.events.fusion_id, part.uses.fusion_id, part.executions.fusion_id):
-        fusion_id[fusion_id != NONE] += first_execution
-    return part
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What is known of a file when it has been read to its end; as in ``TimelineFile``."""
-
-    epoch_us: int | None
-    steps: InferredSteps
-    facts: TimelineFacts
-    problems: tuple[str, ...]
+    summary = summary_of(raw, counts, infer_steps(lambda: [known.reductions]))
+    uses = use_rows(known).with_ties(summary.facts.cycle)
+    return TimelineFile(event_rows(known), uses, execution_rows(known), summary)
 
 
 def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Summary:
@@ -127,21 +134,9 @@ def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Su
     cycle = cycle_of(counts.cycle_lengths, has_epoch=bool(epochs))
     facts = facts_of(counts, raw, cycle)
     return Summary(
+        size_bytes=raw.size_bytes,
         epoch_us=epochs[0][1] if epochs else None,
         steps=steps,
         facts=facts,
         problems=tuple(notes_of(raw, counts, facts)),
-    )
-
-
-def file_of(part: PartRows, summary: Summary) -> TimelineFile:
-    """A file, or a part of one, with what is known of the whole."""
-    return TimelineFile(
-        epoch_us=summary.epoch_us,
-        rows=part.events,
-        uses=part.uses.with_ties(summary.facts.cycle),
-        executions=part.executions,
-        steps=summary.steps,
-        facts=summary.facts,
-        problems=summary.problems,
     )

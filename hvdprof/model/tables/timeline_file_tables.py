@@ -17,6 +17,9 @@ TIMELINES = Table(
             "Wall clock at time 0 of the file; the same in all files of one process, whose times "
             "therefore stand on one axis. Missing before Horovod 0.20.1.",
         ),
+        Column("text_bytes", "int64", "bytes", "Size when it was read, after decompression."),
+        Column("num_events", "int64", "", "Rows of EVENTS."),
+        Column("span_ns", "int64", "ns", "From the start of the first event to the latest end."),
         Column("backends", "str", "", "Libraries that moved data, joined by a comma."),
         Column("frameworks", "str", "", "Frameworks whose names of tensors are found."),
         Column("np", "Int64", "", "Ranks, as far as the file tells; missing where it does not."),

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hvdprof.errors import StorageError, UsageError
-from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.whole_file import open_whole
 
-Rows = pd.DataFrame | KeptTable
+Rows = pd.DataFrame | CachedRows
 """A table in memory, or one that is kept in a file and goes through memory piece by piece."""
 
 

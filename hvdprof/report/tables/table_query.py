@@ -10,14 +10,14 @@ import pandas as pd
 import pyarrow as pa
 
 from hvdprof.errors import MissingExtraError, UsageError
-from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import arrow_table
 
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
 
 
-def query(tables: Mapping[str, pd.DataFrame | KeptTable], statement: str) -> pa.Table:
+def query(tables: Mapping[str, pd.DataFrame | CachedRows], statement: str) -> pa.Table:
     """The result of a SELECT over some tables; declared tables that are not given are empty.
 
     Args:
@@ -36,15 +36,19 @@ def query(tables: Mapping[str, pd.DataFrame | KeptTable], statement: str) -> pa.
     connection = duckdb.connect(":memory:")
     try:
         _refuse_other_than_select(connection, statement)
-        kept = [table for table in tables.values() if isinstance(table, KeptTable)]
+        cached = {}
         for table in TABLES:
-            frame = tables.get(table.name)
-            if isinstance(frame, KeptTable):
-                _add_view(connection, frame)
-            else:
-                frame = table.empty() if frame is None else frame
+            rows = tables.get(table.name)
+            if rows is None or isinstance(rows, pd.DataFrame):
+                frame = table.empty() if rows is None else rows
                 connection.register(table.name, arrow_table(table.name, frame))
-        allowed = ", ".join(_quoted(table.path) for table in kept)
+            # Some tables are put into the cache at their first use.
+            elif table.name in statement.lower():
+                cached[table.name] = rows
+                _add_view(connection, rows)
+            else:
+                connection.register(table.name, arrow_table(table.name, table.empty()))
+        allowed = ", ".join(_quoted(rows.path) for rows in cached.values())
         # From here on SQL reaches the tables above and nothing else.
         for setting in (
             f"allowed_paths = [{allowed}]",
@@ -63,7 +67,7 @@ def query(tables: Mapping[str, pd.DataFrame | KeptTable], statement: str) -> pa.
 _HINT = "hvdprof sql PATH --tables lists the tables and columns."
 
 
-def _add_view(connection: Any, kept: KeptTable) -> None:
+def _add_view(connection: Any, kept: CachedRows) -> None:
     # DuckDB cannot prepare a view, so names stand in it as text.
     connection.execute(
         f"CREATE VIEW {kept.table.name} AS SELECT * REPLACE ({_quoted(kept.pass_id)} AS pass_id) "

@@ -57,7 +57,7 @@ def evidence(tables=(), *, environment=None, controller="mpi", mode="throughput"
     own = {"segments": segments(), "manifest": manifest(passes=[record])}
     others = {name: frames.pop(name) for name in list(frames) if name in OF_RUN}
     frames.setdefault("scaling", scaling())
-    return Evidence(run(**(own | {"others": others} | run_fields)), frames)
+    return Evidence(run(**(own | others | run_fields)), frames)
 
 
 OF_RUN = ("stalls", "incidents", "horovod_log", "autotune", "timelines")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load_run import load_run
+from hvdprof.api import load_run
 from tests.builders.analysis import sweep
 from tests.builders.recorder_lines import host_of
 from tests.builders.run_directory import write_run

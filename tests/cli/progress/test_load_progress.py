@@ -67,7 +67,7 @@ def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
 def test_nothing_is_told_where_kept_tables_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lone: bool
 ) -> None:
-    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
     if lone:
         path = tmp_path / "a.json"
         path.write_text(TIMELINE)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.api import load_run
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load_run import load_run
 from hvdprof.ingest.rundir.net_file import net_transfers, with_network
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import RunPaths

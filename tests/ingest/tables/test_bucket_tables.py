@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.load_run import load_run
+from hvdprof.api import load_run
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run

@@ -7,7 +7,12 @@ import pytest
 
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS
 from hvdprof.ingest.storage.blocks import stacked
-from hvdprof.ingest.tables.event_tables import TimelineClock, timeline_blocks, timeline_clock
+from hvdprof.ingest.tables.event_tables import (
+    StepTimes,
+    TimelineClock,
+    timeline_blocks,
+    timeline_clock,
+)
 from hvdprof.ingest.timeline.horovod_timeline import (
     TimelineFile,
     parse_timeline,
@@ -20,13 +25,11 @@ from tests.builders.timeline_writer import TimelineWriter
 
 CLOCK = TimelineClock(zero_ns=7_000_000_000, error_ns=2000)
 TABLES = (EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
-NOBODY = (np.empty(0, np.int64),) * 3
+NO_STEPS = StepTimes(*(np.empty(0, np.int64),) * 3)
 
 
-def tables_of(
-    file: TimelineFile, steps: tuple[np.ndarray, np.ndarray, np.ndarray] | None
-) -> dict[str, pd.DataFrame]:
-    blocks = timeline_blocks("04-np2-trace-r1", "mlp", file, CLOCK, steps)
+def tables_of(file: TimelineFile, steps: StepTimes | None) -> dict[str, pd.DataFrame]:
+    blocks = timeline_blocks(("04-np2-trace-r1", "mlp"), file, CLOCK, steps)
     return {
         table.name: stacked(table, [blocks[table.name]] if table.name in blocks else [])
         for table in TABLES
@@ -107,11 +110,11 @@ def test_inferred_steps_stand_in_where_nobody_recorded() -> None:
 def test_recorded_steps_win_and_where_rank_0_recorded_none_there_are_none() -> None:
     file = trained()
     start_ns = CLOCK.zero_ns + int(file.rows.start_us[6]) * 1000
-    recorded = (np.asarray([17]), np.asarray([start_ns]), np.asarray([start_ns + 10**12]))
+    recorded = StepTimes(np.asarray([17]), np.asarray([start_ns]), np.asarray([start_ns + 10**12]))
     tables = tables_of(file, recorded)
     assert tables["events"]["step"].tolist() == [-1] * 6 + [17] * 18
     assert len(tables["inferred_steps"]) == 0
-    assert set(tables_of(file, NOBODY)["events"]["step"]) == {-1}
+    assert set(tables_of(file, NO_STEPS)["events"]["step"]) == {-1}
 
 
 def test_times_since_the_recording_began_have_no_place_on_a_clock() -> None:

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from hvdprof.api import load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.load_run import load_run
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter, trace_content
 from hvdprof.report.chrome.trace_selection import select_pass

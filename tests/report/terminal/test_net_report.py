@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load_run import load_run
+from hvdprof.api import load_run
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.terminal.net_report import render_net, render_net_json
 from tests.builders.declared_rows import declared_rows

@@ -3,7 +3,7 @@ import io
 import pytest
 
 from hvdprof.analyze.pipeline import analyze_run
-from hvdprof.ingest.load_run import load_run
+from hvdprof.api import load_run
 from hvdprof.report.document.html_report import HtmlReporter
 from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.terminal.network_section import shape_network

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hvdprof.ingest.timeline.meaning.activities import CACHED, FUSION_BUFFER
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.ticks import cycle_starts
-from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, NONE, OPERATION, PHANTOM
+from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION, PHANTOM
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline
 
 Int64s = NDArray[np.int64]
@@ -43,6 +43,9 @@ class FactCounts:
         fewest_ticks: By tensor, the fewest ranks told in a complete use that tells any.
         cycle_lengths: How often each distance between marks of cycles came, in µs.
         earliest_us: The earliest time; ``None`` before the first record.
+        num_events: Slices with a begin, ticks and marks.
+        first_us: The earliest of these; ``None`` before the first one.
+        last_us: The latest end of these.
         torus: A tensor's NCCL_ALLREDUCE begins before its NCCL_REDUCESCATTER.
     """
 
@@ -67,6 +70,9 @@ class FactCounts:
     fewest_ticks: dict[str, int] = field(default_factory=dict)
     cycle_lengths: Counter[int] = field(default_factory=Counter)
     earliest_us: int | None = None
+    num_events: int = 0
+    first_us: int | None = None
+    last_us: int = 0
     torus: bool = False
     _last_cycle_us: int | None = None
 
@@ -92,10 +98,24 @@ class FactCounts:
         self.torus = self.torus or _is_torus(known)
         self._add_later(known)
         self._add_fewest(known)
+        self._add_span(known)
         if raw.range_us is not None:
             earliest = raw.range_us[0]
             before = self.earliest_us
             self.earliest_us = earliest if before is None else min(before, earliest)
+
+    def _add_span(self, known: Semantics) -> None:
+        slices, ticks, marks = known.raw.slices, known.raw.ticks, known.raw.marks
+        begun = known.roles.role != ENDED_ALONE
+        starts = slices.start_us[begun]
+        ends = starts + np.maximum(slices.dur_us[begun], 0)
+        self.num_events += len(starts) + len(ticks) + len(marks)
+        filled = [one for one in (starts, ends, ticks.ts_us, marks.ts_us) if len(one)]
+        if filled:
+            first = min(int(one.min()) for one in filled)
+            last = max(int(one.max()) for one in filled)
+            self.last_us = last if self.first_us is None else max(self.last_us, last)
+            self.first_us = first if self.first_us is None else min(self.first_us, first)
 
     def _add_cycles(self, starts_us: Int64s) -> None:
         if not len(starts_us):

@@ -60,6 +60,8 @@ class TimelineFacts:
         backends: Libraries that moved data (MPI, GLOO, NCCL, CCL, DDL, MLSL).
         frameworks: Frameworks whose names of tensors are found.
         uses_by_collective: Number of uses of each collective.
+        num_events: Slices with a begin, ticks and marks.
+        span_us: From the start of the first of these to the latest end.
         num_tensors: Tensors with a use.
         num_executions: Executions of one or several tensors.
         num_fused_executions: Those of several tensors.
@@ -81,6 +83,8 @@ class TimelineFacts:
     backends: tuple[str, ...]
     frameworks: tuple[str, ...]
     uses_by_collective: Mapping[str, int]
+    num_events: int
+    span_us: int
     num_tensors: int
     num_executions: int
     num_fused_executions: int
@@ -114,6 +118,8 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
         backends=backends_of(counts.activities),
         frameworks=frameworks_of(raw.tensors),
         uses_by_collective=dict(counts.uses),
+        num_events=counts.num_events,
+        span_us=counts.last_us - (counts.first_us or 0),
         num_tensors=len(counts.used),
         num_executions=counts.num_executions,
         num_fused_executions=counts.num_fused,

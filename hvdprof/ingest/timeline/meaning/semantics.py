@@ -33,6 +33,7 @@ class Semantics:
     Attributes:
         raw: The file, its times on one axis and lost ends mended.
         num_moved: Records whose times no clock shows.
+        first_execution: The number of executions in the parts before.
         tensors: Names of tensors.
         roles: What each slice is.
         uses: One row a use of a tensor.
@@ -48,6 +49,7 @@ class Semantics:
 
     raw: RawTimeline
     num_moved: int
+    first_execution: int
     tensors: Tensors
     roles: Roles
     uses: Uses
@@ -66,12 +68,15 @@ class Semantics:
         return self.raw.slices.name[row]
 
 
-def semantics_of(raw: RawTimeline, used_before: Int64s | None = None) -> Semantics:
+def semantics_of(
+    raw: RawTimeline, used_before: Int64s | None = None, first_execution: int = 0
+) -> Semantics:
     """What a file means, or a part of it.
 
     Args:
         raw: The file, or a part of it that ``quiet`` has cut off.
         used_before: Uses of each tensor in the parts before; none where not given.
+        first_execution: Executions in the parts before.
     """
     raw, num_moved = with_clamped_timestamps(raw)
     raw = on_first_axis(raw)
@@ -84,6 +89,7 @@ def semantics_of(raw: RawTimeline, used_before: Int64s | None = None) -> Semanti
     return Semantics(
         raw=raw,
         num_moved=num_moved,
+        first_execution=first_execution,
         tensors=tensors,
         roles=roles,
         uses=uses,

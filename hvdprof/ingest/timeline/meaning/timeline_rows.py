@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,6 @@ class EventRows:
     def __len__(self) -> int:
         """The number of rows."""
         return len(self.start_us)
-
-    def cut(self, rows: slice) -> "EventRows":
-        """Some of the rows."""
-        return EventRows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,7 @@ def event_rows(known: Semantics) -> EventRows:
         ),
         tensor=tensors.column(column(roles.tensor + 1, known.places.tensor + 1, no_marks)),
         occurrence=column(roles.occurrence, np.where(has_use, occurrence, 0), no_marks),
-        fusion_id=column(known.batch, nothing + NONE, no_marks + NONE),
+        fusion_id=column(_fusion_ids(known, known.batch), nothing + NONE, no_marks + NONE),
         start_us=column(slices.start_us, ticks.ts_us, marks.ts_us),
         dur_us=column(np.where(slices.end_order == OPEN, -1, slices.dur_us), nothing, no_marks),
         size_bytes=_present(
@@ -153,13 +149,12 @@ def use_rows(known: Semantics) -> UseRows:
     place = np.argsort(slices.begin_order[first], kind="stable")
     negotiation, operation = uses.negotiation[place], uses.operation[place]
     negotiated, executed = negotiation != NONE, operation != NONE
-    fusion_id = np.where(executed, known.batch[operation], NONE)
     args = np.where(executed, slices.args[operation], -1)
     return UseRows(
         tensor=_Labels(known.tensors.names).column(uses.tensor[place]),
         occurrence=uses.occurrence[place],
         collective=_Labels(known.collectives).column(known.collective_of_use()[place]),
-        fusion_id=fusion_id,
+        fusion_id=_fusion_ids(known, np.where(executed, known.batch[operation], NONE)),
         negotiation_start_us=_masked(slices.start_us[negotiation], ~negotiated),
         negotiation_us=_lengths(known, negotiation),
         start_us=_masked(slices.start_us[operation], ~executed),
@@ -196,7 +191,7 @@ def execution_rows(known: Semantics) -> ExecutionRows:
     unknown = np.minimum.reduceat(size, first) == UNKNOWN
     warm_uses = warmup_of_uses(known)[known.roles.use[members]]
     return ExecutionRows(
-        fusion_id=np.arange(len(batches)),
+        fusion_id=_fusion_ids(known, np.arange(len(batches))),
         collective=_Labels(known.collectives).column(slices.name[members[first]]),
         num_tensors=np.diff(np.append(first, len(members))),
         size_bytes=_masked(np.add.reduceat(size, first), unknown),
@@ -205,6 +200,11 @@ def execution_rows(known: Semantics) -> ExecutionRows:
         part_us=_part_lengths(known),
         warmup=np.logical_or.reduceat(warm_uses, first),
     )
+
+
+def _fusion_ids(known: Semantics, batch: Int64s) -> Int64s:
+    """The number of each execution in the whole file; ``NONE`` where there is no execution."""
+    return np.where(batch != NONE, batch + known.first_execution, NONE)
 
 
 def warmup_of_uses(known: Semantics) -> NDArray[np.bool_]:

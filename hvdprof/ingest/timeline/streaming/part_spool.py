@@ -5,20 +5,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import IO, Generic, Self, TypeVar
 
-import pyarrow as pa
+import pandas as pd
 
 _Part = TypeVar("_Part")
-_CODEC = "lz4"
 
 
 class PartSpool(Generic[_Part]):
-    """A nameless file of parts, gone when it is closed; nobody else can have written into it."""
+    """A temporary file without a name, gone when it is closed; no other process can write to it."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed by __exit__)
-        self._lengths: list[tuple[int, int]] = []
+        self._num_parts = 0
+        self._categories: list[pd.CategoricalDtype] = []
 
     def __enter__(self) -> Self:
         return self
@@ -37,14 +37,37 @@ class PartSpool(Generic[_Part]):
         Raises:
             OSError: The disk is full.
         """
-        content = pickle.dumps(part, protocol=5)
-        packed = pa.compress(content, codec=_CODEC, asbytes=True)
-        self._file.write(packed)
-        self._lengths.append((len(packed), len(content)))
+        _Pickler(self._file, self._categories).dump(part)
+        self._num_parts += 1
 
     def parts(self) -> Iterator[_Part]:
         """The parts, each when it is asked for."""
         self._file.seek(0)
-        for packed, length in self._lengths:
-            content = pa.decompress(self._file.read(packed), length, codec=_CODEC, asbytes=True)
-            yield pickle.loads(content)
+        for _ in range(self._num_parts):
+            yield _Unpickler(self._file, self._categories).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves categories in memory: the parts of a file share them."""
+
+    def __init__(self, file: IO[bytes], categories: list[pd.CategoricalDtype]) -> None:
+        super().__init__(file, protocol=5)
+        self._categories = categories
+        self._numbers = {id(one): number for number, one in enumerate(categories)}
+
+    def persistent_id(self, obj: object) -> int | None:
+        if not isinstance(obj, pd.CategoricalDtype):
+            return None
+        if id(obj) not in self._numbers:
+            self._numbers[id(obj)] = len(self._categories)
+            self._categories.append(obj)
+        return self._numbers[id(obj)]
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: IO[bytes], categories: list[pd.CategoricalDtype]) -> None:
+        super().__init__(file)
+        self._categories = categories
+
+    def persistent_load(self, pid: int) -> pd.CategoricalDtype:
+        return self._categories[pid]

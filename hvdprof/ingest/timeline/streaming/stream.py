@@ -59,6 +59,7 @@ def read_in_parts(
     progress: Progress | None = None,
     chunk_bytes: int = CHUNK_BYTES,
     rows_at_once: int | None = None,
+    size: int | None = None,
 ) -> Parts:
     """Read a timeline file from one place of rest to the next.
 
@@ -70,6 +71,7 @@ def read_in_parts(
         chunk_bytes: So many bytes are read at once.
         rows_at_once: Room for so many rows before a place of rest is looked for;
             ``ROWS_AT_ONCE`` when not given.
+        size: Bytes of the text to read; all when not given.
 
     Raises:
         NotInPartsError: The file must be read as a whole.
@@ -77,7 +79,13 @@ def read_in_parts(
         OSError: It cannot be read.
     """
     with path.open("rb") as source:
-        chunks = Chunks(source, path.stat().st_size, chunk_bytes=chunk_bytes, progress=progress)
+        chunks = Chunks(
+            source,
+            path.stat().st_size,
+            chunk_bytes=chunk_bytes,
+            progress=progress,
+            text_bytes=size,
+        )
         cutter = _Cutter(take)
         pairing = FastPairing(
             cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE, num_threads=num_threads()
@@ -97,6 +105,7 @@ class _Cutter:
         self.reader: Reader | None = None
         self._take = take
         self._used: Int64s = np.empty(0, dtype=np.int64)
+        self._num_executions = 0
         self._tensors: tuple[str, ...] = ()
         self._collectives: tuple[str, ...] = ()
 
@@ -136,7 +145,8 @@ class _Cutter:
         self._tensors, self._collectives = names, collectives
         used = np.zeros(len(names), dtype=np.int64)
         used[: len(self._used)] = self._used
-        known = semantics_of(raw, used)
+        known = semantics_of(raw, used, self._num_executions)
+        self._num_executions += len(known.batches)
         self._used = used + np.bincount(known.uses.tensor, minlength=len(names))
         self.counts.add(known)
         self._take(known)

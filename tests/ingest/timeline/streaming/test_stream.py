@@ -16,16 +16,21 @@ pytest.importorskip("numba", reason="reading in parts is compiled")
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.timeline.horovod_timeline import (
-    PartRows,
     TimelineFile,
-    file_of,
-    part_rows,
     summary_of,
     understood,
 )
 from hvdprof.ingest.timeline.meaning.reductions import Reductions
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
+from hvdprof.ingest.timeline.meaning.timeline_rows import (
+    EventRows,
+    ExecutionRows,
+    UseRows,
+    event_rows,
+    execution_rows,
+    use_rows,
+)
 from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_parts
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
@@ -40,18 +45,19 @@ class Read:
     """A file that was read in parts: each part, and what is known in the end."""
 
     def __init__(self, path: Path, **options: int) -> None:
-        self.parts: list[PartRows] = []
+        self.parts: list[tuple[EventRows, UseRows, ExecutionRows]] = []
         self.reductions: list[Reductions] = []
-        self.num_batches = 0
         known = read_in_parts(path, self.take, **options)  # type: ignore[arg-type]
         steps = infer_steps(lambda: self.reductions)
         self.summary = summary_of(known.raw, known.counts, steps)
-        self.files = [file_of(part, self.summary) for part in self.parts]
+        cycle = self.summary.facts.cycle
+        self.files = [
+            TimelineFile(events, uses.with_ties(cycle), executions, self.summary)
+            for events, uses, executions in self.parts
+        ]
 
     def take(self, known: Semantics) -> None:
-        rows = part_rows(known, self.num_batches)
-        self.num_batches += len(rows.executions)
-        self.parts.append(rows)
+        self.parts.append((event_rows(known), use_rows(known), execution_rows(known)))
         self.reductions.append(known.reductions)
 
     def column(self, table: str, name: str) -> list[Any]:

@@ -5,14 +5,14 @@ import pytest
 
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.storage.cached_table import KeptTable
+from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.report.terminal.files_report import found_json
 from tests.builders.places import RECORDINGS
 
 pytestmark = pytest.mark.slow
 
 
-def never_read(self: KeptTable) -> None:
+def never_read(self: CachedTable) -> None:
     raise AssertionError(f"{self.table.name} was read as a whole")
 
 
@@ -24,11 +24,11 @@ def test_rows_are_counted_without_reading_a_large_table(
     path = tmp_path / "04.json"
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
     plain = load_run(path).row_counts
-    monkeypatch.setattr(parquet_cache, "KEEP_FROM_BYTES", 0)
+    monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
     kept = analyze_files(load_run(path))
-    monkeypatch.setattr(KeptTable, "frame", never_read)
+    monkeypatch.setattr(CachedTable, "frame", never_read)
 
-    assert kept.run.kept[str(path)].keys() >= {"events", "tensor_uses", "executions"}
+    assert kept.run.cached[str(path)].keys() >= {"events", "tensor_uses", "executions"}
     assert kept.run.row_counts == plain == found_json(kept)["row_counts"]
     assert plain["events"] > 100
     assert list(plain) == list(kept.run.row_counts)

@@ -1,0 +1,59 @@
+"""The entry point to ingest: other packages import only this module.
+
+``load_run`` reads whatever a user names: a run directory, or files of any kind. ``attach`` puts
+files that other tools wrote into a run directory.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.load_files import ProgressCallback, load_files
+from hvdprof.ingest.load_run import load_run_directory
+from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
+from hvdprof.ingest.recognise import Kind, recognise
+from hvdprof.ingest.rundir.attach_sources import Given
+from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.ingest.storage.cached_pieces import cached_pieces
+from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
+from hvdprof.model.run import Run
+from hvdprof.rundir.layout import MANIFEST_NAME
+
+__all__ = [
+    "SAMPLES_PER_S",
+    "SLOW_HINT",
+    "Given",
+    "Kind",
+    "ProgressCallback",
+    "Stated",
+    "attach",
+    "cached_pieces",
+    "is_run_directory",
+    "is_slow",
+    "load_run",
+    "read_scaling_text",
+    "recognise",
+]
+
+
+def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> Run:
+    """What a run directory holds, or any files together.
+
+    Args:
+        paths: One run directory; or files, folders of files and patterns.
+        progress: Called with the file being read, the bytes read so far and the bytes of all files;
+            never for tables that are in the cache.
+
+    Raises:
+        UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
+    """
+    if not paths:
+        raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
+    if len(paths) == 1 and is_run_directory(paths[0]):
+        return load_run_directory(paths[0], progress=progress)
+    return load_files(paths, progress=progress)
+
+
+def is_run_directory(path: Path) -> bool:
+    """Whether a folder has a manifest: it is a run directory of ``hvdprof bench``."""
+    return (path / MANIFEST_NAME).is_file()
