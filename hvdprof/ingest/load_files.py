@@ -51,7 +51,7 @@ class _Entry:
 def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
 
-    Where a large timeline is among them it is a ``KeptRun``: its rows are read when asked for.
+    The tables of large timelines are in the cache and loaded at their first use.
 
     Args:
         paths: Files, folders of files, or patterns.
