@@ -1,15 +1,18 @@
-"""Write the pages of the manual that say what the code says; ``--check`` fails where they differ.
+"""Write the pages of the manual that repeat what the code declares; ``--check`` compares them.
 
 ``python docs/generate.py`` writes the pages of ``PAGES``; with ``--check`` it names the pages that
 are out of date and ends with exit code 1.
 """
 
 import argparse
+import ast
 import sys
-from collections.abc import Callable
+import textwrap
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import click
 from typer.main import get_command
 
 from hvdprof.cli.main import build_app
@@ -19,76 +22,100 @@ from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.whole_file import write_whole
 
 DOCS = Path(__file__).parent
-WRITTEN_BY = "<!-- Written by docs/generate.py; change the code, not this page. -->\n"
-HELP_WIDTH = 100
-STORAGE = """\
-## How the columns are held
-
-Text and the names of categories are Arrow strings, files in between are Arrow's Parquet, and
-`hvdprof sql` reads the frames through Arrow. Numbers are numpy's. Whole frames of Arrow columns
-were tried on 1,000,000 synthetic rows of `events` and not taken (pandas 3.1, pyarrow 26, medians
-of five interleaved runs on 2 shared cores):
-
-| | as it is | all Arrow |
-|---|---|---|
-| memory | 69 MB | 68 MB |
-| rows of one phase | 51 ms | 76 ms |
-| every third row | 38 ms | 67 ms |
-| bytes summed by step | 50 ms | 79 ms |
-| bits a nanosecond of each row | 16 ms | 100 ms |
-| sorted by rank and start | 890 ms | 860 ms |
-| median length by tensor | 137 ms | 72 ms |
-| opened from Parquet | 610 ms | 410 ms |
-
-Memory is the same, because categories are what saves it; two things are faster, most are slower.
-What decided is that pandas cannot sort a dictionary column of Arrow, and has no `.cat` for it:
-both are done with names throughout. Missing values stay missing either way. Arrow refuses a sum
-of two columns that overflows where numpy wraps around, but nanoseconds reach that after 292 years.
-"""
+ROOT = DOCS.parent
+WRITTEN_BY = "<!-- Written by docs/generate.py; change the code, not this page. -->"
+PAGE_WIDTH = 100
+ROOMS_BEGIN = "<!-- rooms begin: written by docs/generate.py from the package docstrings -->"
+ROOMS_END = "<!-- rooms end -->"
+LAYERS_BEGIN = "<!-- layers begin: written by docs/generate.py from pyproject.toml -->"
+LAYERS_END = "<!-- layers end -->"
 
 
 def tables_page() -> str:
-    """The manual of every table: one section a table, one row a column."""
-    sections = [_table_section(table) for table in TABLES]
-    opening = (
-        "Times are int64 nanoseconds on rank 0's monotonic clock unless a column says otherwise; "
-        "ratios are 0..1.\nWhat is missing stays missing: NA in `Int64`, NaN in `float64`. A run "
-        "holds `segments`, `ranks`, `steps`,\n`arrivals` and `events`; its analysis holds "
-        "`job_steps`, `launches`, `scaling` and `losses`.\n"
+    """The manual of every table: one section per table, one row per column."""
+    opening = _wrapped(
+        "Every table of a run, a timeline or a log, with the dtype, unit and meaning of each "
+        "column. `hvdprof sql`, `hvdprof convert` and the Python API use the same names."
     )
-    return "\n".join([f"# Tables\n\n{WRITTEN_BY}", opening, STORAGE, *sections])
+    conventions = _wrapped(
+        "Times are int64 nanoseconds on rank 0's monotonic clock unless a column says otherwise; "
+        "ratios are 0..1. Missing values stay missing: NA in `Int64`, NaN in `float64`. A run "
+        "holds `segments`, `ranks`, `steps`, `arrivals` and `events`; its analysis holds "
+        "`job_steps`, `launches`, `scaling`, `losses` and the tables below them. Why columns are "
+        "stored as they are: [reading speed](../explain/performance.md#how-columns-are-stored)."
+    )
+    commands = (
+        "hvdprof sql RUN --tables\n"
+        '$ hvdprof sql RUN "SELECT model, np, efficiency FROM scaling ORDER BY model, np"'
+    )
+    head = _head("Tables", opening, commands)
+    return "\n".join([head, f"{conventions}\n", *(_table_section(table) for table in TABLES)])
 
 
 def glossary_page() -> str:
     """Every term of reports and dashboard: one section per term."""
-    opening = (
-        "The terms of reports, dashboard and documentation. N is the number of ranks, T the step "
-        "time, C the\nown work of a rank in a step, index 1 the baseline, w the samples per rank "
-        "and step divided by those\nof the baseline.\n"
+    opening = _wrapped(
+        "The terms of reports, dashboard and documentation, each defined once with its formula or "
+        "source. The command prints most of them:"
     )
-    sections = [_term_section(term) for term in GLOSSARY]
-    return "\n".join([f"# Glossary\n\n{WRITTEN_BY}", opening, *sections])
+    notation = _wrapped(
+        "N is the number of ranks, T the step time, C the own work of a rank in a step, index 1 "
+        "the baseline, w the samples per rank and step divided by those of the baseline."
+    )
+    head = _head("Glossary", opening, "hvdprof analyze RUN")
+    return "\n".join([head, f"{notation}\n", *(_term_section(term) for term in GLOSSARY)])
 
 
 def commands_page() -> str:
     """The ``--help`` of every command, in the order in which they are listed."""
+    opening = _wrapped("Every command with all its options, as `--help` prints them.")
     command = get_command(build_app())
     pages = [f"## hvdprof\n\n```\n{_help(command, 'hvdprof')}\n```\n"]
     for name, sub_command in getattr(command, "commands", {}).items():
         title = f"hvdprof {name}"
         pages.append(f"## {title}\n\n```\n{_help(sub_command, title)}\n```\n")
-    return "\n".join([f"# Commands\n\n{WRITTEN_BY}", *pages])
+    return "\n".join([_head("Commands", opening, "hvdprof COMMAND --help"), *pages])
+
+
+def architecture_page() -> str:
+    """The page on the architecture, its tree of packages and its layers as they are now."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tree = "\n".join(["```", *rooms(), "```"])
+    page = _replaced(page, ROOMS_BEGIN, ROOMS_END, tree)
+    return _replaced(page, LAYERS_BEGIN, LAYERS_END, "\n".join(layers()))
+
+
+def rooms() -> Iterator[str]:
+    """One line per package below ``hvdprof``: its place in the tree and its docstring's first."""
+    yield "hvdprof/"
+    for folder in sorted((ROOT / "hvdprof").iterdir()):
+        yield from _packages(folder, depth=1)
+
+
+def layers() -> Iterator[str]:
+    """The contracts of import-linter as Markdown: layers from the top, then the other rules."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    stack = next(one for one in contracts if one["type"] == "layers")["layers"]
+    for place, layer in enumerate(stack, start=1):
+        names = ", ".join(f"`{name.strip()}`" for name in layer.split("|"))
+        yield f"{place}. {names}"
+    yield ""
+    for contract in contracts:
+        if contract["type"] != "layers":
+            yield f"* {contract['name']}"
 
 
 PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/tables.md", tables_page),
     ("reference/commands.md", commands_page),
     ("reference/glossary.md", glossary_page),
+    ("architecture.md", architecture_page),
 )
 
 
 def main() -> int:
-    """Write the pages, or compare them with what stands there."""
+    """Write the pages, or compare them with the files."""
     parser = argparse.ArgumentParser(description="Write the generated pages of the manual.")
     parser.add_argument("--check", action="store_true", help="only compare")
     only_check = parser.parse_args().check
@@ -102,28 +129,55 @@ def main() -> int:
     return 1 if stale else 0
 
 
+def _head(title: str, opening: str, commands: str) -> str:
+    return f"# {title}\n\n{WRITTEN_BY}\n\n{opening}\n\n```console\n$ {commands}\n```\n"
+
+
 def _table_section(table: Table) -> str:
     rows = [
         f"| `{column.name}` | {column.dtype} | {column.unit or '-'} | {column.doc} |"
         for column in table.columns
     ]
-    heading = f"## {table.name}\n\n{table.doc}\n"
+    heading = f"## {table.name}\n\n{_wrapped(table.doc)}\n"
     return "\n".join([heading, "| column | dtype | unit | what |", "|---|---|---|---|", *rows, ""])
 
 
 def _term_section(term: Term) -> str:
     formula = f"\n    {term.formula}\n" if term.formula else ""
-    return f"## {term.name}\n\n{term.definition}\n{formula}"
+    return f"## {term.name}\n\n{_wrapped(term.definition)}\n{formula}"
 
 
-def _help(command: Any, title: str) -> str:
+def _packages(folder: Path, depth: int) -> Iterator[str]:
+    start = folder / "__init__.py"
+    if not start.is_file():
+        return
+    text = ast.get_docstring(ast.parse(start.read_text(encoding="utf-8"))) or ""
+    name = "  " * depth + f"{folder.name}/"
+    yield f"{name:<22}{text.splitlines()[0]}".replace("``", "`")
+    for child in sorted(folder.iterdir()):
+        yield from _packages(child, depth + 1)
+
+
+def _replaced(page: str, begin: str, end: str, text: str) -> str:
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"the page has no place between {begin} and {end}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def _help(command: click.Command, title: str) -> str:
     # Plain text: the boxes drawn for a terminal depend on its width and on versions.
-    command.rich_markup_mode = None
+    command.rich_markup_mode = None  # type: ignore[attr-defined]
     context = command.context_class(
-        command, info_name=title, terminal_width=HELP_WIDTH, max_content_width=HELP_WIDTH
+        command, info_name=title, terminal_width=PAGE_WIDTH, max_content_width=PAGE_WIDTH
     )
     lines = command.get_help(context).strip().splitlines()
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, PAGE_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _text_of(path: Path) -> str | None:
