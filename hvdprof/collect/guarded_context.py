@@ -1,16 +1,19 @@
-"""How a script's calls reach the recorder: as contexts, and never with an exception of its own."""
+"""How a script's calls reach the recorder: as contexts, and never with an exception of its own.
+
+Tested by tests/collect/test_recorder.py.
+"""
 
 import functools
 from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 
 
-class Bracket:
+class GuardedContext:
     """A context that makes one call on entry and one on exit; exceptions pass through.
 
-    The call on exit is told whether the block ran to its end.
+    The argument of the call on exit says whether the block ran to its end.
     """
 
     __slots__ = ("_enter", "_leave")
@@ -26,15 +29,30 @@ class Bracket:
         self._leave(kind is None)
 
 
-def guarded(method: Callable[P, None]) -> Callable[P, None]:
-    """The method of a recorder, after whose failure the recording ends and the training goes on."""
+class Guarded:
+    """A part of the recorder, after whose failure the recording ends and the training continues.
+
+    Args:
+        give_up: Called with an exception of a guarded method; ends the recording.
+    """
+
+    def __init__(self, give_up: Callable[[Exception], None]) -> None:
+        self._give_up = give_up
+
+
+G = TypeVar("G", bound=Guarded)
+
+
+def guarded(
+    method: Callable[Concatenate[G, P], None],
+) -> Callable[Concatenate[G, P], None]:
+    """The method, after whose failure the recording ends and the training continues."""
 
     @functools.wraps(method)
-    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            method(*args, **kwargs)
+            method(self, *args, **kwargs)
         except Exception as error:
-            recorder: Any = args[0]
-            recorder.give_up(error)
+            self._give_up(error)
 
     return call

@@ -1,4 +1,4 @@
-"""What the machine of a rank is: asked once at start, standard library only."""
+"""Facts about the host of a rank, read once at start; standard library only."""
 
 import os
 import platform
@@ -6,7 +6,8 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
+
+from hvdprof.rundir.recorder_format import Gpu, HostFacts, NetworkInterface
 
 # What the launcher gave this process; a script may pin itself afterwards.
 _GIVEN_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
@@ -14,14 +15,12 @@ _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_V1 = _CGROUP_ROOT / "cpu"
 
 
-def host_facts() -> dict[str, Any]:
+def host_facts() -> HostFacts:
     """Name, system, processor, memory, network interfaces and GPUs of this host.
 
-    Keys: ``hostname``, ``boot_id``, ``kernel``, ``cpu_model``, ``num_cores`` (those that the job
-    may use on this host, however its ranks are pinned), ``num_machine_cores`` (all that the
-    machine has, so more than ``num_cores`` in a container), ``memory_bytes``, ``nics`` (``name``,
-    ``mtu``, ``speed_mbit_per_s``), ``gpus`` (``index``, ``name``, ``memory_mib``, ``driver``).
-    What cannot be found out is ``None`` or an empty list.
+    ``num_cores`` are the cores that the job may use on this host, however its ranks are pinned;
+    ``num_machine_cores`` are all cores of the machine, so more than ``num_cores`` in a container.
+    What is unknown is ``None`` or an empty list.
     """
     return {
         "hostname": socket.gethostname(),
@@ -58,14 +57,14 @@ def host_cores() -> int:
 
     A rank that is pinned to one core sees one core in its affinity; the host still has more.
     """
-    listed = (_first_line(group / "cpuset.cpus.effective") for group in _own_cgroups())
+    listed = (_first_line(group / "cpuset.cpus.effective") for group in _cgroups())
     cores = next((_count_listed(line) for line in listed if line), os.cpu_count() or 1)
     return _within_quota(cores)
 
 
-def network_interfaces() -> list[dict[str, Any]]:
-    """The network interfaces that are up: name, MTU, and link speed where the driver tells it."""
-    interfaces = []
+def network_interfaces() -> list[NetworkInterface]:
+    """The network interfaces that are up: name, MTU, and link speed where the driver knows it."""
+    interfaces: list[NetworkInterface] = []
     for folder in sorted(Path("/sys/class/net").glob("*")):
         if _first_line(folder / "operstate") not in ("up", "unknown"):
             continue
@@ -80,7 +79,7 @@ def network_interfaces() -> list[dict[str, Any]]:
     return interfaces
 
 
-def gpus() -> list[dict[str, Any]]:
+def gpus() -> list[Gpu]:
     """The NVIDIA GPUs that ``nvidia-smi`` lists; empty without the tool or without a GPU."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
@@ -115,7 +114,7 @@ def _count_listed(cores: str) -> int:
 
 
 def _cgroup_quota_cores() -> float | None:
-    limits = (_first_line(group / "cpu.max") for group in _own_cgroups())
+    limits = (_first_line(group / "cpu.max") for group in _cgroups())
     quotas = [line.split() for line in limits if line and not line.startswith("max")]
     old_style = [
         _number_in(_CGROUP_V1 / name) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -130,7 +129,7 @@ def _number_in(path: Path) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _own_cgroups() -> list[Path]:
+def _cgroups() -> list[Path]:
     """The control groups (version 2) of this process, the innermost first."""
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()

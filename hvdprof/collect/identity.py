@@ -1,10 +1,13 @@
-"""Which rank this process is, found without asking anybody to pass it on."""
+"""Which rank this process is, as Horovod or the launcher's environment has it.
+
+Horovod's part is tested by tests/collect/clock/test_horovod_group.py.
+"""
 
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 _FAMILIES = (
     ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
@@ -30,7 +33,7 @@ class Identity:
     local_size: int
 
 
-def loaded_horovod() -> Any | None:
+def loaded_horovod() -> ModuleType | None:
     """The module ``horovod.torch``, else ``horovod.tensorflow``, that the script initialised.
 
     None where it has imported and initialised neither.
@@ -41,7 +44,7 @@ def loaded_horovod() -> Any | None:
 
 
 def identity_from_horovod() -> Identity | None:
-    """What Horovod says, None before ``hvd.init()`` or without Horovod."""
+    """The identity that Horovod has; None before ``hvd.init()`` or without Horovod."""
     hvd = loaded_horovod()
     if hvd is None:
         return None
@@ -49,10 +52,10 @@ def identity_from_horovod() -> Identity | None:
 
 
 def identity_from_environment(environment: Mapping[str, str] = os.environ) -> Identity | None:
-    """What the launcher says; None where no known launcher set rank and size.
+    """The identity that the launcher set; None where no known launcher set rank and size.
 
-    Known are the variables of horovodrun, Open MPI, MPICH (PMI), torchrun and Slurm, asked in that
-    order. A launcher that says nothing about the places on a host counts as one rank a host.
+    Known are the variables of horovodrun, Open MPI, MPICH (PMI), torchrun and Slurm, read in that
+    order. Without local rank and size, each host counts as one rank.
     """
     for rank, size, local_rank, local_size in _FAMILIES:
         if _is_number(environment.get(rank)) and _is_number(environment.get(size)):

@@ -1,10 +1,13 @@
-"""How a recording begins: from the folder and the identity of a rank to its session."""
+"""How a recording begins: from the folder and the identity of a rank to its session.
+
+Tested by tests/collect/test_public_calls.py and tests/collect/faults/test_injection.py.
+"""
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
+from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup, single_rank
 from hvdprof.collect.clock.job_group import rank_group
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.faults.clock_faults import ClockFault, clock_of
@@ -13,8 +16,8 @@ from hvdprof.collect.faults.injection import InjectingSession
 from hvdprof.collect.identity import Identity, identity_from_environment, identity_from_horovod
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.steps.header import header
-from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.header import header_line
+from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.time_source import time_source_of
 from hvdprof.collect.watchdog import watch_over
 from hvdprof.errors import UsageError
@@ -27,12 +30,12 @@ _SINGLE = Identity(rank=0, size=1, local_rank=0, local_size=1)
 
 
 def own_identity() -> Identity:
-    """What Horovod says about this process, else the environment, else that it is alone."""
+    """The identity from Horovod, else from the environment, else that of a single process."""
     return identity_from_horovod() or identity_from_environment() or _SINGLE
 
 
 def faults_from_environment() -> tuple[Fault | ClockFault, ...]:
-    """The faults of ``HVDPROF_FAULTS``; none, with a line on stderr, where it is not understood."""
+    """The faults of ``HVDPROF_FAULTS``; none, with a line on stderr, where it is damaged."""
     try:
         return parse_faults(os.environ.get(FAULTS, ""))
     except UsageError as error:
@@ -51,8 +54,8 @@ def with_faults(
 
     def install_injecting(session: Session) -> None:
         if injecting:
-            # The recording has ended; hooks and counts of steps stay as they are.
-            injecting[0].inner = session
+            # The recording has ended; hooks and counts of steps stay.
+            injecting[0].replace_inner(session)
             return
         injecting.append(InjectingSession(session, faults, identity))
         install(injecting[0])
@@ -74,15 +77,15 @@ def open_session(
     faults = faults_from_environment()
     of_clocks = [fault for fault in faults if isinstance(fault, ClockFault)]
     clock = clock_of(of_clocks, identity.rank)
-    # Ranks of one host share a clock, unless it was put wrong for one of them.
+    # Ranks of one host share a clock, unless a fault skews it for one of them.
     always = bool(of_clocks) or os.environ.get(CLOCK_EXCHANGE) == "always"
     clocks = ClockTurns(lambda: _group_of(identity, always), force_tcp=always, clock=clock)
     try:
-        file = RecorderFile(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
-        file.write("header", **header(identity, device, clock))
+        file = LineWriter(folder / PassPaths(folder.parent).recorder_file(identity.rank).name)
+        file.write(header_line(identity, device, clock))
         if faults:
             message = f"faults were injected on purpose: {to_text(faults)}"
-            file.write("problem", message=message)
+            file.write({"kind": "problem", "message": message})
             install = with_faults(faults, identity, install)
         recorder = Recorder(file, time_source_of(device, clock), clocks, install, clock)
     except Exception as error:
@@ -97,8 +100,8 @@ def open_session(
 
 
 def _group_of(identity: Identity, always: bool) -> RankGroup:
-    # One host has one clock. So no collective is slipped into a job that may not expect one: there
-    # some ranks alone may train, or may have joined already.
+    # One host has one clock, so the job gets no collective that it may not expect: some of its
+    # ranks may not train, or may have joined already.
     if identity.local_size == identity.size and not always:
-        return RankGroup(0, 1, lambda value: [value])
+        return single_rank()
     return rank_group(identity)

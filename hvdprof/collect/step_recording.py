@@ -1,27 +1,27 @@
-"""The steps of a rank, one at a time, from their marks to their lines in the recorder file."""
+"""The steps of a rank, one at a time, from their marks to their lines in the recorder file.
+
+Tested by tests/collect/test_recorder.py.
+"""
 
 from collections.abc import Callable
-from typing import Any
 
 from hvdprof.collect.engines.watch_list import WatchList
-from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.step_writer import FinishedStep, StepWriter
 from hvdprof.collect.steps.time_source import TimeSource
 
 
 class StepRecording:
-    """Opens, closes, numbers and hands over the steps of a segment.
+    """Opens, closes and numbers the steps of a segment.
 
     Args:
-        file: Where their lines go.
+        file: Takes their lines.
         source: Where their marks come from.
-        report: Told of steps that are left out.
+        report: Called with a message where steps are skipped.
     """
 
-    def __init__(
-        self, file: RecorderFile, source: TimeSource, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, file: LineWriter, source: TimeSource, report: Callable[[str], None]) -> None:
         self.marks = StepMarks(source)
         self.watches = WatchList(source, self.marks)
         self.number = 0
@@ -29,21 +29,21 @@ class StepRecording:
         self._source = source
         self._report = report
         self._writer = StepWriter(file, source)
-        self._samples: Any = 0
+        self._samples = 0
         self._warmup = False
-        self._told_full = False
+        self._is_full_reported = False
 
-    def expect(self, samples: Any, warmup: bool) -> None:
-        """Of the step that begins next: samples that are known, and whether it shall count."""
+    def expect(self, samples: int, warmup: bool) -> None:
+        """Samples of the next step as far as they are known, and whether results exclude it."""
         self._samples, self._warmup = samples, warmup
 
-    def add_samples(self, number: Any) -> None:
+    def add_samples(self, number: int) -> None:
         """Count more samples into the open step."""
         if self.marks.is_open:
             self._samples += number
 
     def check(self) -> None:
-        """Raise what a hook has met meanwhile, and raise where a step is open."""
+        """Raise the exception of a hook, and raise where a step is open."""
         self._raise_failure()
         if self.marks.is_open:
             raise RuntimeError("a step begins within a step")
@@ -62,12 +62,12 @@ class StepRecording:
 
         Raises:
             OSError: The recorder file took no more.
-            Exception: What a hook has met meanwhile.
+            Exception: The exception of a hook.
         """
         self._raise_failure()
         marks = self.marks
         if marks.is_overfull:
-            self._leave_out(ran_to_its_end)
+            self._skip(ran_to_its_end)
         elif not marks.is_open or not ran_to_its_end:
             marks.drop()
         elif self._file.is_full:
@@ -76,7 +76,7 @@ class StepRecording:
             self._finish(segment)
 
     def write_rest(self) -> None:
-        """Wait for the steps that are left and write them.
+        """Wait for the remaining steps and write them.
 
         Raises:
             OSError: The recorder file took no more.
@@ -90,7 +90,7 @@ class StepRecording:
         step = FinishedStep(
             segment=segment,
             number=self.number,
-            # What nobody tells counts as one sample: rates are steps a second then.
+            # Without a number a step counts as one sample: rates are steps per second then.
             samples=int(self._samples) or 1,
             warmup=self._warmup,
             begin=marks.begin,
@@ -108,19 +108,19 @@ class StepRecording:
         if self.marks.failure is not None:
             raise self.marks.failure
 
-    def _leave_out(self, was_taken: bool) -> None:
+    def _skip(self, was_taken: bool) -> None:
         self.marks.is_overfull = False
         # Other ranks may have recorded it, and number theirs alike.
         self.number += was_taken
         self._report(
-            f"a step was left out: it has more than {MAX_PIECES} pieces of phases; does the script "
-            "go on with another optimizer than its first?"
+            f"a step was skipped: it has more than {MAX_PIECES} pieces of phases; does the script "
+            "continue with another optimizer than its first?"
         )
 
     def _stop(self) -> None:
         self.marks.drop()
-        if not self._told_full:
-            self._told_full = True
+        if not self._is_full_reported:
+            self._is_full_reported = True
             self._report(
                 f"the recorder file has become large: steps from {self.number} on are not recorded"
             )

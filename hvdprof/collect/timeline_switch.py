@@ -1,4 +1,7 @@
-"""Horovod's own timeline, started and stopped, and the lines that say when."""
+"""Horovod's own timeline, started and stopped, and the lines with the times of both.
+
+Tested by tests/collect/test_recorder.py.
+"""
 
 import os
 import time
@@ -6,20 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hvdprof.collect.clock import horovod_group
-from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.line_writer import LineWriter
 
 
 class TimelineSwitch:
     """Switches Horovod's timeline of one rank.
 
     Args:
-        file: Told when; nothing is written there once it is closed.
+        file: Takes a line at each start and stop, unless it is closed.
         clock: The monotonic clock, ns.
-        report: Told what goes wrong.
+        report: Called with a message after a failure.
     """
 
     def __init__(
-        self, file: RecorderFile, clock: Callable[[], int], report: Callable[[str], None]
+        self, file: LineWriter, clock: Callable[[], int], report: Callable[[str], None]
     ) -> None:
         self._file = file
         self._clock = clock
@@ -27,7 +30,7 @@ class TimelineSwitch:
         self._runs = False
 
     def start(self, path: Path) -> None:
-        """Let Horovod write from here on; that it cannot is reported.
+        """Let Horovod write from here on; a failure is reported.
 
         Raises:
             OSError: The recorder file took no more.
@@ -43,10 +46,10 @@ class TimelineSwitch:
         self._write("start", path, moment)
 
     def stop(self, path: Path) -> None:
-        """Let it end where it runs, also after the recording: Horovod would write on for ever.
+        """End it where it runs, also after the recording: Horovod would write forever.
 
         Raises:
-            OSError: Horovod is not initialised any more, or the recorder file took no more.
+            OSError: Horovod is no longer initialised, or the recorder file took no more.
             ValueError: Horovod does not know of it.
         """
         if self._runs:
@@ -59,9 +62,18 @@ class TimelineSwitch:
         """Horovod is gone, and with it the thread that writes: a call to stop would never end."""
         self._runs = False
 
-    def _write(self, action: str, path: Path, moment: dict[str, int]) -> None:
+    def _write(self, action: str, path: Path, moment: tuple[int, int]) -> None:
         relative = os.path.relpath(path, self._file.path.parent.parent)
-        self._file.write("timeline", action=action, file=relative, **moment)
+        monotonic_ns, wall_ns = moment
+        self._file.write(
+            {
+                "kind": "timeline",
+                "action": action,
+                "file": relative,
+                "monotonic_ns": monotonic_ns,
+                "wall_ns": wall_ns,
+            }
+        )
 
-    def _moment(self) -> dict[str, int]:
-        return {"monotonic_ns": self._clock(), "wall_ns": time.time_ns()}
+    def _moment(self) -> tuple[int, int]:
+        return self._clock(), time.time_ns()

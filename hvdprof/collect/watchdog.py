@@ -1,10 +1,10 @@
-"""Tells from inside a rank that it stands still: where, which gradients are missing, its stack.
+"""Reports from inside a rank that it is blocked: where, which gradients are missing, its stack.
 
-Horovod's own stall check never fires under Gloo (0.28.1). A thread looks every second at where the
-recorder stands. While the rank gets on nothing is written at all; once it has stood still for a
+Horovod's own stall check never fires under Gloo (0.28.1). A thread reads the state of the recorder
+every second. While the rank makes progress nothing is written at all. Once it has made none for a
 while its state goes into ``watch/rank-<rank>.json`` beside the recorder files, and the stacks of
-its threads into ``watch/rank-<rank>.stack``. Whether that is a stall only the launching side can
-say, which sees all ranks (``hvdprof.launch.diagnose.stall_watch``).
+its threads into ``watch/rank-<rank>.stack``. Whether that is a stall is decided by the launching
+side, which sees all ranks (``hvdprof.launch.diagnose.stall_watch``).
 """
 
 import json
@@ -29,9 +29,9 @@ LONGEST_BEAT_S = 5.0
 class Standing:
     """Where a rank is.
 
-    ``waits`` says that it stands in a collective and waits for others, ``phase`` is that of the
-    open step (empty outside phases). ``ready`` are the gradients of the step that were handed
-    over, ``missing`` those that were not. ``ended`` says that the recording is over.
+    ``waits`` says that it is in a collective and waits for others, ``phase`` is that of the open
+    step (empty outside phases). ``ready`` are the gradients of the step that the rank has
+    submitted, ``missing`` the others. ``ended`` says that the recording is over.
     """
 
     segment: str = ""
@@ -45,13 +45,13 @@ class Standing:
 
 
 class Watchdog:
-    """Looks on at one rank.
+    """Watches one rank.
 
     Args:
         standing: Where the rank is now; called from another thread.
         paths: The files of the pass; their folder is made when missing.
         rank: The rank.
-        still_after_s: Seconds without any change after which the rank tells that it stands still.
+        still_after_s: Seconds without any change after which the rank reports that it is blocked.
         clock: Seconds of a monotonic clock.
     """
 
@@ -67,16 +67,16 @@ class Watchdog:
         self._paths = paths
         self._rank = rank
         self._still_after_s = still_after_s
-        # Twice by the time at which the launching side looks whether it is a stall.
+        # Twice by the time at which the launching side decides whether it is a stall.
         self._beat_every_s = min(LONGEST_BEAT_S, 0.25 * still_after_s)
         self._clock = clock
         self._seen: Standing | None = None
         self._since_s = 0.0
-        self._told_s: float | None = None
+        self._reported_s: float | None = None
         self._beat = 0
 
     def look(self) -> bool:
-        """Look once, and tell what has to be told; false once the recording is over.
+        """Look once, and report a blocked rank; false once the recording is over.
 
         Raises:
             OSError: The files cannot be written.
@@ -84,18 +84,18 @@ class Watchdog:
         now_s, standing = self._clock(), self._standing()
         if standing != self._seen:
             self._seen, self._since_s = standing, now_s
-            if self._told_s is not None or standing.ended or not self._beat:
-                self._tell(standing, now_s)
-            self._told_s = None
+            if self._reported_s is not None or standing.ended or not self._beat:
+                self._write_state(standing, now_s)
+            self._reported_s = None
         elif now_s - self._since_s >= self._still_after_s:
-            if self._told_s is None:
+            if self._reported_s is None:
                 self._dump_stacks()
-            if self._told_s is None or now_s - self._told_s >= self._beat_every_s:
-                self._tell(standing, now_s)
-                self._told_s = now_s
+            if self._reported_s is None or now_s - self._reported_s >= self._beat_every_s:
+                self._write_state(standing, now_s)
+                self._reported_s = now_s
         return not standing.ended
 
-    def _tell(self, standing: Standing, now_s: float) -> None:
+    def _write_state(self, standing: Standing, now_s: float) -> None:
         self._beat += 1
         state = {
             "rank": self._rank,
@@ -125,14 +125,14 @@ def watch_over(
     rank: int,
     environment: Mapping[str, str] = os.environ,
 ) -> None:
-    """Start to look on at this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0."""
+    """Start to watch this rank where ``HVDPROF_STALL_WARN`` asks for it, seconds above 0."""
     try:
         warn_s = float(environment.get(STALL_WARN, "0"))
     except ValueError:
         return
     if not 0 < warn_s < float("inf"):
         return
-    # Told a little before the launching side asks for it.
+    # Reported a little before the launching side asks for it.
     watchdog = Watchdog(standing, PassPaths(recorder_folder.parent), rank, 0.8 * warn_s)
 
     def keep_looking() -> None:
@@ -140,10 +140,10 @@ def watch_over(
             while watchdog.look():
                 time.sleep(LOOK_EVERY_S)
         except Exception as error:
-            # Such as a disk that takes nothing more: it ends the watch and not the training.
-            print_problem(f"stalls are not told any more: {type(error).__name__}: {error}")
+            # Such as a full disk: it ends the watch and not the training.
+            print_problem(f"stall reporting disabled: {type(error).__name__}: {error}")
 
     try:
         threading.Thread(target=keep_looking, name="hvdprof watchdog", daemon=True).start()
     except RuntimeError as error:
-        print_problem(f"stalls are not told: {error}")
+        print_problem(f"stall reporting disabled: {error}")

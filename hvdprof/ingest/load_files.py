@@ -190,7 +190,7 @@ def _add_recordings_of(
         except OSError as error:
             builder.notes.append(f"{one.path}: {error.strerror or error}.")
             continue
-        rank = file.header.get("rank", number)
+        rank = file.header_number("rank", number)
         if rank in files:
             builder.notes.append(f"{one.path}: another file holds rank {rank}; left out.")
             continue

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from hvdprof import collect
+from hvdprof.collect import _hooks
 from tests.builders.fake_torch import FakeModel, FakeOptimizer, FakeParameter, FakeTime
 from tests.builders.recorded import of_kind, recorded, steps_of
 
@@ -143,11 +144,11 @@ def test_sessions_of_an_elastic_job_get_folders_of_their_own(tmp_path, monkeypat
         collect.mark(f"session {number}")
         with collect.step(samples=1):
             pass
-        collect.break_off()
+        _hooks.break_off()
 
     for number in (1, 2):
         lines = recorded(tmp_path / f"01-launch-session{number}" / "recorder" / "rank-0.jsonl")
         kinds = [line["kind"] for line in lines]
         assert kinds == ["header", "clock", "mark", "segment", "step", "segment_end", "end"]
         assert lines[2]["name"] == f"session {number}"
-    assert not collect.is_active()
+    assert not _hooks.is_active()

@@ -11,7 +11,7 @@ import torch
 from hvdprof.collect.clock.clock_exchange import ClockTurns, RankGroup
 from hvdprof.collect.recorder import Recorder
 from hvdprof.collect.session import Session, SilentSession
-from hvdprof.collect.steps.line_writer import RecorderFile
+from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.step_marks import MAX_PIECES
 from hvdprof.collect.steps.step_writer import MAX_UNREAD_STEPS
 from hvdprof.collect.steps.time_source import CudaClock, HostClock
@@ -36,8 +36,8 @@ class Recording:
 
     def __init__(self, tmp_path, source=None, time=None) -> None:
         self.time = time or FakeTime()
-        self.file = RecorderFile(tmp_path / "recorder" / "rank-0.jsonl")
-        self.file.write("header", **dict.fromkeys(KEYS["header"]))
+        self.file = LineWriter(tmp_path / "recorder" / "rank-0.jsonl")
+        self.file.write({"kind": "header", **dict.fromkeys(KEYS["header"])})
         self.successors: list[Session] = []
         self.clocks = ClockTurns(lambda: SINGLE, force_tcp=False)
         self.recorder = Recorder(
@@ -49,10 +49,10 @@ class Recording:
         return recorded(self.file.path)
 
     def train_step(self, length_ns: int = 50, **values) -> None:
-        with self.recorder.step(8, False):
+        with self.recorder.steps.step(8, False):
             self.time.advance(length_ns)
             if "loss" in values:
-                self.recorder.loss(values["loss"])
+                self.recorder.steps.loss(values["loss"])
 
 
 @pytest.fixture
@@ -66,16 +66,16 @@ def test_a_step_with_everything_in_it(recording):
     optimizer = FakeHorovodOptimizer(model, time, wait_ns=100)
     recorder.exchange_clocks("start")
     with recorder.segment("one"):
-        recorder.watch(model, optimizer)
+        recorder.gradients.watch(model, optimizer)
         start_ns = time()
-        with recorder.step(16, True):
-            with recorder.phase("forward"):
+        with recorder.steps.step(16, True):
+            with recorder.steps.phase("forward"):
                 time.advance(30)
-            with recorder.phase("backward"):
+            with recorder.steps.phase("backward"):
                 time.advance(20)
                 model.parameters["weight"].accumulate()
             optimizer.step()
-            recorder.loss(0.25)
+            recorder.steps.loss(0.25)
     recorder.stop()
     assert [line["kind"] for line in recording.lines] == [
         *("header", "clock", "segment", "step", "segment_end", "clock", "end")
@@ -100,7 +100,7 @@ def test_end_of_a_segment_takes_its_hooks_off(recording):
     model = FakeModel(weight=FakeParameter(10))
     optimizer = FakeOptimizer(model, recording.time)
     with recording.recorder.segment("one"):
-        recording.recorder.watch(model, optimizer)
+        recording.recorder.gradients.watch(model, optimizer)
         assert model.parameters["weight"].hooks
     assert model.parameters["weight"].hooks == []
     assert optimizer.pre_hooks == []
@@ -109,12 +109,12 @@ def test_end_of_a_segment_takes_its_hooks_off(recording):
 
 def test_what_is_watched_outside_a_segment_lasts(recording):
     model = FakeModel(weight=FakeParameter(10))
-    recording.recorder.watch(model, FakeOptimizer(model, recording.time))
+    recording.recorder.gradients.watch(model, FakeOptimizer(model, recording.time))
     for name in ("one", "two"):
         with recording.recorder.segment(name):
             recording.train_step()
     assert [len(one["tensors"]) for one in of_kind(recording.lines, "segment")] == [1, 1]
-    recording.recorder.unwatch()
+    recording.recorder.gradients.unwatch()
     assert model.parameters["weight"].hooks == []
 
 
@@ -122,8 +122,8 @@ def test_two_models_with_optimizers_of_their_own(recording):
     models = [FakeModel(a=FakeParameter(1)), FakeModel(b=FakeParameter(1))]
     optimizers = [FakeHorovodOptimizer(one, recording.time, wait_ns=10) for one in models]
     for model, optimizer in zip(models, optimizers, strict=True):
-        recording.recorder.watch(model, optimizer)
-    with recording.recorder.step(1, False):
+        recording.recorder.gradients.watch(model, optimizer)
+    with recording.recorder.steps.step(1, False):
         models[1].parameters["b"].accumulate()
         for optimizer in optimizers:
             optimizer.step()
@@ -143,11 +143,11 @@ def test_bytes_that_were_seen_in_a_step_stand_at_the_end_of_the_segment(
     optimizer = FakeHorovodOptimizer(model, recording.time, compression=object())
     optimizer._handles = {model.parameters["weight"]: (7, None)}
     if lasts:
-        recording.recorder.watch(model, optimizer)
+        recording.recorder.gradients.watch(model, optimizer)
     with recording.recorder.segment("one"):
         if not lasts:
-            recording.recorder.watch(model, optimizer)
-        with recording.recorder.step(1, False):
+            recording.recorder.gradients.watch(model, optimizer)
+        with recording.recorder.steps.step(1, False):
             optimizer.step()
     with recording.recorder.segment("two"):
         recording.train_step()
@@ -176,7 +176,7 @@ def test_step_line_is_in_the_file_as_soon_as_the_step_has_ended(recording):
 
 
 def test_step_that_an_exception_leaves_is_not_recorded(recording):
-    with pytest.raises(ZeroDivisionError), recording.recorder.step(8, False):
+    with pytest.raises(ZeroDivisionError), recording.recorder.steps.step(8, False):
         raise ZeroDivisionError
     recording.train_step()
     assert [step["step"] for step in steps_of(recording.lines, "main")] == [0]
@@ -193,8 +193,8 @@ def test_segment_that_an_exception_leaves_has_no_end(recording):
 
 
 def test_phases_and_loss_outside_steps_are_left_out(recording):
-    with recording.recorder.phase("forward"):
-        recording.recorder.loss(1.0)
+    with recording.recorder.steps.phase("forward"):
+        recording.recorder.steps.loss(1.0)
     recording.train_step()
     (step,) = steps_of(recording.lines, "main")
     assert step["phases"] == []
@@ -203,11 +203,11 @@ def test_phases_and_loss_outside_steps_are_left_out(recording):
 
 def test_a_collective_of_the_scripts_own_is_blocked_time_and_a_phase(recording):
     time, recorder = recording.time, recording.recorder
-    with recorder.step(8, False), recorder.phase("forward"):
+    with recorder.steps.step(8, False), recorder.steps.phase("forward"):
         time.advance(10)
-        with recorder.blocked():
+        with recorder.waits.blocked():
             time.advance(5)
-            with recorder.blocked():
+            with recorder.waits.blocked():
                 time.advance(20)
         time.advance(10)
     (step,) = steps_of(recording.lines, "main")
@@ -217,11 +217,11 @@ def test_a_collective_of_the_scripts_own_is_blocked_time_and_a_phase(recording):
 
 def test_phases_that_are_over_by_the_systems_clock_are_added(tmp_path):
     recording = Recording(tmp_path, HostClock(time.monotonic_ns))
-    with recording.recorder.step(1, False):
+    with recording.recorder.steps.step(1, False):
         time.sleep(0.001)
         now_ns = time.monotonic_ns()
         pieces = [("forward", now_ns - 60, now_ns - 40), ("collective", now_ns - 40, now_ns - 10)]
-        recording.recorder.passed(pieces)
+        recording.recorder.steps.passed(pieces)
     recording.recorder.stop()
     (step,) = steps_of(recording.lines, "main")
     assert [(name, length) for name, _, length in step["phases"]] == [
@@ -233,8 +233,8 @@ def test_phases_that_are_over_by_the_systems_clock_are_added(tmp_path):
 
 def test_blocked_time_that_nobody_could_see_is_missing_in_that_step_alone(recording):
     recording.train_step()
-    with recording.recorder.step(1, False):
-        recording.recorder.blocked_unseen()
+    with recording.recorder.steps.step(1, False):
+        recording.recorder.waits.unseen()
     recording.train_step()
     assert [step["blocked"] is None for step in steps_of(recording.lines, "main")] == [
         False,
@@ -244,15 +244,15 @@ def test_blocked_time_that_nobody_could_see_is_missing_in_that_step_alone(record
 
 
 def test_a_wait_that_nobody_brackets_is_told_while_it_lasts(recording):
-    with recording.recorder.step(1, False):
-        recording.recorder.waits(1)
+    with recording.recorder.steps.step(1, False):
+        recording.recorder.waits.count(1)
         assert recording.recorder.standing().waits
-        recording.recorder.waits(-1)
+        recording.recorder.waits.count(-1)
         assert not recording.recorder.standing().waits
 
 
 def test_a_collective_between_steps_is_left_out(recording):
-    with recording.recorder.blocked():
+    with recording.recorder.waits.blocked():
         recording.train_step()
     recording.train_step()
     assert [step["blocked"] for step in steps_of(recording.lines, "main")] == [[], []]
@@ -264,7 +264,7 @@ def test_a_failure_of_what_calls_it_ends_the_recording(recording, capsys):
     recording.train_step()
     assert "ValueError: odd batch" in of_kind(recording.lines, "problem")[0]["message"]
     assert len(steps_of(recording.lines, "main")) == 1
-    assert "the training goes on" in capsys.readouterr().err
+    assert "the training continues" in capsys.readouterr().err
     assert [type(one) for one in recording.successors] == [SilentSession]
 
 
@@ -274,16 +274,16 @@ def test_loss_that_is_not_a_number_is_recorded(recording):
 
 
 def test_mark(recording):
-    recording.recorder.mark("epoch 2")
+    recording.recorder.lines.mark("epoch 2")
     assert of_kind(recording.lines, "mark")[0]["name"] == "epoch 2"
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda one: one.recorder.step(1, False).__enter__(), "a step begins within a step"),
+        (lambda one: one.recorder.steps.step(1, False).__enter__(), "a step begins within a step"),
         (lambda one: one.recorder.segment("x").__enter__(), "begins within segment"),
-        (lambda one: one.recorder.watch(None, None), "after the first step"),
+        (lambda one: one.recorder.gradients.watch(None, None), "after the first step"),
     ],
 )
 def test_wrong_order_of_calls_ends_the_recording_and_not_the_training(
@@ -291,18 +291,18 @@ def test_wrong_order_of_calls_ends_the_recording_and_not_the_training(
 ):
     with recording.recorder.segment("one"):
         recording.train_step()
-        with recording.recorder.step(1, False):
+        with recording.recorder.steps.step(1, False):
             wrong(recording)
         recording.train_step()
     assert message in of_kind(recording.lines, "problem")[0]["message"]
     assert len(steps_of(recording.lines, "one")) == 1
-    assert capsys.readouterr().err.count("the training goes on") == 1
+    assert capsys.readouterr().err.count("the training continues") == 1
     assert [type(one) for one in recording.successors] == [SilentSession]
 
 
 def test_full_disk_ends_the_recording_and_takes_the_hooks_off(recording, monkeypatch, capsys):
     model = FakeModel(weight=FakeParameter(10))
-    recording.recorder.watch(model, FakeOptimizer(model, recording.time))
+    recording.recorder.gradients.watch(model, FakeOptimizer(model, recording.time))
     recording.train_step()
 
     def no_space(*_):
@@ -328,7 +328,9 @@ def test_closed_file_and_closed_stderr_do_not_reach_the_script(recording, monkey
 
 
 def test_timeline_without_horovod_is_a_problem_and_recording_goes_on(recording, capsys):
-    with recording.recorder.timeline(recording.file.path.parent.parent / "timeline" / "one.json"):
+    with recording.recorder.lines.timeline(
+        recording.file.path.parent.parent / "timeline" / "one.json"
+    ):
         recording.train_step()
     assert "Horovod is not initialised" in of_kind(recording.lines, "problem")[0]["message"]
     assert of_kind(recording.lines, "timeline") == []
@@ -346,7 +348,7 @@ def test_timeline_is_started_and_stopped_around_the_block(recording, monkeypatch
 
     monkeypatch.setitem(__import__("sys").modules, "horovod.torch", Horovod)
     path = recording.file.path.parent.parent / "timeline" / "one.json"
-    with recording.recorder.timeline(path):
+    with recording.recorder.lines.timeline(path):
         calls.append("steps")
         # The timeline must be stopped also where the recording has ended within.
         recording.recorder.stop()
@@ -382,10 +384,10 @@ def test_on_a_gpu_steps_are_written_later_and_nothing_waits(tmp_path):
 def test_on_a_gpu_phases_are_when_the_gpu_did_the_work(tmp_path):
     recording, _ = on_gpu(tmp_path, lag_ns=60)
     recorder = recording.recorder
-    with recorder.segment("one"), recorder.step(1, False):
-        with recorder.phase("forward"):
+    with recorder.segment("one"), recorder.steps.step(1, False):
+        with recorder.steps.phase("forward"):
             recording.time.advance(40)
-        with recorder.phase("forward"):
+        with recorder.steps.phase("forward"):
             recording.time.advance(5)
     (step,) = steps_of(recording.lines, "one")
     assert phase_ns(step, "forward") == 45
@@ -401,34 +403,34 @@ def test_gpu_far_behind_is_waited_for_so_that_unread_steps_stay_few(tmp_path):
 def test_a_hook_that_failed_ends_the_recording_at_the_end_of_its_step(recording, capsys):
     model = FakeModel(weight=FakeParameter(10))
     optimizer = FakeOptimizer(model, recording.time)
-    recording.recorder.watch(model, optimizer)
+    recording.recorder.gradients.watch(model, optimizer)
     recording.train_step()
-    with recording.recorder.step(8, False):
-        recording.recorder._marks.failure = RuntimeError("no event on this device")
+    with recording.recorder.steps.step(8, False):
+        recording.recorder._recording.marks.failure = RuntimeError("no event on this device")
         optimizer.step()
     recording.train_step()
     assert "no event on this device" in of_kind(recording.lines, "problem")[0]["message"]
     assert len(steps_of(recording.lines, "main")) == 1
     assert model.parameters["weight"].hooks == []
-    assert capsys.readouterr().err.count("the training goes on") == 1
+    assert capsys.readouterr().err.count("the training continues") == 1
 
 
 def test_a_step_without_an_end_fills_no_memory_and_is_told(recording, capsys):
     recorder = recording.recorder
     recording.train_step()
-    with recorder.step(8, False):
+    with recorder.steps.step(8, False):
         for _ in range(MAX_PIECES):
             for name in ("forward", "backward"):
-                with recorder.phase(name), recorder.blocked():
+                with recorder.steps.phase(name), recorder.waits.blocked():
                     recording.time.advance(1)
-        assert recorder._marks.phases == []
-        assert recorder._marks.blocked == []
+        assert recorder._recording.marks.phases == []
+        assert recorder._recording.marks.blocked == []
     recording.train_step()
     # Other ranks may have recorded that step, and number theirs alike.
     assert [step["step"] for step in steps_of(recording.lines, "main")] == [0, 2]
     (problem,) = of_kind(recording.lines, "problem")
     assert f"more than {MAX_PIECES} pieces" in problem["message"]
-    assert "a step was left out" in capsys.readouterr().err
+    assert "a step was skipped" in capsys.readouterr().err
 
 
 def test_a_file_that_has_grown_large_takes_no_more_steps_but_ends_well(
@@ -451,7 +453,7 @@ def test_a_forked_process_writes_nothing_into_the_file_of_the_rank(recording):
     child = os.fork()
     if child == 0:
         recording.train_step()
-        recording.recorder.mark("child")
+        recording.recorder.lines.mark("child")
         recording.recorder.stop()
         os._exit(0)
     os.waitpid(child, 0)
@@ -462,7 +464,7 @@ def test_a_forked_process_writes_nothing_into_the_file_of_the_rank(recording):
 
 @pytest.mark.parametrize("samples", [np.int64(8), torch.tensor(8), True, 8.0])
 def test_samples_of_any_kind_of_number(recording, samples):
-    with recording.recorder.step(samples, False):
+    with recording.recorder.steps.step(samples, False):
         recording.time.advance(5)
     recording.recorder.stop()
     (step,) = steps_of(recording.lines, "main")
@@ -471,7 +473,7 @@ def test_samples_of_any_kind_of_number(recording, samples):
 
 
 def test_a_step_whose_samples_nobody_tells_counts_as_one(recording):
-    with recording.recorder.step(0, False):
+    with recording.recorder.steps.step(0, False):
         recording.time.advance(5)
     recording.recorder.stop()
     read = read_recorder_file(recording.file.path)
@@ -479,8 +481,8 @@ def test_a_step_whose_samples_nobody_tells_counts_as_one(recording):
 
 
 def test_names_that_are_no_text_are_recorded_as_well_as_can_be(recording):
-    recording.recorder.mark("data-\udcff")
-    recording.recorder.mark(7)
+    recording.recorder.lines.mark("data-\udcff")
+    recording.recorder.lines.mark(7)
     recording.train_step()
     names = [line["name"] for line in of_kind(recording.lines, "mark")]
     assert names == ["data-?", "7"]
@@ -501,15 +503,15 @@ def test_collectives_that_the_optimizer_calls_while_it_waits_count_once(recordin
     class Sparse(FakeHorovodOptimizer):
         def synchronize(self):
             super().synchronize()
-            with recording.recorder.blocked():
+            with recording.recorder.waits.blocked():
                 super().synchronize()
 
     model = FakeModel(weight=FakeParameter(10))
     optimizer = Sparse(model, recording.time, wait_ns=100)
-    recording.recorder.watch(model, optimizer)
-    with recording.recorder.step(1, False):
+    recording.recorder.gradients.watch(model, optimizer)
+    with recording.recorder.steps.step(1, False):
         optimizer.step()
-        with recording.recorder.blocked():
+        with recording.recorder.waits.blocked():
             recording.time.advance(30)
     (step,) = steps_of(recording.lines, "main")
     assert step["blocked"] == [[0, 200], [205, 30]]

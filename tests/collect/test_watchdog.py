@@ -102,7 +102,7 @@ def test_a_system_without_another_thread_is_told_and_does_not_stop_the_script(
 
     monkeypatch.setattr("threading.Thread.start", none_left)
     watch_over(Standing, tmp_path / "recorder", 0, {STALL_WARN: "10"})
-    assert "stalls are not told: can't start new thread" in capsys.readouterr().err
+    assert "stall reporting disabled: can't start new thread" in capsys.readouterr().err
 
 
 def test_what_fails_within_the_watch_is_told_in_one_line(tmp_path, capsys):
@@ -114,5 +114,5 @@ def test_what_fails_within_the_watch_is_told_in_one_line(tmp_path, capsys):
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     error = capsys.readouterr().err
-    assert "stalls are not told any more: ValueError: odd name of a tensor" in error
+    assert "stall reporting disabled: ValueError: odd name of a tensor" in error
     assert error.count("\n") == 1

@@ -1,4 +1,7 @@
-"""What `hvdprof run` asks of the recorder in a script that does not call it."""
+"""What `hvdprof run` asks of the recorder in a script that does not call it.
+
+Tested by tests/launch/plan/test_workload.py and tests/collect/auto.
+"""
 
 import json
 import os
@@ -13,8 +16,8 @@ class AutoSettings:
     """Carried to every rank in the environment variable ``HVDPROF_AUTORECORD``.
 
     ``num_warmup_steps`` are marked as warm-up; after ``num_steps`` more the script is ended, None
-    lets it run to its end. ``batch_size`` is the number of samples of a rank and step, None where
-    batches tell it. ``timeline`` is the file into which Horovod writes its timeline of the
+    lets it run to its end. ``batch_size`` is the number of samples per rank and step, None where
+    batches show it. ``timeline`` is the file into which Horovod writes its timeline of the
     first ``num_timeline_steps`` steps after warm-up, empty for none.
     """
 
@@ -33,6 +36,6 @@ class AutoSettings:
         """The settings of this process.
 
         Raises:
-            KeyError, TypeError, ValueError: The variable is not there or not understood.
+            KeyError, TypeError, ValueError: The variable is missing or damaged.
         """
         return cls(**json.loads(environment[AUTORECORD]))

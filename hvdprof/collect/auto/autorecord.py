@@ -1,37 +1,36 @@
-"""Records the training of an unmodified script: what `horovod.torch` offers is bracketed.
+"""Records the training of an unmodified script: functions of `horovod.torch` are replaced.
 
 ``DistributedOptimizer`` begins the recording; torch's data loaders, forward passes and
 ``torch.autograd.backward`` give the phases, collectives that the script calls itself count as
-blocked. Whatever fails in here ends the recording and never the training.
+blocked. A failure in here ends the recording and never the training.
 """
 
 import functools
 import os
 import sys
-import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 from hvdprof import collect
+from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.auto.discovery import ForwardDiscovery, TrainedOptimizers
 from hvdprof.collect.auto.process_recording import ProcessRecording
-from hvdprof.collect.auto.session_recording import (
-    ELASTIC,
-    LOST_PEER,
-    RAISED,
-    SESSION,
-    SESSION_END,
-    ElasticSessions,
-)
+from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.diagnostics import print_problem
-from hvdprof.collect.engines.forward_watch import ForwardWatch, first_length
-from hvdprof.collect.recorder import IMPLICIT_SEGMENT
+from hvdprof.collect.engines.forward_watch import first_length
+from hvdprof.collect.engines.torch_types import Optimizer, Parameter, parameters_of
+from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recorder_format import LOST_PEER, RAISED
 
-DISCOVERY_STEPS = 3
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _BLOCKING = (
     "allreduce",
@@ -64,21 +63,19 @@ class AutoRecorder(ProcessRecording):
     reset that ends it.
     """
 
-    def __init__(self, hvd: Any, settings: AutoSettings) -> None:
+    def __init__(self, hvd: ModuleType, settings: AutoSettings) -> None:
         super().__init__(StepTracker(settings))
         self._hvd = hvd
         self._settings = settings
-        self._optimizers: list[weakref.ref[Any]] = []
+        self._optimizers = TrainedOptimizers()
+        self._forwards = ForwardDiscovery(self._forward, self.tracker.evaluates, self.fails)
         self._device = ""
-        self._told: set[str] = set()
-        self._forwards: ForwardWatch | None = None
-        self._looked_after, self._is_settled = -1, False
+        self._reported: set[str] = set()
         self._sessions: ElasticSessions | None = None
         self._session_number: int | None = None
-        self._num_lasting = 0
 
-    def bracket_horovod(self) -> None:
-        """Put brackets around what a script calls of Horovod."""
+    def hook_horovod(self) -> None:
+        """Replace the functions of Horovod that a script calls."""
         hvd = self._hvd
         _replace(hvd, "DistributedOptimizer", self._starting)
         _replace(hvd, "shutdown", self.ending)
@@ -87,7 +84,7 @@ class AutoRecorder(ProcessRecording):
                 _replace(hvd, name, self._blocked)
         if os.environ.get(ELASTIC) == "1":
             self._sessions = ElasticSessions(hvd, self)
-            self._sessions.bracket()
+            self._sessions.hook_horovod()
 
     @property
     def num_total(self) -> int:
@@ -100,7 +97,7 @@ class AutoRecorder(ProcessRecording):
         return self.tracker.num_ended
 
     def begin_session(self, number: int, num_before: int) -> None:
-        """A session of an elastic job begins, in which ranks and size are others than before."""
+        """A session of an elastic job begins, whose ranks and size differ from those before."""
         self.guarded(lambda: self._begin_session(number, num_before))
 
     def end_session(self, why: str) -> None:
@@ -113,8 +110,7 @@ class AutoRecorder(ProcessRecording):
         timeline = str(paths.timeline(IMPLICIT_SEGMENT)) if has_timeline else ""
         self._session_number = number
         self.tracker.begin_session(num_before, timeline)
-        self._optimizers = [made for made in self._optimizers if made() is not None]
-        self._num_lasting = len(self._optimizers)
+        self._optimizers.begin_session()
         if self._optimizers:
             self._begin()
 
@@ -122,88 +118,77 @@ class AutoRecorder(ProcessRecording):
         if self._session_number is None or self._sessions is None:
             return
         self._session_number = None
-        self._let_go()
-        collect.note(SESSION_END, **self._sessions.end_line(why))
+        self._optimizers.end_session()
+        self._forwards.remove()
+        _hooks.note(self._sessions.end_line(why))
         if why in (LOST_PEER, RAISED):
-            # Nobody is there any more to compare clocks with, or will wait for this rank.
+            # No peer is left to compare clocks with, or that waits for this rank.
             self.tracker.break_off()
-            (collect.break_off if why == LOST_PEER else collect.abandon)()
+            (_hooks.break_off if why == LOST_PEER else _hooks.abandon)()
             return
         self.tracker.end()
         collect.stop()
 
-    def _let_go(self) -> None:
-        # What the script's function made itself it will make again.
-        del self._optimizers[self._num_lasting :]
-        if self._forwards is not None:
-            self._forwards.remove()
-        self._forwards, self._looked_after, self._is_settled = None, -1, False
-
-    def _starting(self, make: Callable[..., Any]) -> Callable[..., Any]:
+    def _starting(self, make: Callable[P, Optimizer]) -> Callable[P, Optimizer]:
         @functools.wraps(make)
-        def make_and_watch(*args: Any, **kwargs: Any) -> Any:
+        def make_and_watch(*args: P.args, **kwargs: P.kwargs) -> Optimizer:
             optimizer = make(*args, **kwargs)
             self.guarded(lambda: self._attach(optimizer))
             return optimizer
 
         return make_and_watch
 
-    def _attach(self, optimizer: Any) -> None:
+    def _attach(self, optimizer: Optimizer) -> None:
         if self._optimizers:
-            # A second model, as in adversarial training: its gradients count, the first one's
-            # updates end the steps.
-            self._optimizers.append(weakref.ref(optimizer))
-            if self._forwards is not None and not self.tracker.has_begun:
-                collect.watch(_Nameless(), optimizer)
-            elif self._forwards is not None and self.is_own():
-                self._tell(
-                    "an optimizer that was made after the first steps is not recorded: the updates "
-                    "of the first one alone end a step"
-                )
+            self._attach_further(optimizer)
             return
         is_first = not self.has_begun
         if is_first and not self.begin():
             return
-        self._optimizers.append(weakref.ref(optimizer))
+        self._optimizers.add(optimizer)
         # First: a rank whose recording fails still has to end its steps with the others.
         self.tracker.follow(optimizer, self.trains_here)
         if is_first:
-            self._bracket_torch(sys.modules["torch"])
+            self._hook_torch(sys.modules["torch"])
         if self._sessions is None or self._session_number is not None:
             self._begin()
 
-    def _tell(self, message: str) -> None:
-        if message not in self._told:
-            self._told.add(message)
-            print_problem(message)
-            collect.note("problem", message=message)
+    def _attach_further(self, optimizer: Optimizer) -> None:
+        # A second model, as in adversarial training: its gradients count, the first one's updates
+        # end the steps.
+        self._optimizers.add(optimizer)
+        if self._forwards.is_watching and not self.tracker.has_begun:
+            collect.watch(_Nameless(), optimizer)
+        elif self._forwards.is_watching and self.is_own():
+            self._report_once(
+                "an optimizer that was made after the first steps is not recorded: the updates "
+                "of the first one alone end a step"
+            )
 
-    def _alive(self) -> list[Any]:
-        # Not kept alive: a script may drop a model to make room for the next one.
-        return [one for made in self._optimizers if (one := made()) is not None]
+    def _report_once(self, message: str) -> None:
+        if message not in self._reported:
+            self._reported.add(message)
+            print_problem(message)
+            _hooks.note({"kind": "problem", "message": message})
 
     def _begin(self) -> None:
-        optimizers = self._alive()
+        optimizers = list(self._optimizers)
         if not optimizers:
             return
-        first = optimizers[0]
-        parameters = [one for group in first.param_groups for one in group["params"]]
-        self._device = _device_of(first)
+        self._device = _device_of(optimizers[0])
         collect.start(device=self._device, session=self._session_number)
         if self._sessions is not None:
-            collect.note(SESSION, **self._sessions.line())
+            _hooks.note(self._sessions.line())
         for optimizer in optimizers:
             collect.watch(_Nameless(), optimizer)
-        self._forwards = ForwardWatch(
-            sys.modules["torch"], parameters, self._forward, self.tracker.evaluates, self.fails
-        )
+        self._forwards.start(optimizers[0])
 
-    def _bracket_torch(self, torch: Any) -> None:
+    def _hook_torch(self, torch: ModuleType) -> None:
         iterator = torch.utils.data.dataloader._BaseDataLoaderIter
         fetch, tracker = iterator.__next__, self.tracker
 
         @functools.wraps(fetch)
-        def timed_fetch(own: Any) -> Any:
+        def timed_fetch(own: object) -> object:
             if not self.is_here():
                 return fetch(own)
             with tracker.fetching():
@@ -215,7 +200,7 @@ class AutoRecorder(ProcessRecording):
         backward = torch.autograd.backward
 
         @functools.wraps(backward)
-        def timed_backward(*args: Any, **kwargs: Any) -> None:
+        def timed_backward(*args: object, **kwargs: object) -> None:
             if not self.is_here():
                 backward(*args, **kwargs)
                 return
@@ -226,34 +211,27 @@ class AutoRecorder(ProcessRecording):
         torch.autograd.backward = timed_backward
 
     def _discover(self) -> None:
-        # Modules are also wrapped after the optimizer has been made, by torch.compile for one.
         num_ended = self.tracker.num_ended
-        if self._forwards is None or num_ended == self._looked_after or self._is_settled:
-            return
-        self._looked_after = num_ended
-        self._look_for_device()
-        if num_ended < DISCOVERY_STEPS:
-            self._forwards.look_for_modules()
-        else:
-            self._is_settled = True
-            self._forwards.settle()
+        if self._forwards.is_due(num_ended):
+            self._look_for_device()
+            self._forwards.look(num_ended)
 
     def _look_for_device(self) -> None:
-        now = next((_device_of(one) for one in self._alive()), self._device)
+        now = next((_device_of(one) for one in self._optimizers), self._device)
         if now != self._device:
-            self._tell(
+            self._report_once(
                 f"the model moved from {self._device} to {now} after its optimizer was made: times "
                 f"are taken on {self._device}; make the optimizer afterwards"
             )
 
-    def _forward(self, inputs: Any) -> Any:
+    def _forward(self, inputs: object) -> AbstractContextManager[None] | None:
         if not self.is_here():
             return None
         return self.tracker.forward_begins(first_length(inputs))
 
-    def _blocked(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _blocked(self, call: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(call)
-        def waiting(*args: Any, **kwargs: Any) -> Any:
+        def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
             if not self.is_here():
                 return call(*args, **kwargs)
             with collect.blocked():
@@ -262,9 +240,9 @@ class AutoRecorder(ProcessRecording):
         return waiting
 
     def trains_here(self) -> None:
-        """The first update of the job: this is the thread that trains, whichever began."""
+        """The first update of the job: this thread trains, even where another one began."""
         super().trains_here()
-        if not self.tracker.num_total and self._forwards is not None:
+        if not self.tracker.num_total:
             self._forwards.move_here()
 
     def is_here(self) -> bool:
@@ -275,40 +253,40 @@ class AutoRecorder(ProcessRecording):
 
     def end(self) -> None:
         """Complete the recording; a rank that failed does not wait for the others."""
-        if self._forwards is not None:
-            self.guarded(self._forwards.remove)
+        self.guarded(self._forwards.remove)
         super().end()
 
 
-def _device_of(optimizer: Any) -> str:
-    parameters = (one for group in optimizer.param_groups for one in group["params"])
-    return str(next(parameters).device)
+def _device_of(optimizer: Optimizer) -> str:
+    return str(parameters_of(optimizer)[0].device)
 
 
-def _replace(hvd: Any, name: str, bracket: Callable[[Callable[..., Any]], Any]) -> None:
-    """Put a bracket around a function, also where it was defined.
+def _replace(
+    hvd: ModuleType, name: str, replacement: Callable[[Callable[..., Any]], object]
+) -> None:
+    """Replace a function, also where it was defined.
 
     There pickle looks it up, a script may import it from, and Horovod's own backward passes too.
     """
     call = getattr(hvd, name)
-    bracketed = bracket(call)
-    setattr(hvd, name, bracketed)
+    replaced = replacement(call)
+    setattr(hvd, name, replaced)
     home = sys.modules.get(getattr(call, "__module__", None) or "")
     if home is not None and vars(home).get(name) is call:
-        setattr(home, name, bracketed)
+        setattr(home, name, replaced)
 
 
 class _Nameless:
     """Stands in for the model: Horovod's optimizer knows the names of its parameters itself."""
 
-    def named_parameters(self) -> tuple[()]:
+    def named_parameters(self) -> tuple[tuple[str, Parameter], ...]:
         """None of its own."""
         return ()
 
 
-def record_training(hvd: Any) -> None:
-    """Bracket ``horovod.torch`` as `hvdprof run` asked for; nothing where it cannot be done."""
+def record_training(hvd: ModuleType) -> None:
+    """Hook ``horovod.torch`` as `hvdprof run` asked for; nothing where that fails."""
     try:
-        AutoRecorder(hvd, AutoSettings.from_environment()).bracket_horovod()
+        AutoRecorder(hvd, AutoSettings.from_environment()).hook_horovod()
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")

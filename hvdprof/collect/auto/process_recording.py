@@ -1,4 +1,4 @@
-"""What every automatic recording of a process has in common, whatever trains in it."""
+"""What every automatic recording of a process has in common, for any engine."""
 
 import atexit
 import functools
@@ -6,12 +6,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from hvdprof import collect
+from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.step_tracker import StepTracker
 from hvdprof.collect.diagnostics import print_problem
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ProcessRecording:
@@ -27,22 +31,22 @@ class ProcessRecording:
         self._pid = os.getpid()
         self._thread = threading.get_ident()
         self._is_over = False
-        self._told_before: object = None
+        self._uncaught_before: object = None
 
     def begin(self) -> bool:
         """Begin on this thread; false where it has begun, is over, or the script records itself."""
-        if self.has_begun or self._is_over or collect.is_active():
+        if self.has_begun or self._is_over or _hooks.is_active():
             return False
         self.has_begun = True
-        collect.govern_steps(self.tracker.marked_step)
+        _hooks.mark_steps_by(self.tracker.marked_step)
         self._thread = threading.get_ident()
         # After hvd.init(), which registers its own end: ours comes first.
         atexit.register(self.end)
-        self._told_before = _last_told()
+        self._uncaught_before = _uncaught_exception()
         return True
 
     def trains_here(self) -> None:
-        """The first update of the job: this is the thread that trains, whichever began."""
+        """The first update of the job: this thread trains, even where another one began."""
         if not self.tracker.num_total and os.getpid() == self._pid:
             self._thread = threading.get_ident()
 
@@ -55,11 +59,11 @@ class ProcessRecording:
         """Whether this thread is recorded right now."""
         return self.has_begun and self.is_own()
 
-    def ending(self, shutdown: Callable[..., Any]) -> Callable[..., Any]:
+    def ending(self, shutdown: Callable[P, R]) -> Callable[P, R]:
         """``hvd.shutdown`` with the end of the recording in front of it."""
 
         @functools.wraps(shutdown)
-        def end_and_shut_down(*args: Any, **kwargs: Any) -> Any:
+        def end_and_shut_down(*args: P.args, **kwargs: P.kwargs) -> R:
             self.end()
             return shutdown(*args, **kwargs)
 
@@ -72,31 +76,31 @@ class ProcessRecording:
         self._is_over = True
         if self.has_begun:
             self.guarded(self.tracker.end)
-            has_failed = _last_told() is not self._told_before
-            self.guarded(collect.abandon if has_failed else collect.stop)
+            has_failed = _uncaught_exception() is not self._uncaught_before
+            self.guarded(_hooks.abandon if has_failed else collect.stop)
 
-    def guarded(self, act: Callable[[], Any]) -> None:
-        """Call what records; what it raises ends the recording and not the training."""
+    def guarded(self, act: Callable[[], object]) -> None:
+        """Call a function of the recorder; its exception ends the recording, not the training."""
         try:
             act()
         except Exception as error:
             self.fails(error)
 
     def fails(self, error: Exception) -> None:
-        """End the recording after a failure of what records."""
-        if collect.is_active():
-            collect.give_up(error)
+        """End the recording after a failure of the recorder."""
+        if _hooks.is_active():
+            _hooks.give_up(error)
         else:
             print_problem(f"nothing is recorded: {type(error).__name__}: {error}")
 
 
-def _last_told() -> object:
-    # Set by Python before it calls `sys.excepthook`, whoever has put what there.
+def _uncaught_exception() -> object:
+    # Python sets it before it calls `sys.excepthook`, which the script may have replaced.
     return getattr(sys, "last_value", None)
 
 
 def govern_script() -> None:
-    """Let what `hvdprof run` asked for hold for a script that begins the recording itself."""
+    """Let the settings of `hvdprof run` hold for a script that begins the recording itself."""
     try:
         ProcessRecording(StepTracker(AutoSettings.from_environment())).begin()
     except Exception as error:

@@ -1,6 +1,6 @@
-"""A function of the user's own in a rank: recorded, and what comes of it carried back.
+"""A function of the user in a rank: recorded, and its result carried back.
 
-Launchers that start functions instead of scripts hand it over pickled and bring back one value a
+Launchers that start functions instead of scripts send it pickled and bring back one value per
 rank. That value is an end of the rank here: what the function returned or raised, and the
 recording where this host does not see the run directory.
 """
@@ -16,14 +16,14 @@ import traceback
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from hvdprof import collect
+from hvdprof.collect import _hooks
 from hvdprof.collect.auto.startup import hvdprof_import_hook
 from hvdprof.collect.identity import loaded_horovod
 from hvdprof.collect.session_factory import own_identity
 from hvdprof.collect.watchdog import STALL_WARN
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.recorder_codec import to_bytes
 
 MAX_CARRIED_BYTES = 128 * 2**20
 
@@ -93,7 +93,7 @@ class RecordedFunction:
         for name, value in self.environment.items():
             os.environ[name] = _moved(value, self.pass_folder, str(folder))
         if str(folder) != self.pass_folder:
-            # Nobody would see a stall there, and its watch outlives the folder.
+            # The launching side sees no stall there, and the watch outlives the folder.
             os.environ.pop(STALL_WARN, None)
         sys.path += [entry for entry in self.python_path if entry not in sys.path]
         hvdprof_import_hook.install()
@@ -114,8 +114,8 @@ class RecordedFunction:
 def carried_files(folder: Path, most_bytes: int = MAX_CARRIED_BYTES) -> dict[str, bytes]:
     """The files of a folder, compressed by zlib, by their path in it.
 
-    The small ones first; what exceeds ``most_bytes`` in all is cut behind a whole line, which a
-    recorder file then says itself.
+    The small ones first. A file that exceeds ``most_bytes`` in all is cut behind a whole line; a
+    recorder file then ends with a ``problem`` line.
     """
     left, carried = most_bytes, {}
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -135,7 +135,7 @@ def _begin_of(path: Path, most_bytes: int) -> bytes:
     data = data[: data.rfind(b"\n") + 1]
     if path.suffix == ".jsonl":
         message = f"only {len(data)} of {size} bytes of this recording were carried back"
-        data += json.dumps({"kind": "problem", "message": message}).encode() + b"\n"
+        data += to_bytes({"kind": "problem", "message": message})
     return data
 
 
@@ -146,12 +146,12 @@ def _moved(value: str, before: str, now: str) -> str:
 
 
 def _end_recording(*, has_failed: bool) -> None:
-    hvd: Any = loaded_horovod()
+    hvd = loaded_horovod()
     if hvd is None:
         return
     if has_failed:
-        collect.abandon()
-        # Behind the brackets, which would complete a recording together with the other ranks.
+        _hooks.abandon()
+        # The original, since ours would complete a recording together with the other ranks.
         inspect.unwrap(hvd.shutdown)()
     else:
         hvd.shutdown()

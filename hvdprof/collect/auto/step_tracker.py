@@ -4,24 +4,46 @@ import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hvdprof import collect
+from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.diagnostics import print_problem
+
+Context = contextlib.AbstractContextManager[None]
 
 
 class StepAbandonedError(Exception):
     """Leaves a step that is not to be recorded."""
 
 
+@dataclass(slots=True)
+class SessionSteps:
+    """What is counted anew in each session of an elastic job.
+
+    ``num_before`` are updates of earlier sessions, ``num_ended`` those of this one, and
+    ``num_after_evaluation`` those of its steps that follow an evaluation. ``timeline`` is the file
+    of Horovod's timeline, empty for none.
+    """
+
+    num_before: int
+    timeline: str
+    num_ended: int = 0
+    num_after_evaluation: int = 0
+    has_begun: bool = False
+    had_timeline: bool = False
+    follows_evaluation: bool = False
+
+
 class StepTracker:
     """Opens a step at the first sign of training and closes it after ``optimizer.step()``.
 
-    The next step begins where the one before ended, so that getting data, logging and saving count.
+    The next step begins where the one before ended, so that data loading, logging and saving count.
     A forward pass for evaluation drops the open step: the next one begins with the next batch, and
-    is marked as warm-up, so that evaluation is in no time of a step.
+    is marked as warm-up, so that no step contains evaluation.
 
     Args:
         settings: What `hvdprof run` asked for.
@@ -29,23 +51,27 @@ class StepTracker:
 
     def __init__(self, settings: AutoSettings) -> None:
         self._settings = settings
-        self._step: contextlib.AbstractContextManager[None] | None = None
-        self._timeline: contextlib.AbstractContextManager[None] | None = None
-        self._had_timeline = False
-        self.num_ended = 0
-        self._num_before = 0
-        self._timeline_path = settings.timeline
+        self._session = SessionSteps(0, settings.timeline)
+        self._step: Context | None = None
+        self._timeline: Context | None = None
         self._num_samples = 0
         self._has_gradients = False
-        self.has_begun = False
-        self._follows_evaluation = False
-        self._num_after_evaluation = 0
         self._is_marked = False
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a step of this session has begun."""
+        return self._session.has_begun
+
+    @property
+    def num_ended(self) -> int:
+        """Updates of this session."""
+        return self._session.num_ended
+
+    @property
     def num_total(self) -> int:
-        """Updates of the job, those of earlier sessions included."""
-        return self._num_before + self.num_ended
+        """Updates of the job, earlier sessions included."""
+        return self._session.num_before + self._session.num_ended
 
     def begin_session(self, num_before: int, timeline: str) -> None:
         """A session of an elastic job begins: steps, warm-up and timeline count anew in it.
@@ -54,30 +80,28 @@ class StepTracker:
             num_before: Updates of the job in earlier sessions, the same on every rank.
             timeline: The file of Horovod's timeline in this session, empty for none.
         """
-        # A script may have trained before, which nobody records.
+        # Steps that a script trained before the session are not recorded.
         self._drop()
-        self._num_before, self._timeline_path = num_before, timeline
-        self.num_ended = self._num_after_evaluation = 0
-        self.has_begun = self._had_timeline = self._follows_evaluation = False
+        self._session = SessionSteps(num_before, timeline)
 
     def break_off(self) -> None:
-        """The peers are gone; what is open is dropped, and Horovod has closed its timeline."""
+        """The peers are gone; the open step is dropped, and Horovod has closed its timeline."""
         self._drop()
         self._timeline = None
 
-    def follow(self, optimizer: Any, steps: Callable[[], None] = lambda: None) -> None:
+    def follow(self, optimizer: Any, on_step: Callable[[], None] = lambda: None) -> None:
         """Let the steps of an optimizer end the steps of the recording.
 
         Args:
             optimizer: The optimizer.
-            steps: Called before each.
+            on_step: Called before each.
         """
         step = optimizer.step
         function = getattr(step, "__func__", None)
 
         # A bound method, because learning-rate schedulers of torch take it apart.
-        def tracked(own: Any, *args: Any, **kwargs: Any) -> Any:
-            steps()
+        def tracked(own: object, *args: object, **kwargs: object) -> object:
+            on_step()
             result = function(own, *args, **kwargs) if function else step(*args, **kwargs)
             self.step_ended()
             return result
@@ -95,18 +119,18 @@ class StepTracker:
         """A batch has come."""
         self._num_samples += num_samples
 
-    def forward_begins(self, num_samples: int) -> contextlib.AbstractContextManager[None]:
+    def forward_begins(self, num_samples: int) -> Context:
         """A forward pass for training; its phase.
 
         Args:
-            num_samples: Samples by its input, counted where no data loader has told them.
+            num_samples: Samples by its input, counted where no data loader has counted them.
         """
         self._begin()
         self._num_samples = self._num_samples or num_samples
         return collect.phase("forward")
 
     def computes(self, num_samples: int) -> None:
-        """A call that trains begins, in which phases cannot be told as they come.
+        """A call that trains begins, whose phases are known only at its end.
 
         Args:
             num_samples: Samples that it trains on, on top of those of the step so far.
@@ -119,20 +143,20 @@ class StepTracker:
         # Between backward and update it would be a part of the step, as where a script marks it.
         if self._step is not None and not self._has_gradients and not self._is_marked:
             self._drop()
-            self._follows_evaluation = True
+            self._session.follows_evaluation = True
 
-    def backward(self) -> contextlib.AbstractContextManager[None]:
+    def backward(self) -> Context:
         """A backward pass; its phase."""
         self._has_gradients = self._step is not None
         return collect.phase("backward")
 
     @contextlib.contextmanager
     def marked_step(self, samples: int, warmup: bool) -> Iterator[None]:
-        """A step that the script marks itself; from the first one on no others are looked for.
+        """A step that the script marks itself; from the first one on, no others are looked for.
 
         Args:
-            samples: Samples of this rank, as the script says.
-            warmup: Whether the script does not want it to be counted.
+            samples: Samples of this rank, as the script gives them.
+            warmup: Whether the script excludes it from results.
 
         Raises:
             SystemExit: As many steps as asked for have been measured.
@@ -157,17 +181,17 @@ class StepTracker:
         if self._is_marked:
             return
         if self._step is not None:
-            # A step whose batch nobody saw counts as one sample: rates are steps a second then.
-            collect.samples(self._settings.batch_size or self._num_samples or 1)
+            # Without a known batch a step counts as one sample: rates are steps per second then.
+            _hooks.samples(self._settings.batch_size or self._num_samples or 1)
             self._close()
-            self._num_after_evaluation += self._follows_evaluation
-            self._follows_evaluation = False
+            self._session.num_after_evaluation += self._session.follows_evaluation
+            self._session.follows_evaluation = False
         self._count()
         self._begin()
 
     def _count(self) -> None:
-        # Also where nothing was seen of the step: all ranks have to end at the same one.
-        self.num_ended += 1
+        # Also a step that was not seen: all ranks have to end at the same one.
+        self._session.num_ended += 1
         num_warmup = self._settings.num_warmup_steps
         if self.num_ended - num_warmup >= self._settings.num_timeline_steps:
             self._end_timeline()
@@ -176,28 +200,29 @@ class StepTracker:
             raise SystemExit(0)
 
     def end(self) -> None:
-        """The script is over; what is open is dropped."""
+        """The script is over; the open step is dropped."""
         self._drop()
-        if self._num_after_evaluation and self._num_after_evaluation >= self.num_ended - 1:
+        num_after_evaluation = self._session.num_after_evaluation
+        if num_after_evaluation and num_after_evaluation >= self.num_ended - 1:
             message = (
                 "no step is counted, since a forward pass that is not for training comes in each: "
                 "mark the steps in the script"
             )
             print_problem(message)
-            collect.note("problem", message=message)
+            _hooks.note({"kind": "problem", "message": message})
         self._end_timeline()
 
     def _begin(self) -> None:
         if self._step is None and not self._is_marked:
-            self._open(0, self._follows_evaluation)
+            self._open(0, self._session.follows_evaluation)
 
     def _open(self, samples: int, warmup: bool) -> None:
-        self.has_begun = True
+        self._session.has_begun = True
         self._num_samples, self._has_gradients = 0, False
         is_early = self.num_ended < self._settings.num_warmup_steps
         if not is_early:
             self._begin_timeline()
-        self._step = collect.found_step(samples, warmup or is_early)
+        self._step = _hooks.recorded_step(samples, warmup or is_early)
         self._step.__enter__()
 
     def _close(self) -> None:
@@ -213,9 +238,9 @@ class StepTracker:
                 step.__exit__(StepAbandonedError, error, None)
 
     def _begin_timeline(self) -> None:
-        if self._timeline_path and not self._had_timeline:
-            self._had_timeline = True
-            self._timeline = collect.timeline(Path(self._timeline_path))
+        if self._session.timeline and not self._session.had_timeline:
+            self._session.had_timeline = True
+            self._timeline = collect.timeline(Path(self._session.timeline))
             self._timeline.__enter__()
 
     def _end_timeline(self) -> None:

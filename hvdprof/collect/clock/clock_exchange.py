@@ -1,8 +1,8 @@
 """How each rank's monotonic clock relates to rank 0's.
 
 Processes of one boot of one host share the monotonic clock, so there the offset is exactly 0.
-Other hosts ask rank 0 over TCP (``clock_ping``); of the ranks of such a host the lowest asks for
-all of them.
+Other hosts ask rank 0 over TCP (``clock_ping``); the lowest rank of such a host asks for all of
+them.
 """
 
 import fcntl
@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from hvdprof.collect.clock.clock_ping import Clock, Offer, PingServer, ping
 from hvdprof.collect.host_facts import boot_id
+from hvdprof.rundir.recorder_format import SAME_CLOCK, TCP
 
-SAME_CLOCK = "same-clock"
-TCP = "tcp"
+T = TypeVar("T")
 
 _SIOCGIFADDR = 0x8915
 _MAX_ADDRESSES = 16
@@ -28,18 +28,37 @@ _TIMEOUT_PER_ASKER_S = 0.3
 
 Host = tuple[str, str]
 
+Sent = dict[str, Any] | str
+"""Fields of an ``Offer`` or a ``PingResult``, or the reason why there is none."""
+
+
+class AllGather(Protocol):
+    """Passes values that JSON can hold between ranks."""
+
+    def __call__(self, value: T, /) -> list[T]:
+        """The values of all ranks by rank; tuples come back as lists.
+
+        Raises:
+            OSError: Another rank did not make the same call in time.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """The ranks of a job and how they pass small values around.
-
-    ``all_gather`` takes a value that JSON can hold and returns those of all ranks by rank. Every
-    rank makes the same calls; it raises ``OSError`` where another rank does not in time.
-    """
+    """The ranks of a job and how they exchange small values; every rank makes the same calls."""
 
     rank: int
     size: int
-    all_gather: Callable[[Any], list[Any]]
+    all_gather: AllGather
+
+
+def single_rank() -> RankGroup:
+    """A group of one rank, which exchanges values with itself."""
+
+    def alone(value: T, /) -> list[T]:
+        return [value]
+
+    return RankGroup(0, 1, alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +99,10 @@ class ClockExchange:
         self._group = group
         self._clock = clock
         own = [*(host or clock_identity()), socket.gethostname()]
-        gathered = group.all_gather(own) if group.size > 1 else [own]
-        hosts = [(boot, namespace) for boot, namespace, _ in gathered]
+        identities = group.all_gather(own) if group.size > 1 else [own]
+        hosts = [(boot, namespace) for boot, namespace, _ in identities]
         # Containers of one machine share its clock but not its loopback addresses.
-        self._one_host = all(one == gathered[0] for one in gathered)
+        self._one_host = all(one == identities[0] for one in identities)
         self._asker_of = _askers(hosts, force_tcp)
         self._askers = sorted(set(self._asker_of.values()))
         self._timeout_s = timeout_s + _TIMEOUT_PER_ASKER_S * len(self._askers)
@@ -100,29 +119,30 @@ class ClockExchange:
         # A failure travels as a text, so that every rank takes part in every call of the group.
         server, offer = self._open_server(deadline_s)
         offer = self._group.all_gather(offer)[0]
-        found = self._asked(offer, deadline_s)
+        answer = self._asked(offer, deadline_s)
         if server is not None:
             server.join()
-        results = self._group.all_gather(found)
+        answers = self._group.all_gather(answer)
         asker = self._asker_of.get(self._group.rank)
         if asker is None:
             return self._same_clock()
-        if isinstance(results[asker], str):
-            raise OSError(f"rank {asker} could not read rank 0's clock: {results[asker]}")
-        return ClockReading(method=TCP, **results[asker])
+        result = answers[asker]
+        if isinstance(result, str):
+            raise OSError(f"rank {asker} could not read rank 0's clock: {result}")
+        return ClockReading(method=TCP, **result)
 
-    def _open_server(self, deadline_s: float) -> tuple[PingServer | None, dict[str, Any] | str]:
+    def _open_server(self, deadline_s: float) -> tuple[PingServer | None, Sent]:
         if self._group.rank != 0:
             return None, ""
         addresses = ["127.0.0.1"] if self._one_host else own_addresses()
         try:
             server = PingServer(addresses, len(self._askers), deadline_s, self._clock)
         except (OSError, RuntimeError) as error:
-            # A thread that the system does not give is a RuntimeError.
+            # The system refuses a thread by a RuntimeError.
             return None, f"rank 0 could not listen: {error}"[:_MAX_REASON]
         return server, asdict(server.offer)
 
-    def _asked(self, offer: dict[str, Any] | str, deadline_s: float) -> dict[str, Any] | str:
+    def _asked(self, offer: Sent, deadline_s: float) -> Sent:
         if self._group.rank not in self._askers or isinstance(offer, str):
             return offer if isinstance(offer, str) else ""
         try:
@@ -135,17 +155,17 @@ class ClockExchange:
 
 
 def clock_identity() -> Host:
-    """What processes with the same monotonic clock have in common: boot and time namespace."""
+    """Boot and time namespace, which processes with the same monotonic clock share."""
     try:
         namespace = str(Path("/proc/self/ns/time").readlink())
     except OSError:
         namespace = ""
-    # Without a boot id (no /proc) the host's name is the best guess there is.
+    # Without a boot id (no /proc) the host's name is the best guess.
     return boot_id() or socket.gethostname(), namespace
 
 
 def own_addresses() -> list[str]:
-    """The name and the IPv4 addresses of this host, loopback left out."""
+    """The name and the IPv4 addresses of this host without loopback."""
     addresses = [socket.gethostname()]
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -156,7 +176,7 @@ def own_addresses() -> list[str]:
 
 
 def _askers(hosts: list[Host], force_tcp: bool) -> dict[int, int]:
-    """By rank the rank that asks for it; ranks that share rank 0's clock are left out."""
+    """By rank the rank that asks for it; without ranks that share rank 0's clock."""
     if force_tcp:
         return {rank: rank for rank in range(1, len(hosts))}
     return {rank: hosts.index(host) for rank, host in enumerate(hosts) if host != hosts[0]}
@@ -195,7 +215,7 @@ class ClockTurns:
         self._started = False
 
     def take(self) -> ClockReading:
-        """This rank's offset now; every rank takes its turns.
+        """This rank's offset now; every rank takes the same turns.
 
         Raises:
             OSError: This rank's clock could not be compared; the text says why.
@@ -206,5 +226,5 @@ class ClockTurns:
                 self._make_group(), force_tcp=self._force_tcp, clock=self._clock
             )
         if self._exchange is None:
-            raise OSError("there was none at the start")
+            raise OSError("clocks were not compared at the start")
         return self._exchange.run()

@@ -1,4 +1,4 @@
-"""The clock of one process as another reads it: short questions over TCP, the quickest counts.
+"""The clock of one process as another reads it: the shortest of many round trips over TCP.
 
 For a round trip that left at t0 and was back at t1 on the asking side, the answer was read
 somewhere between, so the offset ``answer - (t0 + t1) / 2`` is wrong by at most ``(t1 - t0) / 2``
@@ -67,7 +67,7 @@ class PingServer:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until everybody has been served, at most until the deadline."""
+        """Wait until every asker has been served, at most until the deadline."""
         self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
 
     def _serve(self) -> None:
@@ -81,9 +81,9 @@ class PingServer:
                 try:
                     connection, _ = self._listener.accept()
                 except OSError:
-                    # The deadline: the askers that are missing report it themselves.
+                    # The deadline: missing askers report it themselves.
                     return
-                # A connection that breaks, or a stranger, must not end the service.
+                # A broken connection, or another program, must not end the service.
                 with connection, contextlib.suppress(OSError):
                     num_served += self._serve_one(connection)
 

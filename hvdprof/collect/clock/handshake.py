@@ -1,7 +1,9 @@
-"""Two processes of a job that talk over TCP: where one listens, and how both prove who they are.
+"""TCP between two processes of a job: the address of one, and the proof of identity of both.
 
-Each side proves that it knows the token by a keyed digest over the other side's random number, so
-that neither a stranger is served nor a stranger's answer believed.
+Each side proves that it knows the token by a keyed digest over the other side's random number. So
+no other program is served, and no answer of another program is believed.
+
+Tested by tests/collect/clock/test_clock_ping.py.
 """
 
 import hmac
@@ -29,8 +31,8 @@ def listen(addresses: Sequence[str], backlog: int) -> tuple[socket.socket, Offer
     """A socket that listens, and the offer of it with a new token.
 
     Args:
-        addresses: Names and addresses to offer; a lone loopback address is bound alone, else all
-            interfaces are, since which of them the others can reach is not known.
+        addresses: Names and addresses to offer. Where all are loopback, the first is bound alone,
+            else all interfaces, since it is unknown which of them the others can reach.
         backlog: How many may wait to be served.
 
     Raises:
@@ -43,7 +45,7 @@ def listen(addresses: Sequence[str], backlog: int) -> tuple[socket.socket, Offer
 
 
 def accept_asker(connection: socket.socket, token: str) -> bool:
-    """Whether who has connected knows the token; the answering side's part of the greeting.
+    """Whether the asker knows the token; the answering side's part of the greeting.
 
     Raises:
         OSError: The connection broke.
@@ -67,7 +69,7 @@ def connect(address: str, offer: Offer, deadline_s: float) -> socket.socket:
         deadline_s: On ``time.monotonic``; no wait goes beyond it.
 
     Raises:
-        OSError: Nobody answers there, or another program does.
+        OSError: No program answers there, or another one does.
     """
     timeout_s = min(_CONNECT_S, max(0.01, deadline_s - time.monotonic()))
     connection = socket.create_connection((address, offer.port), timeout_s)

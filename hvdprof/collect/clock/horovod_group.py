@@ -1,13 +1,16 @@
-"""What the recorder asks of Horovod: to pass small values around, and its timeline."""
+"""What the recorder asks of Horovod: to exchange small values, and its timeline."""
 
 import json
 import sys
 import threading
 import time
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
-from hvdprof.collect.clock.clock_exchange import RankGroup
+from hvdprof.collect.clock.clock_exchange import RankGroup, single_rank
 from hvdprof.collect.identity import Identity, loaded_horovod
+
+T = TypeVar("T")
 
 GATHER_TIMEOUT_S = 60.0
 
@@ -23,11 +26,15 @@ def rank_group(identity: Identity) -> RankGroup:
         OSError: There are more ranks, but Horovod is not initialised in this process.
     """
     if identity.size == 1:
-        return RankGroup(0, 1, lambda value: [value])
+        return single_rank()
     hvd = loaded_horovod()
     if hvd is None:
         raise OSError("Horovod is not initialised: call start() after hvd.init()")
-    return RankGroup(identity.rank, identity.size, lambda value: _all_gather(hvd, value))
+
+    def all_gather(value: T, /) -> list[T]:
+        return _all_gather(hvd, value)
+
+    return RankGroup(identity.rank, identity.size, all_gather)
 
 
 def start_timeline(path: str) -> None:
@@ -50,9 +57,9 @@ def stop_timeline() -> None:
     _required().stop_timeline()
 
 
-def _all_gather(hvd: Any, value: Any) -> list[Any]:
-    # Not allgather_object: that waits for ever when one rank has no recorder, for instance
-    # because its environment was not passed on to its host.
+def _all_gather(hvd: ModuleType, value: T) -> list[T]:
+    # Not allgather_object: that waits forever when one rank has no recorder, for instance
+    # because its environment was not passed to its host.
     text = json.dumps(value).encode("utf-8")
     if len(text) > _MESSAGE_BYTES:
         raise OSError(f"a message of {len(text)} bytes is too long for the exchange")
@@ -60,7 +67,7 @@ def _all_gather(hvd: Any, value: Any) -> list[Any]:
     return [json.loads(row) for row in gather(hvd, text.ljust(_MESSAGE_BYTES))]
 
 
-def _gather_torch(hvd: Any, text: bytes) -> list[bytes]:
+def _gather_torch(hvd: ModuleType, text: bytes) -> list[bytes]:
     torch = sys.modules["torch"]
     message = torch.tensor(list(text), dtype=torch.uint8)
     deadline_s = time.monotonic() + GATHER_TIMEOUT_S
@@ -72,32 +79,32 @@ def _gather_torch(hvd: Any, text: bytes) -> list[bytes]:
             time.sleep(_POLL_S)
         return [bytes(row.tolist()) for row in hvd.synchronize(handle)]
     except (RuntimeError, ValueError) as error:
-        # A peer is lost, or has joined: the script will meet that too, or need not.
+        # A peer is lost (the script meets that too) or has joined.
         raise OSError(f"Horovod did not exchange anything: {error}") from error
 
 
-def _gather_tensorflow(hvd: Any, text: bytes) -> list[bytes]:
+def _gather_tensorflow(hvd: ModuleType, text: bytes) -> list[bytes]:
     # There is no handle to poll, and a function may be traced here, within which nothing runs.
     tf = sys.modules["tensorflow"]
-    gathered: list[bytes | BaseException] = []
+    results: list[bytes | BaseException] = []
 
     def gather() -> None:
         try:
             message = tf.constant([list(text)], dtype=tf.uint8)
             rows = hvd.mpi_ops.allgather(message, name=_EXCHANGE).numpy()
-            gathered.extend(row.tobytes() for row in rows)
+            results.extend(row.tobytes() for row in rows)
         except Exception as error:
-            gathered.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=gather, name="hvdprof exchange", daemon=True)
     thread.start()
     thread.join(GATHER_TIMEOUT_S)
     if thread.is_alive():
         raise _incomplete()
-    failures = [one for one in gathered if isinstance(one, BaseException)]
+    failures = [one for one in results if isinstance(one, BaseException)]
     if failures:
         raise OSError(str(failures[0])) from failures[0]
-    return [one for one in gathered if isinstance(one, bytes)]
+    return [one for one in results if isinstance(one, bytes)]
 
 
 def _incomplete() -> OSError:
@@ -107,7 +114,7 @@ def _incomplete() -> OSError:
     )
 
 
-def _required() -> Any:
+def _required() -> ModuleType:
     hvd = loaded_horovod()
     if hvd is None:
         raise OSError("Horovod is not initialised in this process")

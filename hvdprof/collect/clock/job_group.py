@@ -1,4 +1,4 @@
-"""The ranks of the job, connected by what the script has connected them with."""
+"""The ranks of the job, connected by the engine that the script has initialised."""
 
 from hvdprof.collect.clock import horovod_group, torch_group
 from hvdprof.collect.clock.clock_exchange import RankGroup

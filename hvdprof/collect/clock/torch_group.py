@@ -1,11 +1,16 @@
-"""What the recorder asks of ``torch.distributed``: to pass small values around."""
+"""What the recorder asks of ``torch.distributed``: to exchange small values."""
 
 import datetime as dt
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Protocol, TypeVar
+
+from hvdprof.collect.clock.clock_exchange import AllGather
+
+T = TypeVar("T")
 
 GATHER_TIMEOUT_S = 60.0
 
@@ -13,17 +18,28 @@ _PREFIX = "hvdprof"
 _TURNS = itertools.count()
 
 
-def loaded_torch_distributed() -> Any | None:
+class Store(Protocol):
+    """The key-value store of a process group."""
+
+    def set(self, key: str, value: str, /) -> None:
+        """Store a value."""
+
+    def wait(self, keys: list[str], timeout: dt.timedelta, /) -> None:
+        """Wait until the store holds all keys."""
+
+    def get(self, key: str, /) -> bytes:
+        """The value of a key."""
+
+
+def loaded_torch_distributed() -> ModuleType | None:
     """The module ``torch.distributed`` where the script has made its process group, else None."""
     module = sys.modules.get("torch.distributed")
     is_ready = module is not None and module.is_available() and module.is_initialized()
     return module if is_ready else None
 
 
-def gather_over_store(
-    distributed: Any, turns: Iterator[int] = _TURNS
-) -> Callable[[Any], list[Any]]:
-    """An ``all_gather`` for ``RankGroup`` through the key-value store that the ranks met at.
+def gather_over_store(distributed: ModuleType, turns: Iterator[int] = _TURNS) -> AllGather:
+    """An ``all_gather`` for ``RankGroup`` through the key-value store of the process group.
 
     Not ``all_gather_object``: that waits for half an hour where one rank has no recorder.
 
@@ -34,14 +50,14 @@ def gather_over_store(
     store = distributed.PrefixStore(_PREFIX, distributed.distributed_c10d._get_default_store())
     rank, size = distributed.get_rank(), distributed.get_world_size()
 
-    def all_gather(value: Any) -> list[Any]:
+    def all_gather(value: T, /) -> list[T]:
         turn = next(turns)
         return _all_gather(store, [f"{turn}/{one}" for one in range(size)], rank, value)
 
     return all_gather
 
 
-def _all_gather(store: Any, names: list[str], rank: int, value: Any) -> list[Any]:
+def _all_gather(store: Store, names: list[str], rank: int, value: T) -> list[T]:
     try:
         store.set(names[rank], json.dumps(value))
         store.wait(names, dt.timedelta(seconds=GATHER_TIMEOUT_S))

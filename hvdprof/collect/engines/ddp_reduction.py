@@ -2,17 +2,19 @@
 
 DDP has no call in which it waits: it asks the autograd engine for a callback at the end of
 ``backward()``, and in it waits for every bucket and copies it into the gradients. Such callbacks
-run one after the other in the order in which they were asked for, once backward has computed
-everything; one that was asked for before DDP's and one that was asked for after it bracket it.
+run one after the other in the order in which they were queued, once backward has computed
+everything. So one callback is queued before DDP's and one after it.
 """
 
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeGuard
 
+from hvdprof.collect.engines.torch_types import Model, Parameter
 from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, BucketMarks, StepMarks, harmless
+from hvdprof.collect.steps.time_source import Mark
 
 Queue = Callable[[Callable[[], None]], None]
 
@@ -20,13 +22,47 @@ _HALF_WIDTH_HOOKS = ("fp16_compress", "bf16_compress")
 _HALF_WIDTH = 2
 
 
-def is_ddp(model: Any) -> bool:
-    """Whether a model was wrapped by ``torch.nn.parallel.DistributedDataParallel``."""
+class ProcessGroup(Protocol):
+    """A process group of torch."""
+
+    def size(self) -> int:
+        """Number of ranks."""
+
+
+class DdpModel(Protocol):
+    """A model inside ``DistributedDataParallel``."""
+
+    module: Model
+    process_group: ProcessGroup
+
+
+class GradBucket(Protocol):
+    """``torch.distributed.GradBucket``."""
+
+    def parameters(self) -> Iterable[Parameter]:
+        """The parameters whose gradients it holds."""
+
+
+class Reduced(Protocol):
+    """``torch.futures.Future`` of a bucket."""
+
+    def value(self) -> object:
+        """The reduced bucket."""
+
+    def then(self, callback: Callable[["Reduced"], object], /) -> "Reduced":
+        """A future that the callback completes."""
+
+
+CommHook = Callable[[object, GradBucket], Reduced]
+
+
+def is_ddp(model: object) -> TypeGuard[DdpModel]:
+    """Whether a model is wrapped by ``torch.nn.parallel.DistributedDataParallel``."""
     return hasattr(model, "reducer") and hasattr(model, "process_group")
 
 
-class DdpHandover:
-    """The handover to ``DistributedDataParallel``.
+class DdpReduction:
+    """The reduction by ``DistributedDataParallel``.
 
     Args:
         model: The wrapped model; it is not kept alive.
@@ -35,18 +71,18 @@ class DdpHandover:
 
     blocks_in_step = False
 
-    def __init__(self, model: Any, queue: Queue | None = None) -> None:
+    def __init__(self, model: DdpModel, queue: Queue | None = None) -> None:
         self._model = weakref.ref(model)
         self._names = {id(one): name for name, one in model.module.named_parameters()}
         self._queue = queue or _end_of_backward
         self._is_queued = False
-        self._begin: Any = None
+        self._begin: Mark | None = None
 
-    def name(self, parameter: Any) -> str | None:
+    def name(self, parameter: Parameter) -> str | None:
         """Its name in the model inside."""
         return self._names.get(id(parameter))
 
-    def sent_bytes(self, parameter: Any) -> int:
+    def sent_bytes(self, parameter: Parameter) -> int:
         """The bytes after compression by DDP's own hooks; any other hook counts as none."""
         model = self._model()
         if model is None or model.process_group.size() == 1:
@@ -54,21 +90,21 @@ class DdpHandover:
         hooks = [hook.__name__ for hook, _ in getattr(model, "_comm_hooks", ())]
         halved = any(name.startswith(_HALF_WIDTH_HOOKS) for name in hooks)
         width = parameter.element_size()
-        return int(parameter.numel() * (min(width, _HALF_WIDTH) if halved else width))
+        return parameter.numel() * (min(width, _HALF_WIDTH) if halved else width)
 
     def seen_bytes(self) -> Mapping[int, int]:
-        """Nothing: DDP does not keep what its hooks hand over."""
+        """Nothing: DDP does not store what its hooks submit."""
         return {}
 
     def begin_step(self) -> None:
-        """Expect a new backward, also where the last one was left by an exception."""
+        """Expect a new backward, also where an exception ended the last one."""
         self._is_queued = False
 
-    def bracket(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Bracket DDP's callback in every backward that reaches the first parameter."""
+    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
+        """Mark DDP's callback in every backward that reaches the first parameter."""
 
-        def expect(_parameter: Any) -> None:
-            # DDP cannot have asked for its callback: this gradient is still missing there.
+        def expect(_parameter: object) -> None:
+            # DDP has not queued its callback yet: this gradient is still missing there.
             if not self._is_queued:
                 self._is_queued = True
                 self._queue(harmless(marks, begin))
@@ -91,24 +127,24 @@ class DdpHandover:
         return [first.register_post_accumulate_grad_hook(harmless(marks, expect)).remove]
 
 
-def recorded_hook(hook: Any, marks: StepMarks, now: Callable[[], Any]) -> Any:
-    """A communication hook of DDP that also marks when each bucket was handed over and reduced."""
+def recorded_hook(hook: CommHook, marks: StepMarks, now: Callable[[], Mark]) -> CommHook:
+    """A communication hook of DDP that also marks begin and end of each bucket's reduction."""
 
-    def hand_over(bucket: Any) -> BucketMarks:
+    def submit(bucket: GradBucket) -> BucketMarks:
         one = BucketMarks(tuple(bucket.parameters()), now())
         marks.buckets.append(one)
         return one
 
-    handed_over, take = harmless(marks, hand_over), harmless(marks, now)
+    submitted, take = harmless(marks, submit), harmless(marks, now)
 
     # DDP reads the name and the signature of a hook.
     @functools.wraps(hook)
-    def recording(state: Any, bucket: Any) -> Any:
+    def recording(state: object, bucket: GradBucket) -> Reduced:
         if not marks.is_open:
             return hook(state, bucket)
-        one = handed_over(bucket)
+        one = submitted(bucket)
 
-        def reduced(done: Any) -> Any:
+        def reduced(done: Reduced) -> object:
             if one is not None:
                 one.end = take()
             return done.value()

@@ -8,33 +8,45 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
-Begin = Callable[[Any], AbstractContextManager[None] | None]
+from hvdprof.collect.engines.torch_types import Parameter
+
+Begin = Callable[[object], AbstractContextManager[None] | None]
+
+
+class Module(Protocol):
+    """A ``torch.nn.Module``."""
+
+    training: bool
+
+    def parameters(self) -> Iterable[Parameter]:
+        """Its parameters."""
 
 
 class ForwardWatch:
-    """Finds the outermost modules that hold trained parameters, and brackets their passes.
+    """Finds the outermost modules that hold trained parameters, and watches their passes.
 
-    The calls of their classes are bracketed, never the modules themselves: a hook on a module would
+    The calls of their classes are replaced, never the modules themselves: a hook on a module would
     travel into its copies and its saved files, and into what ``torch.compile`` makes of it. Inside
-    compiled code the brackets do nothing; what is seen is the call of the compiled module.
+    compiled code the replaced calls do nothing; the call of the compiled module is seen.
 
-    Until ``settle`` all classes whose modules hold trained parameters are bracketed, afterwards
-    only those that were outermost, so that a model of a thousand modules does not pay for it.
+    Until ``settle`` all classes whose modules hold trained parameters are watched, afterwards only
+    those that were outermost, so that a model of a thousand modules does not pay for it.
 
     Args:
         torch: The module ``torch``.
         parameters: The trained parameters.
         begin: Called with the inputs of a pass for training; returns what to leave at its end.
         evaluates: Called at a pass of a trained module that is not for training.
-        fails: Called with what fails in here; it never reaches the script.
+        fails: Called with an exception of this watch, which never reaches the script.
     """
 
     def __init__(
         self,
-        torch: Any,
-        parameters: Iterable[Any],
+        torch: ModuleType,
+        parameters: Iterable[Parameter],
         begin: Begin,
         evaluates: Callable[[], None],
         fails: Callable[[Exception], None],
@@ -44,14 +56,14 @@ class ForwardWatch:
         self._begin, self._evaluates, self._fails = begin, evaluates, fails
         self._depth = 0
         self._owner = threading.get_ident()
-        self._holds: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._holds: weakref.WeakKeyDictionary[Module, bool] = weakref.WeakKeyDictionary()
         self._restore: dict[type, Callable[[], None]] = {}
         self._outermost: set[type] = set()
         self._is_compiled = False
         self.look_for_modules()
 
     def look_for_modules(self) -> None:
-        """Bracket the classes of all modules that hold trained parameters now."""
+        """Watch the classes of all modules that hold trained parameters now."""
         base = self._torch.nn.Module
         for one in gc.get_objects():
             kind = type(one)
@@ -59,30 +71,31 @@ class ForwardWatch:
                 continue
             # A module whose constructor is still running has no parameters to ask for.
             if "_parameters" in getattr(one, "__dict__", ()) and self._is_trained(one):
-                self._bracket(kind)
+                self._watch(kind)
 
     def move_here(self) -> None:
         """Watch the passes in this thread, instead of in the one that made the watch."""
         self._owner = threading.get_ident()
 
     def settle(self) -> None:
-        """Keep to the classes that were outermost so far."""
-        # Compiled code that saw the brackets would be compiled once more without them.
+        """Watch only the classes that were outermost so far."""
+        # Compiled code that saw the replaced calls would be compiled once more without them.
         if self._is_compiled or not self._outermost:
             return
         for kind in self._restore.keys() - self._outermost:
             self._restore.pop(kind)()
 
     def remove(self) -> None:
-        """Take every bracket off."""
+        """Restore every call."""
         while self._restore:
             self._restore.popitem()[1]()
 
-    def _bracket(self, kind: Any) -> None:
+    def _watch(self, kind: Any) -> None:
         is_compiling = getattr(self._torch.compiler, "is_compiling", bool)
         own, call = vars(kind).get("__call__"), _call_of(kind)
 
-        def bracketed(module: Any, *args: Any, **kwargs: Any) -> Any:
+        # Annotations are pickled with a class of the script (`__reduce__`): none of this package.
+        def watched(module: Any, *args: object, **kwargs: object) -> object:
             if is_compiling() or not self.is_watched(kind):
                 return call(module, *args, **kwargs)
             opened = self._opened(module, args or tuple(kwargs.values()))
@@ -96,8 +109,8 @@ class ForwardWatch:
                 self._depth -= 1
 
         def restore() -> None:
-            # What was put there meanwhile stays.
-            if vars(kind).get("__call__") is not bracketed:
+            # A function that was put there meanwhile stays.
+            if vars(kind).get("__call__") is not watched:
                 return
             if own is not None:
                 kind.__call__ = own
@@ -105,30 +118,30 @@ class ForwardWatch:
                 del kind.__call__
 
         # A function, into which the compiler of torch looks.
-        kind.__call__ = functools.wraps(kind.__call__)(bracketed)
+        kind.__call__ = functools.wraps(kind.__call__)(watched)
         self._restore[kind] = restore
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Something that watches nothing.
+    def __reduce__(self) -> tuple[type, tuple[()], Mapping[str, object]]:
+        """An object that watches nothing.
 
-        A class of the script itself is pickled as a whole, with its brackets, where it goes to
-        other ranks or workers or into a file; the recorder neither can nor should go with it.
+        A class of the script itself is pickled as a whole, with its replaced call, where it goes
+        to other ranks or workers or into a file; the recorder neither can nor should go with it.
         """
         return types.SimpleNamespace, (), {"is_watched": operator.not_}
 
     def is_watched(self, kind: type) -> bool:
-        """Whether calls of a class are bracketed in this thread."""
+        """Whether calls of a class are watched in this thread."""
         # Other threads serve metrics or data.
         return kind in self._restore and threading.get_ident() == self._owner
 
-    def _opened(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:
+    def _opened(self, module: Module, inputs: object) -> AbstractContextManager[None] | None:
         try:
             return self._enter(module, inputs)
         except Exception as error:
             self._fails(error)
             return None
 
-    def _enter(self, module: Any, inputs: Any) -> AbstractContextManager[None] | None:
+    def _enter(self, module: Module, inputs: object) -> AbstractContextManager[None] | None:
         if self._depth or not self._is_trained(module):
             return None
         self._outermost.add(type(module))
@@ -138,7 +151,7 @@ class ForwardWatch:
         self._evaluates()
         return None
 
-    def _is_trained(self, module: Any) -> bool:
+    def _is_trained(self, module: Module) -> bool:
         holds = self._holds.get(module)
         if holds is None:
             holds = any(id(parameter) in self._trained for parameter in module.parameters())
@@ -146,25 +159,26 @@ class ForwardWatch:
         return holds
 
 
-def _call_of(kind: Any) -> Callable[..., Any]:
+def _call_of(kind: type) -> Callable[..., object]:
     own = vars(kind).get("__call__")
 
-    def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+    # Annotations are pickled with a class of the script: none of this package.
+    def call(module: Any, *args: object, **kwargs: object) -> object:
         if own is not None:
             return own(module, *args, **kwargs)
-        # Looked up anew: tracers of torch replace the call of the base class for a while.
+        # Looked up at each call: tracers of torch replace the call of the base class for a while.
         above: Any = super(kind, module)
         return above.__call__(*args, **kwargs)
 
     return call
 
 
-def _is_compiled(module: Any) -> bool:
+def _is_compiled(module: Module) -> bool:
     # By torch.compile(module), or in place by module.compile().
     return hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
 
 
-def first_length(value: Any) -> int:
+def first_length(value: object) -> int:
     """The first dimension of the first tensor in a batch or in inputs; 0 where there is none."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple):

@@ -5,31 +5,34 @@ All hooks are PyTorch's own, on the objects of the script.
 
 import weakref
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from hvdprof.collect.engines.ddp_reduction import DdpHandover, is_ddp
-from hvdprof.collect.engines.horovod_reduction import HorovodHandover, is_horovod
-from hvdprof.collect.engines.reduction_backend import Handover, NoHandover
+from hvdprof.collect.engines.ddp_reduction import DdpReduction, is_ddp
+from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horovod
+from hvdprof.collect.engines.reduction_backend import NoReduction, ReductionBackend
+from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE, BucketMarks, StepMarks, harmless
-from hvdprof.collect.steps.time_source import TimeSource
-
-NOT_READY = -1
+from hvdprof.collect.steps.time_source import Mark, TimeSource
+from hvdprof.rundir.recorder_format import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedTensor:
-    """A gradient: its name as the engine knows it, its size, and what a rank hands over."""
+    """A gradient: its name as the engine knows it, its size, and what a rank submits of it."""
 
     name: str
     size_bytes: int
     sent_bytes: int
 
+    def as_declared(self) -> Tensor:
+        """Its entry in the ``segment`` line."""
+        return {"name": self.name, "size_bytes": self.size_bytes, "sent_bytes": self.sent_bytes}
+
 
 class GradientWatch:
     """The hooks of one model and one optimizer, neither of which is kept alive.
 
-    A hook that fails does not raise: ``marks.failure`` tells it.
+    A hook that fails does not raise: ``marks.failure`` holds the exception.
 
     Args:
         model: Gives the names of parameters where the optimizer is not a Horovod one; wrapped by
@@ -39,13 +42,15 @@ class GradientWatch:
         marks: The marks of the open step.
     """
 
-    def __init__(self, model: Any, optimizer: Any, source: TimeSource, marks: StepMarks) -> None:
+    def __init__(
+        self, model: Model, optimizer: Optimizer, source: TimeSource, marks: StepMarks
+    ) -> None:
         self._optimizer = weakref.ref(optimizer)
-        self._handover = _handover_of(model, optimizer)
+        self._backend = _backend_of(model, optimizer)
         self._marks = marks
         self._depth = 0
         self._own_parameters = 0
-        self._optimizer_begin: Any = None
+        self._optimizer_begin: Mark | None = None
         self._removers: list[Callable[[], None]] = []
         try:
             self._attach(optimizer, source)
@@ -53,8 +58,8 @@ class GradientWatch:
             self.remove()
             raise
 
-    def _attach(self, optimizer: Any, source: TimeSource) -> None:
-        parameters = [
+    def _attach(self, optimizer: Optimizer, source: TimeSource) -> None:
+        parameters: list[tuple[str, Parameter]] = [
             (f"noname.{i}.{j}", parameter)
             for i, group in enumerate(optimizer.param_groups)
             for j, parameter in enumerate(group["params"])
@@ -62,8 +67,8 @@ class GradientWatch:
         ]
         self.tensors = [self._described(place, one) for place, one in parameters]
         self._index_of = {id(parameter): index for index, (_, parameter) in enumerate(parameters)}
-        self._none_ready: list[Any] = [None] * len(parameters)
-        self.ready: list[Any] = list(self._none_ready)
+        self._none_ready: list[Mark | None] = [None] * len(parameters)
+        self.ready: list[Mark | None] = list(self._none_ready)
         for index, (_, parameter) in enumerate(parameters):
             hook = _ready_hook(self.ready, index, source.now, self._marks)
             self._removers.append(parameter.register_post_accumulate_grad_hook(hook).remove)
@@ -71,10 +76,10 @@ class GradientWatch:
             optimizer.register_step_pre_hook(harmless(self._marks, self._before_step)).remove,
             optimizer.register_step_post_hook(harmless(self._marks, self._after_step)).remove,
         ]
-        self._removers += self._handover.bracket(self._marks)
+        self._removers += self._backend.attach(self._marks)
         self.begin_step()
 
-    def is_of(self, optimizer: Any) -> bool:
+    def is_of(self, optimizer: Optimizer) -> bool:
         """Whether this is the watch of that optimizer."""
         return self._optimizer() is optimizer
 
@@ -85,68 +90,68 @@ class GradientWatch:
         optimizer = self._optimizer()
         if optimizer is not None:
             self._own_parameters = id(optimizer.param_groups[0]["params"])
-        self._handover.begin_step()
+        self._backend.begin_step()
 
     def remove(self) -> None:
-        """Take every hook off; a second call does nothing."""
+        """Remove every hook; a second call does nothing."""
         while self._removers:
             self._removers.pop()()
 
-    def described(self) -> list[dict[str, Any]]:
+    def declared(self) -> list[Tensor]:
         """The watched tensors as the recorder file has them, by what is known of them now."""
-        for key, sent_bytes in self._handover.seen_bytes().items():
+        for key, sent_bytes in self._backend.seen_bytes().items():
             index = self._index_of.get(key)
             if index is not None:
                 self.tensors[index] = replace(self.tensors[index], sent_bytes=sent_bytes)
-        return [asdict(tensor) for tensor in self.tensors]
+        return [tensor.as_declared() for tensor in self.tensors]
 
     def members(self, bucket: BucketMarks) -> list[int]:
         """The places of a bucket's gradients among the watched tensors."""
         places = (self._index_of.get(id(parameter)) for parameter in bucket.parameters)
         return [place for place in places if place is not None]
 
-    def _described(self, place: str, parameter: Any) -> WatchedTensor:
+    def _described(self, place: str, parameter: Parameter) -> WatchedTensor:
         return WatchedTensor(
-            self._handover.name(parameter) or place,
+            self._backend.name(parameter) or place,
             parameter.numel() * parameter.element_size(),
-            self._handover.sent_bytes(parameter),
+            self._backend.sent_bytes(parameter),
         )
 
-    def _before_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         if self._is_local_step(optimizer):
             return
         self._depth += 1
         if self._depth == 1:
             self._optimizer_begin = self._marks.enter(OPTIMIZER_PHASE)
-            self._marks.engine_waits(int(self._handover.blocks_in_step))
+            self._marks.engine_waits(int(self._backend.blocks_in_step))
 
-    def _after_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _after_step(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         if self._is_local_step(optimizer):
             return
         self._depth -= 1
         if self._depth == 0:
             end = self._marks.leave(OPTIMIZER_PHASE)
-            if self._handover.blocks_in_step:
+            if self._backend.blocks_in_step:
                 self._marks.engine_waits(-1)
                 self._marks.add_blocked(self._optimizer_begin, end)
 
-    def _is_local_step(self, optimizer: Any) -> bool:
+    def _is_local_step(self, optimizer: Optimizer) -> bool:
         # Horovod's Adasum optimizer steps once per parameter within backward, and swaps the
         # list of parameters while it does so; such a step belongs to backward.
         return id(optimizer.param_groups[0]["params"]) != self._own_parameters
 
 
-def _handover_of(model: Any, optimizer: Any) -> Handover:
+def _backend_of(model: Model, optimizer: Optimizer) -> ReductionBackend:
     if is_horovod(optimizer):
-        return HorovodHandover(optimizer)
-    return DdpHandover(model) if is_ddp(model) else NoHandover(model)
+        return HorovodReduction(optimizer)
+    return DdpReduction(model) if is_ddp(model) else NoReduction(model)
 
 
 def _ready_hook(
-    ready: list[Any], index: int, now: Callable[[], Any], marks: StepMarks
-) -> Callable[[Any], None]:
-    def mark_ready(_parameter: Any) -> None:
-        # With several backward passes a step the last one counts.
+    ready: list[Mark | None], index: int, now: Callable[[], Mark], marks: StepMarks
+) -> Callable[[object], None]:
+    def mark_ready(_parameter: object) -> None:
+        # With several backward passes per step the last one counts.
         try:
             ready[index] = now()
         except Exception as error:

@@ -1,36 +1,40 @@
-"""What the gradients of a rank are handed to, and how it is seen that the rank waits for them."""
+"""The reduction backend: what a rank submits its gradients to, and when the rank waits for it.
+
+Tested by tests/collect/engines/test_gradient_watch.py.
+"""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from hvdprof.collect.engines.torch_types import Model, Parameter
 from hvdprof.collect.steps.step_marks import StepMarks
 
 
-class Handover(Protocol):
+class ReductionBackend(Protocol):
     """The engine that exchanges the gradients of one model and one optimizer.
 
-    ``blocks_in_step`` says that the rank waits for the others in the whole of ``optimizer.step()``.
+    ``blocks_in_step`` says that the whole of ``optimizer.step()`` is a wait for other ranks.
     """
 
     blocks_in_step: bool
 
-    def name(self, parameter: Any) -> str | None:
+    def name(self, parameter: Parameter) -> str | None:
         """The name of a parameter's gradient as the engine knows it; None where it has none."""
 
-    def sent_bytes(self, parameter: Any) -> int:
-        """What a rank hands over of this gradient in a step, after compression."""
+    def sent_bytes(self, parameter: Parameter) -> int:
+        """Bytes that a rank submits of this gradient per step, after compression."""
 
     def seen_bytes(self) -> Mapping[int, int]:
-        """What a rank was seen to hand over, by id of the parameter; holds against the above."""
+        """Bytes seen when they were submitted, by id of the parameter; replaces ``sent_bytes``."""
 
     def begin_step(self) -> None:
-        """Forget what an unfinished step left behind."""
+        """Forget what remains of an unfinished step."""
 
-    def bracket(self, marks: StepMarks) -> list[Callable[[], None]]:
-        """Mark from here on when the rank waits; what has to be called to end that."""
+    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
+        """Mark from here on when the rank waits; the calls that end that."""
 
 
-class NoHandover:
+class NoReduction:
     """Plain torch: every rank keeps its gradients.
 
     Args:
@@ -39,15 +43,15 @@ class NoHandover:
 
     blocks_in_step = False
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         self._names = {id(parameter): name for name, parameter in model.named_parameters()}
 
-    def name(self, parameter: Any) -> str | None:
+    def name(self, parameter: Parameter) -> str | None:
         """Its name in the model."""
         return self._names.get(id(parameter))
 
-    def sent_bytes(self, parameter: Any) -> int:
-        """0: nothing is handed over."""
+    def sent_bytes(self, parameter: Parameter) -> int:
+        """0: a rank submits no gradient."""
         return 0
 
     def seen_bytes(self) -> Mapping[int, int]:
@@ -57,6 +61,6 @@ class NoHandover:
     def begin_step(self) -> None:
         """Nothing."""
 
-    def bracket(self, marks: StepMarks) -> list[Callable[[], None]]:
+    def attach(self, marks: StepMarks) -> list[Callable[[], None]]:
         """Nothing: the rank never waits."""
         return []

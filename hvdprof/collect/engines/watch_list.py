@@ -1,12 +1,16 @@
-"""The optimizers that are watched, some for a segment and some until the end, as one whole."""
+"""The optimizers that are watched, some for a segment and some until the end.
+
+Tested by tests/collect/test_recorder.py.
+"""
 
 from collections.abc import Iterator
-from typing import Any
 
 from hvdprof.collect.engines.gradient_watch import GradientWatch
+from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.steps.step_marks import BucketMarks, StepMarks
-from hvdprof.collect.steps.step_writer import Bucket
-from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.step_writer import MarkedBucket
+from hvdprof.collect.steps.time_source import Mark, TimeSource
+from hvdprof.rundir.recorder_format import Tensor
 
 
 class WatchList:
@@ -26,12 +30,12 @@ class WatchList:
     def __iter__(self) -> Iterator[GradientWatch]:
         return iter(self._lasting + self._of_segment)
 
-    def add(self, model: Any, optimizer: Any, *, lasts: bool) -> None:
-        """Attach to an optimizer, until ``let_segment_go`` or, if it lasts, ``let_go``."""
+    def add(self, model: Model, optimizer: Optimizer, *, lasts: bool) -> None:
+        """Attach to an optimizer, until ``detach_segment`` or, if it lasts, ``detach``."""
         watch = GradientWatch(model, optimizer, self._source, self._marks)
         (self._lasting if lasts else self._of_segment).append(watch)
 
-    def has(self, optimizer: Any) -> bool:
+    def has(self, optimizer: Optimizer) -> bool:
         """Whether an optimizer is watched."""
         return any(watch.is_of(optimizer) for watch in self)
 
@@ -40,23 +44,23 @@ class WatchList:
         for watch in self:
             watch.begin_step()
 
-    def described(self) -> list[dict[str, Any]]:
+    def declared(self) -> list[Tensor]:
         """The watched tensors as the recorder file has them."""
-        return [one for watch in self for one in watch.described()]
+        return [one for watch in self for one in watch.declared()]
 
-    def ready(self) -> list[Any]:
+    def ready(self) -> list[Mark | None]:
         """The marks at which gradients of the step became ready; None for those that did not."""
         return [mark for watch in self for mark in watch.ready]
 
-    def handed(self) -> list[tuple[str, bool]]:
-        """The names of the watched tensors, and whether they are ready; from any thread."""
+    def readiness(self) -> list[tuple[str, bool]]:
+        """The names of the watched tensors, and whether they are ready; for any thread."""
         return [
             (tensor.name, mark is not None)
             for watch in self
             for tensor, mark in zip(watch.tensors, tuple(watch.ready), strict=False)
         ]
 
-    def placed(self, bucket: BucketMarks) -> Bucket:
+    def placed(self, bucket: BucketMarks) -> MarkedBucket:
         """A bucket with the places of its gradients among all that are watched."""
         members: list[int] = []
         before = 0
@@ -65,13 +69,13 @@ class WatchList:
             before += len(watch.tensors)
         return bucket.begin, bucket.end, members
 
-    def let_segment_go(self) -> None:
-        """Take the hooks off that are there for the segment."""
+    def detach_segment(self) -> None:
+        """Remove the hooks that are there for the segment."""
         while self._of_segment:
             self._of_segment.pop().remove()
 
-    def let_go(self) -> None:
-        """Take every hook off."""
-        self.let_segment_go()
+    def detach(self) -> None:
+        """Remove every hook."""
+        self.detach_segment()
         while self._lasting:
             self._lasting.pop().remove()

@@ -1,4 +1,4 @@
-"""Clocks put wrong on purpose: an offset and a drift on what a rank's recorder reads."""
+"""Clocks skewed on purpose: an offset and a drift of what a rank's recorder reads."""
 
 import re
 import time
@@ -19,9 +19,9 @@ _NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFault:
-    """A clock that is ``offset_ns`` ahead and gains ``drift_ppm`` microseconds a second.
+    """A clock that is ``offset_ns`` ahead and gains ``drift_ppm`` microseconds per second.
 
-    ``ranks`` is empty for all. Only what the recorder reads is wrong, not the host's clock.
+    ``ranks`` is empty for all. Only the recorder's readings are skewed, not the host's clock.
     """
 
     text: str
@@ -48,7 +48,7 @@ def drift_of(value: str) -> float | None:
 
 
 def clock_of(faults: Sequence[ClockFault], rank: int) -> Clock:
-    """The monotonic clock of a rank, ns, with the faults that are meant for it."""
+    """The monotonic clock of a rank, ns, with the faults that name it."""
     own = [fault for fault in faults if not fault.ranks or rank in fault.ranks]
     if not own:
         return time.monotonic_ns
@@ -56,7 +56,7 @@ def clock_of(faults: Sequence[ClockFault], rank: int) -> Clock:
     rate = 1 + sum(fault.drift_ppm for fault in own) * 1e-6
     begin = time.monotonic_ns()
 
-    def wrong() -> int:
+    def skewed() -> int:
         return begin + round(offset + (time.monotonic_ns() - begin) * rate)
 
-    return wrong
+    return skewed

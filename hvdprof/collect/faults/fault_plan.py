@@ -1,7 +1,7 @@
-"""Faults on purpose: what is to go wrong, in which rank, when; and its form as text.
+"""Injected faults: kind, rank, time; and their form as text.
 
 ``sleep:phase=backward,rank=1,amount=20ms`` is one fault; several are separated by semicolons.
-Faults of clocks have a form of their own (``collect.clock_faults``).
+Faults of clocks have a form of their own (``collect.faults.clock_faults``).
 """
 
 import math
@@ -147,7 +147,7 @@ def _amount(text: str, value: str) -> tuple[float, bool]:
         return number / 100, True
     seconds = number / 1000 if found[2] == "ms" else number
     if seconds > MAX_AMOUNT_S:
-        raise _wrong(text, f"amount={value} is more than {MAX_AMOUNT_S:g} s a step")
+        raise _wrong(text, f"amount={value} is more than {MAX_AMOUNT_S:g} s per step")
     return seconds * 1e9, False
 
 

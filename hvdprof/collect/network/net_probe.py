@@ -2,8 +2,8 @@
 
 The launcher starts one rank on every host. All pairs are measured over plain TCP and through
 Horovod (broadcasts to and fro), in rounds in which no host is in two pairs; then the allreduce of
-all. Rank 0 prints one marked line for every pair and size: the job's own output brings them back,
-whatever file systems the hosts have.
+all. Rank 0 prints one marked line for every pair and size, so that the job's own output carries
+them, without a file system that the hosts share.
 """
 
 import argparse
@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from hvdprof.collect.clock.clock_exchange import RankGroup, own_addresses
 from hvdprof.collect.clock.handshake import Offer
@@ -26,6 +27,9 @@ from hvdprof.collect.network.net_tcp import (
     timed_rounds,
 )
 from hvdprof.collect.session_factory import own_identity
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MARK = "hvdprof-net: "
 TCP, BROADCAST, ALLREDUCE = "tcp", "broadcast", "allreduce"
@@ -46,7 +50,7 @@ class Probe:
         effort: Sizes of messages and seconds for each.
     """
 
-    def __init__(self, group: RankGroup, hvd: Any, device: str, effort: Effort) -> None:
+    def __init__(self, group: RankGroup, hvd: ModuleType, device: str, effort: Effort) -> None:
         self._group = group
         self._hvd = hvd
         self._device = device
@@ -72,7 +76,9 @@ class Probe:
         problem = ""
         if own and own[1] == self._rank:
             try:
-                found = time_messages(Offer(**offers[own[0]]), self._effort, deadline_s)
+                offer = offers[own[0]]
+                assert offer is not None
+                found = time_messages(Offer(**offer), self._effort, deadline_s)
             except OSError as error:
                 problem = str(error)[:500]
         if server is not None:
@@ -98,12 +104,12 @@ class Probe:
             firsts = self._group.all_gather(first_ns)
             times: list[int] = []
             if own and is_in:
-                # Both must repeat it as often, so both take what the pair's first rank saw.
+                # Both must repeat it equally often, so both take the time of the pair's first rank.
                 number = self._effort.rounds(2 * firsts[own[0]] / 1e9)
                 times = self._there_and_back(own, sets, tensor, number)
-            told = self._group.all_gather(times)
+            all_times = self._group.all_gather(times)
             for pair in pairs:
-                self._say_times(BROADCAST, pair, size, told[pair[0]])
+                self._say_times(BROADCAST, pair, size, all_times[pair[0]])
                 if 2 * firsts[pair[0]] / 1e9 > SLOWEST_ROUND_S:
                     too_slow.add(pair)
         for process_set in sets.values():
@@ -114,7 +120,7 @@ class Probe:
         for size in self._effort.sizes:
             tensor = self._tensor(size)
 
-            def reduce(tensor: Any = tensor, name: str = f"hvdprof.net.{size}") -> None:
+            def reduce(tensor: "Tensor" = tensor, name: str = f"hvdprof.net.{size}") -> None:
                 self._hvd.allreduce_(tensor, name=name, op=self._hvd.Sum)
                 self._wait()
 
@@ -126,7 +132,7 @@ class Probe:
                 return
 
     def _there_and_back(
-        self, pair: Pair, sets: Mapping[Pair, Any], tensor: Any, number: int
+        self, pair: Pair, sets: Mapping[Pair, object], tensor: "Tensor", number: int
     ) -> list[int]:
         name = f"hvdprof.net.{pair[0]}.{pair[1]}.{tensor.numel()}"
 
@@ -139,12 +145,12 @@ class Probe:
 
         return timed_rounds(once, number)
 
-    def _process_set(self, pair: Pair) -> Any:
+    def _process_set(self, pair: Pair) -> object:
         if self._group.size == 2:
             return self._hvd.global_process_set
         return self._hvd.add_process_set(list(pair))
 
-    def _tensor(self, size_bytes: int) -> Any:
+    def _tensor(self, size_bytes: int) -> "Tensor":
         import torch
 
         return torch.zeros(max(1, size_bytes // 4), dtype=torch.float32, device=self._device)
@@ -164,7 +170,7 @@ class Probe:
             way = {"from": link[0], "to": link[1]} if link else {}
             self._say({"what": what, **way, "size_bytes": size, "times_ns": times_ns})
 
-    def _say(self, record: dict[str, Any]) -> None:
+    def _say(self, record: Mapping[str, object]) -> None:
         if self._rank == 0:
             sys.stdout.write(f"{MARK}{json.dumps(record, separators=(',', ':'))}\n")
             sys.stdout.flush()

@@ -24,10 +24,10 @@ from hvdprof.collect.clock.handshake import (
 
 MIN_ROUNDS = 3
 MIN_SHORT_ROUNDS, SHORT_ROUND_S = 6, 0.25
-"""As many give their median an interval, where that does not take long."""
+"""Enough for an interval of their median, where a round is short."""
 MAX_ROUNDS = 30
 SLOWEST_ROUND_S = 1.0
-"""A round that takes longer is repeated once, and larger messages are left out."""
+"""A round that takes longer is repeated once, and larger messages are skipped."""
 
 _SIZE = struct.Struct("!q")
 _END = 0
@@ -41,7 +41,7 @@ class Effort:
     seconds: float
 
     def rounds(self, round_s: float) -> int:
-        """How often a round is repeated that took so long; once, or at least three times."""
+        """How often a round of that length is repeated: once, or at least three times."""
         if round_s > SLOWEST_ROUND_S:
             return 1
         least = MIN_SHORT_ROUNDS if round_s < SHORT_ROUND_S else MIN_ROUNDS
@@ -66,7 +66,7 @@ class EchoServer:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait until the asker has had enough, at most until the deadline."""
+        """Wait until the asker has ended, at most until the deadline."""
         self._thread.join(max(0.0, self._deadline_s - time.monotonic()) + 1.0)
 
     def _serve(self) -> None:
@@ -77,9 +77,9 @@ class EchoServer:
                 try:
                     connection, _ = self._listener.accept()
                 except OSError:
-                    # The deadline: the asker reports that nobody answered.
+                    # The deadline: the asker reports that it got no answer.
                     return
-                # A stranger, or a connection that breaks, must not end the service.
+                # Another program, or a broken connection, must not end the service.
                 with connection, contextlib.suppress(OSError):
                     prepare(connection, self._deadline_s)
                     served = accept_asker(connection, self.offer.token)
@@ -88,7 +88,7 @@ class EchoServer:
 
 
 def time_messages(offer: Offer, effort: Effort, deadline_s: float) -> Mapping[int, list[int]]:
-    """The ways of messages by their size, in nanoseconds, one number a round.
+    """One-way times of messages by size, one number per round, ns.
 
     Args:
         offer: Where the echo server listens; its addresses are tried in turn.

@@ -6,19 +6,18 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from hvdprof.collect.host_facts import given_cores, host_facts
 from hvdprof.collect.identity import Identity
+from hvdprof.rundir.recorder_format import RECORDER_SCHEMA_VERSION, HeaderLine, Versions
 
-RECORDER_SCHEMA_VERSION = 1
 
-
-def header(
+def header_line(
     identity: Identity, device: str, clock: Callable[[], int] = time.monotonic_ns
-) -> dict[str, Any]:
-    """The keys of the ``header`` line (docs/reference/run_directory.md); ``clock`` returns ns."""
+) -> HeaderLine:
+    """The ``header`` line of this process; ``clock`` gives nanoseconds."""
     return {
+        "kind": "header",
         "schema_version": RECORDER_SCHEMA_VERSION,
         "rank": identity.rank,
         "size": identity.size,
@@ -32,28 +31,38 @@ def header(
         "given_cores": given_cores(),
         "num_gpus": _num_gpus(device),
         "num_threads": _num_threads(),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": _version("torch"),
-            "horovod": _version("horovod"),
-            # Asked where it trains alone: many environments have it for its boards.
-            **({"tensorflow": _version("tensorflow")} if "tensorflow" in sys.modules else {}),
-        },
+        "versions": _versions(),
         "host": host_facts(),
     }
+
+
+def _versions() -> Versions:
+    versions: Versions = {
+        "python": platform.python_version(),
+        "torch": _version("torch"),
+        "horovod": _version("horovod"),
+    }
+    # Only where it trains: many environments have it for its boards alone.
+    if "tensorflow" in sys.modules:
+        versions["tensorflow"] = _version("tensorflow")
+    return versions
 
 
 def _num_threads() -> int | None:
     torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
     if torch is not None:
         return int(torch.get_num_threads())
-    told = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
-    return int(told) if tensorflow is not None and told.isdecimal() and int(told) else None
+    setting = os.environ.get("TF_NUM_INTRAOP_THREADS", "")
+    if tensorflow is None or not setting.isdecimal():
+        return None
+    return int(setting) or None
 
 
 def _num_gpus(device: str) -> int | None:
     torch = sys.modules.get("torch")
-    return torch.cuda.device_count() if torch is not None and device.startswith("cuda") else None
+    if torch is None or not device.startswith("cuda"):
+        return None
+    return int(torch.cuda.device_count())
 
 
 def _version(package: str) -> str | None:

@@ -1,24 +1,23 @@
-"""The recorder file of a rank: whole lines, each handed to the kernel at once."""
+"""The recorder file of a rank: whole lines, each written at once."""
 
-import json
 import os
 from pathlib import Path
-from typing import Any
+
+from hvdprof.rundir.recorder_codec import to_bytes
+from hvdprof.rundir.recorder_format import RecorderLine
 
 MAX_BYTES = 2**29
 """Of a file to which steps are added: 300,000 steps of 161 gradients, some days of training."""
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
+class LineWriter:
+    """A new recorder file that only grows, by one whole line per write.
 
-class RecorderFile:
-    """A new file that only grows, by one whole line a write.
-
-    It belongs to the process that made it: in one that is forked off, writing does nothing.
+    It belongs to the process that made it: in a forked process, writing does nothing.
 
     Raises:
-        FileExistsError: There is one already: another process takes itself for this rank, or an
-            earlier run wrote into the same folder. Two mixed recordings could not be told apart.
+        FileExistsError: The file exists: another process takes itself for this rank, or an earlier
+            run wrote into the same folder. Two mixed recordings could not be separated.
         OSError: The file cannot be made.
     """
 
@@ -32,7 +31,7 @@ class RecorderFile:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be written any more."""
+        """Whether the file takes no more lines."""
         return self._descriptor < 0
 
     @property
@@ -40,21 +39,20 @@ class RecorderFile:
         """Whether it has reached ``MAX_BYTES``; it still takes what is written."""
         return self._size_bytes >= MAX_BYTES
 
-    def write(self, kind: str, **values: Any) -> None:
-        """Append one line; a line that does not fit as a whole is taken back.
+    def write(self, line: RecorderLine) -> None:
+        """Append one line; a line that does not fit as a whole is removed again.
 
         Raises:
             OSError: The disk is full, the file is closed, or the like.
         """
         if os.getpid() != self._pid:
             return
-        # Names of files may hold what is no text.
-        line = _encode({"kind": kind, **values}).encode("utf-8", "replace") + b"\n"
-        written = os.write(self._descriptor, line)
-        if written < len(line):
+        data = to_bytes(line)
+        written = os.write(self._descriptor, data)
+        if written < len(data):
             os.ftruncate(self._descriptor, self._size_bytes)
-            # What the kernel does when the disk is full, and then only.
-            raise OSError(f"disk full: only {written} of {len(line)} bytes fitted into {self.path}")
+            # The kernel writes a part only when the disk is full.
+            raise OSError(f"disk full: only {written} of {len(data)} bytes fitted into {self.path}")
         self._size_bytes += written
 
     def close(self) -> None:

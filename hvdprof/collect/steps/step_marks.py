@@ -1,35 +1,48 @@
-"""The marks of the step that is open: phases, blocked times, buckets, loss."""
+"""The marks of the open step: phases, blocked times, buckets, loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import ParamSpec, Protocol, TypeVar
 
-from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.time_source import Mark, TimeSource
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OPTIMIZER_PHASE = "optimizer"
 COLLECTIVE_PHASE = "collective"
 
 MAX_PIECES = 20_000
-"""Pieces of phases in one step; one with more has no end, and would only fill the memory."""
+"""Pieces of phases in one step; a step with more has no end, and would only fill the memory."""
+
+
+class Number(Protocol):
+    """A number, or a tensor with one element."""
+
+    def __float__(self) -> float:
+        """Its value."""
 
 
 @dataclass(slots=True)
 class BucketMarks:
-    """A bucket of gradients that were reduced together; ``end`` is None until they are."""
+    """A bucket of gradients that are reduced together; ``end`` is None until they are.
 
-    parameters: tuple[Any, ...]
-    begin: Any
-    end: Any = None
+    ``parameters`` are known by their identity alone.
+    """
+
+    parameters: tuple[Hashable, ...]
+    begin: Mark
+    end: Mark | None = None
 
 
 class StepMarks:
-    """Marks of one step at a time; outside a step nothing is kept.
+    """Marks of one step at a time; outside a step no mark is recorded.
 
-    Phases may nest: the outer one is interrupted by the inner one and goes on after it, so that
+    Phases may nest: the inner phase interrupts the outer one, which continues after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
-    the collectives, one within the other, in which the rank stands right now, ``num_engine_waits``
-    those of them in which an engine waits for gradients. ``sees_blocked`` is
-    false where the rank may have stood still in the step without a mark.
+    the nested collectives in which the rank waits now, ``num_engine_waits`` those of them in which
+    an engine waits for gradients. ``sees_blocked`` is false where the rank may have been blocked
+    in the step without a mark.
     """
 
     __slots__ = (
@@ -56,33 +69,33 @@ class StepMarks:
         self._clear()
 
     def _clear(self) -> None:
-        self.begin: Any = None
-        self.phases: list[tuple[str, Any, Any]] = []
-        self.blocked: list[tuple[Any, Any]] = []
+        self.begin: Mark = None
+        self.phases: list[tuple[str, Mark, Mark]] = []
+        self.blocked: list[tuple[Mark, Mark]] = []
         self.sees_blocked = True
         self.buckets: list[BucketMarks] = []
-        self.loss: Any = None
-        self._open: list[tuple[str, Any]] = []
+        self.loss: Number | None = None
+        self._open: list[tuple[str, Mark]] = []
 
-    def open(self, begin: Any) -> None:
-        """Start a step; what an unfinished one left behind is dropped."""
+    def open(self, begin: Mark) -> None:
+        """Start a step; what remains of an unfinished step is dropped."""
         self._clear()
         self.num_waits = self.num_engine_waits = 0
         self.begin = begin
         self.is_open, self.is_overfull = True, False
 
-    def close(self, end: Any) -> None:
-        """End the step; a phase that was never left ends with it."""
+    def close(self, end: Mark) -> None:
+        """End the step, and with it each phase that is still open."""
         while self._open:
             self._leave_innermost(end)
         self.is_open = False
 
     def drop(self) -> None:
-        """End the step without keeping anything of it."""
+        """End the step and forget its marks."""
         self._clear()
         self.is_open = False
 
-    def enter(self, name: str) -> Any:
+    def enter(self, name: str) -> Mark | None:
         """A phase begins; the mark of its begin, None outside a step."""
         if not self.is_open:
             return None
@@ -99,8 +112,8 @@ class StepMarks:
         self._open.append((name, since))
         return mark
 
-    def leave(self, name: str) -> Any:
-        """A phase ends; the mark of its end, None where it was not begun in this step."""
+    def leave(self, name: str) -> Mark | None:
+        """A phase ends; the mark of its end, None where it did not begin in this step."""
         # An exception that the script caught may have left inner phases open.
         while self._open:
             mark = self._now()
@@ -109,7 +122,7 @@ class StepMarks:
         return None
 
     def innermost(self) -> str:
-        """The phase that is open; empty where none is. May be asked from another thread."""
+        """The innermost open phase, empty outside phases; for any thread."""
         last = self._open[-1:]
         return last[0][0] if last else ""
 
@@ -118,22 +131,22 @@ class StepMarks:
         self.num_waits += change
         self.num_engine_waits += change
 
-    def add_blocked(self, begin: Any, end: Any) -> None:
-        """The rank stood still from one mark to another; dropped where one of them is None."""
+    def add_blocked(self, begin: Mark | None, end: Mark | None) -> None:
+        """The rank was blocked from one mark to another; dropped where one of them is None."""
         if begin is not None and end is not None:
             self.blocked.append((begin, end))
 
-    def add_passed(self, name: str, begin: Any, end: Any) -> None:
-        """A phase is over that nobody entered; within an open one only its blocked time counts."""
-        begin = max(begin, self.begin) if self.is_open else end
-        if end <= begin:
+    def add_passed(self, name: str, begin_ns: int, end_ns: int) -> None:
+        """Add a phase that is over; within an open phase only its blocked time counts."""
+        begin = max(begin_ns, self.begin) if self.is_open else end_ns
+        if end_ns <= begin:
             return
         if not self._open:
-            self.phases.append((name, begin, end))
+            self.phases.append((name, begin, end_ns))
         if name == COLLECTIVE_PHASE:
-            self.add_blocked(begin, end)
+            self.add_blocked(begin, end_ns)
 
-    def _leave_innermost(self, mark: Any) -> str:
+    def _leave_innermost(self, mark: Mark) -> str:
         name, since = self._open.pop()
         outer = self._open[-1][0] if self._open else None
         # A phase within one of its own name is not a piece of its own.
@@ -144,16 +157,16 @@ class StepMarks:
         return name
 
 
-def harmless(marks: StepMarks, hook: Callable[..., Any]) -> Callable[..., Any]:
-    """A hook in the midst of the training: what it raises is kept as ``marks.failure``.
+def harmless(marks: StepMarks, hook: Callable[P, R]) -> Callable[P, R | None]:
+    """A hook whose exception does not reach the training: it is stored as ``marks.failure``.
 
-    It returns None then. Nothing else may be done there: torch runs through its hooks and cannot
-    have any taken off meanwhile.
+    The hook returns None then and does nothing else: torch is iterating over its hooks, and none
+    may be removed meanwhile.
     """
 
-    def called(*args: Any) -> Any:
+    def called(*args: P.args, **kwargs: P.kwargs) -> R | None:
         try:
-            return hook(*args)
+            return hook(*args, **kwargs)
         except Exception as error:
             marks.failure = error
             return None

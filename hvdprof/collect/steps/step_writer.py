@@ -1,17 +1,20 @@
-"""Finished steps on their way into the recorder file."""
+"""Finished steps on their way into the recorder file.
+
+Tested by tests/collect/test_recorder.py.
+"""
 
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from hvdprof.collect.steps.line_writer import RecorderFile
-from hvdprof.collect.steps.time_source import TimeSource
+from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.step_marks import Number
+from hvdprof.collect.steps.time_source import Mark, TimeSource
+from hvdprof.rundir.recorder_format import NOT_READY, StepLine
 
-NOT_READY = -1
 MAX_UNREAD_STEPS = 16
 
-Bucket = tuple[Any, Any, list[int]]
+MarkedBucket = tuple[Mark, Mark | None, list[int]]
 """Marks of the begin and the end of a reduction, and the places of its tensors."""
 
 
@@ -19,23 +22,23 @@ Bucket = tuple[Any, Any, list[int]]
 class FinishedStep:
     """A step whose marks have been taken and may not be readable yet.
 
-    ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where it cannot
-    be told how long the rank stood still.
+    ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where the
+    blocked time is unknown.
     """
 
     segment: str
     number: int
     samples: int
     warmup: bool
-    begin: Any
-    end: Any
-    phases: list[tuple[str, Any, Any]]
-    ready: list[Any]
-    blocked: list[tuple[Any, Any]] | None
-    buckets: list[Bucket]
-    loss: Any
+    begin: Mark
+    end: Mark
+    phases: list[tuple[str, Mark, Mark]]
+    ready: list[Mark | None]
+    blocked: list[tuple[Mark, Mark]] | None
+    buckets: list[MarkedBucket]
+    loss: Number | None
 
-    def marks_to_read(self) -> Iterator[Any]:
+    def marks_to_read(self) -> Iterator[Mark]:
         """All marks but the begin, some of them more than once."""
         yield self.end
         for _, begin, end in self.phases:
@@ -49,13 +52,13 @@ class FinishedStep:
 class StepWriter:
     """Writes steps in their order as soon as their marks can be read without waiting."""
 
-    def __init__(self, file: RecorderFile, source: TimeSource) -> None:
+    def __init__(self, file: LineWriter, source: TimeSource) -> None:
         self._file = file
         self._source = source
         self._unread: deque[FinishedStep] = deque()
 
     def add(self, step: FinishedStep) -> None:
-        """Take a step, and write those that can be read.
+        """Take a step, and write the steps whose marks can be read.
 
         Where a GPU is more than ``MAX_UNREAD_STEPS`` behind, this waits for the oldest step.
 
@@ -72,7 +75,7 @@ class StepWriter:
             self._write(self._unread.popleft())
 
     def write_rest(self) -> None:
-        """Wait for the steps that are left and write them.
+        """Wait for the remaining steps and write them.
 
         Raises:
             OSError: The recorder file took no more.
@@ -84,29 +87,31 @@ class StepWriter:
 
     def _write(self, step: FinishedStep) -> None:
         start_ns, offset = self._source.begin_ns(step.begin), self._source.offset_ns
-        phases = [(name, offset(begin), offset(end)) for name, begin, end in step.phases]
         blocked = None
         if step.blocked is not None:
-            marks = [(offset(begin), offset(end)) for begin, end in step.blocked]
-            blocked = [(begin, end - begin) for begin, end in marks]
+            blocked = [(at := offset(begin), offset(end) - at) for begin, end in step.blocked]
+        line: StepLine = {
+            "kind": "step",
+            "segment": step.segment,
+            "step": step.number,
+            "warmup": step.warmup,
+            "start_ns": start_ns,
+            "dur_ns": offset(step.end),
+            "samples": step.samples,
+            "phases": [
+                (name, at := offset(begin), offset(end) - at) for name, begin, end in step.phases
+            ],
+            "ready": [NOT_READY if mark is None else offset(mark) for mark in step.ready],
+            "blocked": blocked,
+        }
         reduced = [
-            (offset(begin), offset(end) - offset(begin), members)
+            (at := offset(begin), offset(end) - at, members)
             for begin, end, members in step.buckets
             if end is not None
         ]
-        loss = {} if step.loss is None else {"loss": float(step.loss)}
-        self._file.write(
-            "step",
-            segment=step.segment,
-            step=step.number,
-            warmup=step.warmup,
-            start_ns=start_ns,
-            dur_ns=offset(step.end),
-            samples=step.samples,
-            phases=[(name, begin, end - begin) for name, begin, end in phases],
-            ready=[NOT_READY if mark is None else offset(mark) for mark in step.ready],
-            blocked=blocked,
-            **({"buckets": reduced} if reduced else {}),
-            **loss,
-        )
+        if reduced:
+            line["buckets"] = reduced
+        if step.loss is not None:
+            line["loss"] = float(step.loss)
+        self._file.write(line)
         self._source.recycle(step.marks_to_read())

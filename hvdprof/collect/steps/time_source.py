@@ -1,6 +1,6 @@
 """Where the marks of a step come from: the host's clock, or events on a GPU's stream.
 
-On a GPU the host runs ahead: a host clock would tell when a kernel was launched, not when it ran.
+On a GPU the host runs ahead: a host clock would show when a kernel was launched, not when it ran.
 There a mark is a CUDA event, and its time is read once the GPU has passed it, a step later, so
 that nothing waits inside a step.
 """
@@ -12,33 +12,52 @@ from typing import Any, Protocol
 
 ANCHOR_INTERVAL_NS = 60_000_000_000
 
+Mark = Any
+"""A moment: nanoseconds of the host's clock, or an event of a GPU. Only its source reads it."""
+
+
+class Event(Protocol):
+    """A CUDA event as ``torch.cuda.Event(enable_timing=True)``."""
+
+    def record(self, stream: object = None, /) -> None:
+        """Record it on a stream, the current one if none is given."""
+
+    def query(self) -> bool:
+        """Whether the GPU has passed it."""
+
+    def synchronize(self) -> None:
+        """Wait until the GPU has passed it."""
+
+    def elapsed_time(self, later: "Event", /) -> float:
+        """Milliseconds from this event to a later one."""
+
 
 class TimeSource(Protocol):
     """Marks that cost little to take and become nanoseconds later."""
 
-    def now(self) -> Any:
+    def now(self) -> Mark:
         """A mark of this moment."""
 
-    def begin_step(self) -> Any:
+    def begin_step(self) -> Mark:
         """A mark that other marks of the step are read against."""
 
-    def is_passed(self, mark: Any) -> bool:
+    def is_passed(self, mark: Mark) -> bool:
         """Whether the time of a mark can be read without waiting."""
 
-    def wait_for(self, mark: Any) -> None:
+    def wait_for(self, mark: Mark) -> None:
         """Wait until the time of a mark can be read."""
 
-    def begin_ns(self, begin: Any) -> int:
+    def begin_ns(self, begin: Mark) -> int:
         """The monotonic time of a step's begin in ns; marks are read against it from here on."""
 
-    def offset_ns(self, mark: Any) -> int:
+    def offset_ns(self, mark: Mark) -> int:
         """Nanoseconds from the last ``begin_ns`` to a mark."""
 
-    def recycle(self, marks: Iterable[Any]) -> None:
-        """Take back marks that have been read."""
+    def recycle(self, marks: Iterable[Mark]) -> None:
+        """Reuse marks that have been read."""
 
     def anchor(self) -> None:
-        """Tie this source to the host's monotonic clock anew; may wait, so never within a step."""
+        """Tie this source to the host's monotonic clock again; may wait, so never within a step."""
 
 
 class HostClock:
@@ -66,7 +85,7 @@ class HostClock:
         return mark - self._begin_ns
 
     def recycle(self, marks: Iterable[int]) -> None:
-        """Nothing: numbers need no taking back."""
+        """Nothing: numbers need no reuse."""
 
     def anchor(self) -> None:
         """Nothing: it is the host's monotonic clock."""
@@ -76,8 +95,8 @@ class CudaClock:
     """Events on the current CUDA stream, read a step later.
 
     ``elapsed_time`` of CUDA is a 32-bit float of milliseconds: exact to a microsecond only over
-    seconds. So each step's begin becomes the base of its marks and of the next begin, and every
-    ``ANCHOR_INTERVAL_NS`` the base is tied to the host's clock anew, at the price of one wait
+    seconds. So each step's begin becomes the base of its marks and of the next begin. Every
+    ``ANCHOR_INTERVAL_NS`` the base is tied to the host's clock again, at the price of one wait
     for the GPU between two steps.
 
     Args:
@@ -89,18 +108,18 @@ class CudaClock:
 
     def __init__(
         self,
-        make_event: Callable[[], Any],
+        make_event: Callable[[], Event],
         host_clock: Callable[[], int] = time.monotonic_ns,
-        record: Callable[[Any], None] = lambda event: event.record(),
+        record: Callable[[Event], None] = lambda event: event.record(),
     ) -> None:
         self._make_event = make_event
         self._record = record
         self._host_clock = host_clock
-        self._free: list[Any] = []
-        self._next_anchor: tuple[Any, int] | None = None
+        self._free: list[Event] = []
+        self._next_anchor: tuple[Event, int] | None = None
         self.anchor()
 
-    def now(self) -> Any:
+    def now(self) -> Event:
         """An event, recorded."""
         try:
             # One look at the list: backward runs in threads of its own, one a GPU.
@@ -110,21 +129,21 @@ class CudaClock:
         self._record(event)
         return event
 
-    def begin_step(self) -> Any:
-        """An event, with an anchor of its own when the last one is too old."""
+    def begin_step(self) -> Event:
+        """An event, anchored when the last anchor is too old."""
         if self._host_clock() - self._anchored_at_ns >= ANCHOR_INTERVAL_NS:
             return self._anchored_event()
         return self.now()
 
-    def is_passed(self, mark: Any) -> bool:
+    def is_passed(self, mark: Event) -> bool:
         """Whether the GPU has passed the event."""
         return bool(mark.query())
 
-    def wait_for(self, mark: Any) -> None:
+    def wait_for(self, mark: Event) -> None:
         """Wait until the GPU has passed the event."""
         mark.synchronize()
 
-    def begin_ns(self, begin: Any) -> int:
+    def begin_ns(self, begin: Event) -> int:
         """Monotonic time of the begin, by its distance from the base before it."""
         if self._next_anchor is not None and self._next_anchor[0] is begin:
             self._base, self._base_ns = self._next_anchor
@@ -135,11 +154,11 @@ class CudaClock:
             self._base = begin
         return self._base_ns
 
-    def offset_ns(self, mark: Any) -> int:
+    def offset_ns(self, mark: Event) -> int:
         """Nanoseconds from the last begin to the event, on the GPU's clock."""
         return round(float(self._base.elapsed_time(mark)) * 1e6)
 
-    def recycle(self, marks: Iterable[Any]) -> None:
+    def recycle(self, marks: Iterable[Event]) -> None:
         """Use the events again, each once; the base stays until another one replaces it."""
         distinct = {id(mark): mark for mark in marks}
         self._free.extend(mark for mark in distinct.values() if mark is not self._base)
@@ -150,7 +169,7 @@ class CudaClock:
         self._base_ns = self._anchored_at_ns
         self._next_anchor = None
 
-    def _anchored_event(self) -> Any:
+    def _anchored_event(self) -> Event:
         event = self.now()
         event.synchronize()
         self._anchored_at_ns: int = self._host_clock()
@@ -180,6 +199,6 @@ def time_source_of(device: str, clock: Callable[[], int] = time.monotonic_ns) ->
     return CudaClock(
         lambda: torch.cuda.Event(enable_timing=True),
         clock,
-        # Not on the current GPU: a script may leave that at 0, and name another one itself.
+        # Not on the current GPU: a script may leave that at 0 and name another GPU itself.
         lambda event: event.record(current_stream(index)),
     )

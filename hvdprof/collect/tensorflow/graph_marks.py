@@ -2,12 +2,13 @@
 
 A function of TensorFlow runs as a graph, of which Python sees begin and end alone. While it is
 traced, small operations are put beside its own, each of which waits for the tensors whose arrival
-it tells. Nothing waits for them, so computing and communication overlap as before.
+it reports. Nothing waits for them, so computing and communication overlap as before.
 """
 
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from hvdprof.collect.session import Piece
@@ -36,53 +37,53 @@ class GraphMarks:
 
     Args:
         tf: The module ``tensorflow``.
-        passed: Called with the kind of each moment when it is there, on a thread of TensorFlow.
+        on_moment: Called with the kind of each moment, on a thread of TensorFlow.
         clock: The monotonic clock, ns.
     """
 
     def __init__(
         self,
-        tf: Any,
-        passed: Callable[[str], None],
+        tf: ModuleType,
+        on_moment: Callable[[str], None],
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._tf = tf
-        self._passed = passed
+        self._on_moment = on_moment
         self._clock = clock
         self._moments: list[Moment] = []
         self.reduces = False
-        self.tells = False
+        self.reports = False
 
-    def insert(self, kind: str, tensors: Iterable[Any], num_samples: Any = 0) -> None:
-        """Let the graph that is traced tell when tensors are there.
+    def insert(self, kind: str, tensors: Iterable[object], num_samples: object = 0) -> None:
+        """Let the graph that is traced report when tensors are there.
 
         Args:
             kind: What their arrival means.
-            tensors: Tensors of the graph; None among them is left out.
-            num_samples: Told along, a number or a scalar tensor.
+            tensors: Tensors of the graph; None among them is skipped.
+            num_samples: Reported with them, a number or a scalar tensor.
         """
         awaited = [tensor for tensor in tensors if tensor is not None]
         if not awaited:
             return
-        self.tells = True
-        moments, passed, clock = self._moments, self._passed, self._clock
+        self.reports = True
+        moments, on_moment, clock = self._moments, self._on_moment, self._clock
 
-        def note(number: Any, *_: Any) -> None:
+        def note(number: Any, *_: object) -> None:
             moments.append(Moment(kind, clock(), int(number)))
-            passed(kind)
+            on_moment(kind)
 
         # Of sparse gradients the values.
-        dense = [getattr(tensor, "values", tensor) for tensor in awaited]
+        dense: list[Any] = [getattr(tensor, "values", tensor) for tensor in awaited]
         called = [tensor for tensor in dense if _is_inlined(tensor.op.type)]
         direct = [tensor for tensor in dense if not _is_inlined(tensor.op.type)]
         with self._tf.device("/CPU:0"), self._tf.control_dependencies(direct):
-            # To wait for a call that TensorFlow inlines is not to wait for its results: of these an
-            # element is handed over. And not a tf.Variable, which would get in the way of saving
-            # what was traced.
+            # To wait for a call that TensorFlow inlines is not to wait for its results: an element
+            # of these is passed. And not a tf.Variable, which would prevent saving what was
+            # traced.
             elements = [self._element(tensor) for tensor in called]
             self._tf.numpy_function(note, [num_samples, *elements], [])
 
-    def _element(self, tensor: Any) -> Any:
+    def _element(self, tensor: Any) -> object:
         rank = tensor.shape.rank
         # One operation instead of two, where it is known that there is an element.
         if rank and tensor.shape.num_elements():
@@ -100,39 +101,39 @@ def _is_inlined(operation: str) -> bool:
 
 
 def pieces(moments: list[Moment], begin_ns: int, end_ns: int) -> list[Piece]:
-    """What a call consisted of: phases with begin and end, ns, in order and without overlaps.
+    """The phases of a call with begin and end, ns, in order and without overlaps.
 
-    Until the loss is there a call is in ``forward``, until all gradients are in ``backward``; from
-    then until all are reduced the rank has nothing left but updates of what came early, and that is
-    ``collective``. A call without any moment has no phases.
+    Until the loss is there a call is in ``forward``, until all gradients are in ``backward``. From
+    then until all are reduced the rank only updates what came early, and that is ``collective``.
+    A call without any moment has no phases.
 
     Args:
         moments: Those of the call, by time.
         begin_ns: When it began.
         end_ns: When it ended.
     """
-    found, since = [], begin_ns
+    phases, since = [], begin_ns
     for moment in _in_their_order(moments):
         if moment.at_ns > since:
-            found.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
+            phases.append((_PHASE_UNTIL[moment.kind], since, moment.at_ns))
             since = moment.at_ns
     last = max((moment.kind for moment in moments), key=_ORDER.index, default=DATA)
     if last in _PHASE_AFTER and end_ns > since:
-        found.append((_PHASE_AFTER[last], since, end_ns))
-    return found
+        phases.append((_PHASE_AFTER[last], since, end_ns))
+    return phases
 
 
 def _in_their_order(moments: list[Moment]) -> list[Moment]:
-    """Moments of a single pass in the order in which they must have come, each told in time.
+    """Moments of a single pass in the order in which they must have come, with corrected times.
 
-    They are told by threads of TensorFlow that may have to wait for a core: one that was told later
-    than what it must precede came no later than that.
+    Threads of TensorFlow report them and may have to wait for a core: a moment that was reported
+    later than one that it must precede came no later than that.
     """
     if len({moment.kind for moment in moments}) < len(moments):
         return moments
     ordered = sorted(moments, key=lambda moment: _ORDER.index(moment.kind))
-    latest, found = None, []
+    latest, corrected = None, []
     for moment in reversed(ordered):
         latest = moment.at_ns if latest is None else min(latest, moment.at_ns)
-        found.append(Moment(moment.kind, latest, moment.num_samples))
-    return found[::-1]
+        corrected.append(Moment(moment.kind, latest, moment.num_samples))
+    return corrected[::-1]

@@ -1,26 +1,29 @@
-"""Brackets around calls of TensorFlow that Python makes one by one: batches, gradients, updates."""
+"""Guarded calls of TensorFlow that Python makes one by one: batches, gradients, updates.
+
+Tested by tests/collect/tensorflow/test_tensorflow_watch.py.
+"""
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
 
 from hvdprof import collect
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE
 from hvdprof.collect.tensorflow.tensor_shapes import batch_length
 
-Call = Callable[..., Any]
+Call = Callable[..., object]
 
 
-def replace(kind: Any, name: str, bracket: Callable[[Call], Call]) -> None:
-    """Put a bracket around a method of a class, or around a function of a module."""
+def replace(kind: object, name: str, guard: Callable[..., Call]) -> None:
+    """Replace a method of a class, or a function of a module, by one that guards it."""
     call = getattr(kind, name)
-    setattr(kind, name, left_as_it_is(functools.wraps(call)(bracket(call))))
+    setattr(kind, name, not_converted(functools.wraps(call)(guard(call))))
 
 
-def left_as_it_is(call: Call) -> Call:
+def not_converted(call: Call) -> Call:
     """A function that AutoGraph does not rewrite where a compiled function calls it."""
-    # It asks for this attribute alone, and goes on with what the function calls.
+    # It asks for this attribute alone, and continues with the functions that it calls.
     call.autograph_info__ = {}  # type: ignore[attr-defined]
     return call
 
@@ -28,15 +31,16 @@ def left_as_it_is(call: Call) -> Call:
 class EagerCalls:
     """Batches that a script fetches itself, and steps of what is not compiled.
 
-    A batch counts when it is trained on. One that nobody trained on before the next of the same
-    iterator is fetched was for evaluation. With several optimizers the first one ends the steps.
+    A batch counts when it is trained on. A batch that was not trained on before the next of the
+    same iterator is fetched was for evaluation. With several optimizers the first one ends the
+    steps.
 
     Args:
         tf: The module ``tensorflow``.
         recording: That of the process.
     """
 
-    def __init__(self, tf: Any, recording: ProcessRecording) -> None:
+    def __init__(self, tf: ModuleType, recording: ProcessRecording) -> None:
         self._tf = tf
         self._recording = recording
         self._tracker = recording.tracker
@@ -46,8 +50,8 @@ class EagerCalls:
         self._update_depth = 0
         self._first_optimizer: int | None = None
 
-    def trains_on(self, value: Any) -> None:
-        """A call that trains begins, on the batch fetched last, else on the value handed to it."""
+    def trains_on(self, value: object) -> None:
+        """A call that trains begins, on the batch fetched last, else on its own arguments."""
         self._tracker.computes(self.take_batch() or batch_length(self._tf, value))
 
     def take_batch(self) -> int:
@@ -61,9 +65,9 @@ class EagerCalls:
         self._awaits_update = True
 
     def fetch(self, call: Call) -> Call:
-        """The bracket of an iterator's next batch."""
+        """The guard of an iterator's next batch."""
 
-        def bracketed(iterator: Any) -> Any:
+        def guarded(iterator: object) -> object:
             if not self._recording.is_here():
                 return call(iterator)
             if id(iterator) in self._unused:
@@ -73,24 +77,24 @@ class EagerCalls:
             self._recording.guarded(lambda: self._fetched(iterator, batch))
             return batch
 
-        return bracketed
+        return guarded
 
     def gradient(self, call: Call) -> Call:
-        """The bracket of a tape's gradients."""
+        """The guard of a tape's gradients."""
 
-        def bracketed(tape: Any, *args: Any, **kwargs: Any) -> Any:
+        def guarded(tape: object, *args: object, **kwargs: object) -> object:
             if not self._recording.is_here():
                 return call(tape, *args, **kwargs)
             self._recording.guarded(lambda: self.trains_on(()))
             with self._tracker.backward():
                 return call(tape, *args, **kwargs)
 
-        return bracketed
+        return guarded
 
     def update(self, call: Call) -> Call:
-        """The bracket of ``apply_gradients`` of an optimizer."""
+        """The guard of ``apply_gradients`` of an optimizer."""
 
-        def bracketed(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        def guarded(optimizer: object, *args: object, **kwargs: object) -> object:
             is_eager = self._tf.executing_eagerly()
             if not self._awaits_update or not is_eager or not self._recording.is_here():
                 return call(optimizer, *args, **kwargs)
@@ -103,23 +107,23 @@ class EagerCalls:
             self._recording.guarded(lambda: self._updated(optimizer))
             return result
 
-        return bracketed
+        return guarded
 
     def evaluation(self, call: Call) -> Call:
-        """The bracket of ``evaluate`` and ``predict`` of a Keras model."""
+        """The guard of ``evaluate`` and ``predict`` of a Keras model."""
 
-        def bracketed(model: Any, *args: Any, **kwargs: Any) -> Any:
+        def guarded(model: object, *args: object, **kwargs: object) -> object:
             if self._recording.is_here():
                 self._recording.guarded(self._tracker.evaluates)
             return call(model, *args, **kwargs)
 
-        return bracketed
+        return guarded
 
-    def _fetched(self, iterator: Any, batch: Any) -> None:
+    def _fetched(self, iterator: object, batch: object) -> None:
         self._unused.add(id(iterator))
         self._num_fetched = batch_length(self._tf, batch)
 
-    def _updated(self, optimizer: Any) -> None:
+    def _updated(self, optimizer: object) -> None:
         if self._update_depth:
             return
         self._first_optimizer = self._first_optimizer or id(optimizer)

@@ -1,27 +1,29 @@
 """Records the training of an unmodified TensorFlow or Keras script.
 
 All of Horovod's optimizers and tapes get the function that reduces gradients from one place, which
-is bracketed; so are calls of ``tf.function``, iterators of ``tf.data``, gradients and updates, and
-the collectives that a script calls itself. A step ends behind the outermost call in which gradients
-were reduced, or, where nothing is compiled, behind the update that follows. Whatever fails in here
-ends the recording and never the training.
+is replaced by a guarded one; so are calls of ``tf.function``, iterators of ``tf.data``, gradients
+and updates, and the collectives that a script calls itself. A step ends behind the outermost call
+in which gradients were reduced, or, where nothing is compiled, behind the update that follows. A
+failure in here ends the recording and never the training.
 """
 
 import functools
 import sys
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 from hvdprof import collect
+from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.step_tracker import StepTracker
-from hvdprof.collect.recorder import print_problem
+from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.tensorflow.graph_marks import DATA, LOSS, READY, REDUCED, GraphMarks, pieces
 from hvdprof.collect.tensorflow.tensor_shapes import first_batched, flat_tensors
-from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, left_as_it_is, replace
+from hvdprof.collect.tensorflow.tensorflow_guards import Call, EagerCalls, not_converted, replace
 
 _BLOCKING = (
     "allreduce",
@@ -38,6 +40,8 @@ _BLOCKING = (
     "allgather_object",
     "join",
 )
+Tensors = Iterable[object]
+
 _WAITS = {READY: 1, REDUCED: -1}
 
 
@@ -50,18 +54,19 @@ class TensorFlowRecorder:
         settings: What `hvdprof run` asked for.
     """
 
-    def __init__(self, hvd: Any, tf: Any, settings: AutoSettings) -> None:
+    def __init__(self, hvd: ModuleType, tf: ModuleType, settings: AutoSettings) -> None:
         self._hvd = hvd
         self._tf = tf
         self._tracker = StepTracker(settings)
         self.recording = ProcessRecording(self._tracker)
         self._eager = EagerCalls(tf, self.recording)
-        self._marks: weakref.WeakKeyDictionary[Any, GraphMarks] = weakref.WeakKeyDictionary()
-        self._outermost: Any = None
+        self._marks: weakref.WeakKeyDictionary[object, GraphMarks] = weakref.WeakKeyDictionary()
+        self._outermost: object = None
 
-    def bracket(self) -> None:
-        """Put brackets around what a script calls of Horovod and of TensorFlow."""
-        hvd, tf = self._hvd, self._tf
+    def hook_calls(self) -> None:
+        """Guard the functions of Horovod and of TensorFlow that a script calls."""
+        hvd: Any = self._hvd
+        tf = self._tf
         replace(hvd, "_make_allreduce_grads_fn", self._making)
         hvd.shutdown = self.recording.ending(hvd.shutdown)
         for name in _BLOCKING:
@@ -84,15 +89,17 @@ class TensorFlowRecorder:
             replace(keras.Model, name, self._eager.evaluation)
         collect.start()
 
-    def _making(self, make: Call) -> Call:
-        def make_and_watch(*args: Any, **kwargs: Any) -> Any:
+    def _making(self, make: Callable[..., Callable[..., Tensors]]) -> Call:
+        def make_and_watch(*args: object, **kwargs: object) -> object:
             reduce = make(*args, **kwargs)
             self.recording.guarded(self._begin)
-            return left_as_it_is(functools.partial(self._reduce, reduce))
+            return not_converted(functools.partial(self._reduce, reduce))
 
         return make_and_watch
 
-    def _reduce(self, reduce: Call, gradients: Any, *args: Any, **kwargs: Any) -> Any:
+    def _reduce(
+        self, reduce: Callable[..., Tensors], gradients: Tensors, *args: object, **kwargs: object
+    ) -> object:
         if not self.recording.is_here():
             return reduce(gradients, *args, **kwargs)
         if self._tf.executing_eagerly():
@@ -109,7 +116,7 @@ class TensorFlowRecorder:
     def _outer_call(self, call: Call) -> Call:
         recording = self.recording
 
-        def bracketed(function: Any, *args: Any, **kwargs: Any) -> Any:
+        def guarded(function: object, *args: object, **kwargs: object) -> object:
             is_within = self._outermost is not None or not self._tf.executing_eagerly()
             # Also before the first optimizer or tape: a tape is often made in the call itself.
             if is_within or not recording.is_own():
@@ -124,60 +131,60 @@ class TensorFlowRecorder:
             recording.guarded(lambda: self._call_ended(function, begin_ns))
             return result
 
-        return bracketed
+        return guarded
 
-    def _call_begins(self, function: Any, arguments: Any) -> None:
+    def _call_begins(self, function: object, arguments: object) -> None:
         marks = self._marks.get(function)
         if marks is not None and marks.reduces:
             marks.take()
             self._eager.trains_on(arguments)
 
-    def _call_ended(self, function: Any, begin_ns: int) -> None:
+    def _call_ended(self, function: object, begin_ns: int) -> None:
         end_ns = time.monotonic_ns()
         marks = self._marks.get(function)
         if marks is None or not marks.reduces:
             return
         moments = marks.take()
         collect.passed(pieces(moments, begin_ns, end_ns))
-        if not marks.tells:
-            collect.blocked_unseen()
-        # The batch of a call that was traced just now: until then nobody knew that it trains.
+        if not marks.reports:
+            _hooks.blocked_unseen()
+        # The batch of a call that was traced just now: only now is it known to train.
         num_samples = self._eager.take_batch() + sum(moment.num_samples for moment in moments)
         self._tracker.fetched(num_samples)
-        # With several passes a step, gradients are reduced in the last of its calls alone.
-        if not marks.tells or any(moment.kind == REDUCED for moment in moments):
+        # With several passes per step, gradients are reduced in the last of its calls alone.
+        if not marks.reports or any(moment.kind == REDUCED for moment in moments):
             self._tracker.step_ended()
 
     def _gradient(self, call: Call) -> Call:
         eager = self._eager.gradient(call)
 
-        def bracketed(tape: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+        def guarded(tape: object, target: object, *args: object, **kwargs: object) -> object:
             if self._tf.executing_eagerly():
                 return eager(tape, target, *args, **kwargs)
             self._mark(LOSS, flat_tensors(self._tf, target))
             return call(tape, target, *args, **kwargs)
 
-        return bracketed
+        return guarded
 
     def _fetch(self, call: Call) -> Call:
         eager = self._eager.fetch(call)
 
-        def bracketed(iterator: Any) -> Any:
+        def guarded(iterator: object) -> object:
             if self._tf.executing_eagerly():
                 return eager(iterator)
             batch = call(iterator)
             self.recording.guarded(lambda: self._mark_batch(batch))
             return batch
 
-        return bracketed
+        return guarded
 
-    def _mark_batch(self, batch: Any) -> None:
+    def _mark_batch(self, batch: object) -> None:
         first = first_batched(self._tf, batch)
         if self._outermost is not None and first is not None:
             self._mark(DATA, [first], self._tf.shape(first)[0])
 
     def _blocked(self, call: Call) -> Call:
-        def waiting(*args: Any, **kwargs: Any) -> Any:
+        def waiting(*args: object, **kwargs: object) -> object:
             # While a function is traced nothing runs yet.
             if not self.recording.is_own() or not self._tf.executing_eagerly():
                 return call(*args, **kwargs)
@@ -186,9 +193,9 @@ class TensorFlowRecorder:
 
         return waiting
 
-    def _mark(self, kind: str, tensors: Iterable[Any], num_samples: Any = 0) -> None:
+    def _mark(self, kind: str, tensors: Iterable[object], num_samples: object = 0) -> None:
         function = self._outermost
-        # Operations of a GPU end before it has computed them, so their order tells nothing.
+        # Operations of a GPU end before it has computed them, so their order shows nothing.
         has_gpu = bool(self._tf.config.get_visible_devices("GPU"))
         if function is None or has_gpu or not self.recording.is_here():
             return
@@ -196,17 +203,17 @@ class TensorFlowRecorder:
         marks = self._marks_of(function)
         self.recording.guarded(lambda: marks.insert(kind, awaited, num_samples))
 
-    def _marks_of(self, function: Any) -> GraphMarks:
+    def _marks_of(self, function: object) -> GraphMarks:
         return self._marks.setdefault(function, GraphMarks(self._tf, self._moment_passed))
 
     def _moment_passed(self, kind: str) -> None:
-        collect.waits(_WAITS.get(kind, 0))
+        _hooks.count_waits(_WAITS.get(kind, 0))
 
 
-def record_training(hvd: Any) -> None:
-    """Bracket ``horovod.tensorflow`` as `hvdprof run` asked for; nothing where it cannot be."""
+def record_training(hvd: ModuleType) -> None:
+    """Hook ``horovod.tensorflow`` as `hvdprof run` asked for; nothing where that fails."""
     try:
         settings = AutoSettings.from_environment()
-        TensorFlowRecorder(hvd, sys.modules["tensorflow"], settings).bracket()
+        TensorFlowRecorder(hvd, sys.modules["tensorflow"], settings).hook_calls()
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")

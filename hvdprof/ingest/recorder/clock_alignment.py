@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.recorder_lines import Exchange, RecorderFile
+from hvdprof.rundir.recorder_format import SAME_CLOCK
 
 UNKNOWN_ERROR_NS = 1_000_000_000
-"""Stands for an alignment of unknown error: large enough that no rank is blamed on its ground."""
+"""Stands for an unknown error of an alignment: large enough that no wait is attributed by it."""
 
 UNCORRECTED_DRIFT = 100e-6
-"""Rate by which clocks of two hosts may part where no second exchange tells (100 ppm, a usual
+"""Rate by which clocks of two hosts may part where no second exchange shows it (100 ppm, a usual
 tolerance of the quartz of a server board)."""
 
 
@@ -24,8 +25,8 @@ tolerance of the quartz of a server board)."""
 class Alignment:
     """``aligned = monotonic + offset_ns + drift * (monotonic - from_ns)``.
 
-    ``error_ns`` bounds the error at the exchanges; ``error_rate`` is what is added to it by time
-    since the only exchange.
+    ``error_ns`` bounds the error at the exchanges; ``error_rate`` times the time since the only
+    exchange is added to it.
     """
 
     method: str
@@ -57,8 +58,9 @@ def alignment_of(file: RecorderFile, rank_0: RecorderFile | None) -> Alignment:
         return _from_exchanges(file.exchanges)
     if rank_0 is None or not (file.header and rank_0.header):
         return Alignment("none", 0, 0, 0.0, UNKNOWN_ERROR_NS)
-    if _boot(file) is not None and _boot(file) == _boot(rank_0):
-        return Alignment("same-clock", 0, 0, 0.0, 0)
+    boot = file.host_fact("boot_id")
+    if boot is not None and boot == rank_0.host_fact("boot_id"):
+        return Alignment(SAME_CLOCK, 0, 0, 0.0, 0)
     offset = _wall_less_monotonic(file) - _wall_less_monotonic(rank_0)
     return Alignment("wall-clock", 0, offset, 0.0, UNKNOWN_ERROR_NS)
 
@@ -70,16 +72,11 @@ def _from_exchanges(exchanges: Sequence[Exchange]) -> Alignment:
         drift = (last.offset_ns - first.offset_ns) / between_ns
         error_ns = max(first.error_ns, last.error_ns)
         return Alignment(first.method, first.monotonic_ns, first.offset_ns, drift, error_ns)
-    error_rate = 0.0 if first.method == "same-clock" else UNCORRECTED_DRIFT
+    error_rate = 0.0 if first.method == SAME_CLOCK else UNCORRECTED_DRIFT
     return Alignment(
         first.method, first.monotonic_ns, first.offset_ns, 0.0, first.error_ns, error_rate
     )
 
 
-def _boot(file: RecorderFile) -> object:
-    host = file.header.get("host")
-    return host.get("boot_id") if isinstance(host, dict) else None
-
-
 def _wall_less_monotonic(file: RecorderFile) -> int:
-    return int(file.header["wall_ns"]) - int(file.header["monotonic_ns"])
+    return file.header_number("wall_ns", 0) - file.header_number("monotonic_ns", 0)

@@ -1,6 +1,7 @@
-"""The recorder files of one pass to blocks of RANKS, STEPS, ARRIVALS and EVENTS."""
+"""The recorder files of one pass to blocks of RANKS, STEPS, ARRIVALS and EVENTS.
 
-from collections.abc import Mapping
+Tested by tests/ingest/test_load_run.py.
+"""
 
 import numpy as np
 import pandas as pd
@@ -17,15 +18,14 @@ def rank_block(
 ) -> Block:
     """The row of a rank; ``last_ns`` is the last recorded time of its clock."""
     header = file.header
-    host = header.get("host")
     return {
         "pass_id": pass_id,
         "rank": rank,
-        "local_rank": _number(header, "local_rank", rank),
-        "hostname": str(host.get("hostname", "")) if isinstance(host, Mapping) else "",
+        "local_rank": file.header_number("local_rank", rank),
+        "hostname": file.host_fact("hostname") or "",
         "device": str(header.get("device", "")),
-        "pid": _number(header, "pid", -1),
-        "num_threads": _number(header, "num_threads", -1),
+        "pid": file.header_number("pid", -1),
+        "num_threads": file.header_number("num_threads", -1),
         "num_affinity_cores": _count(header.get("affinity")),
         "clock_method": alignment.method,
         "clock_offset_ns": alignment.offset_ns,
@@ -110,11 +110,6 @@ def part_block(
         "size_bytes": pd.array([None] * len(row), dtype="Int64"),
         "clock_error_ns": alignment.errors_ns(start_ns),
     }
-
-
-def _number(header: Mapping[str, object], key: str, default: int) -> int:
-    value = header.get(key)
-    return value if isinstance(value, int) else default
 
 
 def _count(value: object) -> int:

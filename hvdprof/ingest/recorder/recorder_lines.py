@@ -1,13 +1,12 @@
 """One rank's recorder file: JSON lines to arrays, whatever state the rank left the file in.
 
 The file of a killed rank ends in the middle of a line; a full disk leaves holes. What can be read
-is used, what cannot is counted and told in ``problems``.
+is used, what cannot is counted and reported in ``problems``.
 """
 
-import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -17,10 +16,22 @@ from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, intervals, part_lengths
 from hvdprof.ingest.text.whole_number import whole
-
-RECORDER_SCHEMA_VERSION = 1
-
-Line = dict[str, Any]
+from hvdprof.rundir.recorder_codec import from_bytes
+from hvdprof.rundir.recorder_format import (
+    RECORDER_SCHEMA_VERSION,
+    Bucket,
+    ClockLine,
+    EndLine,
+    HeaderLine,
+    MarkLine,
+    ProblemLine,
+    SegmentEndLine,
+    SegmentLine,
+    SessionEndLine,
+    SessionLine,
+    StepLine,
+    TimelineLine,
+)
 
 _STEP_COLUMNS = 5 + NUM_STEP_PARTS
 _LONGEST_LINE = 1 << 24
@@ -56,11 +67,11 @@ def _int64s() -> "array[int]":
 class SegmentRecording:
     """What a rank recorded in one segment, on the rank's own clock.
 
-    Numbers are packed one after the other, eight bytes each, since hundreds of ranks are held at
-    once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
+    Numbers are packed one after the other, eight bytes each, since hundreds of ranks are in memory
+    at once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
-    the other; ``sent_of`` what is handed over of each tensor, in bytes.
+    the other; ``sent_of`` what a rank submits of each tensor, in bytes.
     """
 
     id: str
@@ -79,7 +90,7 @@ class SegmentRecording:
 
     @property
     def sent_bytes(self) -> int:
-        """What is handed over of all tensors."""
+        """Bytes that a rank submits of all tensors per step."""
         return sum(self.sent_of)
 
     @property
@@ -93,22 +104,22 @@ class SegmentRecording:
         return self.steps[2 - _STEP_COLUMNS]
 
     def step_table(self) -> NDArray[np.int64]:
-        """One row a step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``.
+        """One row per step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``.
 
-        A part may be ``phases.UNSEEN``.
+        A part may be ``step_phases.UNSEEN``.
         """
         return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
 
     def ready_table(self) -> NDArray[np.int64]:
-        """Offsets of the gradients, a column a tensor; row i belongs to step ``ready_row[i]``."""
+        """Offsets of the gradients, a column per tensor; row i belongs to step ``ready_row[i]``."""
         return np.asarray(self.ready_ns, dtype=np.int64).reshape(-1, max(len(self.tensors), 1))
 
     def part_table(self) -> NDArray[np.int64]:
-        """One row a recorded interval: row of the step, offset and length in ns."""
+        """One row per recorded interval: row of the step, offset and length in ns."""
         return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
 
     def bucket_table(self) -> NDArray[np.int64]:
-        """One row a bucket: row of the step, offset and length in ns, number of its tensors."""
+        """One row per bucket: row of the step, offset and length in ns, number of its tensors."""
         return np.asarray(self.buckets, dtype=np.int64).reshape(-1, 4)
 
 
@@ -125,18 +136,31 @@ class Mark:
 class RecorderFile:
     """Everything a rank recorded; ``problems`` are clauses that say what could not be used.
 
-    ``session`` and ``session_end`` are the lines of that kind of an elastic job, None elsewhere.
+    ``header`` is empty where the file has none; its numbers are whole, and missing where they were
+    not. ``session`` and ``session_end`` are the lines of that kind of an elastic job, None
+    elsewhere.
     """
 
-    header: Line = field(default_factory=dict)
+    header: Mapping[str, object] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     segments: dict[str, SegmentRecording] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     timeline: list[TimelineSwitch] = field(default_factory=list)
-    session: Line | None = None
-    session_end: Line | None = None
+    session: SessionLine | None = None
+    session_end: SessionEndLine | None = None
     ended: bool = False
     problems: list[str] = field(default_factory=list)
+
+    def header_number(self, key: str, default: int) -> int:
+        """A whole number of the header, or the default."""
+        value = self.header.get(key)
+        return value if isinstance(value, int) else default
+
+    def host_fact(self, key: str) -> str | None:
+        """A text among the facts of the rank's host, None where it is unknown."""
+        host = self.header.get("host")
+        value = host.get(key) if isinstance(host, Mapping) else None
+        return value if isinstance(value, str) else None
 
 
 def read_recorder_file(path: Path) -> RecorderFile:
@@ -174,7 +198,8 @@ class _Reader:
         self.current_segment = ""
         self.counts: Counter[str] = Counter()
         self.unknown_kinds: Counter[str] = Counter()
-        self.by_kind = {
+        # Trusted to be as declared: what is not raises when it is read, and counts as damaged.
+        self.by_kind: dict[str, Callable[[Any], None]] = {
             "header": self.header,
             "clock": self.clock,
             "segment": self.segment,
@@ -194,17 +219,17 @@ class _Reader:
 
     def take(self, text: bytes) -> bool:
         try:
-            line = _loaded(text)
+            line = from_bytes(text)
             handle = self.by_kind.get(line["kind"])
             if handle is None:
-                self.unknown_kinds[str(line["kind"])] += 1
+                self.unknown_kinds[line["kind"]] += 1
             else:
                 handle(line)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return False
         return True
 
-    def header(self, line: Line) -> None:
+    def header(self, line: HeaderLine) -> None:
         if self.file.header:
             # A second launch wrote into the same file: its clock lines belong to it alone.
             self.file = RecorderFile()
@@ -214,7 +239,7 @@ class _Reader:
         whole(line["rank"]), whole(line["monotonic_ns"]), whole(line["wall_ns"])
         self.file.header = {name: value for name, value in line.items() if _is_usable(name, value)}
 
-    def clock(self, line: Line) -> None:
+    def clock(self, line: ClockLine) -> None:
         self.file.exchanges.append(
             Exchange(
                 monotonic_ns=whole(line["monotonic_ns"]),
@@ -224,7 +249,7 @@ class _Reader:
             )
         )
 
-    def segment(self, line: Line) -> None:
+    def segment(self, line: SegmentLine) -> None:
         tensors = line["tensors"]
         self.current_segment = str(line["id"])
         self.file.segments[str(line["id"])] = SegmentRecording(
@@ -234,8 +259,8 @@ class _Reader:
             sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
         )
 
-    def step(self, line: Line) -> None:
-        lengths, found = part_lengths(line), intervals(line)
+    def step(self, line: StepLine) -> None:
+        lengths, recorded = part_lengths(line), intervals(line)
         row = (
             whole(line["step"]),
             int(bool(line["warmup"])),
@@ -263,17 +288,17 @@ class _Reader:
             recording.buckets.extend((recording.num_steps, offset, dur, len(members)))
             recording.bucket_members.extend(members)
         codes = recording.part_names
-        for part, offset, dur in found:
+        for part, offset, dur in recorded:
             recording.parts.extend((recording.num_steps, offset, dur))
             recording.part_codes.append(codes.setdefault(part, len(codes)))
         recording.steps.extend(row)
         recording.losses.append(loss)
 
-    def mark(self, line: Line) -> None:
+    def mark(self, line: MarkLine) -> None:
         time_ns = whole(line["monotonic_ns"])
         self.file.marks.append(Mark(str(line["name"]), self.current_segment, time_ns))
 
-    def timeline(self, line: Line) -> None:
+    def timeline(self, line: TimelineLine) -> None:
         self.file.timeline.append(
             TimelineSwitch(
                 action=str(line["action"]),
@@ -283,24 +308,25 @@ class _Reader:
             )
         )
 
-    def problem(self, line: Line) -> None:
+    def problem(self, line: ProblemLine) -> None:
         self.file.problems.append(f"the recorder reported: {line['message']}")
 
-    def session(self, line: Line) -> None:
-        for name in ("number", "slot", "launch_rank", "started_ns", "entered_ns"):
-            whole(line[name])
-        for name in ("left_ns", "shut_down_ns", "initialised_ns"):
-            whole(0 if line[name] is None else line[name])
+    def session(self, line: SessionLine) -> None:
+        for number in (line["number"], line["slot"], line["launch_rank"]):
+            whole(number)
+        whole(line["started_ns"]), whole(line["entered_ns"])
+        for moment in (line["left_ns"], line["shut_down_ns"], line["initialised_ns"]):
+            whole(0 if moment is None else moment)
         self.file.session = line
 
-    def session_end(self, line: Line) -> None:
+    def session_end(self, line: SessionEndLine) -> None:
         whole(line["num_steps"]), whole(line["num_committed"])
         self.file.session_end = line
 
-    def end(self, line: Line) -> None:
+    def end(self, line: EndLine) -> None:
         self.file.ended = True
 
-    def segment_end(self, line: Line) -> None:
+    def segment_end(self, line: SegmentEndLine) -> None:
         self.current_segment = ""
         recording = self.file.segments.get(str(line.get("id")))
         sent = [whole(one) for one in line.get("sent_bytes", ())]
@@ -308,15 +334,16 @@ class _Reader:
             recording.sent_of = sent
 
     def finished(self) -> RecorderFile:
-        told = {
-            "damaged": "{} damaged lines were left out",
+        texts = {
+            "damaged": "{} damaged lines were skipped",
             "torn": "the last line is cut off",
-            "earlier recordings": "{} earlier recordings in the same file were left out",
-            "ready": "{} steps have ready times for other tensors than announced",
+            "earlier recordings": "{} earlier recordings in the same file were skipped",
+            "ready": "{} steps have ready times for other tensors than declared",
         }
-        problems = [text.format(self.counts[key]) for key, text in told.items() if self.counts[key]]
+        counts = self.counts
+        problems = [text.format(counts[key]) for key, text in texts.items() if counts[key]]
         for kind, number in self.unknown_kinds.items():
-            problems.append(f"{number} lines of the unknown kind {kind!r} were left out")
+            problems.append(f"{number} lines of the unknown kind {kind!r} were skipped")
         if not self.file.header:
             problems.append("it has no header")
         elif self.file.header.get("schema_version") != RECORDER_SCHEMA_VERSION:
@@ -325,15 +352,7 @@ class _Reader:
         return self.file
 
 
-def _loaded(text: bytes) -> Any:
-    line = json.loads(text.decode("utf-8"))
-    if b"\\u" not in text:
-        return line
-    # A lone half of a pair of characters fits into no column.
-    return json.loads(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _is_usable(name: str, value: Any) -> bool:
+def _is_usable(name: str, value: object) -> bool:
     if name not in _HEADER_NUMBERS:
         return True
     try:
@@ -343,14 +362,14 @@ def _is_usable(name: str, value: Any) -> bool:
     return True
 
 
-def _buckets(values: Any, num_tensors: int) -> list[tuple[int, int, "array[int]"]]:
-    found = [(whole(offset), whole(dur), array("q", members)) for offset, dur, members in values]
-    if any(not 0 <= one < num_tensors for _, _, members in found for one in members):
-        raise ValueError("a bucket holds a tensor that was not announced")
-    return found
+def _buckets(values: Iterable[Bucket], num_tensors: int) -> list[tuple[int, int, "array[int]"]]:
+    buckets = [(whole(offset), whole(dur), array("q", members)) for offset, dur, members in values]
+    if any(not 0 <= one < num_tensors for _, _, members in buckets for one in members):
+        raise ValueError("a bucket holds a tensor that was not declared")
+    return buckets
 
 
-def _offsets(values: Any) -> "array[int]":
+def _offsets(values: Iterable[int]) -> "array[int]":
     offsets = array("q", values)
     if offsets and not -_LARGEST < min(offsets) <= max(offsets) < _LARGEST:
         raise ValueError("an offset is out of range")

@@ -1,7 +1,9 @@
-"""Who was in a session of an elastic job, and when: the recorder files of its ranks as rows."""
+"""The ranks of a session of an elastic job and their times, from recorder files.
+
+Tested by tests/ingest/test_elastic_run.py.
+"""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -9,42 +11,46 @@ from hvdprof.ingest.recorder.recorder_lines import RecorderFile
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord
-
-_MOMENTS = ("left_ns", "shut_down_ns", "initialised_ns")
+from hvdprof.rundir.recorder_format import SessionLine
 
 
 def session_ranks(record: PassRecord, files: Mapping[int, RecorderFile]) -> pd.DataFrame:
-    """SESSION_RANKS of a session, one row a rank that says which session it recorded."""
+    """SESSION_RANKS of a session, one row per rank whose file names its session."""
     rows = [
-        _row(record, rank, file) for rank, file in sorted(files.items()) if file.session is not None
+        _row(record, rank, file, file.session)
+        for rank, file in sorted(files.items())
+        if file.session is not None
     ]
     return SESSION_RANKS.frame(rows)
 
 
-def _row(record: PassRecord, rank: int, file: RecorderFile) -> dict[str, Any]:
+def _row(
+    record: PassRecord, rank: int, file: RecorderFile, begin: SessionLine
+) -> dict[str, object]:
     number = record.session or 0
-    said, end = file.session or {}, file.session_end or {}
-    host = file.header.get("host")
+    end = file.session_end
     begins_ns, ends_ns = _steps(file)
     return {
         "launch": record.id.removesuffix(session_id("", number)),
         "session": number,
         "pass_id": record.id,
         "rank": rank,
-        "host": str(said.get("host", "")),
-        "slot": said["slot"],
-        "hostname": str(host.get("hostname", "")) if isinstance(host, Mapping) else "",
+        "host": str(begin.get("host", "")),
+        "slot": begin["slot"],
+        "hostname": file.host_fact("hostname") or "",
         "pid": file.header.get("pid", -1),
-        "launch_rank": said["launch_rank"],
-        "started_ns": said["started_ns"],
-        **{name: said[name] for name in _MOMENTS},
-        "entered_ns": said["entered_ns"],
+        "launch_rank": begin["launch_rank"],
+        "started_ns": begin["started_ns"],
+        "left_ns": begin["left_ns"],
+        "shut_down_ns": begin["shut_down_ns"],
+        "initialised_ns": begin["initialised_ns"],
+        "entered_ns": begin["entered_ns"],
         "first_step_ns": min(begins_ns, default=None),
         "last_step_end_ns": max(ends_ns, default=None),
         "num_steps": len(begins_ns),
-        "num_updates": end.get("num_steps"),
-        "num_committed": end.get("num_committed"),
-        "why": str(end.get("why", "")),
+        "num_updates": end["num_steps"] if end else None,
+        "num_committed": end["num_committed"] if end else None,
+        "why": str(end.get("why", "")) if end else "",
     }
 
 

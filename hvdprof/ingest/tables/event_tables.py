@@ -236,5 +236,6 @@ def _clock_pairs(rank_0: RecorderFile | None) -> Sequence[tuple[int, int]]:
         return []
     pairs = [(switch.wall_ns, switch.monotonic_ns) for switch in rank_0.timeline]
     if rank_0.header:
-        pairs.append((int(rank_0.header["wall_ns"]), int(rank_0.header["monotonic_ns"])))
+        wall_ns = rank_0.header_number("wall_ns", 0)
+        pairs.append((wall_ns, rank_0.header_number("monotonic_ns", 0)))
     return pairs

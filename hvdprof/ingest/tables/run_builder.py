@@ -61,7 +61,7 @@ class RunBuilder:
         self, pass_id: str, rank: int, file: RecorderFile, alignment: Alignment
     ) -> None:
         """Add all that one rank recorded in one pass."""
-        last_ns = int(file.header.get("monotonic_ns", 0))
+        last_ns = file.header_number("monotonic_ns", 0)
         for segment in file.segments.values():
             if not segment.num_steps:
                 continue

@@ -1,21 +1,19 @@
-"""How far each rank of a pass got, read from the recorder files while they grow.
+"""The progress of each rank of a pass, read from the recorder files while they grow.
 
 Only the short lines are parsed; of the step lines, by far the most, just the last one of a rank.
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hvdprof.rundir.layout import PassPaths
-
-_STEP = b'"kind": "step"', b'"kind":"step"'
+from hvdprof.rundir.recorder_codec import from_bytes, is_step
+from hvdprof.rundir.recorder_format import HeaderLine
 
 
 @dataclass(slots=True)
 class RankState:
-    """What one rank's recorder file says so far.
+    """The contents of one rank's recorder file so far.
 
     ``segment`` is the one that runs, None between segments; ``num_steps`` counts its steps.
     ``ended`` holds the segments that ran to their end, ``finished`` says the file was closed;
@@ -23,7 +21,7 @@ class RankState:
     """
 
     rank: int
-    header: dict[str, Any] | None = None
+    header: HeaderLine | None = None
     segment: str | None = None
     num_steps: int = 0
     ended: set[str] = field(default_factory=set)
@@ -42,25 +40,25 @@ class PassProgress:
         self.ranks: dict[int, RankState] = {}
 
     def update(self) -> int:
-        """Read on in every recorder file; the bytes read so far, which grow as ranks get on."""
+        """Continue to read every recorder file; the bytes read so far, which grow with progress."""
         for path in self._paths.recorder_files():
             rank = int(path.stem.removeprefix("rank-"))
-            self._read_on(path, self.ranks.setdefault(rank, RankState(rank)))
+            self._continue(path, self.ranks.setdefault(rank, RankState(rank)))
         return sum(state.size_bytes for state in self.ranks.values())
 
-    def _read_on(self, path: Path, state: RankState) -> None:
+    def _continue(self, path: Path, state: RankState) -> None:
         try:
             with path.open("rb") as file:
                 file.seek(state.size_bytes)
                 added = file.read()
         except OSError:
-            # Not readable over a network just now: the next look reads on.
+            # Not readable over a network just now: the next update continues.
             return
         state.size_bytes += len(added)
         *lines, rest = (self._carried.get(state.rank, b"") + added).split(b"\n")
         self._carried[state.rank] = rest
         for line in lines:
-            if line[:40].find(_STEP[0]) >= 0 or line[:40].find(_STEP[1]) >= 0:
+            if is_step(line):
                 state.num_steps += 1
             elif line:
                 _apply(state, line)
@@ -72,24 +70,26 @@ class PassProgress:
         return set.intersection(*(state.ended for state in self.ranks.values()))
 
 
-def _apply(state: RankState, line: bytes) -> None:
+def _apply(state: RankState, text: bytes) -> None:
     try:
-        record = json.loads(line)
-        kind = record["kind"]
-    except (ValueError, KeyError, TypeError):
-        # A damaged line is the reader's affair (ingest); progress goes on with the next one.
+        _read(state, text)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # A damaged line is reported by the reader (ingest); progress continues with the next one.
         state.problems.append("a damaged line in the recorder file")
-        return
-    if kind == "header":
-        state.header = record
-    elif kind == "segment":
-        state.segment, state.num_steps = record["id"], 0
-    elif kind == "segment_end":
-        state.ended.add(record["id"])
+
+
+def _read(state: RankState, text: bytes) -> None:
+    line = from_bytes(text)
+    if line["kind"] == "header":
+        state.header = line
+    elif line["kind"] == "segment":
+        state.segment, state.num_steps = line["id"], 0
+    elif line["kind"] == "segment_end":
+        state.ended.add(line["id"])
         state.segment = None
-    elif kind == "timeline" and record.get("action") == "start":
-        state.timelines[state.segment or ""] = str(record.get("file"))
-    elif kind == "problem":
-        state.problems.append(str(record.get("message")))
-    elif kind == "end":
+    elif line["kind"] == "timeline" and line["action"] == "start":
+        state.timelines[state.segment or ""] = str(line["file"])
+    elif line["kind"] == "problem":
+        state.problems.append(str(line["message"]))
+    elif line["kind"] == "end":
         state.finished = True

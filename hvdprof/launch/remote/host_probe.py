@@ -51,7 +51,7 @@ def probe_host(token: Path | None) -> HostProbe:
         problem=problem,
         hostname_resolves=hostname_resolves(),
         shares_folder=token is not None and token.exists(),
-        host=host_facts(),
+        host=dict(host_facts()),
     )
 
 

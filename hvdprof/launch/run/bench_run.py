@@ -124,7 +124,7 @@ def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
         settings=asdict(settings),
         environment=recorded_environment(os.environ),
         versions=versions(tools.horovod, tools.mpi),
-        hosts=[host_facts()],
+        hosts=[dict(host_facts())],
         git=git_state(Path.cwd()),
         passes=[],
         skipped=[],

@@ -1,10 +1,9 @@
 """Where the ranks ran by their own recordings, against the plan."""
 
-from typing import Any
-
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.rundir.manifest import Manifest, PassRecord
+from hvdprof.rundir.recorder_format import HeaderLine
 
 
 def refine_from_ranks(
@@ -18,16 +17,17 @@ def refine_from_ranks(
     headers = [state.header for state in progress.ranks.values() if state.header]
     if not headers:
         return
-    by_host: dict[str, list[dict[str, Any]]] = {}
+    by_host: dict[str, list[HeaderLine]] = {}
     for header in headers:
         by_host.setdefault(str(header["host"]["hostname"]), []).append(header)
     known = {host["hostname"] for host in manifest.hosts}
-    manifest.hosts += [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
+    new = [ranks[0]["host"] for name, ranks in by_host.items() if name not in known]
+    manifest.hosts += [dict(host) for host in new]
     record.oversubscribed = any(_too_many(ranks, settings) for ranks in by_host.values())
     record.pinned = all(_own_cores(ranks, settings.num_threads) for ranks in by_host.values())
 
 
-def _too_many(ranks: list[dict[str, Any]], settings: BenchSettings) -> bool:
+def _too_many(ranks: list[HeaderLine], settings: BenchSettings) -> bool:
     if settings.device == "cuda":
         # With one GPU made visible to each rank, every rank sees one and each has its own.
         seen = max(int(rank.get("num_gpus") or 0) for rank in ranks)
@@ -37,7 +37,7 @@ def _too_many(ranks: list[dict[str, Any]], settings: BenchSettings) -> bool:
     return len(ranks) * settings.num_threads > cores
 
 
-def _own_cores(ranks: list[dict[str, Any]], num_threads: int) -> bool:
+def _own_cores(ranks: list[HeaderLine], num_threads: int) -> bool:
     cores = [set(rank["affinity"]) for rank in ranks]
     apart = sum(map(len, cores)) == len(set.union(*cores))
     return apart and all(len(own) == num_threads for own in cores)

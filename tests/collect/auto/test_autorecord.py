@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from hvdprof import collect
+from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
 from hvdprof.collect.session import Session
@@ -30,8 +31,8 @@ def folder(tmp_path, monkeypatch):
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
     monkeypatch.setattr(iterator, "__next__", iterator.__next__)
     monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
-    monkeypatch.setattr(collect, "_session", Session())
-    monkeypatch.setattr(collect, "_marked_step", None)
+    monkeypatch.setattr(PROCESS, "session", Session())
+    monkeypatch.setattr(PROCESS, "marked_step", None)
     yield path
     collect.stop()
 
@@ -55,7 +56,7 @@ class Script:
             elastic=elastic,
         )
         self.recorder = AutoRecorder(self.hvd, AutoSettings(**settings | changes))
-        self.recorder.bracket_horovod()
+        self.recorder.hook_horovod()
         self.model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
         data = TensorDataset(torch.zeros(5 * BATCH, 3), torch.zeros(5 * BATCH, dtype=torch.int64))
         self.loader = DataLoader(data, BATCH)
@@ -127,7 +128,7 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
 
     lines = script.lines(folder)
     assert "no shape today" in of_kind(lines, "problem")[0]["message"]
-    assert "the training goes on" in capsys.readouterr().err
+    assert "the training continues" in capsys.readouterr().err
     assert len(steps_of(lines, "main")) == 5
     after = script.model.parameters()
     assert all((one != other).any() for one, other in zip(before, after, strict=True))
@@ -315,7 +316,7 @@ def test_inputs_whose_length_cannot_be_told_end_the_recording_and_not_the_traini
     script.hvd.shutdown()
 
     assert "no shape today" in of_kind(script.lines(folder), "problem")[0]["message"]
-    assert "the training goes on" in capsys.readouterr().err
+    assert "the training continues" in capsys.readouterr().err
 
 
 def test_arguments_and_results_of_horovods_calls_pass(script):

@@ -1,14 +1,15 @@
 """Sessions of an elastic job, on stand-ins for the elastic part of Horovod."""
 
 import json
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from hvdprof import collect
-from hvdprof.collect.auto.session_recording import ElasticSessions
+from hvdprof.collect._hooks import PROCESS
+from hvdprof.collect.auto.session_recording import ElasticSessions, Worker
 from hvdprof.collect.clock.clock_exchange import RankGroup
-from hvdprof.collect.session import Session
+from hvdprof.collect.session import LineCalls, Session
 
 
 class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818
@@ -88,7 +89,7 @@ class Job:
         self.sessions = ElasticSessions(
             self.hvd, self.recording, lambda: RankGroup(0, 1, self._gather), lambda: self.now
         )
-        self.sessions.bracket()
+        self.sessions.hook_horovod()
         self.hvd.init()
 
     def _passes(self, length):
@@ -108,11 +109,13 @@ class Job:
 def marks(monkeypatch):
     seen = []
 
-    class Marking(Session):
+    class Marking(LineCalls):
         def mark(self, name):
             seen.append(name)
 
-    monkeypatch.setattr(collect, "_session", Marking())
+    session = Session()
+    session.lines = Marking()
+    monkeypatch.setattr(PROCESS, "session", session)
     return seen
 
 
@@ -231,9 +234,8 @@ def test_a_commit_that_fails_is_none(monkeypatch, marks):
     assert marks == []
 
 
-def test_the_begin_of_the_process_lies_before_now(monkeypatch):
-    sessions = ElasticSessions(SimpleNamespace(), Recording())
-    line = sessions.line()
+def test_the_begin_of_the_process_lies_before_now():
+    worker = Worker.from_environment(time.monotonic_ns, {"HOROVOD_RANK": "3"})
 
-    assert line["started_ns"] < sessions._clock()
-    assert {"host", "slot", "launch_rank"} <= line.keys()
+    assert worker.started_ns < time.monotonic_ns()
+    assert (worker.host, worker.slot, worker.launch_rank) == ("", 0, 3)

@@ -3,7 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof import collect
+from hvdprof.collect import _hooks
+from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto import step_tracker
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.session import Session
@@ -16,7 +17,7 @@ class Calls:
         self.log = []
 
     @contextmanager
-    def found_step(self, samples, warmup):
+    def recorded_step(self, samples, warmup):
         self.log.append("begin warmup" if warmup else "begin")
         try:
             yield
@@ -36,8 +37,8 @@ class Calls:
         yield
         self.log.append("timeline ends")
 
-    def note(self, kind, message):
-        self.log.append(f"{kind} {message}")
+    def note(self, line):
+        self.log.append(f"{line['kind']} {line['message']}")
 
     def samples(self, number):
         self.log.append(f"samples {number}")
@@ -47,6 +48,7 @@ class Calls:
 def calls(monkeypatch):
     calls = Calls()
     monkeypatch.setattr(step_tracker, "collect", calls)
+    monkeypatch.setattr(step_tracker, "_hooks", calls)
     return calls
 
 
@@ -180,8 +182,8 @@ def test_a_step_that_is_no_method_is_followed_too(calls):
 
 
 def test_outside_a_recording_all_of_it_does_nothing(monkeypatch):
-    monkeypatch.setattr(collect, "_session", Session())
-    assert not collect.is_active()
+    monkeypatch.setattr(PROCESS, "session", Session())
+    assert not _hooks.is_active()
     tracked = tracker()
     train(tracked)
     tracked.evaluates()

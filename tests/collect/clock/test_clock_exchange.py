@@ -132,7 +132,7 @@ def test_turn_after_a_failed_start_says_so_and_gathers_nothing():
     turns = ClockTurns(no_group, force_tcp=False)
     with pytest.raises(OSError, match=r"after hvd\.init"):
         turns.take()
-    with pytest.raises(OSError, match="none at the start"):
+    with pytest.raises(OSError, match="not compared at the start"):
         turns.take()
 
 

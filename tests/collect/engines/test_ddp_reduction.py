@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hvdprof.collect.engines.ddp_reduction import DdpHandover, recorded_hook
+from hvdprof.collect.engines.ddp_reduction import DdpReduction, recorded_hook
 from hvdprof.collect.engines.gradient_watch import GradientWatch, WatchedTensor
 from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.time_source import HostClock
@@ -113,12 +113,12 @@ def test_names_are_those_of_the_model_inside(monkeypatch):
 def test_bytes_after_compression_by_a_hook(hook, sent):
     model = FakeDdp(FakeTime())
     model._comm_hooks = [(SimpleNamespace(__name__=hook), None)]
-    assert DdpHandover(model).sent_bytes(model.module.parameters["weight"]) == sent
+    assert DdpReduction(model).sent_bytes(model.module.parameters["weight"]) == sent
 
 
 def test_one_rank_sends_nothing():
     model = FakeDdp(FakeTime(), size=1)
-    assert DdpHandover(model).sent_bytes(model.module.parameters["weight"]) == 0
+    assert DdpReduction(model).sent_bytes(model.module.parameters["weight"]) == 0
 
 
 def test_remove_leaves_nothing_behind(monkeypatch):

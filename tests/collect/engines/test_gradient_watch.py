@@ -241,7 +241,7 @@ class HandedOver:
         self.watched.optimizer._handles = {one: (name, None) for one, name in handles.items()}
         self.watched.optimizer.step()
         assert self.watched.marks.failure is None
-        return [tensor["sent_bytes"] for tensor in self.watched.watch.described()]
+        return [tensor["sent_bytes"] for tensor in self.watched.watch.declared()]
 
 
 def test_an_own_compression_is_not_called_and_counts_as_none_before_the_first_step():

@@ -93,5 +93,5 @@ def test_of_nothing_no_arrival_is_told():
     marks = GraphMarks(tf, lambda _: None)
     marks.insert(READY, [None, None])
 
-    assert not marks.tells
+    assert not marks.reports
     assert marks.take() == []

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from hvdprof import collect
+from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.session import Session
 from hvdprof.collect.tensorflow.tensorflow_watch import TensorFlowRecorder, record_training
@@ -31,7 +32,7 @@ class Script:
         monkeypatch.setitem(sys.modules, module, self.tf.iterator_ops)
         self.hvd = fake_horovod(self.tf)
         watch = TensorFlowRecorder(self.hvd, self.tf, AutoSettings(**settings | changes))
-        watch.bracket()
+        watch.hook_calls()
         self.recording = watch.recording
         self.optimizer = self.tf.keras.optimizers.Optimizer()
 
@@ -54,8 +55,8 @@ class Script:
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(tmp_path / "recorder"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    monkeypatch.setattr(collect, "_session", Session())
-    monkeypatch.setattr(collect, "_marked_step", None)
+    monkeypatch.setattr(PROCESS, "session", Session())
+    monkeypatch.setattr(PROCESS, "marked_step", None)
     yield tmp_path / "recorder"
     collect.stop()
 
@@ -228,7 +229,7 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
     assert results == [None] * 3
     lines = recorded(folder / "rank-0.jsonl")
     assert "no operation today" in of_kind(lines, "problem")[0]["message"]
-    assert "the training goes on" in capsys.readouterr().err
+    assert "the training continues" in capsys.readouterr().err
 
 
 def test_before_an_optimizer_or_a_tape_nothing_is_recorded(script, folder):

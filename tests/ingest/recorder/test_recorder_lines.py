@@ -75,7 +75,7 @@ def test_a_torn_last_line_costs_one_step(tmp_path: Path) -> None:
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path, line: str) -> None:
     file = read(tmp_path, "\n".join([*LINES[:4], line, *LINES[4:]]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 damaged lines were left out"]
+    assert file.problems == ["1 damaged lines were skipped"]
 
 
 def test_a_step_that_repeats_a_number_is_damage(tmp_path: Path) -> None:
@@ -83,18 +83,18 @@ def test_a_step_that_repeats_a_number_is_damage(tmp_path: Path) -> None:
     at = LINES.index(step)
     file = read(tmp_path, "\n".join([*LINES[: at + 1], step, *LINES[at + 1 :]]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 damaged lines were left out"]
+    assert file.problems == ["1 damaged lines were skipped"]
 
 
 def test_kinds_of_a_later_version_are_told(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join([*LINES, '{"kind": "gpu_clock"}']) + "\n")
-    assert file.problems == ["1 lines of the unknown kind 'gpu_clock' were left out"]
+    assert file.problems == ["1 lines of the unknown kind 'gpu_clock' were skipped"]
 
 
 def test_a_second_recording_replaces_the_first(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join([*LINES[:6], *LINES]) + "\n")
     assert num_steps(file) == 5
-    assert file.problems == ["1 earlier recordings in the same file were left out"]
+    assert file.problems == ["1 earlier recordings in the same file were skipped"]
 
 
 def test_nothing_of_the_first_recording_is_told_of_the_second(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_nothing_of_the_first_recording_is_told_of_the_second(tmp_path: Path) ->
     file = read(tmp_path, "\n".join([*first, LINES[0], mark, *LINES[1:]]) + "\n")
     assert num_steps(file) == 5
     assert [one.segment for one in file.marks if one.name == "begin"] == [""]
-    assert file.problems == ["1 earlier recordings in the same file were left out"]
+    assert file.problems == ["1 earlier recordings in the same file were skipped"]
 
 
 def test_half_a_character_is_replaced(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_ready_times_for_other_tensors_are_not_guessed(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join(lines) + "\n")
     (segment,) = file.segments.values()
     assert len(segment.ready_ns) == 0
-    assert file.problems == ["5 steps have ready times for other tensors than announced"]
+    assert file.problems == ["5 steps have ready times for other tensors than declared"]
 
 
 @given(st.data())

@@ -93,7 +93,7 @@ def test_step_with_a_damaged_bucket_is_left_out(tmp_path, bucket):
     file = read_recorder_file(path)
     assert file.segments["s"].step_table()[:, 0].tolist() == [0, 2]
     assert file.segments["s"].bucket_table().tolist() == [[0, 2, 3, 1]]
-    assert "1 damaged lines were left out" in file.problems
+    assert "1 damaged lines were skipped" in file.problems
 
 
 def test_blocked_time_is_no_part_of_backward(tmp_path):

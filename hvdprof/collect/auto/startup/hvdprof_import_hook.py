@@ -1,8 +1,8 @@
-"""Waits for a script to import `horovod.torch` or `horovod.tensorflow`, and for nothing else.
+"""Waits for a script to import `horovod.torch` or `horovod.tensorflow`.
 
 Every Python process below `hvdprof run` loads this, on its own, from the folder in front of
-PYTHONPATH. So it imports nothing but `sys`: a module of the standard library that is loaded here
-would hide a file of the same name beside the user's script, and every start would take longer.
+PYTHONPATH. So it imports `sys` alone: a module of the standard library that is loaded here would
+hide a file of the same name beside the user's script, and every start would take longer.
 """
 
 import sys
@@ -17,7 +17,7 @@ RECORDERS = {
     "horovod.torch": "hvdprof.collect.auto.autorecord",
     "horovod.tensorflow": "hvdprof.collect.tensorflow.tensorflow_watch",
 }
-"""By the module that is waited for the one whose ``record_training`` is called with it."""
+"""The awaited module, and the module whose ``record_training`` is called with it."""
 
 
 class AfterImport:
@@ -25,7 +25,7 @@ class AfterImport:
 
     Args:
         name: The full name of the module.
-        act: Called with it; where it raises, one line on stderr says so and the import goes on.
+        act: Called with it; where it raises, one line on stderr says so and the import continues.
     """
 
     def __init__(self, name: str, act: "Callable[[ModuleType], None]") -> None:
@@ -39,7 +39,7 @@ class AfterImport:
         path: "Sequence[str] | None" = None,
         target: "ModuleType | None" = None,
     ) -> "ModuleSpec | None":
-        """What the other finders say, with the function behind the execution of the module."""
+        """The spec from the other finders, with the function behind the execution of the module."""
         if fullname != self._name or self._is_looking:
             return None
         self._is_looking = True
@@ -51,7 +51,7 @@ class AfterImport:
             try:
                 self._act_after(spec)
             except Exception as error:
-                _tell(error)
+                _report(error)
         return spec
 
     def _found_by_others(
@@ -76,7 +76,7 @@ class AfterImport:
                 try:
                     self._act(module)
                 except Exception as error:
-                    _tell(error)
+                    _report(error)
 
         # On this loader alone: other modules are loaded as ever.
         loader.exec_module = execute_and_act  # type: ignore[method-assign]
@@ -89,7 +89,7 @@ def install() -> None:
         if name in sys.modules:
             _record(sys.modules[name])
         elif not is_waiting:
-            # A finder is all that it has to be; the class for it would have to be imported.
+            # Duck typing: the class of finders would have to be imported.
             sys.meta_path.insert(0, AfterImport(name, _record))
 
 
@@ -98,7 +98,7 @@ def _record(module: "ModuleType") -> None:
     recorder.record_training(module)
 
 
-def _tell(error: Exception) -> None:
+def _report(error: Exception) -> None:
     if sys.stderr is not None:
         sys.stderr.write(
             f"hvdprof recorder: nothing is recorded: {type(error).__name__}: {error} "

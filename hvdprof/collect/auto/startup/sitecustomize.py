@@ -1,7 +1,9 @@
 """Run by Python at the start of every process below `hvdprof run`.
 
-Prepares the recording of a Horovod script, then runs the `sitecustomize` that the user has of his
-own and that this one hides. Nothing is imported here that a script without Horovod would feel.
+Prepares the recording of a Horovod script, then runs the user's own `sitecustomize`, which this
+one hides. Imports nothing that a script without Horovod would notice.
+
+Tested by tests/collect/auto/test_startup.py.
 """
 
 import os

@@ -1,0 +1,88 @@
+"""The calls that hvdprof's own hooks make in a process that it records; not for scripts.
+
+Tested by tests/collect/test_public_calls.py and tests/collect/auto.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from hvdprof.collect.session import Session
+from hvdprof.rundir.recorder_format import RecorderLine
+
+MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
+
+
+class ProcessSession:
+    """What takes the calls of this process.
+
+    ``session`` records, or does nothing. ``marked_step`` makes each step of a script that
+    `hvdprof run` records, from its samples and whether it is warm-up; None elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.session = Session()
+        self.marked_step: MarkedStep | None = None
+
+    def install(self, session: Session) -> None:
+        """Let a session take the calls from here on."""
+        self.session = session
+
+
+PROCESS = ProcessSession()
+
+
+def is_active() -> bool:
+    """Whether this process is recorded, or faults are injected into it."""
+    return type(PROCESS.session) is not Session
+
+
+def mark_steps_by(marked_step: MarkedStep) -> None:
+    """Let a function of samples and warm-up make every ``step()`` of the script."""
+    PROCESS.marked_step = marked_step
+
+
+def recorded_step(samples: int, warmup: bool) -> AbstractContextManager[None]:
+    """A step as it is to be recorded, for the function that makes the steps of the script."""
+    return PROCESS.session.steps.step(samples, warmup)
+
+
+def samples(number: int) -> None:
+    """Count more samples into the open step, where they are unknown at its begin."""
+    PROCESS.session.steps.samples(number)
+
+
+def blocked_unseen() -> None:
+    """Record the blocked time of the open step as missing, such as that of a graph on a GPU."""
+    PROCESS.session.waits.unseen()
+
+
+def count_waits(change: int) -> None:
+    """A collective begins (1) or ends (-1) whose time is not recorded.
+
+    The rank reports the wait while it is blocked (docs/howto/stalls.md).
+    """
+    PROCESS.session.waits.count(change)
+
+
+def note(line: RecorderLine) -> None:
+    """Write a line into the recorder file."""
+    PROCESS.session.lines.note(line)
+
+
+def abandon() -> None:
+    """End the recording of a rank that fails, without waiting for other ranks.
+
+    The segment has no end in the file, so that it does not pass for complete.
+    """
+    PROCESS.session.abandon()
+
+
+def give_up(error: Exception) -> None:
+    """End the recording after a failure of a hook, reported as a problem; the rank trains on."""
+    PROCESS.session.give_up(error)
+
+
+def break_off() -> None:
+    """End the recording of a rank whose peers are gone: complete, without comparing clocks."""
+    PROCESS.session.break_off()
+    PROCESS.install(Session())

@@ -1,0 +1,307 @@
+"""The lines of a recorder file: kinds, keys, units and the version of the format, declared once.
+
+A file has one JSON object per line. ``kind`` is the first key of every line. The recorder writes
+these lines, ``ingest.recorder`` reads them, ``launch.diagnose.rank_progress`` follows them while
+they grow (all through ``recorder_codec``). docs/reference/recorder_lines.md is generated from them.
+
+History of the schema:
+    1   first version
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, NotRequired, TypedDict, get_args, get_type_hints
+
+RECORDER_SCHEMA_VERSION = 1
+
+NOT_READY = -1
+"""In place of the offset of a gradient that was not produced in a step."""
+
+TCP, SAME_CLOCK = "tcp", "same-clock"
+"""How a clock was compared with rank 0's; processes of one boot of a host share the clock."""
+
+FINISHED, HOSTS_UPDATED, LOST_PEER, RAISED = "finished", "hosts-updated", "lost-peer", "raised"
+"""Why a session of an elastic job ended on a rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key holds; ``unit`` is empty for names, numbers and flags."""
+
+    doc: str
+    unit: str = ""
+
+
+Phase = tuple[str, int, int]
+"""Name, offset from the begin of the step and length, ns."""
+
+Interval = tuple[int, int]
+"""Offset from the begin of the step and length, ns."""
+
+Bucket = tuple[int, int, Sequence[int]]
+"""Offset at which DDP submitted a bucket, length until it was reduced, places of its tensors."""
+
+
+class NetworkInterface(TypedDict):
+    """A network interface that is up."""
+
+    name: str
+    mtu: int
+    speed_mbit_per_s: int | None
+
+
+class Gpu(TypedDict):
+    """A GPU as ``nvidia-smi`` lists it."""
+
+    index: int
+    name: str
+    memory_mib: int | None
+    driver: str
+
+
+class HostFacts(TypedDict):
+    """A host; what is unknown is None or an empty list.
+
+    ``num_cores`` are the cores that the job may use, ``num_machine_cores`` those of the machine.
+    """
+
+    hostname: str
+    boot_id: str | None
+    kernel: str
+    cpu_model: str | None
+    num_cores: int
+    num_machine_cores: int | None
+    memory_bytes: int | None
+    nics: list[NetworkInterface]
+    gpus: list[Gpu]
+
+
+class Versions(TypedDict):
+    """Versions of what trains; None where it is not installed."""
+
+    python: str
+    torch: str | None
+    horovod: str | None
+    tensorflow: NotRequired[str | None]
+
+
+class Tensor(TypedDict):
+    """A gradient: its name as the engine knows it, its size, and what a rank submits of it."""
+
+    name: str
+    size_bytes: int
+    sent_bytes: int
+
+
+class HeaderLine(TypedDict):
+    """The first line: which process this is and where it runs."""
+
+    kind: Literal["header"]
+    schema_version: Annotated[int, Key("version of this format")]
+    rank: Annotated[int, Key("as `hvd.rank()`")]
+    size: Annotated[int, Key("as `hvd.size()`")]
+    local_rank: Annotated[int, Key("as `hvd.local_rank()`")]
+    local_size: Annotated[int, Key("as `hvd.local_size()`")]
+    pid: Annotated[int, Key("process id")]
+    wall_ns: Annotated[int, Key("the host's wall clock, read together with `monotonic_ns`", "ns")]
+    monotonic_ns: Annotated[int, Key("the host's monotonic clock", "ns")]
+    device: Annotated[str, Key("where the model computes: `cpu`, `cuda:0`")]
+    affinity: Annotated[list[int], Key("cores that the process may use")]
+    given_cores: Annotated[list[int], Key("cores before the script pinned itself")]
+    num_gpus: Annotated[int | None, Key("GPUs that torch sees; `null` without a GPU")]
+    num_threads: Annotated[int | None, Key("threads of torch or TensorFlow; `null` where unknown")]
+    versions: Annotated[
+        Versions,
+        Key("`python`, `torch`, `horovod`, and `tensorflow` where the script imported it"),
+    ]
+    host: Annotated[
+        HostFacts, Key("name, cores, memory, network interfaces and GPUs (`HostFacts`)")
+    ]
+
+
+class ClockLine(TypedDict):
+    """A comparison of the rank's clock with rank 0's."""
+
+    kind: Literal["clock"]
+    when: Annotated[str, Key("`start` or `end` of the recording")]
+    method: Annotated[str, Key("`same-clock` or `tcp`")]
+    monotonic_ns: Annotated[int, Key("time of the comparison", "ns")]
+    offset_ns: Annotated[int, Key("rank 0's clock minus this one", "ns")]
+    error_ns: Annotated[int, Key("half of the shortest round trip: bound of the error", "ns")]
+    min_rtt_ns: Annotated[int, Key("shortest round trip", "ns")]
+    num_exchanges: Annotated[int, Key("number of round trips")]
+
+
+class SegmentLine(TypedDict):
+    """The first step of a segment begins."""
+
+    kind: Literal["segment"]
+    id: Annotated[str, Key("as in the plan; `main` for steps outside any segment")]
+    monotonic_ns: Annotated[int, Key("begin of the segment, before its first step", "ns")]
+    tensors: Annotated[
+        Sequence[Tensor],
+        Key("`name` as the engine knows it, `size_bytes`, `sent_bytes` after compression", "bytes"),
+    ]
+
+
+class StepLine(TypedDict):
+    """A step that ran to its end."""
+
+    kind: Literal["step"]
+    segment: Annotated[str, Key("id of the segment")]
+    step: Annotated[int, Key("number in the segment, from 0, warm-up included")]
+    warmup: Annotated[bool, Key("whether results exclude the step")]
+    start_ns: Annotated[int, Key("begin of the step", "ns")]
+    dur_ns: Annotated[int, Key("length of the step", "ns")]
+    samples: Annotated[int, Key("samples that this rank trained on")]
+    phases: Annotated[
+        Sequence[Phase], Key("pieces of phases: [name, offset from `start_ns`, length]", "ns")
+    ]
+    ready: Annotated[
+        Sequence[int],
+        Key(
+            "per tensor of the segment the offset of its gradient, -1 for one that is missing", "ns"
+        ),
+    ]
+    blocked: Annotated[
+        Sequence[Interval] | None,
+        Key("[offset, length] of waits for other ranks; `null` where a wait may be unseen", "ns"),
+    ]
+    buckets: NotRequired[
+        Annotated[
+            Sequence[Bucket],
+            Key(
+                "only with `bucket_hook`: [offset at which DDP submitted a bucket, length until it "
+                "was reduced, places of its tensors]",
+                "ns",
+            ),
+        ]
+    ]
+    loss: NotRequired[
+        Annotated[float, Key("training loss, only where given; may be `NaN`, `Infinity`")]
+    ]
+
+
+class MarkLine(TypedDict):
+    """A moment that the script named."""
+
+    kind: Literal["mark"]
+    name: Annotated[str, Key("its name")]
+    monotonic_ns: Annotated[int, Key("its time", "ns")]
+
+
+class TimelineLine(TypedDict):
+    """Horovod's timeline was started or stopped."""
+
+    kind: Literal["timeline"]
+    action: Annotated[str, Key("`start` (time before the call) or `stop` (time after it)")]
+    file: Annotated[str, Key("path relative to the pass folder")]
+    monotonic_ns: Annotated[int, Key("time of the call", "ns")]
+    wall_ns: Annotated[int, Key("wall clock, read together with `monotonic_ns`", "ns")]
+
+
+class SegmentEndLine(TypedDict):
+    """A segment ran to its end."""
+
+    kind: Literal["segment_end"]
+    id: Annotated[str, Key("as in the `segment` line")]
+    monotonic_ns: Annotated[int, Key("end of the segment", "ns")]
+    sent_bytes: NotRequired[
+        Annotated[
+            Sequence[int],
+            Key(
+                "per tensor, only where it differs from the `segment` line (a compression of the "
+                "script's own); replaces it",
+                "bytes",
+            ),
+        ]
+    ]
+
+
+class SessionLine(TypedDict):
+    """A session of an elastic job began on this rank."""
+
+    kind: Literal["session"]
+    number: Annotated[int, Key("number of the session")]
+    host: Annotated[str, Key("host as the launcher names it")]
+    slot: Annotated[int, Key("slot of the host as the launcher names it")]
+    launch_rank: Annotated[int, Key("rank that the process was started with, -1 where unknown")]
+    started_ns: Annotated[int, Key("begin of the process", "ns")]
+    left_ns: Annotated[int | None, Key("end of the session before; `null` in a new process", "ns")]
+    shut_down_ns: Annotated[int | None, Key("end of Horovod's shutdown; `null` likewise", "ns")]
+    initialised_ns: Annotated[int | None, Key("end of Horovod's initialisation", "ns")]
+    entered_ns: Annotated[int, Key("call of the script's function", "ns")]
+
+
+class SessionEndLine(TypedDict):
+    """A session ended on this rank; absent where the rank was killed."""
+
+    kind: Literal["session_end"]
+    why: Annotated[str, Key("`finished`, `hosts-updated`, `lost-peer` or `raised`")]
+    monotonic_ns: Annotated[int, Key("end of the session", "ns")]
+    num_steps: Annotated[int, Key("updates of the session")]
+    num_committed: Annotated[int, Key("updates up to the last commit")]
+
+
+class ProblemLine(TypedDict):
+    """The recorder met a failure; the training continued."""
+
+    kind: Literal["problem"]
+    message: Annotated[str, Key("what failed")]
+
+
+class EndLine(TypedDict):
+    """The recording is complete; absent where the rank did not end on its own."""
+
+    kind: Literal["end"]
+    monotonic_ns: Annotated[int, Key("end of the recording", "ns")]
+
+
+RecorderLine = (
+    HeaderLine
+    | ClockLine
+    | SegmentLine
+    | StepLine
+    | MarkLine
+    | TimelineLine
+    | SegmentEndLine
+    | SessionLine
+    | SessionEndLine
+    | ProblemLine
+    | EndLine
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredKey:
+    """A key of a kind of line; an optional one may be absent."""
+
+    name: str
+    doc: str
+    unit: str
+    is_optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredKind:
+    """A kind of line, its meaning, and its keys after ``kind`` in their order."""
+
+    name: str
+    doc: str
+    keys: tuple[DeclaredKey, ...]
+
+
+def declared_kinds() -> Iterator[DeclaredKind]:
+    """Every kind of line in the order of the union ``RecorderLine``."""
+    for line in get_args(RecorderLine):
+        hints = get_type_hints(line, include_extras=True)
+        (name,) = get_args(hints.pop("kind"))
+        keys = (_declared(key, hint) for key, hint in hints.items())
+        yield DeclaredKind(name, (line.__doc__ or "").split("\n")[0], tuple(keys))
+
+
+def _declared(name: str, hint: object) -> DeclaredKey:
+    is_optional = not hasattr(hint, "__metadata__")
+    (annotated,) = get_args(hint) if is_optional else (hint,)
+    key = next(one for one in annotated.__metadata__ if isinstance(one, Key))
+    return DeclaredKey(name, key.doc, key.unit, is_optional)
