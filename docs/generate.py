@@ -19,6 +19,12 @@ from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.rundir.recorder_format import (
+    RECORDER_SCHEMA_VERSION,
+    DeclaredKey,
+    DeclaredKind,
+    declared_kinds,
+)
 from hvdprof.rundir.whole_file import write_whole
 
 DOCS = Path(__file__).parent
@@ -66,6 +72,18 @@ def glossary_page() -> str:
     return "\n".join([head, f"{notation}\n", *(_term_section(term) for term in GLOSSARY)])
 
 
+def recorder_page() -> str:
+    """The lines of a recorder file: one section per kind, one row per key."""
+    opening = (
+        "A recorder file (`passes/<pass>/recorder/rank-<rank>.jsonl`) has one JSON object per "
+        f"line,\nschema version {RECORDER_SCHEMA_VERSION}. `kind` is the first key of a line. "
+        "Times are of the host's monotonic clock.\n[The run directory](run_directory.md"
+        "#recorder-files) explains phases, waits and clocks.\n"
+    )
+    sections = [_kind_section(kind) for kind in declared_kinds()]
+    return "\n".join([f"# Recorder lines\n\n{WRITTEN_BY}", opening, *sections])
+
+
 def commands_page() -> str:
     """The ``--help`` of every command, in the order in which they are listed."""
     opening = _wrapped("Every command with all its options, as `--help` prints them.")
@@ -110,6 +128,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/tables.md", tables_page),
     ("reference/commands.md", commands_page),
     ("reference/glossary.md", glossary_page),
+    ("reference/recorder_lines.md", recorder_page),
     ("architecture.md", architecture_page),
 )
 
@@ -140,6 +159,16 @@ def _table_section(table: Table) -> str:
     ]
     heading = f"## {table.name}\n\n{_wrapped(table.doc)}\n"
     return "\n".join([heading, "| column | dtype | unit | what |", "|---|---|---|---|", *rows, ""])
+
+
+def _kind_section(kind: DeclaredKind) -> str:
+    rows = [f"| {_key_cell(key)} | {key.unit or '-'} | {key.doc} |" for key in kind.keys]
+    heading = f"## {kind.name}\n\n{kind.doc}\n"
+    return "\n".join([heading, "| key | unit | what |", "|---|---|---|", *rows, ""])
+
+
+def _key_cell(key: DeclaredKey) -> str:
+    return f"`{key.name}`" + (" (optional)" if key.is_optional else "")
 
 
 def _term_section(term: Term) -> str:

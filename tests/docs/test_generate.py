@@ -4,6 +4,7 @@ import pytest
 
 from docs import generate
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.rundir.recorder_format import declared_kinds
 
 
 def test_the_page_of_tables_is_up_to_date() -> None:
@@ -39,3 +40,17 @@ def test_help_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COLUMNS", "40")
     assert generate.commands_page() == wide
     assert "## hvdprof\n" in wide
+
+
+def test_the_page_of_recorder_lines_is_up_to_date() -> None:
+    page = (generate.DOCS / "reference" / "recorder_lines.md").read_text(encoding="utf-8")
+    assert page == generate.recorder_page()
+
+
+def test_every_key_of_every_recorder_line_is_on_the_page() -> None:
+    page = generate.recorder_page()
+    for kind in declared_kinds():
+        section = page.split(f"\n## {kind.name}\n", 1)[1].split("\n## ", 1)[0]
+        for key in kind.keys:
+            assert f"| `{key.name}`" in section
+            assert f"| {key.unit or '-'} | {key.doc} |" in section
