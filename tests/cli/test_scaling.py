@@ -46,4 +46,4 @@ def test_the_name_of_the_column_tells_the_unit_and_no_rate_is_made_up():
 
     assert ended.stdout.startswith("68.8 % scaling efficiency on 4 ranks")
     assert "samples/s" not in ended.stdout
-    assert "! 1 line was left out, the first is line 4" in ended.stdout
+    assert "! 1 line was omitted, the first is line 4" in ended.stdout

@@ -1,16 +1,13 @@
 """The table that all_reduce_bench.py of stas00/ml-engineering prints.
 
 ``| 32KiB | 1.44GBps | 0.82GBps |``: payload in powers of 1024, bus and algorithm bandwidth in 1e9
-bytes a second. Newer versions print the number of ranks in the line above it.
+bytes per second. Newer versions print the number of ranks in the line above it.
 """
 
 import re
-from collections.abc import Mapping
 
-import pandas as pd
-
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
@@ -22,52 +19,37 @@ _ROW = re.compile(
 )
 
 
-class AllreduceBench:
-    """The rows of these tables as ALLREDUCE_BENCH; nothing is read before the column names.
+class AllreduceBench(PartReader):
+    """The rows of these tables as ALLREDUCE_BENCH; nothing is read before the column names."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (ALLREDUCE_BENCH,)
+    KIND = "output of all_reduce_bench.py"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(ALLREDUCE_BENCH)
+        super().__init__(file)
         self._run = -1
         self._next_ranks: int | None = None
         self._ranks: int | None = None
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
-        told = _RANKS.search(line.text)
-        if told is not None:
-            self._next_ranks = int(told[1])
+        ranks = _RANKS.search(line.text)
+        if ranks is not None:
+            self._next_ranks = int(ranks[1])
         elif "|" in line.text and _COLUMNS.search(line.text):
             self._run += 1
             self._ranks, self._next_ranks = self._next_ranks, None
         elif self._run >= 0 and "GBps" in line.text:
             self._take_row(line)
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """ALLREDUCE_BENCH."""
-        return {ALLREDUCE_BENCH.name: self._rows.frame()}
-
-    def kinds(self) -> list[str]:
-        """``output of all_reduce_bench.py`` where there is a row of it."""
-        return ["output of all_reduce_bench.py"] if len(self._rows) else []
-
-    def notes(self) -> list[str]:
-        """Nothing: a row that is cut is none."""
-        return []
-
     def _take_row(self, line: PrintedLine) -> None:
-        found = _ROW.search(line.text)
-        if found is not None:
-            self._rows.add(
-                file=self._file,
-                line=line.number,
+        row = _ROW.search(line.text)
+        if row is not None:
+            self.add(
+                line.number,
                 run=self._run,
                 np=self._ranks,
-                size_bytes=int(found["size"]) * 1024 ** _POWERS[found["unit"]],
-                busbw_gb_s=float(found["bus"]),
-                algbw_gb_s=float(found["alg"]),
+                size_bytes=int(row["size"]) * 1024 ** _POWERS[row["unit"]],
+                busbw_gb_s=float(row["bus"]),
+                algbw_gb_s=float(row["alg"]),
             )

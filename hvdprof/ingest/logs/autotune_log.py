@@ -6,12 +6,9 @@ microsecond.
 """
 
 import re
-from collections.abc import Mapping
 
-import pandas as pd
-
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import AUTOTUNE
 
 _HEADER = re.compile(
@@ -25,16 +22,14 @@ _SAMPLE = re.compile(
 )
 
 
-class Autotune:
-    """The samples of autotuning as rows of AUTOTUNE; nothing is read before its header.
+class Autotune(PartReader):
+    """The samples of autotuning as rows of AUTOTUNE; nothing is read before its header."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (AUTOTUNE,)
+    KIND = "autotuning log"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(AUTOTUNE)
+        super().__init__(file)
         self._num_flags: int | None = None
         self._best: tuple[float, str] = (float("-inf"), "")
 
@@ -47,41 +42,32 @@ class Autotune:
             return
         if self._num_flags is None:
             return
-        found = _SAMPLE.search(line.text)
-        if found is not None:
-            self._take_sample(found, line.number)
-
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """AUTOTUNE."""
-        return {AUTOTUNE.name: self._rows.frame()}
+        sample = _SAMPLE.search(line.text)
+        if sample is not None:
+            self._take_sample(sample, line.number)
 
     def kinds(self) -> list[str]:
-        """``autotuning log`` where there is a header of it."""
-        return ["autotuning log"] if self._num_flags is not None else []
+        """``autotuning log`` where there is a header, even without a sample."""
+        return [self.KIND] if self._num_flags is not None else []
 
-    def notes(self) -> list[str]:
-        """Nothing: a log without its last row just shows that tuning did not finish."""
-        return []
-
-    def _take_sample(self, found: re.Match[str], number: int) -> None:
-        flags = [flag.strip() == "1" for flag in found["flags"].split(",")[:-1]]
+    def _take_sample(self, sample: re.Match[str], number: int) -> None:
+        flags = [flag.strip() == "1" for flag in sample["flags"].split(",")[:-1]]
         if len(flags) != self._num_flags:
             return
-        parameters = re.sub(r"\s", "", found.group())
-        score = float(found["score"])
+        parameters = re.sub(r"\s", "", sample.group())
+        score = float(sample["score"])
         repeats = parameters == self._best[1] and score == self._best[0]
-        if len(self._rows):
+        if len(self.rows):
             # Only the last row can be the one that Horovod writes in the end.
-            self._rows.set_last(final=False)
-        self._rows.add(
-            file=self._file,
-            line=number,
+            self.rows.set_last(final=False)
+        self.add(
+            number,
             hierarchical_allreduce=flags[0],
             hierarchical_allgather=flags[1],
             torus_allreduce=flags[2] if len(flags) == 4 else None,
             cache_enabled=flags[-1],
-            cycle_time_ns=round(float(found["cycle"]) * 1e6),
-            fusion_threshold_mb=float(found["threshold"]),
+            cycle_time_ns=round(float(sample["cycle"]) * 1e6),
+            fusion_threshold_mb=float(sample["threshold"]),
             score=score,
             final=repeats,
         )

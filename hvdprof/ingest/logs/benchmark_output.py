@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 
 _TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
@@ -28,7 +28,6 @@ _JOB_LINE = re.compile(
 )
 _MODEL = re.compile(r"^Model: +(\S+)\s*$")
 _BATCH = re.compile(r"^(?:Batch size: +(\d+)\s*$|\s+(\d+) per device)")
-_GLOBAL_BATCH = re.compile(r"^Batch size: +\d+ global")
 _DEVICES = re.compile(r"^Devices: +\[(.*)\]")
 _NUM_DEVICES = re.compile(r"^Number of \w+: (\d+)\s*$")
 
@@ -43,17 +42,13 @@ class _Job:
     totals: list[tuple[str, int, int, float]] = field(default_factory=list)
 
 
-class BenchmarkOutput:
-    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT.
+class BenchmarkOutput(PartReader):
+    """Every printed rate as PRINTED_RATES, and the throughput of each job as THROUGHPUT."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (PRINTED_RATES, THROUGHPUT)
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rates = Rows(PRINTED_RATES)
-        self._throughput = Rows(THROUGHPUT)
+        super().__init__(file)
         self._job = _Job()
         self._tools: dict[str, None] = {}
         self._num_unplaced = 0
@@ -69,10 +64,7 @@ class BenchmarkOutput:
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """PRINTED_RATES and THROUGHPUT."""
         self._close_job()
-        return {
-            PRINTED_RATES.name: self._rates.frame(),
-            THROUGHPUT.name: self._throughput.frame(),
-        }
+        return super().tables()
 
     def kinds(self) -> list[str]:
         """The benchmarks whose output is in the file."""
@@ -81,7 +73,7 @@ class BenchmarkOutput:
     def notes(self) -> list[str]:
         """Totals whose number of ranks is not known."""
         if self._num_unplaced:
-            return [f"{self._num_unplaced} totals say nothing about the number of ranks"]
+            return [f"{self._num_unplaced} totals do not state the number of ranks"]
         return []
 
     def _take_header(self, text: str) -> None:
@@ -140,9 +132,8 @@ class BenchmarkOutput:
         iteration: int | None = None,
     ) -> None:
         self._tools.setdefault(tool)
-        self._rates.add(
-            file=self._file,
-            line=line.number,
+        self.add(
+            line.number,
             rank=line.rank,
             tool=tool,
             scope=scope,
@@ -158,12 +149,11 @@ class BenchmarkOutput:
             rows = [row for row in job.totals if row[:2] == (tool, np)]
             model = job.model or "unnamed model"
             batch = f", batch {job.batch}" if job.batch else ""
-            self._throughput.add(
-                file=self._file,
-                line=rows[-1][2],
+            self.add_to(
+                THROUGHPUT,
+                rows[-1][2],
                 series=f"{tool} {model}{batch}" if tool != _OTHER else "printed throughput",
                 np=np,
                 samples_per_s=sum(rate for _, _, _, rate in rows) / len(rows),
-                stated_speedup=float("nan"),
             )
         job.totals = []

@@ -8,13 +8,10 @@ HOROVOD_LOG_HIDE_TIME.
 import calendar
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import HOROVOD_LOG
 
 LONGEST_MESSAGE = 500
@@ -76,16 +73,14 @@ class LogHeader:
         return (self._second[1] * 1_000_000 + int(digits)) * 1000
 
 
-class HorovodLog:
-    """Every line of Horovod's logging as a row of HOROVOD_LOG.
+class HorovodLog(PartReader):
+    """Every line of Horovod's logging as a row of HOROVOD_LOG."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (HOROVOD_LOG,)
+    KIND = "Horovod log"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(HOROVOD_LOG)
+        super().__init__(file)
         self._header = LogHeader()
 
     def take(self, line: PrintedLine) -> None:
@@ -93,24 +88,11 @@ class HorovodLog:
         found = self._header.parse(line)
         if found is None:
             return
-        self._rows.add(
-            file=self._file,
-            line=line.number,
+        self.add(
+            line.number,
             rank=found.rank,
             time_ns=found.time_ns,
             level=found.level,
             source=found.source,
             message=found.message[:LONGEST_MESSAGE].strip(),
         )
-
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """HOROVOD_LOG."""
-        return {HOROVOD_LOG.name: self._rows.frame()}
-
-    def kinds(self) -> list[str]:
-        """``Horovod log`` where there is a line of it."""
-        return ["Horovod log"] if len(self._rows) else []
-
-    def notes(self) -> list[str]:
-        """Nothing: a line that is no log line is no fault."""
-        return []

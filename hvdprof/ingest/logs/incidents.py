@@ -1,17 +1,14 @@
-"""The lines of a job's output that say that something went wrong: of Horovod and its launchers."""
+"""Lines of a job's output that show a failure: of Horovod, of its launchers, exceptions."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
-
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.stall_warnings import OPENING
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS
-from hvdprof.rundir.launcher_exits import ProcessExit, process_exits
+from hvdprof.rundir.launcher_exits import process_exits
 
 _KINDS = (
     ("stall", re.escape(OPENING)),
@@ -23,7 +20,7 @@ _KINDS = (
     ("timeline-file", "Error opening the Horovod Timeline file"),
     ("nccl-tests", r"Test (?:NCCL |CUDA )failure "),
     ("mpi", r"are unable to reach each other for|\*\*\* MPI_ERR_\w+: "),
-    # Said by the launcher in front of the process that it names in the next lines.
+    # Printed by the launcher before the lines that name the process.
     ("", r"Horovod detected that one or more processes exited"),
     ("", r"^\s*raise "),
 )
@@ -36,25 +33,23 @@ _MAY_END = re.compile(
 
 
 @dataclass(slots=True)
-class _End:
-    """The begin of what a launcher says over several lines about a process that ended."""
+class _BegunReport:
+    """The first lines of a launcher's report of one ended process, which may have several."""
 
     number: int
     text: str
 
 
-class Incidents:
-    """Failures, shutdowns and ends of processes as rows of INCIDENTS.
+class Incidents(PartReader):
+    """Failures, shutdowns and ends of processes as rows of INCIDENTS."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (INCIDENTS,)
+    KIND = "output of a job"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(INCIDENTS)
+        super().__init__(file)
         self._header = LogHeader()
-        self._end: _End | None = None
+        self._begun: _BegunReport | None = None
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
@@ -72,54 +67,30 @@ class Incidents:
             time_ns=log.time_ns if log else None,
         )
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """INCIDENTS."""
-        return {INCIDENTS.name: self._rows.frame()}
-
-    def kinds(self) -> list[str]:
-        """``output of a job`` where something went wrong in it."""
-        return ["output of a job"] if len(self._rows) else []
-
-    def notes(self) -> list[str]:
-        """Nothing."""
-        return []
-
     def _take_end(self, line: PrintedLine) -> bool:
         text = line.text.strip()
-        if self._end is not None and line.number - self._end.number > 8:
-            self._end = None
+        if self._begun is not None and line.number - self._begun.number > 8:
+            self._begun = None
         opens = "rocess " in text or "srun: " in text or "BAD TERMINATION" in text
-        number = line.number if opens or self._end is None else self._end.number
-        text = text if opens or self._end is None else f"{self._end.text} {text}"
+        number = line.number if opens or self._begun is None else self._begun.number
+        text = text if opens or self._begun is None else f"{self._begun.text} {text}"
         ended = next(process_exits(text), None)
         if ended is not None:
-            self._end = None
-            self._add(number, "process-end", text, ended=ended)
+            self._begun = None
+            self._add(
+                number,
+                "process-end",
+                text,
+                failed_rank=ended.rank,
+                exit_code=ended.exit_code,
+                signal=ended.signal,
+            )
             return True
-        self._end = _End(number, text[-LONGEST_MESSAGE:])
+        self._begun = _BegunReport(number, text[-LONGEST_MESSAGE:])
         return False
 
-    def _add(
-        self,
-        number: int,
-        kind: str,
-        message: str,
-        *,
-        rank: int | None = None,
-        time_ns: int | None = None,
-        ended: ProcessExit | None = None,
-    ) -> None:
-        self._rows.add(
-            file=self._file,
-            line=number,
-            rank=rank,
-            time_ns=time_ns,
-            kind=kind,
-            failed_rank=ended.rank if ended else None,
-            exit_code=ended.exit_code if ended else None,
-            signal=ended.signal if ended else None,
-            message=message.strip()[:LONGEST_MESSAGE],
-        )
+    def _add(self, number: int, kind: str, message: str, **values: int | None) -> None:
+        self.add(number, kind=kind, message=message.strip()[:LONGEST_MESSAGE], **values)
 
 
 def _kind_of(text: str) -> str:

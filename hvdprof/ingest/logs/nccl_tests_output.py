@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 
 _TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
@@ -77,16 +77,14 @@ class _PartialRow:
     measured: list[re.Match[str]] = field(default_factory=list)
 
 
-class NcclTests:
-    """Runs and rows of nccl-tests as NCCL_TEST_RUNS and NCCL_TESTS.
+class NcclTests(PartReader):
+    """Runs and rows of nccl-tests as NCCL_TEST_RUNS and NCCL_TESTS."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (NCCL_TEST_RUNS, NCCL_TESTS)
+    KIND = "nccl-tests output"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(NCCL_TESTS)
+        super().__init__(file)
         self._runs: list[_Run] = []
         self._operation = ""
         self._version = ""
@@ -107,11 +105,13 @@ class NcclTests:
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """NCCL_TEST_RUNS and NCCL_TESTS."""
         self._give_up_row()
-        return {NCCL_TEST_RUNS.name: self._run_rows(), NCCL_TESTS.name: self._rows.frame()}
+        for run in self._runs:
+            self._add_run(run)
+        return super().tables()
 
     def kinds(self) -> list[str]:
         """``nccl-tests output`` where there is a run."""
-        return ["nccl-tests output"] if self._runs else []
+        return [self.KIND] if self._runs else []
 
     def notes(self) -> list[str]:
         """Rows that could not be put together, and runs that failed."""
@@ -120,7 +120,7 @@ class NcclTests:
         failed = [run for run in self._runs if run.failed]
         notes = []
         if damaged:
-            notes.append(f"{damaged} rows of nccl-tests are cut and were left out")
+            notes.append(f"{damaged} rows of nccl-tests are cut and omitted")
         if failed:
             notes.append(f"nccl-tests failed in the run that begins in line {failed[0].line}")
         return notes
@@ -195,9 +195,9 @@ class NcclTests:
         for in_place, found in zip(places, row.measured, strict=True):
             checked = layout.check and found["check"] != "N/A"
             wrong = {layout.check: float(found["check"])} if checked else {}
-            self._rows.add(
-                file=self._file,
-                line=row.line,
+            self.add_to(
+                NCCL_TESTS,
+                row.line,
                 run=run.number,
                 size_bytes=int((row.head["size"] or "0").replace("_", "")),
                 count=int(count) if count else None,
@@ -212,24 +212,20 @@ class NcclTests:
                 max_error=wrong.get("max_error", float("nan")),
             )
 
-    def _run_rows(self) -> pd.DataFrame:
-        rows = Rows(NCCL_TEST_RUNS)
-        for run in self._runs:
-            rows.add(
-                file=self._file,
-                line=run.line,
-                run=run.number,
-                operation=run.operation,
-                np=run.highest_rank + 1 if run.highest_rank >= 0 else None,
-                num_hosts=len(run.hosts) if run.hosts else None,
-                device=run.device,
-                version=run.version,
-                num_sizes=run.num_sizes,
-                num_damaged=run.num_damaged,
-                avg_busbw_gb_s=run.average,
-                failed=run.failed,
-            )
-        return rows.frame()
+    def _add_run(self, run: _Run) -> None:
+        self.add(
+            run.line,
+            run=run.number,
+            operation=run.operation,
+            np=run.highest_rank + 1 if run.highest_rank >= 0 else None,
+            num_hosts=len(run.hosts) if run.hosts else None,
+            device=run.device,
+            version=run.version,
+            num_sizes=run.num_sizes,
+            num_damaged=run.num_damaged,
+            avg_busbw_gb_s=run.average,
+            failed=run.failed,
+        )
 
 
 def _layout_of(text: str) -> _Layout:

@@ -1,24 +1,78 @@
-"""What reads one kind of content out of a job's output, line by line, beside the other kinds."""
+"""What every reader of a job's output has in common: it keeps rows of declared tables.
 
+Tested by the readers' own tests in ``tests/ingest/logs``.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar
 
 import pandas as pd
 
 from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.schema import Table
+
+_MISSING: Mapping[str, object] = {
+    "category": "",
+    "str": "",
+    "float64": float("nan"),
+    "bool": False,
+    **dict.fromkeys(("Int64", "Int32", "boolean")),
+}
+"""The value of a column that a line does not state, by dtype; other columns must be given."""
 
 
-class PartReader(Protocol):
-    """Takes every line of a file, in order, and keeps what it understands."""
+class PartReader(ABC):
+    """Takes every line of a file, in order, and keeps what it understands.
 
+    A subclass names its ``TABLES``, and as ``KIND`` what a file with rows of the first table is.
+
+    Args:
+        file: Name of the file, for the rows.
+    """
+
+    TABLES: ClassVar[tuple[Table, ...]]
+    KIND: ClassVar[str]
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._rows = {table.name: Rows(table) for table in self.TABLES}
+        self._missing = {
+            table.name: {
+                column.name: _MISSING[column.dtype]
+                for column in table.columns
+                if column.dtype in _MISSING
+            }
+            for table in self.TABLES
+        }
+
+    @abstractmethod
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """What was found, by the name of its table; tables without rows may be among them."""
+        return {name: rows.frame() for name, rows in self._rows.items()}
 
     def kinds(self) -> list[str]:
-        """What the file is, as far as this reader goes; empty where it found nothing."""
+        """What the file is for this reader; empty where it found nothing."""
+        return [self.KIND] if len(self.rows) else []
 
     def notes(self) -> list[str]:
-        """Clauses that say what was odd or left out."""
+        """Clauses that say what was damaged or left out."""
+        return []
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the first table so far."""
+        return self._rows[self.TABLES[0].name]
+
+    def add(self, line: int, **values: object) -> None:
+        """Add a row of the first table; columns that are not given count as missing."""
+        self.add_to(self.TABLES[0], line, **values)
+
+    def add_to(self, table: Table, line: int, **values: object) -> None:
+        """Add a row of a table, found at a line; columns that are not given count as missing."""
+        row = {**self._missing[table.name], "file": self._file, "line": line, **values}
+        self._rows[table.name].add(**row)

@@ -1,4 +1,4 @@
-"""What jobs print, line by line: wrappers of launchers taken off, memory bounded.
+"""What jobs print, line by line: log prefixes of launchers taken off, memory bounded.
 
 Tags of launchers and services that keep logs stand before a line, or inside it.
 """
@@ -26,18 +26,18 @@ class PrintedLine:
 
 
 def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[PrintedLine]:
-    """The lines of a text file, whatever bytes it holds, compressed or not.
+    """The lines of a text file of any bytes, compressed or not.
 
     A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
     memory stays bounded. A carriage return ends a piece too: progress bars draw over themselves.
-    Whether Hydra tagged the lines is told by all that stand in the first megabyte.
+    All lines of the first megabyte decide whether Hydra tagged them.
 
     Args:
-        path: The file; gzip and zstd are told by their content.
+        path: The file; gzip and zstd are recognised by content.
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
-        BrokenEndError: The compressed data ends early, told after all lines before that.
+        BrokenEndError: The compressed data ends early; raised after all lines before that.
         OSError: The file cannot be read.
     """
     number = 1
@@ -47,7 +47,7 @@ def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[P
             hydra = HydraPieces.of_file([without_colours(line) for line in lines])
         for line in lines:
             if hydra is None:
-                yield from (unwrapped(part, number) for part in _pieces(line))
+                yield from (without_prefixes(part, number) for part in _pieces(line))
             else:
                 rank, text = hydra.take(without_colours(line))
                 yield from (PrintedLine(number, part, rank) for part in _pieces(text))
@@ -57,7 +57,7 @@ def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[P
         yield PrintedLine(number - 1, text, rank)
 
 
-def unwrapped(text: str, number: int = 1) -> PrintedLine:
+def without_prefixes(text: str, number: int = 1) -> PrintedLine:
     """A line without terminal colours and the tags of launchers, at its start and inside it."""
     rank = None
     text = without_colours(text)
@@ -67,7 +67,7 @@ def unwrapped(text: str, number: int = 1) -> PrintedLine:
         if first:
             rank = int(first.group(1))
             behind = TAG.sub("", text[first.end() :])
-            # Open MPI 5 puts a blank behind its tag.
+            # Open MPI 5 puts a blank after its tag.
             text = text[: first.start()].strip() + behind.removeprefix(" ")
     else:
         tag = SRUN_TAG.match(text)

@@ -1,4 +1,7 @@
-"""A table of somebody's scaling, typed or exported: numbers of ranks and how fast each was."""
+"""A scaling table that a user typed or exported: numbers of ranks and the rate of each.
+
+Tested in ``tests/cli/test_scaling.py``.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +41,11 @@ _ANY_STEPS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ScalingText:
-    """A table of somebody's scaling.
+    """A scaling table of a user.
 
     ``throughput`` holds rows of THROUGHPUT whose rates compare sizes; ``unit`` is what was given,
-    one of ``UNITS``: only with samples/s are they samples a second. ``notes`` tell what was left
-    out or taken for granted.
+    one of ``UNITS``: only with samples/s are they samples per second. ``notes`` say what was
+    omitted or assumed.
     """
 
     throughput: pd.DataFrame
@@ -56,14 +59,14 @@ def read_scaling_text(
     """A table in CSV, tab-separated, Markdown, or pairs such as ``8:6679 16:12828``.
 
     Steps and times of steps become rates of the whole job: under weak scaling every rank brings a
-    batch of its own to a step, so the job's rate is the steps times the ranks (in batches a
-    second); under strong scaling a step is the same work at every size. Speed-ups without a row of
-    1 are taken against one rank, which becomes a row.
+    batch of its own to a step, so the job's rate is the steps times the ranks (in batches
+    per second); under strong scaling a step is the same work at every size. Speed-ups without a row
+    of 1 are taken against one rank, which becomes a row.
 
     Args:
         lines: The text.
         name: What messages and rows call it.
-        unit: One of ``UNITS``; where not given, the name of the column tells it, and columns
+        unit: One of ``UNITS``; where not given, the name of the column decides, and columns
             without names hold samples/s.
         strong: The batch of all ranks together is the same at every size.
 
@@ -74,23 +77,23 @@ def read_scaling_text(
     if unit is not None and unit not in UNITS:
         raise UsageError(f"--unit {unit}: not known.", hint=f"Known: {', '.join(UNITS)}")
     text = list(lines)
-    tables = ((one, _table(text, name, column)) for one, column in _readings(unit).items())
-    one, table = next(
-        (found for found in tables if len(found[1])), (SAMPLES_PER_S, THROUGHPUT.empty())
+    tables = ((kind, _table(text, name, column)) for kind, column in _readings(unit).items())
+    given, table = next(
+        (reading for reading in tables if len(reading[1])), (SAMPLES_PER_S, THROUGHPUT.empty())
     )
     valid = table[table["samples_per_s"] > 0]
-    if len(set(valid["np"]) | ({1} if one == SPEED_UP else set())) < 2 or valid.empty:
+    if len(set(valid["np"]) | ({1} if given == SPEED_UP else set())) < 2 or valid.empty:
         raise UnreadableInputError(
             f"{name} holds no table of two numbers of ranks or more.",
             hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs: "
             "echo 1:872 8:6679 | hvdprof scaling -",
         )
-    notes = list(_left_out(text, valid))
-    rates = valid.assign(samples_per_s=_rates(valid, one, strong=strong))
-    if one == SPEED_UP:
+    notes = list(_omitted(text, valid))
+    rates = valid.assign(samples_per_s=_rates(valid, given, strong=strong))
+    if given == SPEED_UP:
         rates, implied = _with_one_rank(rates)
         notes += ["No row has a speed-up of 1: they are taken against one rank."] * implied
-    return ScalingText(rates, one, tuple(notes))
+    return ScalingText(rates, given, tuple(notes))
 
 
 def _readings(unit: str | None) -> dict[str, re.Pattern[str] | None]:
@@ -109,7 +112,7 @@ def _table(text: Sequence[str], name: str, column: re.Pattern[str] | None) -> pd
     return reader.tables()[THROUGHPUT.name]
 
 
-def _left_out(text: Sequence[str], valid: pd.DataFrame) -> Iterator[str]:
+def _omitted(text: Sequence[str], valid: pd.DataFrame) -> Iterator[str]:
     used = set(valid["line"])
     lost = [
         number
@@ -117,9 +120,9 @@ def _left_out(text: Sequence[str], valid: pd.DataFrame) -> Iterator[str]:
         if _ROW.match(line) and number not in used
     ]
     if lost:
-        told = "1 line was" if len(lost) == 1 else f"{len(lost)} lines were"
+        lines = "1 line was" if len(lost) == 1 else f"{len(lost)} lines were"
         yield (
-            f"{told} left out, the first is line {lost[0]}: no number of ranks with a number above "
+            f"{lines} omitted, the first is line {lost[0]}: no number of ranks with a number above "
             "0, or below such a line."
         )
 

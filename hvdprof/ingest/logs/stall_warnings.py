@@ -7,13 +7,10 @@ down.
 """
 
 import re
-from collections.abc import Mapping
-
-import pandas as pd
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import STALLS
 
 OPENING = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset"
@@ -27,16 +24,14 @@ _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,?
 _MOST_BETWEEN = 64
 
 
-class StallWarnings:
-    """The ranks and tensors of every stall warning as rows of STALLS.
+class StallWarnings(PartReader):
+    """The ranks and tensors of every stall warning as rows of STALLS."""
 
-    Args:
-        file: Name of the file, for the rows.
-    """
+    TABLES = (STALLS,)
+    KIND = "Horovod stall warnings"
 
     def __init__(self, file: str) -> None:
-        self._file = file
-        self._rows = Rows(STALLS)
+        super().__init__(file)
         self._header = LogHeader()
         self._num_warnings = 0
         self._waited_s = float("nan")
@@ -56,18 +51,14 @@ class StallWarnings:
         found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
         self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
 
-    def tables(self) -> Mapping[str, pd.DataFrame]:
-        """STALLS."""
-        return {STALLS.name: self._rows.frame()}
-
     def kinds(self) -> list[str]:
-        """``Horovod stall warnings`` where there is one."""
-        return ["Horovod stall warnings"] if self._num_warnings else []
+        """``Horovod stall warnings`` where there is one, even without ranks."""
+        return [self.KIND] if self._num_warnings else []
 
     def notes(self) -> list[str]:
         """A warning whose list of ranks is not there."""
-        if self._num_warnings and not len(self._rows):
-            return ["its stall warnings name no rank: the lines behind them are missing"]
+        if self._num_warnings and not len(self.rows):
+            return ["its stall warnings name no rank: the lines after them are missing"]
         return []
 
     def _begin(self, text: str, log: LogLine | None) -> None:
@@ -111,9 +102,8 @@ class StallWarnings:
     ) -> None:
         if rank >= 2**31:
             return
-        self._rows.add(
-            file=self._file,
-            line=number,
+        self.add(
+            number,
             time_ns=self._time_ns,
             warning=self._num_warnings - 1,
             waited_s=self._waited_s,

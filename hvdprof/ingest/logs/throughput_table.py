@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import THROUGHPUT
 
 _RANKS = re.compile(
@@ -37,7 +37,7 @@ class _Layout:
     labels: tuple[int, ...]
 
 
-class ThroughputTable:
+class ThroughputTable(PartReader):
     """Rows of (number of ranks, samples/s) as THROUGHPUT.
 
     Without a line of column names, a file that holds nothing but pairs of numbers counts.
@@ -47,10 +47,12 @@ class ThroughputTable:
         own_rate: What the column of the numbers may be called besides a rate of samples.
     """
 
+    TABLES = (THROUGHPUT,)
+    KIND = "throughput table"
+
     def __init__(self, file: str, *, own_rate: re.Pattern[str] | None = None) -> None:
-        self._file = file
+        super().__init__(file)
         self._rates = (_RATE,) if own_rate is None else (_RATE, own_rate)
-        self._rows = Rows(THROUGHPUT)
         self._headings: dict[int, str] = {}
         self._layout: _Layout | None = None
         self._pairs: list[tuple[int, int, float]] | None = []
@@ -74,16 +76,12 @@ class ThroughputTable:
             for number, np, rate in pairs:
                 self._add(number, "", np, rate)
         self._pairs = None
-        return {THROUGHPUT.name: self._rows.frame()}
+        return super().tables()
 
     def kinds(self) -> list[str]:
         """``throughput table`` where there is a row of one."""
         pairs = self._pairs or []
-        return ["throughput table"] if len(self._rows) or len(pairs) > 1 else []
-
-    def notes(self) -> list[str]:
-        """Nothing: other tables on a page are no fault."""
-        return []
+        return [self.KIND] if len(self.rows) or len(pairs) > 1 else []
 
     def _take_pair(self, text: str, number: int) -> None:
         if self._pairs is None or not text or text.startswith("#"):
@@ -118,9 +116,8 @@ class ThroughputTable:
     def _add(
         self, number: int, label: str, np: int, rate: float, speedup: float | None = None
     ) -> None:
-        self._rows.add(
-            file=self._file,
-            line=number,
+        self.add(
+            number,
             series=", ".join(filter(None, [*self._headings.values(), label])),
             np=np,
             samples_per_s=rate,

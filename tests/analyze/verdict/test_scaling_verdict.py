@@ -122,7 +122,7 @@ def test_lines_that_were_left_out_are_told():
     found = api.scaling_of_text(text.splitlines())
 
     assert found.scaling["np"].tolist() == [1, 4]
-    assert found.notes[0].startswith("3 lines were left out, the first is line 3:")
+    assert found.notes[0].startswith("3 lines were omitted, the first is line 3:")
     assert api.scaling_of_text(["np,samples/s", "1,100", "2,190"]).notes == ()
 
 

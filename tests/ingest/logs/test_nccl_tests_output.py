@@ -82,7 +82,7 @@ def test_a_row_without_its_end_is_left_out_and_told(tmp_path: Path) -> None:
     tables, reader = read_part(NcclTests, text, tmp_path)
     assert set(tables["nccl_tests"]["size_bytes"]) == {16}
     assert list(tables["nccl_test_runs"]["num_damaged"]) == [1]
-    assert reader.notes() == ["1 rows of nccl-tests are cut and were left out"]
+    assert reader.notes() == ["1 rows of nccl-tests are cut and omitted"]
 
 
 def test_two_runs_in_one_file(tmp_path: Path) -> None:

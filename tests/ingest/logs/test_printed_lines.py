@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.logs.printed_lines import printed_lines, unwrapped
+from hvdprof.ingest.logs.printed_lines import printed_lines, without_prefixes
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from hvdprof.ingest.logs.printed_lines import printed_lines, unwrapped
     ],
 )  # fmt: skip
 def test_wrappers_come_off_and_give_the_rank(text: str, rank: int | None, plain: str) -> None:
-    line = unwrapped(text)
+    line = without_prefixes(text)
     assert (line.rank, line.text) == (rank, plain)
 
 
