@@ -4,13 +4,8 @@ import re
 from dataclasses import dataclass
 
 from hvdprof.ingest.nccl.communicators import member_of_pointer
+from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Member, Message
-
-_CALL = re.compile(
-    r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) "
-    r"datatype (\d{1,4}) op (\d{1,18}) root (-?\d{1,7}) "
-    r"comm (0x[0-9a-f]{1,16}) \[nranks=(\d{1,7})\]"
-)
 
 _DTYPES: tuple[tuple[str, int], ...] = (
     ("int8", 1),
@@ -32,25 +27,26 @@ _REDUCTIONS = ("sum", "prod", "max", "min", "avg")
 """By their number in ``ncclRedOp_t`` of nccl.h."""
 
 
-def read_call(log: Logbook, said: Message) -> bool:
+@reads(
+    r"^(\w{1,32}): opCount ([0-9a-f]{1,15}) sendbuff \S+ recvbuff \S+ count (\d{1,18}) "
+    r"datatype (\d{1,4}) op (\d{1,18}) root (-?\d{1,7}) "
+    r"comm (0x[0-9a-f]{1,16}) \[nranks=(\d{1,7})\]"
+)
+def read_call(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`AllReduce: opCount 5f7 sendbuff ... count 4 datatype 0 op 0 root 0 comm 0x.. [nranks=4]`.
 
     The counter is hexadecimal and counts per communicator.
     """
-    found = _CALL.match(said.text)
-    if found is None:
-        return False
-    operation, op_count, count, dtype, reduction, root, pointer, num_ranks = found.groups()
+    operation, op_count, count, dtype, reduction, root, pointer, num_ranks = match.groups()
     log.processes[said.process].says_coll = True
     member = member_of_pointer(log, said, pointer, int(num_ranks))
     call = Call(operation, int(op_count, 16), int(count), int(dtype), int(reduction), int(root))
     keep_call(log, said, member, call, "COLL")
-    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A collective call in NCCL's numbers; ``op_count`` is ``None`` where it is not told."""
+    """A collective call in NCCL's numbers; ``op_count`` is ``None`` where the line has none."""
 
     operation: str
     op_count: int | None
@@ -63,20 +59,21 @@ class Call:
 def keep_call(log: Logbook, said: Message, member: Member, call: Call, subsystem: str) -> None:
     """Add a call to NCCL_CALLS, its numbers as names."""
     name, size = _dtype(call.dtype)
-    bytes_told = size is not None and call.count < 1 << 59
+    num_bytes = call.count * size if size is not None and call.count < 1 << 59 else None
     number = call.reduction
-    log.rows["nccl_calls"].append(
+    log.add(
+        "nccl_calls",
+        said,
         member.context,
         member.context,
         call.operation,
         call.op_count,
         call.count,
         name,
-        call.count * size if size is not None and bytes_told else None,
+        num_bytes,
         _REDUCTIONS[number] if 0 <= number < len(_REDUCTIONS) else f"op{number}",
         call.root,
         subsystem,
-        *log.speaker(said),
     )
 
 

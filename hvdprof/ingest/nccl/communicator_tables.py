@@ -1,4 +1,7 @@
-"""The frames of communicators and of their ranks."""
+"""The frames of communicators and of their ranks.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,6 +10,9 @@ import pandas as pd
 from hvdprof.ingest.nccl.joining import Communicator
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.model.tables.nccl_tables import NCCL_COMMUNICATORS, NCCL_RANKS
+
+_OF_PROCESS = ("host", "pid", "tag_rank")
+"""Columns of NCCL_RANKS that are fields of the process; the others are those of its member."""
 
 
 def communicator_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
@@ -33,34 +39,18 @@ def communicator_frame(log: Logbook, communicators: Sequence[Communicator]) -> p
 
 
 def rank_frame(log: Logbook, communicators: Sequence[Communicator]) -> pd.DataFrame:
-    """One row of ``NCCL_RANKS`` for each rank of each, as its own process speaks of it."""
+    """One row of ``NCCL_RANKS`` for each rank of each, from the lines of its own process."""
     rows = []
     for number, communicator in enumerate(communicators):
         for index in communicator.members:
             member = log.members[index]
             process = log.processes[member.process]
-            rows.append(
-                {
-                    "communicator": number,
-                    "rank": member.rank,
-                    "num_ranks": member.num_ranks,
-                    "host": process.host,
-                    "pid": process.pid,
-                    "tag_rank": process.tag_rank,
-                    "cuda_device": member.cuda_device,
-                    "nvml_device": member.nvml_device,
-                    "bus_id": member.bus_id,
-                    "num_nodes": member.num_nodes,
-                    "num_local_ranks": member.num_local_ranks,
-                    "num_coll_channels": member.num_coll_channels,
-                    "num_p2p_channels": member.num_p2p_channels,
-                    "started": member.started,
-                    "complete": member.complete,
-                    "end": member.end,
-                    "file": member.file,
-                    "line": member.line,
-                }
-            )
+            row = {
+                name: getattr(process if name in _OF_PROCESS else member, name)
+                for name in NCCL_RANKS.column_names
+                if name != "communicator"
+            }
+            rows.append({"communicator": number} | row)
     return NCCL_RANKS.frame(rows)
 
 

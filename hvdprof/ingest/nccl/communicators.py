@@ -2,21 +2,14 @@
 
 import re
 
+from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Member, Message
 
 _PAIRS = re.compile(
     r"\b(rank|nranks|nRanks|cudaDev|nvmlDev|busId|commId|nNodes|localRanks) (\w{1,18})\b"
 )
 _COMM = re.compile(r"^(?:ncclComm\w+ )?comm (0x[0-9a-f]{1,16}) (?=rank )(.*)$")
-_TIMINGS = re.compile(
-    r"^Init timings(?::| - \w+:) rank (\d{1,7}) nranks (\d{1,7}) total (\d{1,9}\.\d+) \((.*)\)"
-)
-_BOOTSTRAP = re.compile(r"^Bootstrap timings total (\d{1,9}\.\d+) \((.*)\)")
 _PART = re.compile(r"(\w+) (\d{1,9}\.\d+)")
-_COUNTS = re.compile(
-    r"^(\d{1,4}) coll channels,(?: \d{1,4} collnet channels,)?(?: \d{1,4} nvls channels,)? "
-    r"(\d{1,4}) p2p channels, \d{1,4} p2p channels per peer$"
-)
 _MOST_RANKS = 1_000_000
 _ENDS = {"Destroy COMPLETE": "destroyed", "Abort COMPLETE": "aborted"}
 
@@ -26,34 +19,23 @@ def read_comm(log: Logbook, said: Message) -> bool:
     found = _COMM.match(said.text)
     if found is None:
         return False
-    pairs = dict(_PAIRS.findall(found[2]))
+    pointer, pairs = found[1], dict(_PAIRS.findall(found[2]))
     _, dash, ending = found[2].rpartition(" - ")
     if not dash:
-        return _shape(log, said, found[1], pairs)
+        return _shape(log, said, pointer, pairs)
     if ending in _ENDS:
-        log.members[_known(log, said, found[1], pairs)].end = _ENDS[ending]
+        log.members[_present(log, said, pointer, pairs)].end = _ENDS[ending]
         return True
+    if ending not in ("Init START", "Init COMPLETE") or not _has_ranks(pairs):
+        return False
     if ending == "Init START":
-        return _start(log, said, found[1], pairs)
-    return ending == "Init COMPLETE" and _complete(log, said, found[1], pairs)
-
-
-def _start(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
-    if not _has_ranks(pairs):
-        return False
-    member = _new(log, said, pointer, pairs)
-    log.members[member].started = True
-    log.begin(said, member)
-    return True
-
-
-def _complete(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
-    if not _has_ranks(pairs):
-        return False
-    member = _open(log, said, pointer, pairs)
-    _fill(log.members[member], pairs)
-    _mark_complete(log, said, member)
-    log.members[member].announced = False
+        member = _new(log, said, pointer, pairs)
+        log.members[member].started = True
+        log.begin(said, member)
+    else:
+        member = _open(log, said, pointer, pairs)
+        _complete(log, said, member, pairs)
+        log.members[member].announced = False
     return True
 
 
@@ -61,94 +43,83 @@ def read_returned_init(log: Logbook, said: Message, pointer: str, pairs: dict[st
     """An init that a CALL line reports; NCCL prints it before Init COMPLETE.
 
     Args:
-        log: What is known.
+        log: Gets the rank.
         said: The line.
         pointer: The new communicator.
-        pairs: Its rank, nranks, and where told commId and cudaDev, as Init COMPLETE names them.
+        pairs: Its rank, nranks, and where printed commId and cudaDev, as Init COMPLETE names them.
     """
     if not _has_ranks(pairs):
         return False
     member = _open(log, said, pointer, pairs)
     if log.members[member].complete:
         member = _new(log, said, pointer, pairs)
-    _fill(log.members[member], pairs)
-    _mark_complete(log, said, member)
+    _complete(log, said, member, pairs)
     log.members[member].announced = True
     return True
 
 
-def _mark_complete(log: Logbook, said: Message, member: int) -> None:
-    if not log.members[member].complete:
-        log.members[member].complete = True
-        log.members[member].complete_order = log.num_completed
+def _complete(log: Logbook, said: Message, index: int, pairs: dict[str, str]) -> None:
+    member = log.members[index]
+    _fill(member, pairs)
+    if not member.complete:
+        member.complete = True
+        member.complete_order = log.num_completed
         log.num_completed += 1
-    _adopt_counts(log, said, member)
-    log.finish(said, member)
-
-
-def _adopt_counts(log: Logbook, said: Message, member: int) -> None:
     counts = log.counts.pop((said.process, said.tid), None)
-    if counts is not None and log.members[member].num_coll_channels is None:
-        log.members[member].num_coll_channels, log.members[member].num_p2p_channels = counts
+    if counts is not None and member.num_coll_channels is None:
+        member.num_coll_channels, member.num_p2p_channels = counts
+    log.finish(said, index)
 
 
 def _shape(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
     if "nNodes" not in pairs:
         return False
-    member = log.members[_known(log, said, pointer, pairs)]
+    member = log.members[_present(log, said, pointer, pairs)]
     member.num_nodes = _whole(pairs["nNodes"])
     member.num_local_ranks = _whole(pairs.get("localRanks", ""))
     return True
 
 
-def read_timings(log: Logbook, said: Message) -> bool:
+@reads(r"^Init timings(?::| - \w+:) rank (\d{1,7}) nranks (\d{1,7}) total (\d{1,9}\.\d+) \((.*)\)")
+def read_timings(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`Init timings: rank R nranks N total S (part S, ...)`, in seconds."""
-    found = _TIMINGS.match(said.text)
-    if found is None:
-        return False
-    rank, num_ranks = int(found[1]), int(found[2])
+    rank, num_ranks = int(match[1]), int(match[2])
     context = log.context(said)
     for index in reversed(log.processes[said.process].members):
         member = log.members[index]
         if (member.rank, member.num_ranks) == (rank, num_ranks):
             context = member.context
             break
-    _keep_timings(log, said, context, rank, ("init", found[3], found[4]))
-    return True
+    _add_timings(log, said, (context, rank, "init"), match[3], match[4])
 
 
-def read_bootstrap_timings(log: Logbook, said: Message) -> bool:
+@reads(r"^Bootstrap timings total (\d{1,9}\.\d+) \((.*)\)")
+def read_bootstrap_timings(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`Bootstrap timings total S (create S, send S, ...)`, in seconds."""
-    found = _BOOTSTRAP.match(said.text)
-    if found is None:
-        return False
     owner = log.owner(said)
     rank = None if owner is None else owner.rank
-    _keep_timings(log, said, log.context(said), rank, ("bootstrap", found[1], found[2]))
-    return True
+    _add_timings(log, said, (log.context(said), rank, "bootstrap"), match[1], match[2])
 
 
-def _keep_timings(
-    log: Logbook, said: Message, context: int, rank: int | None, told: tuple[str, str, str]
+def _add_timings(
+    log: Logbook, said: Message, stage: tuple[int, int | None, str], total: str, parts: str
 ) -> None:
-    stage, total, parts = told
     for part, seconds in [("total", total), *_PART.findall(parts)]:
-        log.rows["nccl_init_timings"].append(
-            context, rank, stage, part, round(float(seconds) * 1e9), said.file, said.line
-        )
+        time_ns = round(float(seconds) * 1e9)
+        log.rows["nccl_init_timings"].append(*stage, part, time_ns, said.file, said.line)
 
 
-def read_channel_counts(log: Logbook, said: Message) -> bool:
+@reads(
+    r"^(\d{1,4}) coll channels,(?: \d{1,4} collnet channels,)?(?: \d{1,4} nvls channels,)? "
+    r"(\d{1,4}) p2p channels, \d{1,4} p2p channels per peer$"
+)
+def read_channel_counts(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`4 coll channels, 4 p2p channels, 1 p2p channels per peer` in all its lengths."""
-    found = _COUNTS.match(said.text)
-    if found is None:
-        return False
     owner = log.owner(said)
     if owner is None:
-        log.counts[said.process, said.tid] = int(found[1]), int(found[2])
+        log.counts[said.process, said.tid] = int(match[1]), int(match[2])
     else:
-        owner.num_coll_channels, owner.num_p2p_channels = int(found[1]), int(found[2])
-    return True
+        owner.num_coll_channels, owner.num_p2p_channels = int(match[1]), int(match[2])
 
 
 def _has_ranks(pairs: dict[str, str]) -> bool:
@@ -164,13 +135,13 @@ def _open(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> i
         return _new(log, said, pointer, pairs)
     member = log.members[index]
     same = (member.rank, member.num_ranks) == (_whole(pairs["rank"]), _whole(pairs["nranks"]))
-    # Only CALL lines tell the id before 2.16.
+    # Before 2.16 only CALL lines have the id.
     same = same and ("commId" not in pairs or member.comm_id in ("", pairs["commId"]))
     fresh = (not member.complete or member.announced) and not member.end
     return index if same and fresh else _new(log, said, pointer, pairs)
 
 
-def _known(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:
+def _present(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> int:
     """The rank of a pointer; one not seen before where the log began after its init."""
     index = log.processes[said.process].by_pointer.get(pointer)
     if index is None:

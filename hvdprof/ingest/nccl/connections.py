@@ -1,7 +1,6 @@
 """Connection lines: one per channel and direction, with the transport at the end."""
 
 import re
-from typing import NamedTuple
 
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
@@ -12,25 +11,19 @@ _CONNECTION = re.compile(
 )
 _NETWORK = re.compile(r"^(NET|COLLNET)/([^/(]+)/(\d{1,4})((?:[/(].*)?)$")
 
-
-class Transport(NamedTuple):
-    """What `via` says; ``network`` is empty and ``nic`` ``None`` within a host."""
-
-    kind: str
-    network: str
-    nic: int | None
-    gpudirect: bool
+Transport = tuple[str, str, int | None, bool]
+"""Kind, network (empty within a host), its interface (None within a host), and GPUDirect."""
 
 
 def read_transport(via: str) -> Transport | None:
     """The parts of everything after `via`; ``None`` where the head is not known."""
     found = _NETWORK.match(via)
     if found is not None:
-        return Transport(found[1], found[2], int(found[3]), "GDRDMA" in found[4])
+        return found[1], found[2], int(found[3]), "GDRDMA" in found[4]
     if via.startswith("P2P/"):
-        return Transport("P2P", "", None, False)
+        return "P2P", "", None, False
     if via.startswith("SHM") or via == "direct shared memory":
-        return Transport("SHM", "", None, False)
+        return "SHM", "", None, False
     return None
 
 
@@ -44,7 +37,9 @@ def read_connection(log: Logbook, said: Message) -> bool:
     if (said.process, via) not in log.quoted_vias:
         log.quoted_vias.add((said.process, via))
         log.quote(said)
-    log.rows["nccl_connections"].append(
+    log.add(
+        "nccl_connections",
+        said,
         log.context(said),
         int(channel),
         None if slot is None else int(slot),
@@ -55,6 +50,5 @@ def read_connection(log: Logbook, said: Message) -> bool:
         direction or "",
         *transport,
         via.strip(),
-        *log.speaker(said),
     )
     return True

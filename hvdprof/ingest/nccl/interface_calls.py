@@ -29,8 +29,8 @@ def read_interface_call(log: Logbook, said: Message) -> bool:
     """A line of level CALL.
 
     Collectives become rows of NCCL_CALLS where the process prints no COLL lines, which say the same
-    and come first; a returned init tells a communicator's ranks. Other calls (groups, unique ids,
-    reductions of the user's own) are known, and no table holds them.
+    and come first; a returned init has a communicator's ranks. Other calls (groups, unique ids,
+    reductions of the user) are recognised, and no table holds them.
     """
     collective = _COLLECTIVE.match(said.text)
     if collective is not None:

@@ -9,7 +9,7 @@ from hvdprof.ingest.nccl.logbook import Member
 
 @dataclass(frozen=True, slots=True)
 class Communicator:
-    """Indices of its ranks in the logbook; ``num_joined`` is above 1 where not told apart."""
+    """Indices of its ranks in the logbook; ``num_joined`` is above 1 where it is ambiguous."""
 
     members: tuple[int, ...]
     join: str
@@ -19,7 +19,7 @@ class Communicator:
 def join_members(members: Sequence[Member]) -> list[Communicator]:
     """Communicators in order of appearance.
 
-    From 2.16 on the commId tells. Before, ranks are joined where only one way is possible: a
+    From 2.16 on the commId decides. Before, ranks are joined where only one way is possible: a
     communicator of one rank, the only set of its size, or complete sets of the same processes one
     after the other. What is left of a size becomes one row that says it is ambiguous.
     """
@@ -30,10 +30,10 @@ def join_members(members: Sequence[Member]) -> list[Communicator]:
             by_id[member.comm_id].append(index)
         else:
             by_size[member.num_ranks if member.rank is not None else None].append(index)
-    found = [Communicator(tuple(group), "commId", 1) for group in by_id.values()]
+    communicators = [Communicator(tuple(group), "commId", 1) for group in by_id.values()]
     for size, group in by_size.items():
-        found += _join_size(members, size, group)
-    return sorted(found, key=lambda communicator: communicator.members[0])
+        communicators += _join_size(members, size, group)
+    return sorted(communicators, key=lambda communicator: communicator.members[0])
 
 
 def _join_size(

@@ -1,4 +1,7 @@
-"""How many lines of each kind a log has, with a sample of those that were not understood."""
+"""The number of lines of each kind in a log, with a sample of those not understood.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""What stands before the words of an NCCL line: process, thread, device, level."""
+"""The prefix of an NCCL line: process, thread, device, level.
+
+Tested in ``tests/ingest/nccl/test_corpus.py``.
+"""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A read prefix; ``device`` and ``tag_rank`` are ``None`` where they are not told."""
+    """A read prefix; ``device`` and ``tag_rank`` are ``None`` where the line has none."""
 
     host: str
     pid: int
@@ -30,7 +33,7 @@ class Head:
 
 
 def read_head(found: re.Match[str]) -> Head:
-    """The prefix that ``HEAD`` matched, with the rank that a wrapper before it states."""
+    """The prefix that ``HEAD`` matched, with the rank in the launcher's tag before it."""
     device = found["device"]
     return Head(
         host=found["host"],

@@ -1,4 +1,7 @@
-"""The lines of an NCCL log as its processes wrote them, behind the tags of launchers."""
+"""The lines of an NCCL log as its processes wrote them, after the tags of launchers.
+
+Tested in ``tests/ingest/nccl/test_torn.py``.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +21,7 @@ def read_lines(path: Path, *, progress: Progress | None = None) -> Iterator[str]
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
-        BrokenEndError: The compressed data ends early, told after all lines before that.
+        BrokenEndError: The compressed data ends early; raised after all lines before that.
         OSError: It cannot be read.
     """
     for lines, _ in line_blocks(path, progress=progress):

@@ -1,4 +1,7 @@
-"""What is known while logs are read: processes, their communicators, and the rows so far."""
+"""The state while logs are read: processes, their communicators, and the rows so far.
+
+Tested by the readers in ``tests/ingest/nccl``.
+"""
 
 from dataclasses import dataclass, field
 
@@ -29,7 +32,7 @@ class Process:
 
 @dataclass(slots=True)
 class Member:
-    """One rank of one communicator, as its own process speaks of it.
+    """One rank of one communicator, from the lines of its own process.
 
     ``announced``: a CALL line said that its init is complete, and no Init COMPLETE yet.
     """
@@ -58,10 +61,10 @@ class Member:
 
 @dataclass(slots=True)
 class Message:
-    """The words of one line and who said them where.
+    """The text of one line, with its process, thread and place.
 
-    ``raw`` is the line as it stood; ``word`` is the first word, which tells its kind, without a
-    colon behind it, and empty for an empty line.
+    ``raw`` is the whole line; ``word`` is the first word, which decides its kind, without a
+    colon, and empty for an empty line.
     """
 
     text: str
@@ -81,7 +84,7 @@ class Message:
 class Logbook:
     """Everything that has been read so far.
 
-    A line that names no communicator belongs to a context: what one thread says between two
+    A line that names no communicator belongs to a context: the lines of one thread between two
     communicators. A context gets its owner from the Init START before it or, where the version
     prints none, from the Init COMPLETE after it.
     """
@@ -123,9 +126,9 @@ class Logbook:
         """The index of a process; a host glued to text, or cut, is recognised by its pid."""
         index = self._process_of.get((host, pid))
         if index is None:
-            for known in self._hosts_of_pid.get(pid, ()):
-                if host.endswith(known) or known.endswith(host):
-                    return self._process_of[known, pid]
+            for other in self._hosts_of_pid.get(pid, ()):
+                if host.endswith(other) or other.endswith(host):
+                    return self._process_of[other, pid]
             index = len(self.processes)
             self.processes.append(Process(host, pid, tag_rank))
             self._process_of[host, pid] = index
@@ -135,7 +138,7 @@ class Logbook:
         return index
 
     def quote(self, said: Message) -> None:
-        """Keep a line as evidence: up to 20,000 lines, which are those of long trouble."""
+        """Keep a line as evidence: up to 20,000 lines, which only logs of many failures reach."""
         self.quote_text(said.file, said.line, said.raw)
 
     def quote_text(self, file: str, line: int, text: str) -> None:
@@ -143,10 +146,10 @@ class Logbook:
         if len(self.quotes) < _MOST_QUOTES:
             self.quotes.setdefault((file, line), text[:_LONGEST_QUOTE])
 
-    def speaker(self, said: Message) -> tuple[str, int, str, int]:
-        """Host, pid, file and line: the last four columns of most tables."""
+    def add(self, table: str, said: Message, *values: object) -> None:
+        """Add a row whose last four columns are host, pid, file and line of the message."""
         process = self.processes[said.process]
-        return process.host, process.pid, said.file, said.line
+        self.rows[table].append(*values, process.host, process.pid, said.file, said.line)
 
     def context(self, said: Message) -> int:
         """The context that a line without a communicator belongs to."""
@@ -158,18 +161,18 @@ class Logbook:
         return context
 
     def owner(self, said: Message) -> Member | None:
-        """The rank that the thread is initialising; ``None`` where not told yet."""
+        """The rank that the thread is initialising; ``None`` where not known yet."""
         context = self.processes[said.process].contexts.get(said.tid)
         index = None if context is None else self.context_owner[context]
         return None if index is None else self.members[index]
 
     def begin(self, said: Message, member: int) -> None:
-        """An Init START: what the thread says from here on is about this rank."""
+        """An Init START: the further lines of the thread are about this rank."""
         process = self.processes[said.process]
         process.contexts[said.tid] = self.members[member].context
 
     def finish(self, said: Message, member: int) -> None:
-        """An Init COMPLETE: what the thread said before it was about this rank."""
+        """An Init COMPLETE: the earlier lines of the thread were about this rank."""
         process = self.processes[said.process]
         context = process.contexts.pop(said.tid, None)
         if context is not None and self.context_owner[context] is None:

@@ -21,7 +21,7 @@ def jobs_of(processes: Mapping[Path, Collection[Process]]) -> list[list[Path]]:
     as NCCL_DEBUG_FILE writes them for ``%h`` and ``%p``.
 
     Args:
-        processes: Processes whose lines are in each log; two stand for more too.
+        processes: Processes whose lines are in each log; two mean two or more.
     """
     jobs: dict[object, list[Path]] = {}
     for path, members in processes.items():
@@ -38,7 +38,7 @@ def _job_key(path: Path, members: Collection[Process]) -> object:
 
 
 def nccl_tables(recordings: Sequence[NcclRecording]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The tables of some jobs by name, communicators numbered through."""
+    """The tables of some jobs by name, communicators numbered across them."""
     offset = 0
     for recording in recordings:
         numbers = recording.communicators["communicator"]

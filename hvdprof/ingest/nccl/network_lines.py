@@ -2,6 +2,7 @@
 
 import re
 
+from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
 _INTERFACE = re.compile(
@@ -9,14 +10,6 @@ _INTERFACE = re.compile(
 )
 _DEVICE = re.compile(r"\[(\d{1,3})\]([\w.+-]{1,80}):(\d{1,3})/(IB|RoCE)")
 _OFI_DEVICE = re.compile(r"NIC group (\d{1,3}) device #\d{1,3} (\S+)$")
-_GPUDIRECT_DEVICE = re.compile(r"GPU Direct RDMA (Enabled|Disabled) for HCA (\d{1,3}) '([^']*)'")
-_GPUDIRECT_PATH = re.compile(
-    r"^GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16}) / HCA (\d{1,3}) "
-    r"\(distance (\d{1,4}) (?:<=|>) (\d{1,4})\)"
-)
-_SETTING = re.compile(
-    r"^((?:NCCL|RCCL|OFI|FI|UCX|HSA|CUDA)_[A-Z0-9_]{1,60}) set (?:by environment )?to (.+?)\.?$"
-)
 _PLUGIN_SETTING = re.compile(
     r"Setting ([A-Z][A-Z0-9_]{1,60}) (?:environment variable )?to \"?([^\"]+?)\"?"
     r"(?: for .*)?$"
@@ -27,14 +20,14 @@ _MISSING = re.compile(
 _OFI_FAILED = re.compile(r"(?i)\b(?:fail|unable|couldn't|could not|no eligible|no .*provider)")
 
 
-def read_setting(log: Logbook, said: Message) -> bool:
+@reads(
+    r"^((?:NCCL|RCCL|OFI|FI|UCX|HSA|CUDA)_[A-Z0-9_]{1,60}) set (?:by environment )?to "
+    r"(.+?)\.?\s*$"
+)
+def read_setting(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`NCCL_P2P_DISABLE set by environment to 1` and its older form `... set to 1`."""
-    found = _SETTING.match(said.text.rstrip())
-    if found is None:
-        return False
     log.quote(said)
-    log.rows["nccl_settings"].append(found[1], found[2], "environment", *log.speaker(said))
-    return True
+    log.add("nccl_settings", said, match[1], match[2], "environment")
 
 
 def read_bootstrap(log: Logbook, said: Message) -> bool:
@@ -51,9 +44,7 @@ def read_ib(log: Logbook, said: Message) -> bool:
     data, _, out_of_band = said.text.partition("; OOB ")
     devices = _DEVICE.findall(data) if "Using [" in data else []
     for index, name, port, link in devices:
-        log.rows["nccl_nics"].append(
-            "data", "IB", int(index), name, int(port), link, "", *log.speaker(said)
-        )
+        log.add("nccl_nics", said, "data", "IB", int(index), name, int(port), link, "")
     if devices:
         _keep_interfaces(log, said, out_of_band, ("oob", "IB"))
         return _keep(log, said, "ib", "using")
@@ -76,11 +67,9 @@ def read_ofi(log: Logbook, said: Message) -> bool:
     device = _OFI_DEVICE.search(said.text)
     if setting is not None:
         log.quote(said)
-        log.rows["nccl_settings"].append(setting[1], setting[2], "plugin", *log.speaker(said))
+        log.add("nccl_settings", said, setting[1], setting[2], "plugin")
     elif device is not None:
-        log.rows["nccl_nics"].append(
-            "data", "OFI", int(device[1]), device[2], None, "", "", *log.speaker(said)
-        )
+        log.add("nccl_nics", said, "data", "OFI", int(device[1]), device[2], None, "", "")
     elif "Selected Provider" in said.text:
         _keep(log, said, "ofi", "using")
     elif "aws-ofi-nccl " in said.text:
@@ -99,14 +88,9 @@ def read_net_plugin(log: Logbook, said: Message) -> bool:
     return _keep(log, said, "net-plugin", _state(said.text))
 
 
-def read_tuner_plugin(log: Logbook, said: Message) -> bool:
-    """`TUNER/Plugin: Could not find: libnccl-tuner.so. Using internal tuner plugin.`."""
-    return _keep(log, said, "tuner", _state(said.text))
-
-
-def read_profiler_plugin(log: Logbook, said: Message) -> bool:
-    """`PROFILER/Plugin: Could not find: libnccl-profiler.so.`."""
-    return _keep(log, said, "profiler", _state(said.text))
+def read_other_plugin(log: Logbook, said: Message) -> bool:
+    """`TUNER/Plugin: Could not find: libnccl-tuner.so. ...`; the same of PROFILER/Plugin."""
+    return _keep(log, said, said.word.partition("/")[0].lower(), _state(said.text))
 
 
 def read_using(log: Logbook, said: Message) -> bool:
@@ -121,58 +105,39 @@ def read_failed(log: Logbook, said: Message) -> bool:
     return "libibverbs" in said.text and _keep(log, said, "ib", "missing")
 
 
-def read_gpudirect_device(log: Logbook, said: Message) -> bool:
+@reads(r"GPU Direct RDMA (Enabled|Disabled) for HCA (\d{1,3}) '([^']*)'")
+def read_gpudirect_device(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`GPU Direct RDMA Disabled for HCA 0 'mlx5_0'`: whether the driver can at all."""
-    found = _GPUDIRECT_DEVICE.search(said.text)
-    if found is None:
-        return False
     log.quote(said)
-    log.rows["nccl_gpudirect"].append(
-        "device", "", int(found[2]), found[3], found[1] == "Enabled", None, None, *log.speaker(said)
-    )
-    return True
+    state, hca, name = match.groups()
+    log.add("nccl_gpudirect", said, "device", "", int(hca), name, state == "Enabled", None, None)
 
 
-def read_gpudirect_path(log: Logbook, said: Message) -> bool:
+@reads(
+    r"^GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16}) / HCA (\d{1,3}) "
+    r"\(distance (\d{1,4}) (?:<=|>) (\d{1,4})\)"
+)
+def read_gpudirect_path(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`GPU Direct RDMA Disabled for GPU 81000 / HCA 0 (distance 6 > 4)`."""
-    found = _GPUDIRECT_PATH.match(said.text)
-    if found is None:
-        return False
     log.quote(said)
-    state, gpu, hca, distance, limit = found.groups()
-    log.rows["nccl_gpudirect"].append(
-        "path",
-        gpu,
-        int(hca),
-        "",
-        state == "Enabled",
-        int(distance),
-        int(limit),
-        *log.speaker(said),
-    )
-    return True
+    state, gpu, *numbers = match.groups()
+    hca, distance, limit = map(int, numbers)
+    log.add("nccl_gpudirect", said, "path", gpu, hca, "", state == "Enabled", distance, limit)
 
 
 def _keep(log: Logbook, said: Message, subject: str, state: str) -> bool:
     log.quote(said)
-    log.rows["nccl_networks"].append(subject, state, said.text.strip(), *log.speaker(said))
+    log.add("nccl_networks", said, subject, state, said.text.strip())
     return True
 
 
 def _keep_interfaces(log: Logbook, said: Message, text: str, what: tuple[str, str]) -> bool:
     log.quote(said)
-    found = _INTERFACE.findall(text)
-    for number, (index, name, address) in enumerate(found):
-        log.rows["nccl_nics"].append(
-            *what,
-            int(index) if index else number,
-            name,
-            None,
-            "",
-            address,
-            *log.speaker(said),
-        )
-    return bool(found)
+    interfaces = _INTERFACE.findall(text)
+    for place, (index, name, address) in enumerate(interfaces):
+        number = int(index) if index else place
+        log.add("nccl_nics", said, *what, number, name, None, "", address)
+    return bool(interfaces)
 
 
 def _state(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The door: NCCL logs in, an ``NcclRecording`` of declared tables out."""
+"""NCCL logs in, an ``NcclRecording`` of declared tables out: the entry point of this package."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +11,6 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
 from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.line_kinds import LineKinds
-from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.scanner import Scanner
@@ -31,7 +30,7 @@ _OWNED = (
 
 
 Progress = Callable[[Path, int], None]
-"""Told the file that is being read and how many bytes of it have been."""
+"""Called with the file that is being read and how many bytes of it have been read."""
 
 
 def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -> NcclRecording:
@@ -42,7 +41,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
 
     Args:
         paths: The files, compressed or not.
-        progress: Told how far reading is.
+        progress: Called as reading makes progress.
 
     Returns:
         Declared tables; times in ns, sizes in bytes. ``notes`` say what was damaged or ambiguous.
@@ -81,44 +80,26 @@ def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Itera
         ) from error
 
 
-def is_nccl_log(sample: str) -> bool:
-    """Whether a piece of text holds a line with NCCL's prefix."""
-    return any("CCL" in line and HEAD.search(line) is not None for line in sample.splitlines())
-
-
 def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecording:
     communicators = join_members(log.members)
     owner = _owners(log, communicators)
     frames = {
-        name: rows.frame({"communicator": owner} if name in _OWNED else None)
+        name.removeprefix("nccl_"): rows.frame({"communicator": owner} if name in _OWNED else None)
         for name, rows in log.rows.items()
         if name != "nccl_calls"
     }
-    ranks = {"communicator": owner, "rank": _ranks(log)}
     return NcclRecording(
+        **frames,
         versions=log.troubles.versions(),
         communicators=communicator_frame(log, communicators),
         ranks=rank_frame(log, communicators),
-        init_timings=frames["nccl_init_timings"],
-        channels=frames["nccl_channels"],
-        rings=frames["nccl_rings"],
-        trees=frames["nccl_trees"],
-        connections=frames["nccl_connections"],
-        networks=frames["nccl_networks"],
-        nics=frames["nccl_nics"],
-        gpudirect=frames["nccl_gpudirect"],
-        settings=frames["nccl_settings"],
-        links=frames["nccl_links"],
-        tuning=frames["nccl_tuning"],
-        choices=frames["nccl_choices"],
-        calls=log.rows["nccl_calls"].frame(ranks),
-        traces=frames["nccl_traces"],
+        calls=log.rows["nccl_calls"].frame({"communicator": owner, "rank": _ranks(log)}),
         problems=log.troubles.problems(),
         line_kinds=kinds.frame(),
         quotes=NCCL_QUOTES.frame(
             [
-                {"file": file, "line": line, "text": text}
-                for (file, line), text in log.quotes.items()
+                {"file": place[0], "line": place[1], "text": text}
+                for place, text in log.quotes.items()
             ]
         ),
         notes=_notes(log, communicators, scanner, kinds.num_not_understood),
@@ -126,22 +107,22 @@ def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecordin
 
 
 def _owners(log: Logbook, communicators: Sequence[Communicator]) -> npt.NDArray[np.int64]:
-    """The communicator of every context, -1 where the log does not tell.
+    """The communicator of every context, -1 where the log does not show it.
 
     Lines that no Init line of their thread claims (2.22 connects at the first collective, from a
     thread of its own) belong to the only communicator of their process, if it has only one.
     """
-    of_member = {
+    communicator_of = {
         member: number
         for number, communicator in enumerate(communicators)
         for member in communicator.members
     }
     only = []
     for process in log.processes:
-        numbers = {of_member[member] for member in process.members}
+        numbers = {communicator_of[member] for member in process.members}
         only.append(numbers.pop() if len(numbers) == 1 else -1)
     owners = [
-        only[process] if member is None else of_member[member]
+        only[process] if member is None else communicator_of[member]
         for member, process in zip(log.context_owner, log.context_process, strict=True)
     ]
     return np.array([*owners, -1], dtype=np.int64)
@@ -160,13 +141,13 @@ def _notes(
     log: Logbook, communicators: Sequence[Communicator], scanner: Scanner, num_unknown: int
 ) -> tuple[str, ...]:
     ambiguous = [item for item in communicators if item.join == "ambiguous"]
-    told = (
+    notes = (
         (num_unknown, "lines with NCCL's prefix were not understood; nccl_line_kinds has samples"),
-        (scanner.num_mended, "lines were cut by another writer and put together again"),
+        (scanner.num_rejoined, "lines were cut by another writer and put together again"),
         (log.troubles.num_dropped, "further warnings are not kept one by one"),
         (
             sum(item.num_joined for item in ambiguous),
-            "or more communicators of the same size are not told apart by the log",
+            "or more communicators of the same size cannot be distinguished in the log",
         ),
     )
-    return tuple(f"{count(number)} {text}." for number, text in told if number)
+    return tuple(f"{count(number)} {text}." for number, text in notes if number)

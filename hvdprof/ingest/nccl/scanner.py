@@ -1,4 +1,4 @@
-"""Physical lines of a log to messages: glued, interrupted and wrapped lines put right."""
+"""Physical lines of a log to messages: glued, interrupted and wrapped lines are repaired."""
 
 import re
 from collections import deque
@@ -41,13 +41,13 @@ class _Fragment:
 class Scanner:
     """Reads the lines of one file after the other into a logbook.
 
-    A prefix is told apart once: most lines repeat that of an earlier line, so the text before
+    A prefix is parsed once: most lines repeat that of an earlier line, so the text before
     `NCCL INFO` is looked up before any pattern is tried.
     """
 
     def __init__(self, log: Logbook, kinds: LineKinds) -> None:
         self.num_foreign = 0
-        self.num_mended = 0
+        self.num_rejoined = 0
         self._log = log
         self._kinds = kinds
         self._heads: dict[str, tuple[int, Head]] = {}
@@ -64,7 +64,7 @@ class Scanner:
         self._num_tries = 0
 
     def close(self) -> None:
-        """End a file: what waited for the rest of its line will not get it."""
+        """End a file: lines that waited for their rest stay incomplete."""
         self._unwrap("")
         self._fragments.clear()
 
@@ -73,7 +73,7 @@ class Scanner:
         self._line += 1
         if self._fragments:
             self._forget()
-        if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._mend(raw):
+        if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._rejoin(raw):
             return
         if self._wrapped:
             self._unwrap("")
@@ -117,41 +117,41 @@ class Scanner:
                 self._say(self._head(head), text, part)
 
     def _read_torn(self, raw: str) -> None:
-        """A prefix that breaks off, and whatever was written over its rest."""
+        """A prefix that breaks off, and what was written over its rest."""
         torn = _TORN.search(raw)
         if torn is None:
             self._read_foreign(raw)
             return
         rest = raw[torn.end() :]
-        if not rest or not self._mend(rest):
+        if not rest or not self._rejoin(rest):
             self._read_foreign(rest)
         self._fragments.append(_Fragment(torn[0], self._line))
 
     def _head(self, found: re.Match[str]) -> tuple[int, Head]:
         """The process and prefix; remembered by the text up to the level."""
         head = read_head(found)
-        known = self._log.process(head.host, head.pid, head.tag_rank), head
+        parsed = self._log.process(head.host, head.pid, head.tag_rank), head
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
         text, end = found.string, found.end() - len(_INFO)
         if head.level == "INFO" and text.startswith(_INFO, end):
-            self._heads[text[:end]] = known
-        return known
+            self._heads[text[:end]] = parsed
+        return parsed
 
-    def _say(self, known: tuple[int, Head], text: str, part: _Fragment) -> None:
-        said = self._message(known, text, part)
+    def _say(self, prefix: tuple[int, Head], text: str, part: _Fragment) -> None:
+        said = self._message(prefix, text, part)
         understood = understand(self._log, said)
         counted = self._kinds.count(said, understood)
         if not understood:
             self._fragments.append(replace(part, counted=counted))
 
-    def _message(self, known: tuple[int, Head], text: str, part: _Fragment) -> Message:
-        process, head = known
+    def _message(self, prefix: tuple[int, Head], text: str, part: _Fragment) -> Message:
+        process, head = prefix
         return Message(
             text, process, head.tid, head.level, head.where, self._file, part.line, part.text
         )
 
-    def _mend(self, raw: str) -> bool:
+    def _rejoin(self, raw: str) -> bool:
         """Whether a line without a prefix is the rest of an earlier one; reads it if it is."""
         rest = TAG_AND_BLANK.sub("", raw, count=1)
         if self._wrapped is not None:
@@ -164,13 +164,13 @@ class Scanner:
                 break
             if self._joins(fragment, rest):
                 self._fragments.remove(fragment)
-                self.num_mended += 1
+                self.num_rejoined += 1
                 return True
             self._num_tries += 1
         return False
 
     def _forget(self) -> None:
-        """Drop what waits no longer: a line that nobody cut can only go on in the very next."""
+        """Drop what waits no longer: a line that was not cut can continue only in the next line."""
         last = self._fragments[-1]
         if not last.cut and self._line - last.line > 1:
             self._fragments.pop()
@@ -214,7 +214,7 @@ class Scanner:
 
 
 def _suspicious(raw: str, found: int) -> bool:
-    """A second prefix, PyTorch's words or a tag inside the line: it needs the slow way."""
+    """Whether the line needs the slow path: a second prefix, PyTorch's or a tag is inside."""
     return raw.find("CCL", found + len(_INFO)) >= 0 or raw.find("<std", found) >= 0
 
 

@@ -1,24 +1,25 @@
-"""Which reader understands a line, told by its first word: no line is tried against all of them."""
+"""Which reader understands a line, by its first word: no line is tried against all of them.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
-from collections.abc import Callable
 
 from hvdprof.ingest.nccl import communicators, graph, tuning
 from hvdprof.ingest.nccl import network_lines as network
 from hvdprof.ingest.nccl import trouble_lines as trouble
 from hvdprof.ingest.nccl.calls import read_call
 from hvdprof.ingest.nccl.interface_calls import read_interface_call
+from hvdprof.ingest.nccl.line_reader import LineReader
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.traces import read_trace
-
-Reader = Callable[[Logbook, Message], bool]
 
 _SOURCE_LINE = re.compile(r"^\S+\.(?:cc|cu|cpp|c|h):\d+ ")
 _PLACE = re.compile(r"^(?:CPU|GPU|NET|NIC|PCI|NVS)/[\w-]+ ?(?::|\(|$)")
 
 
 def _silent(_log: Logbook, _said: Message) -> bool:
-    """A line of a known kind that says nothing that a table holds."""
+    """A line of a known kind that no table holds."""
     return True
 
 
@@ -48,7 +49,7 @@ def _read_gpu(log: Logbook, said: Message) -> bool:
     return network.read_gpudirect_path(log, said) or network.read_gpudirect_device(log, said)
 
 
-_WORDS: dict[str, Reader] = {
+_WORDS: dict[str, LineReader] = {
     "Channel": graph.read_channel,
     "CollNet": graph.read_channel,
     "Ring": graph.read_ring,
@@ -64,8 +65,8 @@ _WORDS: dict[str, Reader] = {
     "NET/Socket": network.read_socket,
     "NET/OFI": network.read_ofi,
     "NET/Plugin": network.read_net_plugin,
-    "TUNER/Plugin": network.read_tuner_plugin,
-    "PROFILER/Plugin": network.read_profiler_plugin,
+    "TUNER/Plugin": network.read_other_plugin,
+    "PROFILER/Plugin": network.read_other_plugin,
     "Using": network.read_using,
     "Failed": network.read_failed,
     "GPU": _read_gpu,
@@ -87,7 +88,7 @@ _WORDS: dict[str, Reader] = {
     "Scatter": _read_operation,
 }
 
-_LEVELS: dict[str, Reader] = {
+_LEVELS: dict[str, LineReader] = {
     "WARN": trouble.read_warning,
     "CALL": read_interface_call,
     "TRACE": read_trace,
@@ -148,7 +149,7 @@ def understand(log: Logbook, said: Message) -> bool:
     return reader is not None and reader(log, said)
 
 
-def _by_shape(word: str, text: str) -> Reader | None:
+def _by_shape(word: str, text: str) -> LineReader | None:
     if word in _SILENT_WORDS or word.startswith(_SILENT_STARTS) or _PLACE.match(text):
         return _silent
     if not word:

@@ -16,10 +16,11 @@ def read_trace(log: Logbook, said: Message) -> bool:
     1000). Numbers in the text are replaced, so that a long log holds each sentence once.
     """
     stamp = _STAMP.search(said.raw)
-    log.rows["nccl_traces"].append(
+    log.add(
+        "nccl_traces",
+        said,
         None if stamp is None else round(float(stamp[1]) * 1e6),
         said.where,
         without_numbers(said.text)[:_LONGEST_TEXT],
-        *log.speaker(said),
     )
     return bool(said.text)

@@ -1,4 +1,7 @@
-"""Problems and versions that logs state, each kept once with its count."""
+"""Problems and versions that logs state, each kept once with its count.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 from dataclasses import asdict, dataclass
 
@@ -15,16 +18,16 @@ class Problem:
     """One problem and its repetitions."""
 
     kind: str
-    code: int | None
-    where: str
-    text: str
-    tag_rank: int | None
-    host: str
-    pid: int | None
-    count: int
-    file: str
-    line: int
-    last_line: int
+    code: int | None = None
+    where: str = ""
+    text: str = ""
+    tag_rank: int | None = None
+    host: str = ""
+    pid: int | None = None
+    count: int = 1
+    file: str = ""
+    line: int = 0
+    last_line: int = 0
 
 
 @dataclass(slots=True)
@@ -51,11 +54,12 @@ class Troubles:
     def keep(self, problem: Problem) -> None:
         """Count a problem; beyond 20,000 different ones only their number is kept."""
         key = (problem.kind, problem.tag_rank, problem.host, problem.pid, problem.where)
-        known = self._problems.get((*key, problem.text, problem.file))
-        if known is not None:
-            known.count += 1
-            known.last_line = problem.line
+        earlier = self._problems.get((*key, problem.text, problem.file))
+        if earlier is not None:
+            earlier.count += 1
+            earlier.last_line = problem.line
         elif len(self._problems) < _MOST_PROBLEMS:
+            problem.last_line = problem.line
             self._problems[(*key, problem.text, problem.file)] = problem
         else:
             self.num_dropped += 1
@@ -63,8 +67,8 @@ class Troubles:
     def keep_version(self, stated: Stated) -> None:
         """Count a statement of a version."""
         key = (stated.version, stated.build, stated.host, stated.pid)
-        known = self._versions.setdefault((*key, stated.file), stated)
-        known.count += known is not stated
+        earlier = self._versions.setdefault((*key, stated.file), stated)
+        earlier.count += earlier is not stated
 
     def problems(self) -> pd.DataFrame:
         """The problems in the order in which they first appeared."""

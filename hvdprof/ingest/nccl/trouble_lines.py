@@ -1,7 +1,12 @@
-"""Warnings, error trails, failed work requests, watchdogs, and the versions that a log states."""
+"""Warnings, error trails, failed work requests, watchdogs, and the versions that a log states.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
+from dataclasses import replace
 
+from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.trouble_counts import Problem, Stated
 from hvdprof.rundir.log_prefixes import tagged_rank
@@ -9,7 +14,6 @@ from hvdprof.rundir.log_prefixes import tagged_rank
 _VERSION = re.compile(
     r"[NR]CCL version(?: :)? (\d{1,3}\.\d{1,3}\.\d{1,3})(?:[+-]([a-z]+\d+(?:\.\d+)*))?"
 )
-_TRAIL = re.compile(r"^(\S+\.(?:cc|cu|cpp|c|h)):(\d{1,7}) -> (\d{1,4})\b")
 _COMPLETION = re.compile(
     r"Got completion from peer \S+ with (?:error|status)[ =](?:[A-Z_]+\()?(\d{1,4})"
 )
@@ -29,27 +33,22 @@ def read_version(log: Logbook, said: Message) -> bool:
     return _versions(log, said.text, (process.host, process.pid, said.file, said.line))
 
 
-def read_trail(log: Logbook, said: Message) -> bool:
+@reads(r"^(\S+\.(?:cc|cu|cpp|c|h)):(\d{1,7}) -> (\d{1,4})\b")
+def read_trail(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`transport/net.cc:1134 -> 6`: a caller that passed an error on."""
-    found = _TRAIL.match(said.text)
-    if found is None:
-        return False
-    _keep(log, said, "trail", (int(found[3]), f"{found[1]}:{found[2]}"))
-    return True
+    _keep(log, said, "trail", int(match[3]), f"{match[1]}:{match[2]}")
 
 
 def read_warning(log: Logbook, said: Message) -> bool:
     """Any line of level WARN; failed InfiniBand work requests have a kind of their own."""
-    found = _COMPLETION.search(said.text)
-    if found is not None:
-        _keep(log, said, "completion", (int(found[1]), said.where))
-    else:
-        _keep(log, said, "warning", (None, said.where))
+    completion = _COMPLETION.search(said.text)
+    code = int(completion[1]) if completion else None
+    _keep(log, said, "completion" if completion else "warning", code, said.where)
     return True
 
 
 def read_foreign(log: Logbook, text: str, file: str, line: int) -> bool:
-    """A line without NCCL's prefix: bare versions, PyTorch's watchdog, a launcher's last words."""
+    """A line without NCCL's prefix: bare versions, PyTorch's watchdog, a launcher's report."""
     understood = _foreign(log, text, file, line)
     if understood:
         log.quote_text(file, line, text)
@@ -59,18 +58,17 @@ def read_foreign(log: Logbook, text: str, file: str, line: int) -> bool:
 def _foreign(log: Logbook, text: str, file: str, line: int) -> bool:
     if _versions(log, text, ("", None, file, line)):
         return True
-    watchdog = _WATCHDOG.search(text)
+    watchdog, died = _WATCHDOG.search(text), _DIED.search(text)
     if watchdog is not None:
-        _outside(log, "watchdog", (None, int(watchdog[1]), watchdog[2].strip()), (file, line))
-        return True
-    died = _DIED.search(text)
-    if died is not None:
-        _outside(log, "died", (int(died[2]), int(died[1]), text.strip()), (file, line))
-        return True
-    if _FAILURE.search(text):
-        _outside(log, "failure", (None, tagged_rank(text), text.strip()[:500]), (file, line))
-        return True
-    return False
+        problem = Problem("watchdog", text=watchdog[2].strip(), tag_rank=int(watchdog[1]))
+    elif died is not None:
+        problem = Problem("died", int(died[2]), text=text.strip(), tag_rank=int(died[1]))
+    elif _FAILURE.search(text):
+        problem = Problem("failure", text=text.strip()[:500], tag_rank=tagged_rank(text))
+    else:
+        return False
+    log.troubles.keep(replace(problem, file=file, line=line))
+    return True
 
 
 def _versions(log: Logbook, text: str, speaker: tuple[str, int | None, str, int]) -> bool:
@@ -81,33 +79,19 @@ def _versions(log: Logbook, text: str, speaker: tuple[str, int | None, str, int]
     return bool(found)
 
 
-def _keep(log: Logbook, said: Message, kind: str, told: tuple[int | None, str]) -> None:
+def _keep(log: Logbook, said: Message, kind: str, code: int | None, where: str) -> None:
     process = log.processes[said.process]
-    code, where = told
     log.quote(said)
     log.troubles.keep(
         Problem(
-            kind,
-            code,
-            where,
-            said.text.strip(),
-            process.tag_rank,
-            process.host,
-            process.pid,
-            1,
-            said.file,
-            said.line,
-            said.line,
+            kind=kind,
+            code=code,
+            where=where,
+            text=said.text.strip(),
+            tag_rank=process.tag_rank,
+            host=process.host,
+            pid=process.pid,
+            file=said.file,
+            line=said.line,
         )
     )
-
-
-def _outside(
-    log: Logbook,
-    kind: str,
-    told: tuple[int | None, int | None, str],
-    place: tuple[str, int],
-) -> None:
-    code, rank, text = told
-    file, line = place
-    log.troubles.keep(Problem(kind, code, "", text, rank, "", None, 1, file, line, line))

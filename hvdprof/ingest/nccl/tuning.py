@@ -2,16 +2,10 @@
 
 import re
 
+from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
 _CELL = re.compile(r"^\s*(\d{1,9}\.\d+)/\s*(\d{1,9}\.\d+)\s*$")
-_OLD_CHOICE = re.compile(
-    r"^(\d{1,18}) Bytes -> Algo (\d{1,2}) proto (\d{1,2}) time (\d{1,15}\.\d+)"
-)
-_CHOICE = re.compile(
-    r"^(\w{1,32}): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+) "
-    r"channel\{Lo\.\.Hi\}=\{(\d{1,4})\.\.(\d{1,4})\}"
-)
 _ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
 """By number since 2.14; before that 2 was the only CollNet."""
 
@@ -42,46 +36,32 @@ def read_cells(log: Logbook, said: Message) -> bool:
     """`AllReduce | 8.0/ 37.9 | ...`: latency in microseconds / bandwidth in GB/s."""
     operation, *cells = said.text.strip().rstrip("|").split("|")
     heading = log.headings.get((said.process, said.tid), [])
-    found = [_CELL.match(cell) for cell in cells]
-    if not cells or len(cells) != len(heading) or None in found:
+    estimates = [match for match in map(_CELL.match, cells) if match is not None]
+    if not cells or len(cells) != len(heading) or len(estimates) < len(cells):
         return False
-    for (algorithm, protocol), cell in zip(heading, found, strict=True):
-        if cell is not None:
-            log.rows["nccl_tuning"].append(
-                log.context(said),
-                operation.strip(),
-                algorithm,
-                protocol,
-                float(cell[1]) * 1e3,
-                float(cell[2]),
-                *log.speaker(said),
-            )
+    for names, cell in zip(heading, estimates, strict=True):
+        numbers = float(cell[1]) * 1e3, float(cell[2])
+        log.add("nccl_tuning", said, log.context(said), operation.strip(), *names, *numbers)
     return True
 
 
-def read_choice(log: Logbook, said: Message) -> bool:
+@reads(
+    r"^(\w{1,32}): (\d{1,18}) Bytes -> Algo (\w+) proto (\w+) "
+    r"channel\{Lo\.\.Hi\}=\{(\d{1,4})\.\.(\d{1,4})\}"
+)
+def read_choice(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`AllReduce: 8388608 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..23}` (2.22)."""
-    found = _CHOICE.match(said.text)
-    if found is None:
-        return False
-    operation, size, algorithm, protocol, first, last = found.groups()
-    told = operation, int(size), algorithm, protocol, int(first), int(last), float("nan")
-    log.rows["nccl_choices"].append(*told, *log.speaker(said))
-    return True
+    operation, size, algorithm, protocol, first, last = match.groups()
+    choice = operation, int(size), algorithm, protocol, int(first), int(last), float("nan")
+    log.add("nccl_choices", said, *choice)
 
 
-def read_old_choice(log: Logbook, said: Message) -> bool:
+@reads(r"^(\d{1,18}) Bytes -> Algo (\d{1,2}) proto (\d{1,2}) time (\d{1,15}\.\d+)")
+def read_old_choice(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`40 Bytes -> Algo 1 proto 0 time 8.616000`, in microseconds (before 2.22)."""
-    found = _OLD_CHOICE.match(said.text)
-    if found is None:
-        return False
-    algorithm = _name(_ALGORITHMS, int(found[2]))
-    protocol = _name(_PROTOCOLS, int(found[3]))
-    time_ns = float(found[4]) * 1e3
-    log.rows["nccl_choices"].append(
-        "", int(found[1]), algorithm, protocol, None, None, time_ns, *log.speaker(said)
-    )
-    return True
+    names = _name(_ALGORITHMS, int(match[2])), _name(_PROTOCOLS, int(match[3]))
+    time_ns = float(match[4]) * 1e3
+    log.add("nccl_choices", said, "", int(match[1]), *names, None, None, time_ns)
 
 
 def _name(names: tuple[str, ...], number: int) -> str:

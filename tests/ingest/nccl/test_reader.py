@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.nccl.reader import is_nccl_log, read_nccl_logs
+from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.nccl_log import call_line, init_line, job, of_rank, recorded, said
 
 
@@ -250,8 +250,3 @@ def test_a_file_without_a_line_of_nccl_is_an_error(tmp_path: Path, text: str) ->
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match=r"absent\.log cannot be read"):
         read_nccl_logs([tmp_path / "absent.log"])
-
-
-def test_a_sample_tells_whether_it_is_such_a_log() -> None:
-    assert is_nccl_log("x\n[1,3]<stdout>:" + said("Using network IB"))
-    assert not is_nccl_log("Install NCCL first\n")
