@@ -1,6 +1,6 @@
-"""What names a cell in every table, model to toggles, and what a reader calls it."""
+"""The columns that name a cell in every table, and its names in texts."""
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -18,13 +18,21 @@ CELL_COLUMNS: tuple[Column, ...] = (
         "engine",
         "str",
         "",
-        "What reduces the gradients: horovod, ddp for PyTorch's DistributedDataParallel, or torch "
-        "for plain PyTorch on one rank.",
+        "Reduction engine: horovod, ddp for PyTorch's DistributedDataParallel, or torch for plain "
+        "PyTorch on one rank.",
     ),
     Column("compression", "str", "", "Gradient compression: none or fp16."),
     Column("reduction", "str", "", "Reduction of the gradients: average or adasum."),
 )
 """The columns that name a cell, the same in every table of cells."""
+
+
+class CellRow(Protocol):
+    """A row of a table of cells: a series or a mapping."""
+
+    def __getitem__(self, column: str, /) -> object:
+        """The value of a column."""
+
 
 CELL_KEY: tuple[str, ...] = tuple(column.name for column in CELL_COLUMNS)
 
@@ -33,17 +41,17 @@ ENGINE_TITLES: dict[str, str] = {
     HOROVOD_ENGINE: "Horovod",
     DDP_ENGINE: "DDP",
 }
-"""What a reader calls an engine; the order is that of tables."""
+"""Names of the engines in texts, in the order of tables."""
 
 
 def without_toggles(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows of a table of cells, or of SEGMENTS, have neither compression nor Adasum."""
+    """Mask of the rows of a table of cells, or of SEGMENTS, without compression and Adasum."""
     plain = (rows["compression"] == "none") & (rows["reduction"] == "average")
     return plain.to_numpy(dtype=bool)
 
 
 def with_engine(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Which rows of a table of cells, or of SEGMENTS, are not of plain torch."""
+    """Mask of the rows of a table of cells, or of SEGMENTS, other than plain torch."""
     return (rows["engine"] != TORCH_ENGINE).to_numpy(dtype=bool)
 
 
@@ -62,9 +70,9 @@ def of_base_cell(rows: pd.DataFrame, model: str, np_: int, engine: str) -> pd.Da
 
 
 def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
-    """Whether all cells of a model gave each rank as many samples a step, as in weak scaling.
+    """Whether all cells of a model have the same samples per rank and step, as in weak scaling.
 
-    Where they did not, a cell is held against as many samples of the baseline, not against a step.
+    Otherwise a cell is compared with the same number of samples of the baseline, not with a step.
 
     Args:
         scaling: SCALING.
@@ -77,7 +85,7 @@ def keeps_batches(scaling: pd.DataFrame, model: str) -> bool:
 def setting_name(engine: str, compression: str, reduction: str) -> str:
     """Engine and toggles of a cell in words, such as ``none average`` or ``DDP fp16 average``.
 
-    Horovod goes without saying; plain torch has no toggles.
+    Horovod is the default and not named; plain torch has no toggles.
     """
     title = ENGINE_TITLES[engine]
     if engine == TORCH_ENGINE:
@@ -86,17 +94,17 @@ def setting_name(engine: str, compression: str, reduction: str) -> str:
     return toggles if engine == HOROVOD_ENGINE else f"{title} {toggles}"
 
 
-def setting_of_row(row: Any) -> str:
+def setting_of_row(row: CellRow) -> str:
     """``setting_name`` of a row of a table of cells: a series or a mapping."""
     return setting_name(str(row["engine"]), str(row["compression"]), str(row["reduction"]))
 
 
 def place_name(model: object, np_: int, engine: str) -> str:
-    """A cell within a sentence: ``resnet18 on 2 ranks``, ``resnet18 on 2 ranks under DDP``."""
+    """Name of a cell in a sentence: ``resnet18 on 2 ranks``, ``resnet18 on 2 ranks under DDP``."""
     under = f" under {ENGINE_TITLES[DDP_ENGINE]}" if engine == DDP_ENGINE else ""
     return f"{model} on {np_} rank{'s' if np_ > 1 else ''}{under}"
 
 
 def short_name(model: object, np_: int, engine: str) -> str:
-    """A cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
+    """Name of a cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
     return f"{model} np={np_}" + (f" {ENGINE_TITLES[DDP_ENGINE]}" if engine == DDP_ENGINE else "")

@@ -1,4 +1,4 @@
-"""What NCCL logs say, as declared tables."""
+"""The contents of NCCL logs as declared tables."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ import pandas as pd
 
 @dataclass(frozen=True, slots=True)
 class NcclRecording:
-    """Tables of ``model.nccl_tables`` and ``model.nccl_call_tables``; ``notes`` say what is odd.
+    """Tables of ``model.nccl_tables`` and ``model.nccl_call_tables``; ``notes`` hold warnings.
 
-    ``line_kinds`` counts every line with an NCCL prefix, those not understood with a sample.
-    ``quotes`` holds the text of the lines that a finding may have to show.
+    ``line_kinds`` counts every line with an NCCL prefix, with a sample of those not understood.
+    ``quotes`` holds the text of the lines that a finding can show as evidence.
     """
 
     versions: pd.DataFrame

@@ -33,13 +33,13 @@ class Run:
 
     Attributes:
         folder: The run directory, or the first of the standalone files.
-        manifest: What the run directory says of itself. For standalone files it holds their name
+        manifest: The manifest of the run directory. For standalone files it holds their name
             alone: no passes, no versions and no time.
         frames: The tables by name; those that the run does not hold are missing. Tables of large
             timelines are loaded at their first use (``LazyFrames``).
-        notes: What was skipped or is odd.
+        notes: Warnings on skipped or unusual input.
         recorded: True for a run directory of ``hvdprof bench``, false for standalone files.
-        nccl: What the NCCL logs of each job say.
+        nccl: The NCCL logs of each job.
         cached: By file, the tables of large timelines, to be read piece by piece.
     """
 
@@ -117,11 +117,11 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer in one sentence, and the numbers in it.
+    """The verdict in one sentence, and its numbers.
 
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
-    part of ``model.tables.LOSSES`` that costs most there, empty where no part stands out.
+    most expensive part of ``LOSSES`` there, empty where no part stands out.
     """
 
     sentence: str
@@ -137,11 +137,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class FailedSegment:
-    """A cell that failed in one pass, and why.
+    """A cell that failed in one pass, with the reason.
 
     ``rank``, ``exit_code``, ``signal`` and ``host`` are those of the process that failed first,
-    ``None`` where that is not known; ``lines`` are the last lines printed that explain it.
-    ``is_counted`` says that the steps before the failure are in the numbers.
+    ``None`` where unknown; ``lines`` are the last printed lines that explain it.
+    ``is_counted`` is true where the steps before the failure are in the numbers.
     """
 
     pass_id: str
@@ -161,10 +161,9 @@ class FailedSegment:
 
 @dataclass(frozen=True, slots=True)
 class RunAnalysis:
-    """Finished tables and sentences; everything after it only formats.
+    """Finished tables and sentences; figures and reports only format them.
 
-    ``derived`` holds the tables of the attribution by name: who waited for whom, what the
-    collectives cost, the waterfall.
+    ``derived`` holds the tables of the attribution by name: caused wait, collectives, waterfall.
     """
 
     run: Run
@@ -185,7 +184,7 @@ class RunAnalysis:
         return {
             table.name: self.table(table.name)
             for table in TABLES
-            if len(self._own().get(table.name, ()))
+            if len(self._tables().get(table.name, ()))
         }
 
     def table(self, name: str) -> pd.DataFrame:
@@ -194,10 +193,10 @@ class RunAnalysis:
         Raises:
             UsageError: No table has that name.
         """
-        frame = self._own().get(name)
+        frame = self._tables().get(name)
         return declared_table(name).empty() if frame is None else frame
 
-    def _own(self) -> dict[str, pd.DataFrame]:
+    def _tables(self) -> dict[str, pd.DataFrame]:
         return {
             JOB_STEPS.name: self.job_steps,
             LAUNCHES.name: self.launches,

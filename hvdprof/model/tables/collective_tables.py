@@ -1,4 +1,4 @@
-"""Tables on the parts of a step, how far communication is covered, and what collectives cost."""
+"""Tables on the parts of a step, the overlap of communication, and the cost of collectives."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -9,7 +9,7 @@ _STEP = Column("step", "int64", "", "Number of the step within its segment, from
 
 BREAKDOWN = Table(
     "breakdown",
-    "Where the mean steady step of one rank in one launch goes; the parts sum to the step.",
+    "One part of the mean steady step of one rank in one launch; the parts sum to the step.",
     (
         _PASS,
         _SEGMENT,
@@ -21,16 +21,16 @@ BREAKDOWN = Table(
             "data, forward, backward, exposed-communication (blocked in `synchronize()`), "
             "optimizer or unattributed (in no phase).",
         ),
-        Column("time_ns", "float64", "ns", "Mean time of the part a step."),
+        Column("time_ns", "float64", "ns", "Mean time of the part per step."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval within the launch."),
         Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
-        Column("share", "float64", "ratio", "The same by the mean step of the rank."),
+        Column("share", "float64", "ratio", "`time_ns` divided by the mean step of the rank."),
     ),
 )
 
 OVERLAP = Table(
     "overlap",
-    "How far collectives are covered by one rank's own work in one step of a trace pass. Unions of "
+    "Overlap of collectives with one rank's own computation in one step of a trace pass. Unions of "
     "intervals: fused tensors count once.",
     (
         _PASS,
@@ -41,16 +41,16 @@ OVERLAP = Table(
             "communication_ns",
             "int64",
             "ns",
-            "Time in which at least one collective was carried out (queue, copies and transfer), "
-            "as rank 0 saw it, within this rank's step.",
+            "Time in which at least one collective is in progress (queue, copies and transfer), as "
+            "rank 0 records it, within this rank's step.",
         ),
-        Column("overlapped_ns", "int64", "ns", "Of that, while the rank was at work itself."),
-        Column("exposed_ns", "int64", "ns", "Of that, the rest."),
+        Column("overlapped_ns", "int64", "ns", "Part of it covered by the rank's own computation."),
+        Column("exposed_ns", "int64", "ns", "Exposed communication: the part not covered."),
         Column(
             "blocking_exposed_ns",
             "int64",
             "ns",
-            "Of that, while the rank stood still in `synchronize()`.",
+            "Part of `exposed_ns` during which the rank is blocked in `synchronize()`.",
         ),
     ),
 )
@@ -64,10 +64,10 @@ COLLECTIVES = Table(
         _STEP,
         Column("fusion_id", "int64", "", "Number of the execution, as in `events`."),
         Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ..."),
-        Column("num_tensors", "int64", "", "Tensors that were fused into it."),
+        Column("num_tensors", "int64", "", "Tensors fused into it."),
         Column("size_bytes", "Int64", "bytes", "Payload after compression; missing where unknown."),
-        Column("start_ns", "int64", "ns", "When it began, after negotiation."),
-        Column("dur_ns", "Int64", "ns", "Its length; missing where it has no end."),
+        Column("start_ns", "int64", "ns", "Start of the execution, after negotiation."),
+        Column("dur_ns", "Int64", "ns", "Length; missing where the end is not in the file."),
         Column("queue_ns", "int64", "ns", "Waiting for data and in queues."),
         Column("copy_ns", "int64", "ns", "Copies into and out of the fusion buffer."),
         Column("transfer_ns", "int64", "ns", "The transfer alone."),
@@ -76,25 +76,31 @@ COLLECTIVES = Table(
             "hold_ns",
             "Int64",
             "ns",
-            "Longest time that one of its tensors was negotiated and waited for it to begin: for "
-            "batch-mates, and for the execution before.",
+            "Longest time from the end of a tensor's negotiation to the start: the wait for the "
+            "other "
+            "tensors of the fusion and for the previous execution.",
         ),
         Column(
             "lag_ns",
             "Int64",
             "ns",
-            "From the moment at which the last rank had its last gradient ready to the begin; "
-            "missing without recordings.",
+            "Time from the last ready gradient on the last rank to the start; missing without "
+            "recorder files.",
         ),
-        Column("algbw_gb_per_s", "float64", "GB/s", "Payload by transfer time."),
+        Column("algbw_gb_per_s", "float64", "GB/s", "Payload divided by transfer time."),
         Column(
             "busbw_gb_per_s",
             "float64",
             "GB/s",
-            "The same times the share of links that the collective needs, as nccl-tests define it; "
-            "NaN where the number of ranks is unknown.",
+            "`algbw_gb_per_s` times the bus factor of nccl-tests; NaN where the number of ranks is "
+            "unknown.",
         ),
-        Column("fill", "float64", "ratio", "Payload by the fusion threshold; NaN where unknown."),
+        Column(
+            "fill",
+            "float64",
+            "ratio",
+            "Payload divided by the fusion threshold; NaN where unknown.",
+        ),
         Column("warmup", "bool", "", "Belongs to warm-up."),
     ),
 )
@@ -106,17 +112,17 @@ LINK_FIT = Table(
     (
         Column("np", "int64", "", "Number of ranks."),
         Column("collective", "str", "", "ALLREDUCE, ADASUM, BROADCAST ..."),
-        Column("num_executions", "int64", "", "Executions that were used."),
+        Column("num_executions", "int64", "", "Executions used in the fit."),
         Column("num_sizes", "int64", "", "Different payloads among them."),
         Column("smallest_bytes", "int64", "bytes", "Smallest payload."),
         Column("largest_bytes", "int64", "bytes", "Largest payload."),
         Column("alpha_ns", "float64", "ns", "Time of an empty message."),
         Column("alpha_low_ns", "float64", "ns", "Lower end of the 95 % interval."),
         Column("alpha_high_ns", "float64", "ns", "Upper end of the 95 % interval."),
-        Column("beta_ns_per_mb", "float64", "ns/MB", "More time for a million bytes more."),
+        Column("beta_ns_per_mb", "float64", "ns/MB", "Additional time per million bytes."),
         Column("beta_low_ns_per_mb", "float64", "ns/MB", "Lower end of the 95 % interval."),
         Column("beta_high_ns_per_mb", "float64", "ns/MB", "Upper end of the 95 % interval."),
-        Column("bandwidth_gb_per_s", "float64", "GB/s", "Bytes by time for large payloads."),
+        Column("bandwidth_gb_per_s", "float64", "GB/s", "Bandwidth for large payloads, 1 / beta."),
         Column("bandwidth_low_gb_per_s", "float64", "GB/s", "Lower end of the 95 % interval."),
         Column("bandwidth_high_gb_per_s", "float64", "GB/s", "Upper end of the 95 % interval."),
         Column("reason", "str", "", "Why there is no fit; empty where there is one."),

@@ -1,4 +1,4 @@
-"""The tables of what jobs print: Horovod's log, failures, autotuning, nccl-tests, throughput."""
+"""Tables of job output: Horovod's log, failures, autotuning, nccl-tests, throughput."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -8,8 +8,9 @@ _RANK = Column(
     "rank",
     "Int32",
     "",
-    "Rank whose process printed the line, from the launcher's or Horovod's own tag; missing where "
-    "neither stands there.",
+    "Rank whose process printed the line, from the launcher's or Horovod's own tag; missing "
+    "without "
+    "either.",
 )
 _TIME = Column(
     "time_ns",
@@ -22,19 +23,19 @@ _NP = Column("np", "Int64", "", "Number of ranks; missing where the file does no
 
 FILES = Table(
     "files",
-    "One file that was read, what it was recognised as, and how much was used.",
+    "One input file, its recognised kind, and how much of it was used.",
     (
         _FILE,
-        Column("kind", "str", "", "What the file is, by its content; parts joined by a comma."),
+        Column("kind", "str", "", "Kind of the file by its content; parts joined by a comma."),
         Column("size_bytes", "int64", "bytes", "Size of the file on disk."),
-        Column("num_lines", "Int64", "", "Lines; missing where a file is not read by lines."),
-        Column("num_rows", "int64", "", "Rows that it gave to the other tables."),
+        Column("num_lines", "Int64", "", "Lines; missing where the file is not read by lines."),
+        Column("num_rows", "int64", "", "Rows from this file in the other tables."),
     ),
 )
 
 NOTES = Table(
     "notes",
-    "One thing that was left out or is odd in what was read.",
+    "One warning on the input: skipped or unusual content.",
     (Column("note", "str", "", "One sentence that names the file or the pass."),),
 )
 
@@ -48,21 +49,19 @@ HOROVOD_LOG = Table(
         _TIME,
         Column("level", "category", "", "trace, debug, info, warning, error or fatal, as printed."),
         Column("source", "category", "", "Source file and line of Horovod; empty where cut off."),
-        Column(
-            "message", "category", "", "The text, at most 500 characters, stall lists left out."
-        ),
+        Column("message", "category", "", "The text, at most 500 characters, without stall lists."),
     ),
 )
 
 STALLS = Table(
     "stalls",
-    "One tensor for which one stall warning says that one rank did not submit it (or did).",
+    "One tensor in one stall warning, with one rank that did not submit it (or did).",
     (
         _FILE,
         _LINE,
         _TIME,
         Column("warning", "int64", "", "Number of the warning in its file, from 0."),
-        Column("waited_s", "float64", "s", "Time that the warning says the tensor has waited."),
+        Column("waited_s", "float64", "s", "Waiting time of the tensor as printed in the warning."),
         Column(
             "state",
             "category",
@@ -78,7 +77,7 @@ STALLS = Table(
 
 INCIDENTS = Table(
     "incidents",
-    "One line of a job's output that says that something went wrong.",
+    "One line of a job's output that reports a failure.",
     (
         _FILE,
         _LINE,
@@ -115,26 +114,27 @@ AUTOTUNE = Table(
             "torus_allreduce",
             "boolean",
             "",
-            "Torus allreduce was on; missing in logs of versions that do not know it.",
+            "Torus allreduce was on; missing in logs of versions without it.",
         ),
         Column("cache_enabled", "boolean", "", "The response cache was on."),
         Column("cycle_time_ns", "int64", "ns", "Cycle time of the sample."),
         Column("fusion_threshold_mb", "float64", "MiB", "Fusion threshold of the sample."),
         Column(
-            "score", "float64", "bytes/us", "Bytes reduced by time, median of the sample's trials."
+            "score", "float64", "bytes/us", "Reduced bytes per time, median of the sample's trials."
         ),
         Column(
             "final",
             "bool",
             "",
-            "The last row, which repeats the best one: Horovod writes it when tuning is finished.",
+            "The last row, a repetition of the best one: Horovod writes it when tuning is "
+            "finished.",
         ),
     ),
 )
 
 NCCL_TEST_RUNS = Table(
     "nccl_test_runs",
-    "One run of a program of nccl-tests, as far as its output tells.",
+    "One run of a program of nccl-tests, from its output.",
     (
         _FILE,
         _LINE,
@@ -147,7 +147,7 @@ NCCL_TEST_RUNS = Table(
         Column("device", "category", "", "Name of the GPU of the first rank; empty if unknown."),
         Column("version", "category", "", "Version of nccl-tests; empty where not printed."),
         Column("num_sizes", "int64", "", "Message sizes with a result."),
-        Column("num_damaged", "int64", "", "Rows of the table that could not be put together."),
+        Column("num_damaged", "int64", "", "Rows of the table that could not be parsed."),
         Column(
             "avg_busbw_gb_s",
             "float64",
@@ -172,7 +172,7 @@ NCCL_TESTS = Table(
         Column("root", "Int64", "", "Root rank, -1 for none; missing where not printed."),
         Column("in_place", "boolean", "", "In place; missing where the layout does not say."),
         Column("time_ns", "int64", "ns", "Mean time of one operation."),
-        Column("algbw_gb_s", "float64", "GB/s", "Size by time, as printed (1e9 bytes)."),
+        Column("algbw_gb_s", "float64", "GB/s", "Size divided by time, as printed (1e9 bytes)."),
         Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth as printed."),
         Column("num_wrong", "Int64", "", "Wrong elements (`#wrong`); missing where not checked."),
         Column("max_error", "float64", "", "Largest error (`error`); NaN where not checked."),
@@ -213,11 +213,11 @@ THROUGHPUT = Table(
     (
         _FILE,
         _LINE,
-        Column("series", "category", "", "What belongs together: heading, or tool and model."),
+        Column("series", "category", "", "Name of the series: heading, or tool and model."),
         Column("np", "int64", "", "Number of ranks."),
-        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks per second."),
         Column(
-            "stated_speedup", "float64", "ratio", "Speed-up as the table states it; NaN if absent."
+            "stated_speedup", "float64", "ratio", "Speed-up as stated in the table; NaN if absent."
         ),
     ),
 )
@@ -225,20 +225,23 @@ THROUGHPUT = Table(
 THROUGHPUT_SCALING = Table(
     "throughput_scaling",
     "Scaling of one series of `throughput` against its smallest number of ranks. Single numbers "
-    "have no interval; `hvdprof scaling` takes rows of one size as repeats.",
+    "have no interval; `hvdprof scaling` treats rows of the same size as repeats.",
     (
-        Column("series", "category", "", "What belongs together: heading, or tool and model."),
+        Column("series", "category", "", "Name of the series: heading, or tool and model."),
         Column("np", "int64", "", "Number of ranks."),
-        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks per second."),
         Column("baseline_np", "Int64", "", "Ranks of the baseline; missing where there is none."),
         Column(
-            "speedup", "float64", "ratio", "Throughput by that of the baseline; NaN without one."
+            "speedup",
+            "float64",
+            "ratio",
+            "Throughput divided by that of the baseline; NaN without one.",
         ),
         Column(
             "efficiency",
             "float64",
             "ratio",
-            "Throughput a rank by that of the baseline; NaN without one.",
+            "Throughput per rank divided by that of the baseline; NaN without one.",
         ),
         Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
         Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
@@ -248,7 +251,7 @@ THROUGHPUT_SCALING = Table(
             "ratio",
             "Serial fraction after Karp and Flatt, against the baseline; NaN at its size.",
         ),
-        Column("num_repeats", "int64", "", "Rows that the number is the mean of."),
+        Column("num_repeats", "int64", "", "Rows in the mean."),
         Column("file", "category", "", "The file of the row."),
     ),
 )

@@ -1,4 +1,4 @@
-"""The tables of what NCCL was asked to do, what went wrong, and which lines a log consists of."""
+"""Tables of NCCL calls, NCCL problems, and the kinds of lines in a log."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -30,7 +30,7 @@ NCCL_CALLS = Table(
     "One collective call of one rank; the log gives no time, only the order.",
     (
         Column("communicator", "Int64", "", "Id of the communicator in `nccl_communicators`."),
-        Column("rank", "Int64", "", "Rank within the communicator; missing where not told."),
+        Column("rank", "Int64", "", "Rank within the communicator; missing where not printed."),
         Column("operation", "category", "", "AllReduce, AllGather, Broadcast, Send ..."),
         Column(
             "op_count",
@@ -47,7 +47,7 @@ NCCL_CALLS = Table(
             "subsystem",
             "category",
             "",
-            "COLL, or CALL where the process prints no COLL lines: both tell of the same calls.",
+            "COLL, or CALL where the process prints no COLL lines: both list the same calls.",
         ),
         _HOST,
         _PID,
@@ -58,7 +58,7 @@ NCCL_CALLS = Table(
 
 NCCL_JOINED_CALLS = Table(
     "nccl_joined_calls",
-    "One collective call of rank 0 and the fused execution of Horovod it belongs to for sure.",
+    "One collective call of rank 0 and the fused execution of Horovod that it provably belongs to.",
     (
         Column("call", "int64", "", "Number of the row in `nccl_calls`, from 0."),
         Column("pass_id", "category", "", "Pass or file of the timeline, as in `executions`."),
@@ -76,11 +76,11 @@ NCCL_TRACES = Table(
             "time_ns",
             "Int64",
             "ns",
-            "Since the process first printed a line of NCCL's; its own clock, which nothing ties "
-            "to that of others. Missing where the line has no stamp.",
+            "Time since the process first printed an NCCL line, on its own clock, not aligned with "
+            "other processes. Missing where the line has no time.",
         ),
-        Column("function", "category", "", "Function and source line that said it."),
-        Column("text", "category", "", "What it says, numbers replaced by N, 200 characters."),
+        Column("function", "category", "", "Function and source line that printed it."),
+        Column("text", "category", "", "Text of the line, numbers replaced by N, 200 characters."),
         _HOST,
         _PID,
         _FILE,
@@ -101,12 +101,12 @@ NCCL_PROBLEMS = Table(
             "another program reports it) or died (a launcher).",
         ),
         Column("code", "Int64", "", "NCCL result code, completion status or signal."),
-        Column("where", "category", "", "Source file and line of NCCL; empty where not told."),
-        Column("text", "category", "", "What the line says."),
+        Column("where", "category", "", "Source file and line of NCCL; empty where not printed."),
+        Column("text", "category", "", "Text of the line."),
         Column("tag_rank", "Int64", "", "Rank by the launcher's or PyTorch's tag."),
         Column("host", "category", "", "Host; empty where the line has no NCCL prefix."),
         Column("pid", "Int64", "", "Process; missing where the line has no NCCL prefix."),
-        Column("count", "int64", "", "How often it was said."),
+        Column("count", "int64", "", "Number of repetitions."),
         _FILE,
         _LINE,
         Column("last_line", "int64", "", "Line of its last repetition."),
@@ -115,7 +115,7 @@ NCCL_PROBLEMS = Table(
 
 NCCL_QUOTES = Table(
     "nccl_quotes",
-    "A line of a log as it stands there: the evidence for the rows that name its number.",
+    "A line of a log, verbatim: the evidence for the rows that name its number.",
     (
         _FILE,
         _LINE,

@@ -1,4 +1,4 @@
-"""The tables that an NCCL log is read into; one row stands for one statement of the log.
+"""The tables of an NCCL log; one row stands for one statement of the log.
 
 Every row carries the file and line it was read from, so that a finding can show its evidence.
 """
@@ -13,20 +13,20 @@ _COMMUNICATOR = Column(
     "communicator",
     "Int64",
     "",
-    "Id of the communicator in `nccl_communicators`; missing where the log does not tell which.",
+    "Id of the communicator in `nccl_communicators`; missing where the log does not identify it.",
 )
 _CHANNEL = Column("channel", "int64", "", "Number of the channel, from 0.")
-_RANK = Column("rank", "Int64", "", "Rank within the communicator; missing where not told.")
+_RANK = Column("rank", "Int64", "", "Rank within the communicator; missing where not printed.")
 
 NCCL_VERSIONS = Table(
     "nccl_versions",
-    "One version that a log states.",
+    "One version stated in a log.",
     (
         Column("version", "category", "", "Version of the library, such as 2.20.5."),
-        Column("build", "category", "", "What it was built for, such as cuda12.4; else empty."),
-        Column("host", "category", "", "Host that said so; empty on a bare line."),
-        Column("pid", "Int64", "", "Process that said so; missing on a bare line."),
-        Column("count", "int64", "", "How often the same process said so."),
+        Column("build", "category", "", "Build target, such as cuda12.4; else empty."),
+        Column("host", "category", "", "Host that printed it; empty on a line without prefix."),
+        Column("pid", "Int64", "", "Process that printed it; missing on a line without prefix."),
+        Column("count", "int64", "", "Number of lines of the same process."),
         _FILE,
         _LINE,
     ),
@@ -34,28 +34,28 @@ NCCL_VERSIONS = Table(
 
 NCCL_COMMUNICATORS = Table(
     "nccl_communicators",
-    "One communicator, put together from the lines of its ranks.",
+    "One communicator, joined from the lines of its ranks.",
     (
         Column("communicator", "int64", "", "Id given by hvdprof, from 0 in order of appearance."),
         Column("comm_id", "category", "", "NCCL's own commId (2.16 and later); else empty."),
-        Column("num_ranks", "Int64", "", "Ranks it was made for."),
+        Column("num_ranks", "Int64", "", "Ranks of the communicator."),
         Column("num_ranks_seen", "int64", "", "Distinct ranks with a line in the logs."),
         Column("num_ranks_started", "int64", "", "Ranks with an Init START line."),
         Column("num_ranks_complete", "int64", "", "Ranks that reached Init COMPLETE."),
         Column("num_hosts", "int64", "", "Hosts of the ranks seen."),
         Column(
-            "num_coll_channels", "Int64", "", "Channels for collectives; missing where not told."
+            "num_coll_channels", "Int64", "", "Channels for collectives; missing where not printed."
         ),
         Column("num_p2p_channels", "Int64", "", "Channels for send and receive."),
         Column(
             "join",
             "category",
             "",
-            "How the ranks were put together: commId, single (a rank alone), complete (the only "
+            "How the ranks were joined: commId, single (a rank alone), complete (the only "
             "complete rank set of its size), partial (the only one of its size, not all ranks "
             "seen), order (complete sets of the same processes one after the other), pointer "
             "(known by a call alone), or ambiguous: several communicators of one size that the "
-            "log does not tell apart share this row.",
+            "log does not distinguish share this row.",
         ),
         Column("num_joined", "int64", "", "Communicators in this row; above 1 where ambiguous."),
     ),
@@ -161,12 +161,12 @@ NCCL_CONNECTIONS = Table(
     (
         _COMMUNICATOR,
         _CHANNEL,
-        Column("slot", "Int64", "", "0 collective, 1 point to point; missing where not told."),
+        Column("slot", "Int64", "", "0 collective, 1 point to point; missing where not printed."),
         Column("source", "int64", "", "Rank that sends; for COLLNET the rank itself."),
         Column("destination", "Int64", "", "Rank that receives; missing for COLLNET."),
         Column("source_device", "category", "", "Device or bus id of the source, as printed."),
         Column("destination_device", "category", "", "Device or bus id of the destination."),
-        Column("direction", "category", "", "send or receive; empty where one line tells both."),
+        Column("direction", "category", "", "send or receive; empty where one line covers both."),
         Column("transport", "category", "", "P2P, SHM, NET or COLLNET."),
         Column("network", "category", "", "IB, Socket, AWS Libfabric ...; empty within a host."),
         Column("nic", "Int64", "", "Index of the network device; missing within a host."),
@@ -190,7 +190,7 @@ NCCL_NETWORKS = Table(
             "network (the choice), net-plugin, collnet, tuner, profiler, ib, socket or ofi.",
         ),
         Column("state", "category", "", "using, loaded, missing or failed."),
-        Column("text", "category", "", "What the line says, verbatim."),
+        Column("text", "category", "", "Text of the line, verbatim."),
         _HOST,
         _PID,
         _FILE,
@@ -220,10 +220,15 @@ NCCL_GPUDIRECT = Table(
     "nccl_gpudirect",
     "One decision on GPUDirect RDMA: for a network device, or for a GPU with one.",
     (
-        Column("scope", "category", "", "device (the driver can) or path (a GPU and a device)."),
+        Column(
+            "scope",
+            "category",
+            "",
+            "device (supported by the driver) or path (a GPU and a device).",
+        ),
         Column("gpu", "category", "", "Bus id of the GPU; empty for scope device."),
         Column("hca", "Int64", "", "Index of the network device."),
-        Column("name", "category", "", "Name of the device; empty where not told."),
+        Column("name", "category", "", "Name of the device; empty where not printed."),
         Column("enabled", "bool", "", "GPUDirect RDMA was enabled."),
         Column("distance", "Int64", "", "Distance of GPU and device on the PCI topology."),
         Column("limit", "Int64", "", "Largest distance at which it is used."),
@@ -255,7 +260,7 @@ NCCL_LINKS = Table(
         Column("kind", "category", "", "NVL, PCI, SYS, NET ..., or pattern for a search result."),
         Column("bandwidth", "float64", "GB/s", "Bandwidth that NCCL assumes; 1e9 bytes."),
         Column("num_channels", "Int64", "", "Channels that the search found; else missing."),
-        Column("text", "category", "", "What the line says, verbatim."),
+        Column("text", "category", "", "Text of the line, verbatim."),
         _HOST,
         _PID,
         _FILE,

@@ -1,4 +1,4 @@
-"""The tables of a run and of its analysis; ``catalogue`` lists those of all modules."""
+"""The tables of a run and of its analysis; ``table_catalogue`` lists those of all modules."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
@@ -36,11 +36,11 @@ SEGMENTS = Table(
             "status", "category", "", "planned, done, failed or interrupted, from the manifest."
         ),
         Column("num_ranks_recorded", "int32", "", "Ranks whose recorder file holds this segment."),
-        Column("num_tensors", "int64", "", "Gradient tensors that the recorder watched on rank 0."),
+        Column("num_tensors", "int64", "", "Gradient tensors watched by the recorder on rank 0."),
         Column("gradient_bytes", "int64", "bytes", "Size of all gradients before compression."),
         Column("sent_bytes", "int64", "bytes", "Size of all gradients after compression."),
         Column("oversubscribed", "bool", "", "More ranks than cores (or GPUs) on a host."),
-        Column("pinned", "bool", "", "Each rank had cores of its own."),
+        Column("pinned", "bool", "", "Each rank was pinned to its own cores."),
     ),
 )
 
@@ -52,7 +52,7 @@ STEPS = Table(
         _SEGMENT,
         _RANK,
         _STEP,
-        Column("warmup", "bool", "", "Belongs to the counted warm-up batches."),
+        Column("warmup", "bool", "", "Part of the counted warm-up batches."),
         _START,
         Column("dur_ns", "int64", "ns", "Length of the step."),
         Column("data_ns", "int64", "ns", "Time in the data phase."),
@@ -62,12 +62,12 @@ STEPS = Table(
             "blocked_ns",
             "Int64",
             "ns",
-            "Time the rank stood in `synchronize()` for reduced gradients (blocking exposed "
-            "communication), or under DDP at the end of `backward()`; includes waiting for a late "
-            "rank and decompression. Missing where nobody saw it.",
+            "Blocking exposed communication: time in `synchronize()`, or under DDP at the end of "
+            "`backward()`; includes waiting for stragglers and decompression. Missing where the "
+            "recorder cannot measure it.",
         ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
-        Column("other_ns", "int64", "ns", "Rest of the step, outside every phase, or not seen."),
+        Column("other_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."),
         Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
         Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
         _CLOCK_ERROR,
@@ -76,7 +76,7 @@ STEPS = Table(
 
 ARRIVALS = Table(
     "arrivals",
-    "One gradient on one rank in one step: when backward had produced it.",
+    "Ready time of one gradient on one rank in one step.",
     (
         _PASS,
         _SEGMENT,
@@ -84,7 +84,10 @@ ARRIVALS = Table(
         _STEP,
         Column("tensor", "category", "", "Name of the request as Horovod knows it."),
         Column(
-            "ready_ns", "int64", "ns", "When the gradient was ready, on rank 0's monotonic clock."
+            "ready_ns",
+            "int64",
+            "ns",
+            "Time at which backward has produced the gradient, on rank 0's monotonic clock.",
         ),
         _CLOCK_ERROR,
     ),
@@ -101,7 +104,7 @@ EVENTS = Table(
             "source",
             "category",
             "",
-            "Producer: recorder, or timeline; that of DDP is what its communication hook recorded.",
+            "Producer: recorder, or timeline; for DDP the records of its communication hook.",
         ),
         _RANK,
         Column(
@@ -109,27 +112,27 @@ EVENTS = Table(
             "int64",
             "",
             "Number of the step within its segment, from 0; -1 outside steps. That of "
-            "`inferred_steps` in files beside which nobody recorded steps.",
+            "`inferred_steps` for timelines without recorder files.",
         ),
         Column(
             "phase",
             "category",
             "",
-            "negotiation, operation or activity of Horovod; phantom for a negotiation that no "
-            "operation followed (a joined rank answers for every cached tensor), which is no use "
-            "of the tensor; part of a recorded step; mark for instants.",
+            "negotiation, operation or activity of Horovod; phantom for a negotiation without an "
+            "operation (a joined rank answers for every cached tensor), which is no use of the "
+            "tensor; part of a recorded step; mark for instants.",
         ),
         Column(
             "activity",
             "category",
             "",
             "The producer's own name, verbatim. The mark `1` of a tensor is Horovod's note that "
-            "rank 1 of the tensor's process set was ready, as rank 0 saw it.",
+            "rank 1 of the tensor's process set was ready, as rank 0 records it.",
         ),
         Column("collective", "category", "", "ALLREDUCE, ADASUM, BROADCAST ...; empty where none."),
         Column("tensor", "category", "", "Name of the tensor as in the file; empty where none."),
         Column(
-            "occurrence", "int64", "", "How often this tensor was used before in this file, from 0."
+            "occurrence", "int64", "", "Number of earlier uses of this tensor in the file, from 0."
         ),
         Column(
             "fusion_id",
@@ -166,18 +169,18 @@ RANKS = Table(
         Column("hostname", "category", "", "Host of the rank."),
         Column("device", "category", "", "cpu, or cuda with the index of the GPU."),
         Column("pid", "int64", "", "Process id on its host."),
-        Column("num_threads", "int64", "", "Threads that torch used; -1 where unknown."),
-        Column("num_affinity_cores", "int64", "", "Cores it was allowed on; 0 where unknown."),
+        Column("num_threads", "int64", "", "Threads of torch; -1 where unknown."),
+        Column("num_affinity_cores", "int64", "", "Cores in its affinity mask; 0 where unknown."),
         Column(
             "clock_method",
             "category",
             "",
-            "How its clock was aligned to rank 0's: same-clock, tcp, wall-clock or none.",
+            "Alignment of its clock to rank 0's: same-clock, tcp, wall-clock or none.",
         ),
-        Column("clock_offset_ns", "int64", "ns", "Aligned time less its own, at the start."),
-        Column("clock_drift_ppm", "float64", "ppm", "Change of that offset by time."),
+        Column("clock_offset_ns", "int64", "ns", "Aligned time minus its own time, at the start."),
+        Column("clock_drift_ppm", "float64", "ppm", "Drift: change of that offset per time."),
         _CLOCK_ERROR,
-        Column("ended", "bool", "", "The rank ended on its own; false where it was killed."),
+        Column("ended", "bool", "", "The rank ended by itself; false where it was killed."),
     ),
 )
 
@@ -188,42 +191,53 @@ JOB_STEPS = Table(
         _PASS,
         _SEGMENT,
         _STEP,
-        Column("end_ns", "int64", "ns", "When the last rank ended it, on rank 0's clock."),
+        Column("end_ns", "int64", "ns", "End of the step on the last rank, on rank 0's clock."),
         Column(
             "dur_ns",
             "int64",
             "ns",
-            "Time since the last rank ended the step before; for the first step since the last "
+            "Time since the last rank ended the previous step; for the first step since the last "
             "rank started it.",
         ),
-        Column("steady", "bool", "", "Counts: not cut as warm-up."),
+        Column("steady", "bool", "", "Part of the steady state: not excluded as warm-up."),
     ),
 )
 
 LAUNCHES = Table(
     "launches",
-    "One segment of one pass after warm-up was cut: what one launch says about its cell.",
+    "One launch of one cell: its step time after warm-up.",
     (
         _PASS,
         _SEGMENT,
-        Column("num_steps", "int64", "", "Steady steps that count."),
+        Column("num_steps", "int64", "", "Steady steps."),
         Column(
-            "num_cut_steps", "int64", "", "Steps cut as warm-up beyond the counted warm-up batches."
+            "num_cut_steps",
+            "int64",
+            "",
+            "Steps excluded as warm-up beyond the counted warm-up batches.",
         ),
-        Column("step_time_ns", "float64", "ns", "Mean time of a step of the job (all ranks)."),
+        Column("step_time_ns", "float64", "ns", "Mean step time of the job (all ranks)."),
         Column(
             "step_time_error_ns", "float64", "ns", "Standard error of that mean within the launch."
         ),
-        Column("num_effective_steps", "float64", "", "Steps after correction for autocorrelation."),
         Column(
-            "drift", "float64", "ratio", "Change of the step time over the window, by its mean."
+            "num_effective_steps",
+            "float64",
+            "",
+            "Effective sample size: steps after correction for autocorrelation.",
+        ),
+        Column(
+            "drift",
+            "float64",
+            "ratio",
+            "Change of the step time over the window, divided by its mean.",
         ),
         Column("drift_error", "float64", "ratio", "Standard error of the drift."),
         Column(
             "steady",
             "bool",
             "",
-            "A steady state was found: the warm-up ended within the first half of the steps.",
+            "A steady state was found: warm-up ended within the first half of the steps.",
         ),
     ),
 )
@@ -235,16 +249,18 @@ SCALING = Table(
     (
         *CELL_COLUMNS,
         Column("batch_size", "int64", "samples", "Samples per rank and step."),
-        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks by time."),
+        Column(
+            "samples_per_s", "float64", "samples/s", "Throughput: samples of all ranks per second."
+        ),
         Column("samples_per_s_low", "float64", "samples/s", "Lower end of the 95 % interval."),
         Column("samples_per_s_high", "float64", "samples/s", "Upper end of the 95 % interval."),
-        Column("step_time_median_ns", "float64", "ns", "Median time of a step of the job."),
-        Column("step_time_p95_ns", "float64", "ns", "95th percentile of the time of a step."),
+        Column("step_time_median_ns", "float64", "ns", "Median step time of the job."),
+        Column("step_time_p95_ns", "float64", "ns", "95th percentile of the step time."),
         Column(
             "efficiency",
             "float64",
             "ratio",
-            "Scaling efficiency against `baseline`; above 1 is legal.",
+            "Scaling efficiency against `baseline`; values above 1 are possible.",
         ),
         Column("efficiency_low", "float64", "ratio", "Lower end of the 95 % interval."),
         Column("efficiency_high", "float64", "ratio", "Upper end of the 95 % interval."),
@@ -252,27 +268,28 @@ SCALING = Table(
             "karp_flatt",
             "float64",
             "ratio",
-            "Serial fraction after Karp and Flatt, against the size of the baseline; NaN at it.",
+            "Serial fraction (Karp-Flatt) against the baseline; NaN at the size of the baseline.",
         ),
         Column(
             "baseline",
             "str",
             "",
-            "What the efficiency refers to, such as `torch np=1`; a baseline names itself and has "
+            "Reference of the efficiency, such as `torch np=1`; a baseline names itself and has "
             "efficiency 1 without an interval.",
         ),
         Column(
             "blocked_ns",
             "float64",
             "ns",
-            "Exposed communication: mean time a rank stands still for the others a step.",
+            "Blocking exposed communication: mean time per rank and step.",
         ),
-        Column("blocked_share", "float64", "ratio", "The same by the mean step time."),
+        Column("blocked_share", "float64", "ratio", "`blocked_ns` divided by the mean step time."),
         Column(
             "observer_cost",
             "float64",
             "ratio",
-            "Step time in the trace pass over the throughput pass, less 1.",
+            "Observer overhead: step time in the trace pass divided by that in the throughput "
+            "pass, minus 1.",
         ),
         Column("observer_cost_low", "float64", "ratio", "Lower end of the 95 % interval."),
         Column("observer_cost_high", "float64", "ratio", "Upper end of the 95 % interval."),
@@ -281,52 +298,52 @@ SCALING = Table(
             "float64",
             "",
             "Mean loss of all ranks over the last tenth of the samples that every cell of the "
-            "model has seen.",
+            "model has trained on.",
         ),
         Column(
             "sent_bytes",
             "int64",
             "bytes",
-            "Gradient bytes a rank hands over a step, after compression.",
+            "Gradient bytes per rank and step, after compression.",
         ),
-        Column("num_launches", "int64", "", "Launches that count."),
+        Column("num_launches", "int64", "", "Launches in the mean."),
         Column("num_steps", "int64", "", "Steady steps over all launches."),
         Column(
             "oversubscribed",
             "bool",
             "",
-            "More ranks than cores (or GPUs): kept out of scaling statements.",
+            "More ranks than cores (or GPUs): excluded from scaling statements.",
         ),
-        Column("pinned", "bool", "", "Each rank had cores of its own."),
+        Column("pinned", "bool", "", "Each rank was pinned to its own cores."),
     ),
 )
 
 LOSSES = Table(
     "losses",
-    "One part of the step time that a cell has more of than its baseline; the parts of a cell sum "
-    "to the whole difference.",
+    "Additional time of one part of the step against the baseline; the parts of a cell sum to the "
+    "whole difference.",
     (
         *CELL_COLUMNS,
         Column(
             "part",
             "str",
             "",
-            "data, forward, backward, blocked, optimizer, other (outside every phase) or residual "
-            "(time of the job's step that is not in the mean step of its ranks).",
+            "data, forward, backward, blocked, optimizer, other (outside all phases) or residual "
+            "(step time of the job minus the mean step of its ranks).",
         ),
         Column(
             "lost_ns",
             "float64",
             "ns",
-            "More time a step than the baseline needs for as many samples a rank; negative where "
-            "less.",
+            "Additional time per step against the baseline for the same number of samples per "
+            "rank; negative where less.",
         ),
         Column(
             "lost_share",
             "float64",
             "ratio",
-            "The same by the step time of the cell: points of efficiency. The parts of a cell sum "
-            "to 1 less its efficiency.",
+            "`lost_ns` divided by the step time of the cell: points of efficiency. The parts of a "
+            "cell sum to 1 minus its efficiency.",
         ),
     ),
 )

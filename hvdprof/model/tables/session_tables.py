@@ -1,4 +1,4 @@
-"""Tables of elastic jobs: their sessions between two resets of Horovod, and what resets cost."""
+"""Tables of elastic jobs: sessions between two resets of Horovod, and the cost of resets."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -16,53 +16,48 @@ SESSION_RANKS = Table(
         _LAUNCH,
         _SESSION,
         _PASS,
-        Column("rank", "int32", "", "Rank in this session; it may have another in the next."),
+        Column("rank", "int32", "", "Rank in this session; it can change in the next."),
         Column("host", "category", "", "Host as the discovery script names it."),
         Column("slot", "int32", "", "Slot on that host, from 0."),
-        Column("hostname", "category", "", "Host as it calls itself."),
+        Column("hostname", "category", "", "Host name that the host itself reports."),
         Column("pid", "int64", "", "Process id, which stays the same over resets."),
-        Column("launch_rank", "int32", "", "Rank that the process was started with; -1 unknown."),
-        Column("started_ns", "int64", "ns", f"Begin of the process, {_OWN_CLOCK}."),
+        Column("launch_rank", "int32", "", "Rank at the start of the process; -1 unknown."),
+        Column("started_ns", "int64", "ns", f"Start of the process, {_OWN_CLOCK}."),
         Column(
             "left_ns",
             "Int64",
             "ns",
-            f"When the session before was left, {_OWN_CLOCK}; missing in a new process.",
+            f"End of the previous session, {_OWN_CLOCK}; missing in a new process.",
         ),
         Column(
             "shut_down_ns",
             "Int64",
             "ns",
-            f"When Horovod had shut down, {_OWN_CLOCK}; missing in a new process.",
+            f"End of Horovod's shutdown, {_OWN_CLOCK}; missing in a new process.",
         ),
-        Column(
-            "initialised_ns", "Int64", "ns", f"When Horovod was initialised again, {_OWN_CLOCK}."
-        ),
+        Column("initialised_ns", "Int64", "ns", f"End of Horovod's initialisation, {_OWN_CLOCK}."),
         Column(
             "entered_ns",
             "int64",
             "ns",
-            f"When the state was there and the script's function was called, {_OWN_CLOCK}.",
+            f"Call of the script's function, with synchronised state, {_OWN_CLOCK}.",
         ),
-        Column("first_step_ns", "Int64", "ns", f"Begin of the first step, {_OWN_CLOCK}."),
+        Column("first_step_ns", "Int64", "ns", f"Start of the first step, {_OWN_CLOCK}."),
         Column("last_step_end_ns", "Int64", "ns", f"End of the last step, {_OWN_CLOCK}."),
         Column("num_steps", "int64", "", "Recorded steps, warm-up included."),
         Column(
             "num_updates",
             "Int64",
             "",
-            "Updates as the rank counted them when it left the session; missing where it was "
-            "killed.",
+            "Updates counted by the rank at the end of the session; missing where it was killed.",
         ),
-        Column(
-            "num_committed", "Int64", "", "Updates behind which the last commit of the session lay."
-        ),
+        Column("num_committed", "Int64", "", "Updates covered by the last commit of the session."),
         Column(
             "why",
             "category",
             "",
             "How the session ended for this rank: finished, hosts-updated, lost-peer, raised; "
-            "empty where the rank did not say, because it was killed.",
+            "empty where the rank was killed.",
         ),
     ),
 )
@@ -77,22 +72,22 @@ SESSIONS = Table(
         _PASS,
         Column("mode", "category", "", "Way of measuring: throughput or trace."),
         Column("np", "int64", "", "Number of ranks."),
-        Column("num_steps", "int64", "", "Steps that the rank with most has recorded."),
-        Column("num_steady_steps", "int64", "", "Steps of the job that count for its step time."),
+        Column("num_steps", "int64", "", "Recorded steps, of the rank with most."),
+        Column("num_steady_steps", "int64", "", "Steady steps of the job."),
         Column(
             "step_time_ns",
             "float64",
             "ns",
             "Median time of these steps; NaN where there are none.",
         ),
-        Column("came", "str", "", "Workers that are new in this session: rank, host and process."),
-        Column("gone", "str", "", "Workers that are in it for the last time, and how they ended."),
+        Column("came", "str", "", "New workers in this session: rank, host and process."),
+        Column("gone", "str", "", "Workers in it for the last time, and how they ended."),
         Column(
             "ended",
             "category",
             "",
-            "finished (the script came to its end), hosts-updated (hosts came or went), "
-            "worker-lost (a rank died), raised (by all that told), or unknown.",
+            "finished (end of the script), hosts-updated (hosts joined or left), "
+            "worker-lost (a rank died), raised (on all ranks that reported), or unknown.",
         ),
     ),
 )
@@ -114,47 +109,54 @@ RESETS = Table(
             "stopped_ns",
             "float64",
             "ns",
-            "From the end of the last step to the begin of the first: nobody trained.",
+            "Time without training: from the end of the last step to the start of the first.",
         ),
         Column(
             "until_steady_ns",
             "float64",
             "ns",
-            "From the end of the last step to the begin of the first steady one; NaN where the "
+            "From the end of the last step to the start of the first steady step; NaN where the "
             "next session has none.",
         ),
         Column(
             "notice_ns",
             "float64",
             "ns",
-            "Of `stopped_ns`: until the script's function was left, by an exception of Horovod.",
+            "Part of `stopped_ns`: until Horovod's exception left the script's function.",
         ),
-        Column("shutdown_ns", "float64", "ns", "Of `stopped_ns`: shutting Horovod down."),
+        Column("shutdown_ns", "float64", "ns", "Part of `stopped_ns`: shutdown of Horovod."),
         Column(
             "rendezvous_ns",
             "float64",
             "ns",
-            "Of `stopped_ns`: until Horovod was initialised again; new workers start in it.",
+            "Part of `stopped_ns`: until Horovod was initialised again; new workers start in it.",
         ),
-        Column("sync_ns", "float64", "ns", "Of `stopped_ns`: until the state was on all ranks."),
         Column(
-            "begin_ns", "float64", "ns", "Of `stopped_ns`: until the first step began after that."
+            "sync_ns", "float64", "ns", "Part of `stopped_ns`: until the state was on all ranks."
+        ),
+        Column(
+            "begin_ns",
+            "float64",
+            "ns",
+            "Part of `stopped_ns`: from there to the start of the first step.",
         ),
         Column(
             "worker_start_ns",
             "float64",
             "ns",
-            "How long the slowest new worker took from the begin of its process until Horovod was "
-            "initialised in it; NaN where none came.",
+            "Time of the slowest new worker from the start of its process to the initialisation of "
+            "Horovod; NaN without new workers.",
         ),
         Column(
             "lost_steps",
             "Int64",
             "",
-            "Steps since the last commit, which are to be done again; 0 where hosts were updated, "
-            "missing where no rank that went on could tell.",
+            "Steps since the last commit, which are repeated; 0 where hosts were updated, missing "
+            "where no surviving rank recorded it.",
         ),
-        Column("lost_ns", "float64", "ns", "These steps by the median step time of their session."),
+        Column(
+            "lost_ns", "float64", "ns", "`lost_steps` times the median step time of their session."
+        ),
     ),
 )
 

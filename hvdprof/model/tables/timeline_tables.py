@@ -1,4 +1,4 @@
-"""The tables that are made of Horovod's timelines, beside the rows in ``model.tables.EVENTS``."""
+"""Tables derived from Horovod timelines, in addition to their rows in ``EVENTS``."""
 
 from hvdprof.model.schema import Column, Table
 
@@ -24,8 +24,8 @@ _CLOCK_ERROR = Column(
     "Largest error of the alignment of this rank's clock to rank 0's.",
 )
 _WARMUP_DOC = (
-    "Not what a steady step costs: the first use of a tensor in the file, a broadcast, or an "
-    "execution that initialises something (`INIT_...`)."
+    "Not part of the steady state: the first use of a tensor in the file, a broadcast, or an "
+    "execution with initialisation (`INIT_...`)."
 )
 
 TENSOR_USES = Table(
@@ -38,7 +38,7 @@ TENSOR_USES = Table(
         _STEP,
         Column("tensor", "category", "", "Name of the tensor as in the file."),
         Column(
-            "occurrence", "int64", "", "How often this tensor was used before in this file, from 0."
+            "occurrence", "int64", "", "Number of earlier uses of this tensor in the file, from 0."
         ),
         _COLLECTIVE,
         Column(
@@ -51,24 +51,30 @@ TENSOR_USES = Table(
             "negotiation_start_ns",
             "Int64",
             "ns",
-            "When the first rank was ready, as rank 0 saw it, on rank 0's monotonic clock; missing "
-            "where the recording began later.",
+            "Time at which the first rank is ready, as rank 0 records it, on rank 0's monotonic "
+            "clock; missing where the recording starts later.",
         ),
         Column(
             "negotiation_ns",
             "Int64",
             "ns",
-            "From the first rank that was ready to the last, in whole cycles of Horovod's loop; "
-            "missing where the file has no end of it.",
+            "Time from the first ready rank to the last, in whole cycles of Horovod's loop; "
+            "missing "
+            "where the end is not in the file.",
         ),
         Column(
             "start_ns",
             "Int64",
             "ns",
             "Start of the operation on rank 0's monotonic clock; missing where the file ends "
-            "before.",
+            "earlier.",
         ),
-        Column("dur_ns", "Int64", "ns", "Length of the operation; missing where it does not end."),
+        Column(
+            "dur_ns",
+            "Int64",
+            "ns",
+            "Length of the operation; missing where the end is not in the file.",
+        ),
         Column(
             "size_bytes",
             "Int64",
@@ -81,27 +87,27 @@ TENSOR_USES = Table(
             "num_ticks",
             "int64",
             "",
-            "Ranks whose readiness the file tells; 0 for tensors out of the response cache.",
+            "Ranks with a ready mark in the file; 0 for tensors in the response cache.",
         ),
         Column(
             "first_rank",
             "Int64",
             "",
-            "The rank that was ready first, within the tensor's process set; missing where others "
-            "followed within one cycle of Horovod's loop, which does not order them.",
+            "First ready rank, within the tensor's process set; missing where others follow within "
+            "the same cycle of Horovod's loop, in which the order is unknown.",
         ),
         Column(
             "last_rank",
             "Int64",
             "",
-            "The rank that was ready last, within the tensor's process set; missing where the one "
-            "before came within the same cycle, and where the file tells less than two.",
+            "Last ready rank, within the tensor's process set; missing where the second-last is in "
+            "the same cycle, and where the file holds fewer than two ready marks.",
         ),
         Column(
             "last_after_ns",
             "Int64",
             "ns",
-            "How much later the last rank was ready than the one before.",
+            "Gap between the second-last ready mark and the last.",
         ),
         Column("warmup", "bool", "", _WARMUP_DOC),
         _CLOCK_ERROR,
@@ -110,15 +116,15 @@ TENSOR_USES = Table(
 
 EXECUTIONS = Table(
     "executions",
-    "One execution of one tensor, or of several that were fused: what to sum durations and bytes "
-    "over. The parts are those of its first tensor; Horovod stamps the others microseconds apart.",
+    "One execution of one tensor, or of several fused tensors; sum durations and bytes over these "
+    "rows. Parts are those of the first tensor; Horovod stamps the others microseconds apart.",
     (
         _PASS,
         _SEGMENT,
         _STEP,
         Column("fusion_id", "int64", "", "Number of the execution within its file, from 0."),
         _COLLECTIVE,
-        Column("num_tensors", "int64", "", "Tensors in it."),
+        Column("num_tensors", "int64", "", "Number of tensors."),
         Column(
             "size_bytes",
             "Int64",
@@ -130,9 +136,12 @@ EXECUTIONS = Table(
             "dur_ns",
             "Int64",
             "ns",
-            "From its first begin to its last end; missing where a tensor of it does not end.",
+            "From the first start to the last end; missing where the end of a tensor is not in the "
+            "file.",
         ),
-        Column("init_ns", "int64", "ns", "Time in `INIT_...`: buffers and communicators made."),
+        Column(
+            "init_ns", "int64", "ns", "Time in `INIT_...`: creation of buffers and communicators."
+        ),
         Column("wait_ns", "int64", "ns", "Time in `WAIT_...`: data not computed yet (GPU)."),
         Column("queue_ns", "int64", "ns", "Time in `QUEUE`: earlier work on Horovod's stream."),
         Column(
@@ -142,8 +151,7 @@ EXECUTIONS = Table(
             "transfer_ns",
             "int64",
             "ns",
-            "Time in the activities of the communication library; includes waiting for ranks that "
-            "entered late.",
+            "Time in the activities of the communication library; includes waiting for stragglers.",
         ),
         Column("warmup", "bool", "", _WARMUP_DOC),
         _CLOCK_ERROR,
@@ -152,8 +160,8 @@ EXECUTIONS = Table(
 
 INFERRED_STEPS = Table(
     "inferred_steps",
-    "One step of training as a Horovod timeline shows it: a recurring set of reduced tensors. A "
-    "guess; made only where no rank recorded steps.",
+    "One training step inferred from a Horovod timeline: a recurring set of reduced tensors. "
+    "Estimated only where no rank recorded steps.",
     (
         _PASS,
         _SEGMENT,
@@ -162,7 +170,7 @@ INFERRED_STEPS = Table(
             "start_ns",
             "int64",
             "ns",
-            "When its first gradient began to be negotiated, on rank 0's monotonic clock.",
+            "Start of the negotiation of its first gradient, on rank 0's monotonic clock.",
         ),
         Column(
             "dur_ns",
@@ -176,17 +184,21 @@ INFERRED_STEPS = Table(
             "ns",
             "From its start to the end of its last reduction.",
         ),
-        Column("num_tensors", "int64", "", "Tensors that were reduced."),
+        Column("num_tensors", "int64", "", "Reduced tensors."),
         Column(
-            "size_bytes", "Int64", "bytes", "Bytes that were reduced; missing where one is unknown."
+            "size_bytes",
+            "Int64",
+            "bytes",
+            "Reduced bytes; missing where the size of a tensor is unknown.",
         ),
-        Column("complete", "bool", "", "It holds the whole recurring set."),
+        Column("complete", "bool", "", "The step holds the whole recurring set."),
         Column(
             "confidence",
             "float64",
             "ratio",
-            "0 to 1, the same for all steps of a file: share of complete rounds, by the share of "
-            "reductions in the set, by the share of rounds that begin after the longest pause.",
+            "0 to 1, the same for all steps of a file: share of complete rounds, times the share "
+            "of "
+            "reductions in the set, times the share of rounds that start after the longest pause.",
         ),
         _CLOCK_ERROR,
     ),

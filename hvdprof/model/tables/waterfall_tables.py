@@ -1,19 +1,21 @@
-"""Tables that tell why a cell takes longer than its baseline, by cause, and what would help."""
+"""Tables of lost time by cause against the baseline, and of the potential gain of remedies."""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
 
 WATERFALL = Table(
     "waterfall",
-    "One cause for which a cell takes longer than its baseline; the terms of a cell sum to the "
-    "whole difference. Negative terms are gains.",
+    "Time of one cause by which a cell takes longer than its baseline; the terms of a cell sum to "
+    "the whole difference. Negative terms are gains.",
     (
         *CELL_COLUMNS,
         Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`, or residual."),
-        Column("time_ns", "float64", "ns", "Time of a step that the term adds."),
+        Column("time_ns", "float64", "ns", "Time per step that the term adds."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
         Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),
-        Column("share", "float64", "ratio", "The same by the step time: points of efficiency."),
+        Column(
+            "share", "float64", "ratio", "`time_ns` divided by the step time: points of efficiency."
+        ),
         Column("share_low", "float64", "ratio", "Lower end of the 95 % interval over launches."),
         Column("share_high", "float64", "ratio", "Upper end of the 95 % interval over launches."),
     ),
@@ -34,7 +36,7 @@ WATERFALL_DIFF = Table(
     "Difference of one cause between the waterfalls of two cells.",
     _DIFFERENCE_COLUMNS,
 )
-"""Made on demand for two cells (``api.waterfall_diff``), so it is in no analysis."""
+"""Computed on demand for two cells (``api.waterfall_diff``), so no analysis holds it."""
 
 ENGINE_DIFFS = Table(
     "engine_diffs",
@@ -48,37 +50,51 @@ POP = Table(
     "The efficiencies of the POP methodology of one cell; their product is its scaling efficiency.",
     (
         *CELL_COLUMNS,
-        Column("compscal", "float64", "ratio", "Own work of the baseline by that of the cell."),
         Column(
-            "lb", "float64", "ratio", "Load balance: mean own work by that of the fullest rank."
+            "compscal", "float64", "ratio", "Own work of the baseline divided by that of the cell."
         ),
-        Column("sere", "float64", "ratio", "Serialization: own work of that rank by ideal time."),
-        Column("te", "float64", "ratio", "Transfer: ideal time (perfect network) by step time."),
-        Column("pe", "float64", "ratio", "Parallel efficiency: mean own work by step time."),
-        Column("baseline_pe", "float64", "ratio", "The same of the baseline."),
+        Column(
+            "lb",
+            "float64",
+            "ratio",
+            "Load balance: mean own work divided by that of the slowest rank.",
+        ),
+        Column(
+            "sere",
+            "float64",
+            "ratio",
+            "Serialization: own work of the slowest rank divided by ideal time.",
+        ),
+        Column(
+            "te", "float64", "ratio", "Transfer: ideal time (perfect network) divided by step time."
+        ),
+        Column(
+            "pe", "float64", "ratio", "Parallel efficiency: mean own work divided by step time."
+        ),
+        Column("baseline_pe", "float64", "ratio", "Parallel efficiency of the baseline."),
         Column("efficiency", "float64", "ratio", "Scaling efficiency, as in `scaling`."),
         Column(
             "identity_error",
             "float64",
             "ratio",
-            "compscal * lb * sere * te / baseline_pe less efficiency: rounding alone.",
+            "compscal * lb * sere * te / baseline_pe minus efficiency: rounding alone.",
         ),
     ),
 )
 
 CEILINGS = Table(
     "ceilings",
-    "What one remedy could give back at most: the steps of a cell replayed with that one thing "
-    "made perfect, everything else as measured.",
+    "Potential gain of one remedy: the steps of a cell replayed with that one thing made perfect, "
+    "everything else as measured.",
     (
         *CELL_COLUMNS,
         Column("remedy", "str", "", "One of `hvdprof.model.causes.REMEDIES`."),
-        Column("rank", "Int64", "", "The rank it is about; missing where it is about all."),
+        Column("rank", "Int64", "", "Rank of the remedy; missing where it concerns all ranks."),
         Column("step_time_ns", "float64", "ns", "Step time with the remedy."),
-        Column("saved_ns", "float64", "ns", "What a step would take less, at most."),
+        Column("saved_ns", "float64", "ns", "Potential gain: largest reduction of the step time."),
         Column("saved_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
         Column("saved_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),
-        Column("saved_share", "float64", "ratio", "The same by the step time."),
+        Column("saved_share", "float64", "ratio", "`saved_ns` divided by the step time."),
         Column(
             "efficiency",
             "float64",
@@ -89,22 +105,22 @@ CEILINGS = Table(
             "efficiency_gain",
             "float64",
             "ratio",
-            "More efficiency at most; NaN without a baseline.",
+            "Largest increase of efficiency; NaN without a baseline.",
         ),
     ),
 )
 
 REPLAYS = Table(
     "replays",
-    "One launch in trace mode replayed from the ready times of its gradients and the measured "
-    "time of its collectives: how far the replay is from what was measured.",
+    "Error of the replay of one launch in trace mode from the ready times of its gradients and the "
+    "measured time of its collectives.",
     (
         Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
         Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
-        Column("num_steps", "int64", "", "Steady steps that could be replayed."),
+        Column("num_steps", "int64", "", "Replayed steady steps."),
         Column("step_time_ns", "float64", "ns", "Their mean measured step time."),
         Column("replayed_ns", "float64", "ns", "Their mean replayed step time."),
-        Column("error_median", "float64", "ratio", "Median of |replayed - measured| by measured."),
+        Column("error_median", "float64", "ratio", "Median of |replayed - measured| / measured."),
         Column("error_p95", "float64", "ratio", "95th percentile of the same."),
     ),
 )
@@ -115,48 +131,64 @@ TOGGLES = Table(
     (
         *CELL_COLUMNS[:3],
         Column(
-            "toggle", "str", "", "fp16, adasum, or ddp: the cell against that of Horovod's engine."
+            "toggle",
+            "str",
+            "",
+            "fp16, adasum, or ddp: the cell against the same cell with Horovod.",
         ),
         Column("num_pairs", "int64", "", "Repeats in which both were measured."),
-        Column("speedup", "float64", "ratio", "Throughput with the toggle by that without it."),
+        Column(
+            "speedup",
+            "float64",
+            "ratio",
+            "Speedup vs. toggle off: throughput with the toggle divided by that without.",
+        ),
         Column(
             "speedup_low",
             "float64",
             "ratio",
-            "Lower end of the 95 % interval over pairs, widened by the number of comparisons.",
+            "Lower end of the 95 % interval over pairs, corrected for the number of comparisons.",
         ),
         Column(
             "speedup_high",
             "float64",
             "ratio",
-            "Upper end of the 95 % interval over pairs, widened by the number of comparisons.",
+            "Upper end of the 95 % interval over pairs, corrected for the number of comparisons.",
         ),
-        Column("sent_bytes_ratio", "float64", "ratio", "Bytes handed over by those without it."),
+        Column(
+            "sent_bytes_ratio",
+            "float64",
+            "ratio",
+            "Gradient bytes sent divided by those without the toggle.",
+        ),
         Column(
             "blocked_saved_ns",
             "float64",
             "ns",
-            "Less exposed communication a step; negative where more.",
+            "Reduction of exposed communication per step; negative where more.",
         ),
         Column(
-            "own_work_added_ns", "float64", "ns", "More own work of a rank a step, such as casts."
+            "own_work_added_ns",
+            "float64",
+            "ns",
+            "Additional own work per rank and step, such as casts.",
         ),
         Column(
             "loss_ratio",
             "float64",
             "ratio",
-            "Final loss after the same number of samples by that without it.",
+            "Final loss after the same number of samples, divided by that without the toggle.",
         ),
         Column(
             "samples_to_loss_ratio",
             "float64",
             "ratio",
-            "Samples needed to the worse final loss of both, by those needed without it; NaN where "
-            "losses do not fall.",
+            "Samples to the worse final loss of both, divided by those without the toggle; NaN "
+            "where losses do not fall.",
         ),
         Column("verdict", "str", "", "pays, costs, no effect, or not comparable."),
         Column(
-            "reason", "str", "", "Why it is not comparable or what limits the verdict; else empty."
+            "reason", "str", "", "Why it is not comparable, or what limits the verdict; else empty."
         ),
     ),
 )
