@@ -1,4 +1,4 @@
-"""The figures of an analysis that every front end shows: one function each, two lists."""
+"""The figures of an analysis that every front end shows: two lists, one function per figure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ from hvdprof.model.tables.waterfall_tables import TOGGLES
 
 @dataclass(frozen=True, slots=True)
 class FigureKind:
-    """A figure: its name on the command line, its heading, and one sentence on how to read it.
+    """A figure: its name on the command line, its heading, and how to read it.
 
-    ``needs`` names the table of the analysis without which there is nothing to draw; empty where
-    the figure itself says in a sentence what that means.
+    ``needs`` names the table of the analysis that the figure requires; empty where the figure
+    itself states what a missing table means.
     """
 
     name: str
@@ -95,94 +95,94 @@ FIGURES: tuple[FigureKind, ...] = (
         "scaling",
         "Scaling efficiency",
         "Throughput per rank against the baseline, with its 95 % interval. Hollow points are "
-        "oversubscribed: measured, but they say nothing about scaling.",
+        "oversubscribed and excluded from scaling statements.",
         lambda analysis: scaling_curve(analysis.scaling),
     ),
     FigureKind(
         "waterfall",
         "Why a step takes longer",
-        "From the step of the baseline above to that of the measured cell below, by cause; the "
-        "bars sum to the difference, points are shares of the step. Lines are 95 % intervals over "
-        "launches.",
+        "Step time from the baseline (top) to the measured cell (bottom), by cause. The bars sum "
+        "to "
+        "the difference, points are shares of the step, lines are 95 % intervals over launches.",
         waterfall_figure,
     ),
     FigureKind(
         "losses",
         "Where the time goes",
-        "What a step takes longer than in the baseline, by part; the parts of a bar sum to what "
-        "its cell lacks to 100 %.",
+        "Additional step time against the baseline, by part of the step. The parts of a bar sum to "
+        "100 % minus the scaling efficiency of the cell.",
         lambda analysis: losses_figure(analysis.losses, analysis.scaling),
     ),
 )
-"""What a reader sees first, in every front end."""
+"""The figures at the top of every front end."""
 
 DETAIL_FIGURES: tuple[FigureKind, ...] = (
     FigureKind(
         "parts",
         "The mean step of each rank",
-        "Steady steps of the verdict's cell, one launch. Exposed communication is the time in "
-        "which the rank stood still for reduced gradients: waiting for late ranks and transfer.",
+        "Steady steps of one launch of the verdict's cell. Exposed communication is the time the "
+        "rank is blocked for reduced gradients: waiting for stragglers, and transfer.",
         _parts_by_rank,
         BREAKDOWN.name,
     ),
     FigureKind(
         "lateness",
-        "Who is late, step by step",
-        "How much longer a rank needed from release to arrival than the median of the others, in "
-        "one launch of the verdict's cell. Orange is late, blue is early.",
+        "Lateness of each rank, step by step",
+        "Time from release to arrival minus the median of the other ranks, in one launch of the "
+        "verdict's cell. Orange is late, blue is early.",
         _lateness_map,
         LATENESS.name,
     ),
     FigureKind(
         "waiting",
-        "Who waited, and for whom",
-        "The same launch. Fair share: the time between two arrivals is split among the ranks that "
-        "are still missing. As the last: what the last arrival would have been earlier without it.",
+        "Wait and caused wait",
+        "Steady steps of the same launch. Caused wait (Shapley): each gap between two arrivals is "
+        "split among the ranks still missing. As last rank: the gap before the last arrival.",
         _wait_by_rank,
         CAUSED_WAIT.name,
     ),
     FigureKind(
         "transfer",
         "Transfer time against size",
-        "Medians over the executions of each payload in the traced passes, bars from 5 to 95 % of "
-        "them; the dashed line is latency plus bytes by bandwidth.",
+        "Median over the executions of each payload in the trace passes, with bars from the 5th to "
+        "the 95th percentile. The dashed line is latency plus bytes divided by bandwidth.",
         _transfer_by_size,
         COLLECTIVES.name,
     ),
     FigureKind(
         "overlap",
-        "Overlap of communication with work",
-        "Time in which a collective was in progress in each step of a traced launch, by what the "
-        "rank did meanwhile; mean over ranks.",
+        "Overlap of communication and computation",
+        "Communication time in each step of a traced launch, split by the state of the rank; mean "
+        "over ranks.",
         _overlap_per_step,
         OVERLAP.name,
     ),
     FigureKind(
         "network",
         "Bandwidth between the hosts",
-        "Measured before the run, one rank on every host: the slope of time over size, with its "
-        "95 % interval. Hollow points have no upper end: time hardly grew with size.",
+        "Measured before the run with one rank per host: slope of time over size, with its 95 % "
+        "interval. Hollow points have no upper end: time hardly grows with size.",
         lambda analysis: net_bandwidths(analysis.table(NET_LINKS.name)),
         NET_LINKS.name,
     ),
     FigureKind(
         "step-times",
-        "How long steps are",
-        "Steady steps of the launches of the verdict's cell; launches that lie apart are why one "
-        "is not enough.",
+        "Step time distribution",
+        "Steady steps of all launches of the verdict's cell. Launches that differ show why one "
+        "launch is not enough.",
         _step_times,
         JOB_STEPS.name,
     ),
     FigureKind(
         "toggles",
-        "Do fp16 and Adasum pay?",
-        "Throughput by that of the same cell without the toggle, paired by repeat; the dashed "
-        "line changes nothing.",
+        "Speedup of fp16, Adasum and DDP",
+        "Throughput divided by that of the same cell without the toggle, paired by repeat. The "
+        "dashed line marks no change.",
         lambda analysis: toggle_speedups(analysis.table(TOGGLES.name)),
         TOGGLES.name,
     ),
 )
-"""What is looked at after that: the report shows those that have data, the pages all."""
+"""Further figures: the report shows those with data, the dashboard pages all."""
 
 
 def figure_kind(name: str) -> FigureKind:

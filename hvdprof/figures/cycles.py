@@ -1,4 +1,4 @@
-"""How long the cycles of Horovod's background loop really were."""
+"""Measured length of the cycles of Horovod's background loop."""
 
 import numpy as np
 import pandas as pd
@@ -28,11 +28,12 @@ def cycle_times(events: pd.DataFrame) -> go.Figure:
     if not len(times):
         return say(
             figure,
-            "The timeline marks no cycles.<br>HOROVOD_TIMELINE_MARK_CYCLES=1 makes it do so.",
+            "The timeline holds no cycle marks.<br>Set HOROVOD_TIMELINE_MARK_CYCLES=1 to record "
+            "them.",
         )
     edges = log_edges(times)
     figure.add_trace(outline(times, edges, "", NEUTRAL_COLOUR))
-    figure.update_xaxes(title_text="from one cycle to the next, ms", **log_axis(edges))
+    figure.update_xaxes(title_text="cycle length, ms", **log_axis(edges))
     figure.update_yaxes(title_text="cycles", rangemode="tozero")
     return figure
 

@@ -1,4 +1,4 @@
-"""How Horovod fuses tensors: how full its buffer is, and how many executions a step takes."""
+"""Fusion of tensors: fill of the fusion buffer, and executions per step."""
 
 import numpy as np
 import pandas as pd
@@ -17,18 +17,18 @@ _WIDE = 20
 
 
 def fusion_fill(collectives: pd.DataFrame) -> go.Figure:
-    """The distribution of payload by fusion threshold, a line a collective, warm-up left out.
+    """Distribution of payload divided by fusion threshold, one line per collective, no warm-up.
 
     Args:
         collectives: COLLECTIVES.
     """
     figure = empty_figure(_HEIGHT)
-    kept = _steady(collectives)
-    kept = kept[kept["fill"] > 0]
-    if kept.empty:
+    steady = _steady(collectives)
+    steady = steady[steady["fill"] > 0]
+    if steady.empty:
         return say(figure, "The size of the fusion buffer or of the payloads is not known here.")
-    edges = log_edges(100 * kept["fill"].to_numpy(dtype=np.float64))
-    for place, (name, rows) in enumerate(kept.astype({"collective": str}).groupby("collective")):
+    edges = log_edges(100 * steady["fill"].to_numpy(dtype=np.float64))
+    for place, (name, rows) in enumerate(steady.astype({"collective": str}).groupby("collective")):
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         figure.add_trace(outline(100 * rows["fill"].to_numpy(), edges, plain(name), colour))
     figure.add_vline(x=100, line={"dash": "dash", "color": "#666666", "width": 1})
@@ -38,19 +38,19 @@ def fusion_fill(collectives: pd.DataFrame) -> go.Figure:
 
 
 def messages_per_step(collectives: pd.DataFrame) -> go.Figure:
-    """How many collectives were executed in each step, and how many tensors they carried.
+    """Executed collectives in each step, and the tensors in them.
 
-    Of more than 500 steps means over neighbours are drawn, and the axis says so.
+    Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
 
     Args:
         collectives: COLLECTIVES of one launch.
     """
     figure = empty_figure(_HEIGHT)
-    kept = _steady(collectives)
-    kept = kept[kept["step"] >= 0]
-    if kept.empty:
-        return say(figure, "No collective of this launch lies in a known step.")
-    by_step = kept.groupby("step").agg(
+    steady = _steady(collectives)
+    steady = steady[steady["step"] >= 0]
+    if steady.empty:
+        return say(figure, "No collective of this launch belongs to a known step.")
+    by_step = steady.groupby("step").agg(
         executions=("fusion_id", "size"), tensors=("num_tensors", "sum")
     )
     starts = bin_starts(len(by_step), _MOST_STEPS)
@@ -64,7 +64,7 @@ def messages_per_step(collectives: pd.DataFrame) -> go.Figure:
                 y=bin_means(values, starts),
                 mode="lines+markers",
                 marker={"size": 4},
-                name=f"{name}, mean {units.rate(float(values.mean()))} a step",
+                name=f"{name}, mean {units.rate(float(values.mean()))} per step",
                 line={"color": LINE_COLOURS[place], "width": 1.5},
                 hovertemplate="step %{x}: %{y:.4~g}<extra></extra>",
             )
@@ -73,7 +73,7 @@ def messages_per_step(collectives: pd.DataFrame) -> go.Figure:
     figure.update_xaxes(title_text=f"step{binned}")
     is_wide = by_step["tensors"].max() > _WIDE * by_step["executions"].min()
     shape = log_axis(by_step.to_numpy()) if is_wide else {"rangemode": "tozero"}
-    figure.update_yaxes(title_text="number a step", **shape)
+    figure.update_yaxes(title_text="number per step", **shape)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Which launch a figure is about: those there are, the one to open with, and its rows."""
+"""Launches of a figure: those in a table, the default one, and its rows."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ _PREFERRED = ("throughput", "trace", "attribution")
 
 
 def launches_in(table: pd.DataFrame) -> list[LaunchKey]:
-    """The launches (pass_id, segment) that a table has rows of, in their order."""
+    """The launches (pass_id, segment) with rows in a table, in their order."""
     passes, segments = (pd.factorize(table[name]) for name in LAUNCH)
     both = passes[0].astype(np.int64) * (len(segments[1]) + 1) + segments[0]
     firsts = pd.Series(both).drop_duplicates().index
@@ -28,10 +28,10 @@ def rows_of_launch(table: pd.DataFrame, launch: LaunchKey | None) -> pd.DataFram
 
 
 def rows_of_cell(segments: pd.DataFrame, table: pd.DataFrame, launch: LaunchKey) -> pd.DataFrame:
-    """The rows of all launches that measured the same cell in the same mode as this one.
+    """The rows of all launches of the same cell in the same mode as this one.
 
     Args:
-        segments: SEGMENTS; where the launch is not in it, its own rows are returned.
+        segments: SEGMENTS; without this launch in it, only the rows of the launch are returned.
         table: Any table with pass_id and segment.
         launch: The launch.
     """
@@ -46,11 +46,11 @@ def rows_of_cell(segments: pd.DataFrame, table: pd.DataFrame, launch: LaunchKey)
 def opening_launch(
     segments: pd.DataFrame, table: pd.DataFrame, model: str = "", num_ranks: int = 0
 ) -> LaunchKey | None:
-    """Of the launches in a table, the one to show unless another is asked for; None without any.
+    """The default launch of a table; None without any.
 
-    That is the first of the given cell without toggles, measured without the timeline if there is
-    such a one; else the first without toggles that has the most ranks. One that failed is shown
-    where the cell has no other.
+    That is the first of the given cell without toggles, preferably in throughput mode; otherwise
+    the first without toggles and with the most ranks. A failed launch is chosen only where the
+    cell has no other.
 
     Args:
         segments: SEGMENTS.
@@ -77,7 +77,7 @@ def opening_launch(
 
 
 def launch_label(segments: pd.DataFrame, launch: LaunchKey) -> str:
-    """What a reader calls a launch, ``resnet18 np=2, fp16 average (05-np2-throughput-r2)``."""
+    """Label of a launch, ``resnet18 np=2, fp16 average (05-np2-throughput-r2)``."""
     own = rows_of_launch(segments, launch)
     if own.empty:
         return " ".join(part for part in launch if part)

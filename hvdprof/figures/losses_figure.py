@@ -1,8 +1,6 @@
-"""Where the time went: more step time than the baseline, by part."""
+"""Additional step time against the baseline, by part."""
 
 import textwrap
-from collections.abc import Hashable, Mapping
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -11,6 +9,7 @@ from hvdprof import units
 from hvdprof.figures.style.palette import PART_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import CELL_KEY, setting_of_row
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.step_parts import PART_NAMES
 
 _ROW_HEIGHT = 46
@@ -21,14 +20,14 @@ _CELL = list(CELL_KEY)
 
 
 def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
-    """Lost time by part as one stacked bar a cell, in points of efficiency.
+    """Lost time by part as one stacked bar per cell, in points of efficiency.
 
-    The parts of a cell sum to what it lacks to 100 %; a part that takes less time than in the
-    baseline reaches to the left of zero. Oversubscribed cells are pale and named so.
+    The parts of a cell sum to 100 % minus its efficiency; a part that takes less time than in the
+    baseline is left of zero. Oversubscribed cells are pale and labelled.
 
     Args:
         losses: The table LOSSES of ``hvdprof.model.tables.run_tables``.
-        scaling: The table SCALING, which tells the oversubscribed cells.
+        scaling: The table SCALING, which marks the oversubscribed cells.
     """
     crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()
     rows = losses.merge(crowded.assign(oversubscribed=True), on=_CELL, how="left")
@@ -37,7 +36,7 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
     cells = list(dict.fromkeys(rows["label"]))
     figure = empty_figure(_ROOM_FOR_AXIS_AND_LEGEND + _ROW_HEIGHT * max(len(cells), 3))
     if not cells:
-        return say(figure, "No cell has a baseline to lose time against.")
+        return say(figure, "No cell has a baseline to compare with.")
     for part, name in PART_NAMES.items():
         figure.add_trace(_bar(rows[rows["part"] == part], part, name))
     figure.update_layout(barmode="relative", bargap=0.35, legend={"traceorder": "normal"})
@@ -47,7 +46,7 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def _label(row: Mapping[Hashable, Any]) -> str:
+def _label(row: FrameRow) -> str:
     crowded = "<br><i>oversubscribed</i>" if row["oversubscribed"] else ""
     model = plain(row["model"], _LEGEND_CHARACTERS)
     return f"{model} np={row['np']}<br>{setting_of_row(row)}{crowded}"
@@ -64,8 +63,8 @@ def _bar(rows: pd.DataFrame, part: str, name: str) -> go.Bar:
             "opacity": [_PALE if pale else 1.0 for pale in rows["oversubscribed"]],
         },
         hovertext=[
-            f"<b>{name}</b><br>{units.milliseconds(row['lost_ns'])} a step, "
-            f"{units.percent(row['lost_share'])} of it"
+            f"<b>{name}</b><br>{units.milliseconds(row['lost_ns'])} per step, "
+            f"{units.percent(row['lost_share'])} of the step"
             for row in rows.to_dict(orient="records")
         ],
         hoverinfo="text",

@@ -1,4 +1,4 @@
-"""How far communication is covered by work, over the steps of one launch."""
+"""Overlap of communication and computation, over the steps of one launch."""
 
 import numpy as np
 import pandas as pd
@@ -11,23 +11,23 @@ from hvdprof.figures.style.step_bins import bin_means, bin_starts
 _MOST_STEPS = 500
 
 _NAMES = {
-    "overlapped_ns": "covered by the rank's own work",
-    "blocking_exposed_ns": "exposed, the rank stands still for it",
-    "other_exposed_ns": "exposed, the rank is in no phase",
+    "overlapped_ns": "overlapped by computation",
+    "blocking_exposed_ns": "blocking exposed communication",
+    "other_exposed_ns": "other exposed communication (in no phase)",
 }
 
 
 def overlap_per_step(overlap: pd.DataFrame) -> go.Figure:
-    """Time of communication in each step, stacked by what the rank did meanwhile.
+    """Communication time in each step, stacked by the state of the rank.
 
-    Means over ranks; of more than 500 steps means over neighbours too, and the axis says so.
+    Means over ranks; above 500 steps, means over neighbouring steps too, and the axis says so.
 
     Args:
         overlap: Rows of OVERLAP of one launch.
     """
     figure = empty_figure(400)
     if overlap.empty:
-        return say(figure, "Overlap needs recordings and a timeline of the same launch.")
+        return say(figure, "Overlap requires recorder files and a timeline of the same launch.")
     columns = ["communication_ns", "overlapped_ns", "exposed_ns", "blocking_exposed_ns"]
     by_step = overlap.groupby("step")[columns].mean()
     by_step["other_exposed_ns"] = by_step["exposed_ns"] - by_step["blocking_exposed_ns"]
@@ -51,5 +51,5 @@ def overlap_per_step(overlap: pd.DataFrame) -> go.Figure:
     binned = f" (means of {len(by_step)} steps in {len(starts)})" * (len(starts) < len(by_step))
     figure.update_layout(legend={"traceorder": "normal"})
     figure.update_xaxes(title_text=f"step{binned}")
-    figure.update_yaxes(title_text="communication a step, ms", rangemode="tozero")
+    figure.update_yaxes(title_text="communication per step, ms", rangemode="tozero")
     return figure

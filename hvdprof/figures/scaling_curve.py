@@ -23,10 +23,10 @@ _CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
 
 def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
-    """Efficiency over np: a line a configuration, its 95 % interval as band, the ideal at 100 %.
+    """Efficiency over np: one line per configuration, its 95 % interval as band, ideal at 100 %.
 
-    Oversubscribed cells are hollow markers apart from the line, because they say nothing about
-    scaling. Plain torch is the baseline itself and has no line of its own.
+    Oversubscribed cells are hollow markers apart from the line, because they are excluded from
+    scaling statements. Plain torch is the baseline itself and has no line of its own.
 
     Args:
         scaling: The table SCALING of ``hvdprof.model.tables.run_tables``.
@@ -143,7 +143,7 @@ def _hover_texts(rows: pd.DataFrame) -> list[str]:
         f"efficiency {_interval(row)} against {row['baseline']}<br>"
         f"{units.rate(row['samples_per_s'])} samples/s<br>"
         f"exposed communication {units.percent(row['blocked_share'])} of the step"
-        + ("<br>oversubscribed: says nothing about scaling" * bool(row["oversubscribed"]))
+        + ("<br>oversubscribed: excluded from scaling statements" * bool(row["oversubscribed"]))
         for row in rows.to_dict(orient="records")
     ]
 

@@ -1,4 +1,4 @@
-"""What a step consists of, by rank and over the steps of one launch."""
+"""Parts of a step, by rank and over the steps of one launch."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ _NAMES = {
     "backward": "backward",
     "blocked": "exposed communication",
     "optimizer": "optimizer",
-    "other": "in no phase",
+    "other": "outside all phases",
 }
 _PART_IN_BREAKDOWN = {"blocked": "exposed-communication", "other": "unattributed"}
 
@@ -31,7 +31,7 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
     """
     figure = empty_figure(400)
     if breakdown.empty:
-        return say(figure, "No rank of this launch recorded its steps.")
+        return say(figure, "This launch has no recorder files.")
     for part in RECORDED_PARTS:
         rows = breakdown[breakdown["part"] == _PART_IN_BREAKDOWN.get(part, part)]
         rows = rows.sort_values("rank")
@@ -46,7 +46,7 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
                     + units.interval_of_unit(
                         row["time_ns"], row["time_low_ns"], row["time_high_ns"], "ns"
                     )
-                    + f"<br>{units.percent(row['share'])} of its step"
+                    + f"<br>{units.percent(row['share'])} of the step"
                     for row in rows.to_dict("records")
                 ],
                 hoverinfo="text",
@@ -63,20 +63,20 @@ def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:
 def parts_over_steps(steps: pd.DataFrame) -> go.Figure:
     """The parts of each step, means over ranks, stacked; counted warm-up batches included.
 
-    Of more than 500 steps means over neighbours are drawn, and the axis says so.
+    Above 500 steps, means over neighbouring steps are drawn, and the axis says so.
 
     Args:
         steps: Rows of STEPS of one launch.
     """
     figure = empty_figure(400)
     if steps.empty:
-        return say(figure, "No rank of this launch recorded its steps.")
+        return say(figure, "This launch has no recorder files.")
     columns = [f"{part}_ns" for part in RECORDED_PARTS]
     by_step = steps.groupby("step")[columns].mean()
     starts = bin_starts(len(by_step), _MOST_STEPS)
     for part in RECORDED_PARTS:
         times = by_step[f"{part}_ns"].to_numpy(dtype=np.float64)
-        # Nobody saw it, such as within a compiled step on a GPU.
+        # Not measured, such as within a compiled step on a GPU.
         if np.isnan(times).all():
             continue
         figure.add_trace(

@@ -1,4 +1,4 @@
-"""How long steps were: their distribution, and their course with warm-up and drift."""
+"""Step times: their distribution, and their course with warm-up and drift."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ _MOST_POINTS = 2000
 
 
 def step_time_distribution(job_steps: pd.DataFrame) -> go.Figure:
-    """The distribution of the time of a step of the job, an outline a launch, steady steps alone.
+    """Distribution of the step time of the job, one outline per launch, steady steps alone.
 
     Args:
         job_steps: Rows of JOB_STEPS of one or several launches.
@@ -30,15 +30,15 @@ def step_time_distribution(job_steps: pd.DataFrame) -> go.Figure:
         times = rows_of_launch(steady, launch)["dur_ns"].to_numpy(dtype=np.float64) / 1e6
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         figure.add_trace(outline(times, edges, plain(launch[0]), colour))
-    figure.update_xaxes(title_text="step of the job, ms")
+    figure.update_xaxes(title_text="step time of the job, ms")
     figure.update_yaxes(title_text="steps", rangemode="tozero")
     return figure
 
 
 def step_time_course(job_steps: pd.DataFrame, launches: pd.DataFrame) -> go.Figure:
-    """The time of every step of a launch, which of them were cut as warm-up, and the drift.
+    """Step times of a launch, the steps excluded as warm-up, and the drift.
 
-    Of more than 2,000 steps the longest of neighbours is drawn, and the axis says so.
+    Above 2,000 steps, the longest of neighbouring steps is drawn, and the axis says so.
 
     Args:
         job_steps: Rows of JOB_STEPS of one launch.
@@ -46,11 +46,11 @@ def step_time_course(job_steps: pd.DataFrame, launches: pd.DataFrame) -> go.Figu
     """
     figure = empty_figure(_HEIGHT)
     if job_steps.empty:
-        return say(figure, "This launch has no step that all ranks ended.")
+        return say(figure, "No step of this launch was recorded on all ranks.")
     is_steady = job_steps["steady"].to_numpy(dtype=bool)
     for mask, name, colour, symbol in (
-        (~is_steady, "cut as warm-up", NEUTRAL_COLOUR, "circle-open"),
-        (is_steady, "counts", LINE_COLOURS[0], "circle"),
+        (~is_steady, "excluded as warm-up", NEUTRAL_COLOUR, "circle-open"),
+        (is_steady, "steady state", LINE_COLOURS[0], "circle"),
     ):
         if mask.any():
             figure.add_trace(_points(job_steps[mask], name, colour, symbol))
@@ -59,9 +59,9 @@ def step_time_course(job_steps: pd.DataFrame, launches: pd.DataFrame) -> go.Figu
         row = launches.iloc[0]
         figure.add_trace(_drift_line(float(steps[0]), float(steps[-1]), row))
     binned = len(job_steps) > _MOST_POINTS
-    more = f" (the longest of neighbours; {units.count(len(job_steps))} steps)" * binned
+    more = f" (longest of neighbouring steps; {units.count(len(job_steps))} steps)" * binned
     figure.update_xaxes(title_text=f"step{more}")
-    figure.update_yaxes(title_text="step of the job, ms", rangemode="tozero")
+    figure.update_yaxes(title_text="step time of the job, ms", rangemode="tozero")
     return figure
 
 

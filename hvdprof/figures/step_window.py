@@ -1,4 +1,4 @@
-"""Which step to look at, and where it lies on the time axis of its pass, to lead there."""
+"""Steps to show on the time axis of their pass, and their place on it."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ def longest_step(
 ) -> tuple[LaunchKey, int] | None:
     """The longest steady step of a cell without toggles, as (launch, step); None without any.
 
-    Of its traced launch where there is one, since the time axis then shows the engine's side too.
+    A traced launch is preferred, because its time axis also shows the engine.
 
     Args:
         analysis: The finished analysis.
@@ -27,8 +27,10 @@ def longest_step(
         num_ranks: Its number of ranks.
         engine: Its engine.
     """
-    own = of_base_cell(analysis.run.segments, model, num_ranks, engine)
-    traced_first = own.iloc[np.argsort(own["mode"] != Mode.TRACE, kind="stable")]
+    cell_segments = of_base_cell(analysis.run.segments, model, num_ranks, engine)
+    traced_first = cell_segments.iloc[
+        np.argsort(cell_segments["mode"] != Mode.TRACE, kind="stable")
+    ]
     steps = analysis.job_steps[analysis.job_steps["steady"].to_numpy(dtype=bool)]
     for pass_id, segment in traced_first[LAUNCH].itertuples(index=False):
         launch = (str(pass_id), str(segment))
@@ -40,14 +42,13 @@ def longest_step(
 
 
 def step_windows(run: Run, launch: LaunchKey, steps: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """From where to where each step lies, all ranks together, ns since the pass's first event.
+    """Start and end of each step over all ranks, ns since the first event of the pass.
 
-    A pass may hold several segments that count their steps alike, so a number alone does not tell
-    which is meant. A tenth of the step is added on both sides. Steps that are not known are left
-    out.
+    A pass can hold several segments with the same step numbers, so a number alone is ambiguous. A
+    tenth of the step is added on both sides. Unknown steps are omitted.
 
     Args:
-        run: A run directory or lone files.
+        run: A run directory or standalone files.
         launch: The launch (pass_id, segment).
         steps: Numbers of the steps.
     """

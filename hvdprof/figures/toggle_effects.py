@@ -1,6 +1,6 @@
-"""What fp16, Adasum and DDP bring: throughput, and what they do to learning."""
+"""Effect of fp16, Adasum and DDP on throughput and on training loss."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from hvdprof.figures.style.palette import (
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.figures.style.step_bins import bin_means, bin_starts
 from hvdprof.model.cell_key import DDP_ENGINE, ENGINE_TITLES, setting_name, with_engine
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 
 _ROW_HEIGHT = 44
@@ -28,11 +29,10 @@ _TOGGLES = ["engine", "compression", "reduction"]
 
 
 def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
-    """Throughput with each toggle by that without it, with its interval; 1 changes nothing.
+    """Speedup vs. toggle off, with its interval; 1 is no change.
 
-    DDP stands there as a toggle: its throughput by that of Horovod.
-
-    Toggles that could not be compared are left out; a page lists them with their reason.
+    DDP counts as a toggle: its throughput divided by that of Horovod. Toggles that cannot be
+    compared are omitted; a page lists them with the reason.
 
     Args:
         toggles: TOGGLES.
@@ -40,7 +40,7 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     figure = empty_figure()
     shown = toggles[toggles["speedup"].notna().to_numpy()]
     if shown.empty:
-        return say(figure, "No toggle was measured beside the same cell without it.")
+        return say(figure, "No toggle was measured together with the same cell without it.")
     figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(shown), 3))
     shown = shown.assign(
         label=[
@@ -77,7 +77,7 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
     )
     figure.add_vline(x=1, line={"color": NEUTRAL_COLOUR, "dash": "dash", "width": 1.5})
     figure.update_xaxes(
-        title_text="throughput by that without the toggle",
+        title_text="speedup vs. toggle off",
         tickformat=".0%",
         range=_range_of(shown),
     )
@@ -86,10 +86,10 @@ def toggle_speedups(toggles: pd.DataFrame) -> go.Figure:
 
 
 def _range_of(toggles: pd.DataFrame) -> list[float]:
-    """Where the axis begins and ends: all points, and of intervals as much as leaves them legible.
+    """Limits of the axis: all points, and as much of the intervals as keeps them legible.
 
-    Two repeats leave an interval that may reach to thousands of percent; it is cut by the edge of
-    the figure, and told in full where it is pointed at.
+    Two repeats can give an interval of thousands of percent; the edge of the figure cuts it, and
+    the hover text shows it in full.
     """
     points = [*toggles["speedup"], 1.0]
     widest = max(max(points) - min(points), _LEAST_WIDTH)
@@ -99,22 +99,22 @@ def _range_of(toggles: pd.DataFrame) -> list[float]:
     return [float(max(low - margin, 0.0)), float(high + margin)]
 
 
-def _name(row: Mapping[Hashable, Any]) -> str:
+def _name(row: FrameRow) -> str:
     if row["toggle"] == DDP_ENGINE:
         return f"{ENGINE_TITLES[DDP_ENGINE]} for Horovod"
     under = f"{ENGINE_TITLES[DDP_ENGINE]} " if row["engine"] == DDP_ENGINE else ""
     return f"{under}{row['toggle']}"
 
 
-def _against(row: Mapping[Hashable, Any]) -> str:
+def _against(row: FrameRow) -> str:
     return "of Horovod" if row["toggle"] == DDP_ENGINE else "without it"
 
 
 def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_: int) -> go.Figure:
-    """Training loss over samples, a line a launch and a colour a configuration.
+    """Training loss over samples, one line per launch and one colour per configuration.
 
-    Loss is the mean over ranks; of more than 200 steps means over neighbours are drawn. Launches
-    in throughput mode of one model at one number of ranks, so that all lines saw the same batches.
+    Loss is the mean over ranks; above 200 steps, means over neighbouring steps are drawn. Launches
+    are those in throughput mode of one model and number of ranks: all train on the same batches.
 
     Args:
         steps: STEPS.
@@ -133,7 +133,7 @@ def learning_curves(steps: pd.DataFrame, segments: pd.DataFrame, model: str, np_
     wanted = cells[[*LAUNCH, *_TOGGLES]].astype(str)
     of_cells = steps[steps["loss"].notna().to_numpy()].astype(names).merge(wanted, on=LAUNCH)
     if of_cells.empty:
-        return say(figure, "This run recorded no training loss for this cell.")
+        return say(figure, "No training loss is recorded for this cell.")
     shown: dict[str, dict[str, Any]] = {}
     for key, rows in of_cells.groupby([*_TOGGLES, *LAUNCH], sort=False):
         name = setting_name(*(str(part) for part in key[:3]))

@@ -1,7 +1,6 @@
 """Transfer time and bus bandwidth of collectives against their size."""
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
@@ -11,6 +10,7 @@ from hvdprof import units
 from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 
 _GROUP = ["np", "collective"]
@@ -27,19 +27,19 @@ def transfer_by_size(
 ) -> go.Figure:
     """Transfer time against payload: median and 5 to 95 % of each size, and the fitted line.
 
-    A line for every number of ranks and collective that has a fit: ``alpha + beta * bytes``. Where
-    NCCL's log told what it expected of an operation, that stands beside it as crosses.
+    One line per number of ranks and collective with a fit, ``alpha + beta * bytes``. Crosses show
+    the time that NCCL's log predicts for an operation.
 
     Args:
         collectives: COLLECTIVES.
-        segments: SEGMENTS, which tell the number of ranks.
+        segments: SEGMENTS, for the number of ranks.
         link_fit: LINK_FIT.
         nccl_choices: NCCL_CHOICES.
     """
     figure = empty_figure()
     sizes = by_size(collectives, segments, "transfer_ns")
     if sizes.empty:
-        return say(figure, "No collective with a known size is in a timeline of this run.")
+        return say(figure, "No timeline of this run holds a collective of known size.")
     for place, (key, rows) in enumerate(sizes.groupby(_GROUP, sort=False)):
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         label = _label(key)
@@ -60,18 +60,18 @@ def transfer_by_size(
 def bus_bandwidth(
     collectives: pd.DataFrame, segments: pd.DataFrame, nccl_tests: pd.DataFrame
 ) -> go.Figure:
-    """Bus bandwidth against payload: what the job reached, and what nccl-tests reached.
+    """Bus bandwidth against payload, of the job and of nccl-tests.
 
     Args:
         collectives: COLLECTIVES.
-        segments: SEGMENTS, which tell the number of ranks.
+        segments: SEGMENTS, for the number of ranks.
         nccl_tests: NCCL_TESTS.
     """
     figure = empty_figure()
     sizes = by_size(collectives, segments, "busbw_gb_per_s")
     tests = nccl_tests[(nccl_tests["size_bytes"] > 0) & (nccl_tests["busbw_gb_s"] > 0)]
     if sizes.empty and tests.empty:
-        return say(figure, "No collective here has a known size and number of ranks.")
+        return say(figure, "No collective has a known size and number of ranks.")
     for place, (key, rows) in enumerate(sizes.groupby(_GROUP, sort=False)):
         colour = LINE_COLOURS[place % len(LINE_COLOURS)]
         figure.add_trace(_points(rows, _label(key), colour, "GB/s"))
@@ -101,25 +101,27 @@ def bus_bandwidth(
 
 
 def by_size(collectives: pd.DataFrame, segments: pd.DataFrame, value: str) -> pd.DataFrame:
-    """Positive values by number of ranks, collective and payload, warm-up left out.
+    """Positive values by number of ranks, collective and payload, without warm-up.
 
     Columns: np (0 where unknown), collective, size_bytes, low, median and high (5, 50 and 95 % of
-    the values, in their unit), num. Of more than 300 payloads neighbours are put together.
+    the values, in their unit), num. Above 300 payloads, neighbouring payloads are merged.
     """
-    kept = collectives[
+    steady = collectives[
         ~collectives["warmup"].to_numpy(dtype=bool)
         & (collectives["size_bytes"].fillna(0) > 0).to_numpy()
         & (collectives[value].fillna(0) > 0).to_numpy()
     ]
     names = dict.fromkeys(LAUNCH, str)
     ranks = segments[[*LAUNCH, "size"]].astype(names).drop_duplicates(LAUNCH)
-    kept = kept[[*LAUNCH, "collective", "size_bytes", value]].astype(names | {"collective": str})
-    kept = kept.merge(ranks, on=LAUNCH, how="left")
-    kept["np"] = kept["size"].fillna(0).astype("int64")
-    kept["size_bytes"] = kept["size_bytes"].astype("float64")
-    if kept["size_bytes"].nunique() > _MOST_SIZES:
-        kept["size_bytes"] = _rounded(kept["size_bytes"])
-    grouped = kept.groupby([*_GROUP, "size_bytes"])[value]
+    steady = steady[[*LAUNCH, "collective", "size_bytes", value]].astype(
+        names | {"collective": str}
+    )
+    steady = steady.merge(ranks, on=LAUNCH, how="left")
+    steady["np"] = steady["size"].fillna(0).astype("int64")
+    steady["size_bytes"] = steady["size_bytes"].astype("float64")
+    if steady["size_bytes"].nunique() > _MOST_SIZES:
+        steady["size_bytes"] = _rounded(steady["size_bytes"])
+    grouped = steady.groupby([*_GROUP, "size_bytes"])[value]
     table = pd.DataFrame(
         {
             "low": grouped.quantile(0.05),
@@ -159,25 +161,25 @@ def _points(rows: pd.DataFrame, label: str, colour: str, unit: str) -> go.Scatte
         hovertext=[
             f"<b>{label}, {units.byte_size(row['size_bytes'])}</b><br>median "
             + units.interval_of_unit(row["median"], row["low"], row["high"], unit)
-            + f"<br>{units.count(row['num'])} executions; brackets hold 5 to 95 % of them"
+            + f"<br>{units.count(row['num'])} executions; in parentheses 5 to 95 % of them"
             for row in rows.to_dict("records")
         ],
         hoverinfo="text",
     )
 
 
-def _fit_of(link_fit: pd.DataFrame, key: object) -> Mapping[Hashable, Any] | None:
+def _fit_of(link_fit: pd.DataFrame, key: object) -> FrameRow | None:
     for row in link_fit.to_dict("records"):
         if (row["np"], str(row["collective"])) == key and not row["reason"]:
             return row
     return None
 
 
-def _line(fit: Mapping[Hashable, Any], label: str, colour: str) -> go.Scatter:
+def _line(fit: FrameRow, label: str, colour: str) -> go.Scatter:
     sizes = np.geomspace(fit["smallest_bytes"], fit["largest_bytes"], _POINTS_OF_LINE)
     text = (
         f"{units.milliseconds(fit['alpha_ns'])} + "
-        f"{units.milliseconds(fit['beta_ns_per_mb'])} a MB "
+        f"{units.milliseconds(fit['beta_ns_per_mb'])} per MB "
         f"({units.of_unit(fit['bandwidth_gb_per_s'], 'GB/s')})"
     )
     return go.Scatter(
@@ -192,8 +194,8 @@ def _line(fit: Mapping[Hashable, Any], label: str, colour: str) -> go.Scatter:
     )
 
 
-def _with_intervals(fit: Mapping[Hashable, Any]) -> str:
-    """The fit with its 95 % intervals, a line a number."""
+def _with_intervals(fit: FrameRow) -> str:
+    """The fit with its 95 % intervals, one line per number."""
     named = {"alpha": ("_ns", "ns"), "beta": ("_ns_per_mb", "ns/MB")}
     named["bandwidth"] = ("_gb_per_s", "GB/s")
     lines = []
@@ -208,10 +210,10 @@ def _expected(choices: pd.DataFrame) -> go.Scatter:
         x=choices["size_bytes"],
         y=choices["time_ns"] / 1e6,
         mode="markers",
-        name="what NCCL expects",
+        name="NCCL's own estimate",
         marker={"symbol": "x-thin-open", "size": 8, "color": NEUTRAL_COLOUR},
         hovertext=[
-            f"NCCL expects {units.milliseconds(row['time_ns'])} for "
+            f"NCCL estimates {units.milliseconds(row['time_ns'])} for "
             f"{units.byte_size(row['size_bytes'])}<br>"
             f"{plain(row['algorithm'])} {plain(row['protocol'])}"
             for row in choices.to_dict("records")

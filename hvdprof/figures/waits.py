@@ -1,4 +1,4 @@
-"""Who waited and for whom, by rank and by tensor."""
+"""Wait and caused wait, by rank and by tensor."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,23 +18,23 @@ _ROW_HEIGHT = 24
 _ROOM = 110
 
 _MEASURES = {
-    "waited_ns": "waited itself",
-    "caused_wait_ns": "others waited for it, fair share",
-    "wait_as_last_ns": "others waited for it as the last",
+    "waited_ns": "wait of the rank itself",
+    "caused_wait_ns": "caused wait (Shapley)",
+    "wait_as_last_ns": "wait as last rank",
 }
 
 
 def wait_by_rank(caused_wait: pd.DataFrame) -> go.Figure:
-    """What each rank waited a step and what it made the others wait, by both measures.
+    """Wait of each rank per step and the wait it causes, by both measures.
 
-    Of more than 40 ranks the 40 that made the others wait most are shown, and the axis says so.
+    Above 40 ranks, the 40 with the largest caused wait are shown, and the axis says so.
 
     Args:
         caused_wait: Rows of CAUSED_WAIT of one launch.
     """
     figure = empty_figure()
     if caused_wait.empty:
-        return say(figure, "Nobody waits for anybody here: it takes two recorded ranks.")
+        return say(figure, "No wait data: recorder files of at least two ranks are required.")
     shown = caused_wait.nlargest(_MOST_RANKS, "caused_wait_ns").sort_values("rank")
     labels = [str(rank) for rank in shown["rank"]]
     for column, name in _MEASURES.items():
@@ -45,30 +45,35 @@ def wait_by_rank(caused_wait: pd.DataFrame) -> go.Figure:
                 name=name,
                 marker={"color": WAIT_COLOURS[column]},
                 hovertext=[
-                    f"<b>rank {row['rank']}</b> {name}<br>{units.milliseconds(row[column])} a step"
+                    f"<b>rank {row['rank']}</b> {name}<br>{units.milliseconds(row[column])} per "
+                    "step"
                     for row in shown.to_dict("records")
                 ],
                 hoverinfo="text",
             )
         )
     left_out = len(caused_wait) - len(shown)
-    more = f" (the {len(shown)} with most caused wait of {len(caused_wait)})" if left_out else ""
+    more = (
+        f" (the {len(shown)} with the largest caused wait of {len(caused_wait)})"
+        if left_out
+        else ""
+    )
     figure.update_xaxes(title_text=f"rank{more}", type="category", ticks="")
-    figure.update_yaxes(title_text="time a step, ms", rangemode="tozero")
+    figure.update_yaxes(title_text="time per step, ms", rangemode="tozero")
     figure.update_layout(barmode="group", bargap=0.3)
     return figure
 
 
 def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
-    """The tensors for whose last rank the others waited most, summed over ranks.
+    """The tensors with the longest wait for their last rank, summed over ranks.
 
     Args:
-        arrivals: Rows of COLLECTIVE_ARRIVALS of one launch, warm-up left out.
+        arrivals: Rows of COLLECTIVE_ARRIVALS of one launch, without warm-up.
     """
     figure = empty_figure()
     waits = mean_waits(arrivals)
     if waits.empty:
-        return say(figure, "No ready times of gradients were recorded on two or more ranks.")
+        return say(figure, "No ready times of gradients are recorded on two or more ranks.")
     shown = waits.head(_MOST_TENSORS)
     figure.update_layout(height=_ROOM + _ROW_HEIGHT * max(len(shown), 3))
     figure.add_trace(
@@ -78,7 +83,8 @@ def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
             orientation="h",
             marker={"color": WAIT_COLOURS["caused_wait_ns"]},
             hovertext=[
-                f"<b>{plain(row['tensor'], 80)}</b><br>{units.milliseconds(row['wait_ns'])} a step,"
+                f"<b>{plain(row['tensor'], 80)}</b><br>{units.milliseconds(row['wait_ns'])} per "
+                "step,"
                 f" summed over ranks<br>rank {row['most_last']} is last in "
                 f"{units.percent(row['most_last_share'], 0)} of the steps"
                 for row in shown.to_dict("records")
@@ -90,7 +96,7 @@ def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
     names = [str(tensor) for tensor in shown["tensor"]]
     prefix = _common_prefix(names)
     more = f"; the {len(shown)} longest of {len(waits)}" if len(waits) > len(shown) else ""
-    figure.update_xaxes(title_text=f"waiting a step, ms{more}", rangemode="tozero")
+    figure.update_xaxes(title_text=f"wait per step, ms{more}", rangemode="tozero")
     figure.update_yaxes(
         tickvals=list(range(len(shown))),
         ticktext=[plain(name[len(prefix) :], _LABEL_CHARACTERS) for name in names],
@@ -102,7 +108,7 @@ def wait_by_tensor(arrivals: pd.DataFrame) -> go.Figure:
 
 
 def _common_prefix(names: Sequence[str]) -> str:
-    """What all names begin with, up to a dot: it only takes room; empty for one name."""
+    """Common start of all names, up to a dot; empty for one name."""
     if len(names) < 2:
         return ""
     alike = itertools.takewhile(lambda signs: len(set(signs)) == 1, zip(*names, strict=False))
@@ -111,10 +117,9 @@ def _common_prefix(names: Sequence[str]) -> str:
 
 
 def mean_waits(arrivals: pd.DataFrame) -> pd.DataFrame:
-    """Waiting by tensor, longest first: tensor, wait_ns (a step, all ranks), most_last and share.
+    """Wait by tensor, longest first: tensor, wait_ns (per step, all ranks), most_last and share.
 
-    ``most_last`` is the rank that is last most often, ``most_last_share`` in which share of the
-    steps.
+    ``most_last`` is the rank that is last most often, ``most_last_share`` its share of the steps.
     """
     grouped = arrivals.groupby("tensor", sort=False, observed=True)
     last = (
@@ -145,7 +150,7 @@ def steady_arrivals(arrivals: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataF
 
 
 def longest_stalls(arrivals: pd.DataFrame, most: int = 10) -> pd.DataFrame:
-    """The longest waits from the first rank to the last, one a step, longest first.
+    """The longest wait from the first rank to the last in each step, longest first.
 
     Columns: step, tensor, wait_ns, last_rank, decided.
 

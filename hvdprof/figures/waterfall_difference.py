@@ -1,8 +1,6 @@
-"""Two waterfalls side by side: the difference of every term, with its interval."""
+"""Difference of two waterfalls, term by term, with its interval."""
 
 import textwrap
-from collections.abc import Hashable, Mapping
-from typing import Any
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -10,6 +8,7 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, empty_figure, say
 from hvdprof.model.causes import CAUSES
+from hvdprof.model.frame_row import FrameRow
 
 _PALE = 0.4
 _LABEL_CHARACTERS = 17
@@ -19,16 +18,18 @@ _LABELS = {
 
 
 def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
-    """A bar a term: what the other takes more (right) or less (left), with its 95 % interval.
+    """One bar per term: additional time of the second cell (right) or less (left), with 95 % CI.
 
-    Terms whose interval holds 0 are pale: that difference may be chance.
+    Terms whose interval contains 0 are pale: the difference is not significant.
 
     Args:
         differences: WATERFALL_DIFF.
     """
     figure = empty_figure(400)
     if differences.empty:
-        return say(figure, "One of the two has no baseline, so its loss has no parts by cause.")
+        return say(
+            figure, "One of the two cells has no baseline, so its loss cannot be split by cause."
+        )
     rows = differences.assign(
         name=differences["term"].map(CAUSES), label=differences["term"].map(_LABELS)
     )
@@ -57,16 +58,16 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
         )
     )
     figure.add_vline(x=0, line={"color": "#222222", "width": 1})
-    figure.update_xaxes(title_text="second less first, ms a step")
+    figure.update_xaxes(title_text="second minus first, ms per step")
     figure.update_yaxes(autorange="reversed", ticks="")
     figure.update_layout(bargap=0.35)
     return figure
 
 
-def _hover_text(row: Mapping[Hashable, Any]) -> str:
+def _hover_text(row: FrameRow) -> str:
     difference = units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns")
     return (
-        f"<b>{row['name']}</b><br>{difference} a step<br>"
+        f"<b>{row['name']}</b><br>{difference} per step<br>"
         f"{units.milliseconds(row['one_ns'])} in the first, "
         f"{units.milliseconds(row['other_ns'])} in the second"
     )

@@ -1,4 +1,4 @@
-"""Why a cell takes longer than its baseline, by cause, as a waterfall that falls to the right."""
+"""Step time from the baseline to a cell, by cause, as a waterfall."""
 
 import math
 import textwrap
@@ -22,7 +22,7 @@ _LABEL_CHARACTERS = 20
 
 @dataclass(frozen=True, slots=True)
 class WaterfallCell:
-    """A measured configuration, as the tables name it."""
+    """A measured configuration, named as in the tables."""
 
     model: str
     np: int
@@ -46,11 +46,11 @@ def waterfall_cells(analysis: RunAnalysis) -> list[WaterfallCell]:
 
 
 def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -> go.Figure:
-    """From the step of the baseline to that of the cell, a bar a cause.
+    """From the step time of the baseline to that of the cell, one bar per cause.
 
     Args:
         analysis: The finished analysis.
-        cell: Which cell; that of the verdict, without toggles, where not given.
+        cell: Which cell; that of the verdict, without toggles, by default.
     """
     figure = empty_figure(_HEIGHT)
     verdict = analysis.verdict
@@ -61,16 +61,16 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         is_own &= rows[name] == getattr(cell, name)
     of_cell = rows[is_own.to_numpy(dtype=bool)]
     if of_cell.empty:
-        return say(figure, "No cell of several ranks has a baseline to be compared with.")
+        return say(figure, "No cell with several ranks has a baseline.")
     terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
     largest = max(terms.values(), key=lambda row: abs(row["share"]))
     if not largest["share"]:
-        return say(figure, "A step takes exactly as long as in the baseline: nothing is lost.")
+        return say(figure, "The step time equals that of the baseline: no loss.")
     step_ns = largest["time_ns"] / largest["share"]
     base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
     reached = base_ns
     is_weak = keeps_batches(analysis.scaling, cell.model)
-    name = "baseline" if is_weak else "baseline,<br>as many<br>samples"
+    name = "baseline" if is_weak else "baseline,<br>same number<br>of samples"
     figure.add_trace(_whole(name, base_ns, step_ns))
     for term, name in CAUSES.items():
         row = terms[term]
@@ -83,7 +83,7 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
                 marker={"color": CAUSE_COLOURS[term]},
                 error_x=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
                 hovertext=[
-                    f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} a step<br>"
+                    f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} per step<br>"
                     + units.interval_of_unit(
                         row["share"], row["share_low"], row["share_high"], "ratio"
                     )
@@ -113,7 +113,7 @@ def _whole(name: str, time_ns: float, other_ns: float) -> go.Bar:
         orientation="h",
         marker={"color": NEUTRAL_COLOUR},
         text=[f"<b>{units.milliseconds(time_ns)}</b>"],
-        # On the narrowest screen a text within a short bar would be cut.
+        # On narrow screens a text inside a short bar would be cut.
         textposition="inside" if time_ns >= _SHORT * other_ns else "outside",
         insidetextanchor="end",
         textangle=0,

@@ -193,7 +193,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         page.mouse.click(*pointed_at_bar(page))
         page.wait_for_url("**event=*", timeout=60_000)
         page.wait_for_function(
-            "document.querySelector('#timeline-details').innerText.includes('takes')"
+            "document.querySelector('#timeline-details').innerText.includes('duration')"
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         link = page.url
@@ -201,7 +201,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         page.goto(link)
         page.wait_for_selector(".timeline .barlayer path", state="attached", timeout=60_000)
         assert page.inner_text("#timeline-caption") == zoomed
-        assert "takes" in page.inner_text("#timeline-details")
+        assert "duration" in page.inner_text("#timeline-details")
         page.get_by_role("button", name="Show the whole pass").click()
         page.wait_for_url(lambda url: "from=" not in url)
         page.go_back()

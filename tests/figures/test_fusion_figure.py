@@ -36,7 +36,7 @@ def test_executions_and_tensors_of_each_step():
     assert list(messages.x) == [3, 4, 5]
     assert list(messages.y) == [2, 1, 1]
     assert list(tensors.y) == [8, 4, 4]
-    assert tensors.name == "tensors in them, mean 5.33 a step"
+    assert tensors.name == "tensors in them, mean 5.33 per step"
 
 
 def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):

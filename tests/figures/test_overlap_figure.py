@@ -24,7 +24,7 @@ def test_the_three_parts_sum_to_communication_as_means_over_ranks():
     by_colour = {area.fillcolor: area.y[0] for area in areas}
     assert len(by_colour) == len(COVER_COLOURS)
     assert [area.y[0] for area in areas] == pytest.approx([4.0, 5.5, 0.5])
-    assert areas[0].name == "covered by the rank's own work: 40 %"
+    assert areas[0].name == "overlapped by computation: 40 %"
 
 
 def test_a_step_without_communication_has_no_share():

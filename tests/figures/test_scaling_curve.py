@@ -44,7 +44,7 @@ def test_oversubscribed_points_are_hollow_and_off_the_line():
     hollow = [trace for trace in figure.data if trace.marker.symbol == "circle-open"]
     assert [list(trace.x) for trace in hollow if trace.name == "resnet18 none average"] == [[4]]
     assert all(trace.mode == "markers" for trace in hollow)
-    assert "says nothing about scaling" in hollow[0].hovertext[0]
+    assert "excluded from scaling statements" in hollow[0].hovertext[0]
 
 
 def test_no_legend_of_oversubscribed_where_nothing_is():

@@ -67,4 +67,4 @@ def test_many_steps_are_binned_and_the_axis_says_so(monkeypatch):
 
 @pytest.mark.parametrize(("draw", "table"), [(parts_by_rank, BREAKDOWN), (parts_over_steps, STEPS)])
 def test_without_rows_it_says_so(draw, table):
-    assert "No rank" in draw(table.empty()).layout.annotations[0].text
+    assert "no recorder files" in draw(table.empty()).layout.annotations[0].text

@@ -63,7 +63,7 @@ def test_of_many_steps_the_longest_of_neighbours_is_drawn(monkeypatch):
     times[7] = 99.0
     figure = step_time_course(JOB_STEPS.frame(job_step_rows("p", times)), LAUNCHES.empty())
     assert list(figure.data[0].y) == pytest.approx([10, 99, 10, 10, 10])
-    assert "longest of neighbours" in figure.layout.xaxis.title.text
+    assert "longest of neighbouring steps" in figure.layout.xaxis.title.text
 
 
 def test_without_steps_it_says_so():

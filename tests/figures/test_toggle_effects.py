@@ -80,7 +80,7 @@ def test_a_line_a_launch_a_colour_a_configuration_over_samples_of_all_ranks():
 
 
 def test_other_cells_are_left_out_and_nothing_is_said_to_be_nothing():
-    assert "no training loss" in curves({"segment": "a", "size": 4}).layout.annotations[0].text
+    assert "No training loss" in curves({"segment": "a", "size": 4}).layout.annotations[0].text
 
 
 def test_curves_differ_by_more_than_their_colour():

@@ -52,7 +52,7 @@ def test_points_are_medians_and_the_line_is_the_fit():
     assert list(points.x) == [1e6, 8e6]
     assert list(points.y) == pytest.approx([3.0, 17.0])
     assert (line.y[0], line.y[-1]) == pytest.approx((3.0, 17.0))
-    assert line.name == "fit: 1.00 ms + 2.00 ms a MB (0.500 GB/s)"
+    assert line.name == "fit: 1.00 ms + 2.00 ms per MB (0.500 GB/s)"
     assert "bandwidth 0.500 GB/s (0.480 to 0.530)" in line.hovertext
     assert "beta 2.00 ms/MB (1.90 to 2.10)" in line.hovertext
 
@@ -68,7 +68,7 @@ def test_warmup_and_unknown_sizes_are_left_out():
         collective_row(1_000_000, 3.0, warmup=True),
         collective_row(1_000_000, 0.0),
     ]
-    assert "No collective" in drawn(rows).layout.annotations[0].text
+    assert "collective of known size" in drawn(rows).layout.annotations[0].text
     assert drawn([]).layout.annotations
 
 

@@ -44,9 +44,9 @@ def test_a_bar_a_rank_and_a_measure():
         CAUSED_WAIT.frame([caused_wait_row(0, 3.0), caused_wait_row(1, 0.5, waited_ms=4.0)])
     )
     bars = {bar.name: list(bar.y) for bar in figure.data}
-    assert bars["waited itself"] == pytest.approx([1.0, 4.0])
-    assert bars["others waited for it, fair share"] == pytest.approx([3.0, 0.5])
-    assert bars["others waited for it as the last"] == pytest.approx([1.5, 0.25])
+    assert bars["wait of the rank itself"] == pytest.approx([1.0, 4.0])
+    assert bars["caused wait (Shapley)"] == pytest.approx([3.0, 0.5])
+    assert bars["wait as last rank"] == pytest.approx([1.5, 0.25])
     assert figure.layout.xaxis.title.text == "rank"
 
 
@@ -55,7 +55,7 @@ def test_of_many_ranks_those_that_caused_most_wait_are_shown():
         CAUSED_WAIT.frame([caused_wait_row(rank, fair_ms=rank) for rank in range(100)])
     )
     assert list(figure.data[0].x) == [str(rank) for rank in range(60, 100)]
-    assert figure.layout.xaxis.title.text == "rank (the 40 with most caused wait of 100)"
+    assert figure.layout.xaxis.title.text == "rank (the 40 with the largest caused wait of 100)"
 
 
 def test_tensors_are_ordered_by_their_mean_wait_and_name_their_last_rank():

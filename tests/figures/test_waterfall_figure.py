@@ -49,4 +49,4 @@ def test_every_cause_has_a_colour_of_its_own():
 def test_a_cell_that_takes_exactly_as_long_as_its_baseline(tmp_path):
     own = [PassSpec(size=size, segments=[SegmentSpec(parts_ms={"forward": 8})]) for size in (1, 2)]
     figure = waterfall_figure(analysis_of(tmp_path / "run", own))
-    assert "nothing is lost" in figure.layout.annotations[0].text
+    assert "no loss" in figure.layout.annotations[0].text

@@ -1,6 +1,5 @@
-"""Bandwidth between hosts: a point a pair, or a square of all pairs where hosts are many."""
+"""Bandwidth between hosts: one point per pair, or a matrix of all pairs for many hosts."""
 
-from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from hvdprof import units
 from hvdprof.figures.style.log_axis import log_axis
 from hvdprof.figures.style.palette import LINE_COLOURS, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.frame_row import FrameRow
 
 _OVER = {
     "tcp": "TCP, one way",
@@ -31,7 +31,7 @@ _LABEL_CHARACTERS = 30
 def net_bandwidths(links: pd.DataFrame) -> go.Figure:
     """Bandwidth of every pair of hosts with its 95 % interval, and of the allreduce of all.
 
-    Of more than 15 pairs a square is drawn instead, of TCP alone where it was measured.
+    Above 15 pairs a matrix is drawn instead, of TCP alone where measured.
 
     Args:
         links: NET_LINKS.
@@ -61,14 +61,14 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
                 y=of_method["place"],
                 mode="markers",
                 orientation="h",
-                # Methods of a pair stand side by side; the allreduce has a line of its own.
+                # Methods of a pair are drawn side by side; the allreduce has its own line.
                 offsetgroup="" if method == "allreduce" else str(method),
                 name=_OVER.get(str(method), plain(method)),
                 marker={
                     "size": 9,
                     "color": LINE_COLOURS[number],
-                    # Hollow where the interval has no upper end: it goes on to the right.
-                    "symbol": ["circle-open" if gone else "circle" for gone in high.isna()],
+                    # Hollow where the interval has no upper end.
+                    "symbol": ["circle-open" if is_open else "circle" for is_open in high.isna()],
                 },
                 error_x={
                     "type": "data",
@@ -86,13 +86,13 @@ def _points(figure: go.Figure, links: pd.DataFrame) -> go.Figure:
     values = 1000 * rows[drawn].to_numpy(dtype=np.float64).ravel()
     figure.update_xaxes(title_text="bandwidth, MB/s", **_speed_axis(values[np.isfinite(values)]))
     figure.update_yaxes(categoryorder="array", categoryarray=places[::-1], ticks="")
-    # Methods that found the same bandwidth would hide each other on one line.
+    # Methods with the same bandwidth would hide each other on one line.
     figure.update_layout(showlegend=True, scattermode="group", scattergap=0.5)
     return figure
 
 
 def _speed_axis(speeds: NDArray[np.float64]) -> dict[str, Any]:
-    """From 0 where that shows all; a log axis where the slowest would be lost beside the others."""
+    """A linear axis from 0; a log axis where the slowest would not be visible beside the others."""
     if speeds.max() > _MOST_TIMES * speeds.min():
         return log_axis(speeds)
     return {"rangemode": "tozero"}
@@ -106,10 +106,10 @@ def _square(figure: go.Figure, links: pd.DataFrame, method: str) -> go.Figure:
     second = names["to_host"].map(order).to_numpy()
     speeds = np.full((len(hosts), len(hosts)), np.nan)
     texts = np.full(speeds.shape, "", dtype=object)
-    told = [_hover_text(row) for row in links.to_dict("records")]
+    hover_texts = [_hover_text(row) for row in links.to_dict("records")]
     for one, other in ((first, second), (second, first)):
         speeds[one, other] = 1000 * links["bandwidth_gb_per_s"].to_numpy(dtype=np.float64)
-        texts[one, other] = told
+        texts[one, other] = hover_texts
     labels = [plain(host, _LABEL_CHARACTERS) for host in hosts]
     figure.add_trace(
         go.Heatmap(
@@ -121,7 +121,7 @@ def _square(figure: go.Figure, links: pd.DataFrame, method: str) -> go.Figure:
         )
     )
     figure.update_layout(height=_SQUARE_HEIGHT)
-    # Names that would overlap are told by the cells alone.
+    # Names that would overlap are shown by the cells alone.
     named = {"tickvals": list(range(len(hosts))), "ticktext": labels, "ticks": ""}
     ticks = named if len(hosts) <= _MOST_NAMES else {"showticklabels": False}
     figure.update_xaxes(title_text=f"{_OVER.get(method, plain(method))}, MB/s", **ticks)
@@ -129,15 +129,15 @@ def _square(figure: go.Figure, links: pd.DataFrame, method: str) -> go.Figure:
     return figure
 
 
-def _place(row: Mapping[Hashable, Any]) -> str:
+def _place(row: FrameRow) -> str:
     if str(row["method"]) == "allreduce":
         return f"all {units.count(row['np'])} hosts"
-    # Who asks and who answers does not matter to the time of one way.
+    # The one-way time does not depend on which host sends.
     ends = sorted((str(row["from_host"]), str(row["to_host"])))
     return " - ".join(plain(end, _LABEL_CHARACTERS) for end in ends)
 
 
-def _hover_text(row: Mapping[Hashable, Any]) -> str:
+def _hover_text(row: FrameRow) -> str:
     speed, low, high = (1000 * float(row[f"bandwidth{end}_gb_per_s"]) for end in _ENDS)
     latency, soonest, latest = (float(row[f"latency{end}_ns"]) for end in _ENDS)
     over = _OVER.get(str(row["method"]), plain(row["method"]))

@@ -1,4 +1,4 @@
-"""The ring and the tree along which NCCL sends, drawn as graphs."""
+"""NCCL's rings and trees, drawn as graphs."""
 
 import math
 from collections.abc import Mapping
@@ -34,14 +34,14 @@ def ring_graph(
 ) -> go.Figure:
     """The ring of one channel: ranks on a circle in ring order, edges coloured by connection.
 
-    Where the log has no ring lines, the order of the channel tells the ring; without that the
-    connections of the channel are drawn, which may be those of its tree too.
+    Without ring lines in the log, the order of the channel gives the ring; without that the
+    connections of the channel are drawn, which can include those of its tree.
 
     Args:
         rings: Rows of NCCL_RINGS of one communicator.
         channels: Its rows of NCCL_CHANNELS.
         connections: Its rows of NCCL_CONNECTIONS.
-        ranks: Its rows of NCCL_RANKS, which tell the hosts.
+        ranks: Its rows of NCCL_RANKS, for the hosts.
         channel: Number of the channel.
     """
     of_channel = rings[(rings["channel"] == channel).to_numpy(dtype=bool)]
@@ -55,7 +55,7 @@ def ring_graph(
         or _pairs(linked, "source", "destination")
     )
     if not edges:
-        return say(empty_figure(_HEIGHT), f"The logs tell no ring of channel {channel}.")
+        return say(empty_figure(_HEIGHT), f"The logs hold no ring of channel {channel}.")
     order = _ring_order(edges)
     angles = np.pi / 2 - 2 * np.pi * np.arange(len(order)) / len(order)
     places = {
@@ -78,13 +78,13 @@ def tree_graph(
     Args:
         trees: Rows of NCCL_TREES of one communicator.
         connections: Its rows of NCCL_CONNECTIONS.
-        ranks: Its rows of NCCL_RANKS, which tell the hosts.
+        ranks: Its rows of NCCL_RANKS, for the hosts.
         channel: Number of the channel.
     """
     of_channel = trees[(trees["channel"] == channel).to_numpy(dtype=bool)]
     of_channel = of_channel.drop_duplicates("rank")
     if of_channel.empty:
-        return say(empty_figure(_HEIGHT), f"The logs tell no tree of channel {channel}.")
+        return say(empty_figure(_HEIGHT), f"The logs hold no tree of channel {channel}.")
     above = _above(of_channel)
     edges = [(up, rank) for rank, up in above.items() if up >= 0]
     linked = connections[connections["destination"].notna().to_numpy()]
@@ -96,7 +96,7 @@ def tree_graph(
 
 
 def _above(tree: pd.DataFrame) -> dict[int, int]:
-    """The rank above each rank, -1 for none; by what either of the two says."""
+    """The rank above each rank, -1 for none, from the lines of either of the two."""
     above = {int(rank): int(up) for rank, up in zip(tree["rank"], tree["up"], strict=True)}
     for down in ("down_0", "down_1", "down_2"):
         for rank, below in zip(tree["rank"], tree[down], strict=True):
@@ -123,16 +123,16 @@ def _hosts(ranks: pd.DataFrame) -> dict[int, str]:
 
 
 def _ring_order(edges: Edges) -> list[int]:
-    """The ranks along the edges from the smallest on; what is not reached follows by number."""
+    """The ranks along the edges from the smallest; unreached ranks follow by number."""
     follower = dict(edges)
-    everyone = sorted({rank for edge in edges for rank in edge})
-    order, rank = [], everyone[0]
+    all_ranks = sorted({rank for edge in edges for rank in edge})
+    order, rank = [], all_ranks[0]
     seen: set[int] = set()
     while rank is not None and rank not in seen:
         order.append(rank)
         seen.add(rank)
-        rank = follower.get(rank, everyone[0])
-    return [*order, *(rank for rank in everyone if rank not in seen)]
+        rank = follower.get(rank, all_ranks[0])
+    return [*order, *(rank for rank in all_ranks if rank not in seen)]
 
 
 def _tree_places(above: Mapping[int, int]) -> Places:
@@ -144,7 +144,7 @@ def _tree_places(above: Mapping[int, int]) -> Places:
     roots = sorted(rank for rank in known if above.get(rank, -1) < 0)
     places: dict[int, tuple[float, float]] = {}
     width = 0
-    # A torn log may lead in a circle without a root: any of its ranks then stands on top.
+    # A damaged log can hold a cycle without a root: any of its ranks is then the root.
     for root in [*roots, *sorted(known)]:
         if root not in places:
             width = _place_tree(root, below, places, width)
@@ -191,8 +191,8 @@ def _graph(
     by_kind: dict[int, Edges] = {}
     for edge in edges:
         by_kind.setdefault(int(kinds.get(edge, 0)), []).append(edge)
-    for kind, some in sorted(by_kind.items()):
-        figure.add_trace(_edges(some, places, kind))
+    for kind, kind_edges in sorted(by_kind.items()):
+        figure.add_trace(_edges(kind_edges, places, kind))
     figure.add_trace(_ranks(places, hosts))
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
@@ -207,7 +207,7 @@ def _edges(edges: Edges, places: Places, kind: int) -> go.Scatter:
         x=[x for x, _ in points],
         y=[y for _, y in points],
         mode="lines+markers",
-        name=KINDS[kind] if kind else "connection not told",
+        name=KINDS[kind] if kind else "transport unknown",
         line={"color": TRANSPORT_COLOURS[kind] if kind else NEUTRAL_COLOUR, "width": 2.5},
         marker={"symbol": "arrow", "size": 12, "angleref": "previous", "standoff": 14},
         hoverinfo="skip",

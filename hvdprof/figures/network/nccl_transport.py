@@ -1,4 +1,4 @@
-"""By what NCCL connects each pair of ranks, as a matrix coloured by how good that is."""
+"""NCCL transport of each pair of ranks, as a matrix coloured from fastest to slowest."""
 
 import math
 
@@ -17,7 +17,7 @@ KINDS: tuple[str, ...] = (
     "network without GPUDirect RDMA",
     "network by sockets",
 )
-"""Kinds of connections from none over the best to the slowest; colours are in the palette."""
+"""Kinds of connections: none, then from fastest to slowest; colours are in the palette."""
 
 _P2P, _SHM, _DIRECT, _STAGED, _SOCKET = range(1, len(KINDS))
 _MOST_RANKS = 512
@@ -51,7 +51,7 @@ def transport_matrix(connections: pd.DataFrame) -> go.Figure:
     figure = empty_figure(480)
     pairs = connections[connections["destination"].notna().to_numpy()]
     if pairs.empty:
-        return say(figure, "The logs tell no connection of this communicator.")
+        return say(figure, "The logs hold no connection of this communicator.")
     source = pairs["source"].to_numpy(dtype=np.int64)
     destination = pairs["destination"].to_numpy(dtype=np.int64)
     num_ranks = int(max(source.max(), destination.max())) + 1

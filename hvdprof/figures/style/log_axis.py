@@ -1,4 +1,4 @@
-"""Logarithmic axes whose ticks can be read."""
+"""Logarithmic axes with legible ticks."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ _FEWEST_TICKS = 2
 def log_axis(values: ArrayLike, tickformat: str = "~g") -> dict[str, Any]:
     """Properties of a log axis for these values.
 
-    Of several decades they alone are named, of less 1, 2 and 5; where two of these are not among
-    the values, plotly chooses.
+    Over several decades, only the decades have ticks, over fewer 1, 2 and 5; with less than two of
+    these among the values, plotly chooses.
 
     Args:
-        values: What the axis has to show; only positive ones count.
-        tickformat: How ticks are written, as d3 names it.
+        values: Values on the axis; only positive ones are used.
+        tickformat: Format of the ticks, as in d3.
     """
     known = np.asarray(values, dtype=np.float64)
     known = known[known > 0]
@@ -29,7 +29,7 @@ def log_axis(values: ArrayLike, tickformat: str = "~g") -> dict[str, Any]:
 
 
 def _num_ticks(values: NDArray[np.float64]) -> int:
-    """How many of 1, 2 and 5 times a power of ten lie within the values."""
+    """Number of 1, 2 and 5 times a power of ten within the range of the values."""
     if not len(values):
         return 0
     powers = 10.0 ** np.arange(np.floor(np.log10(values.min())), np.log10(values.max()) + 1)

@@ -1,4 +1,4 @@
-"""The few largest rows of a table of millions, at most one of each group."""
+"""The largest rows of a table of millions, at most one per group."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,19 @@ def largest_of_each(table: pd.DataFrame, value: str, by: Sequence[str], most: in
 
     Args:
         table: Any table.
-        value: Name of the column to go by; it has no missing values.
-        by: Columns of which each combination is returned once, with its largest row.
+        value: Name of the column to sort by; it has no missing values.
+        by: Columns of the group; each combination is returned once, with its largest row.
         most: How many rows to return.
     """
     values = table[value].to_numpy(dtype=np.int64)
     num = most * _CANDIDATES_OF_EACH
     while True:
-        few = np.arange(len(values)) if num >= len(values) else np.argpartition(-values, num)[:num]
-        order = few[np.lexsort((few, -values[few]))]
+        candidates = (
+            np.arange(len(values)) if num >= len(values) else np.argpartition(-values, num)[:num]
+        )
+        order = candidates[np.lexsort((candidates, -values[candidates]))]
         found = table.iloc[order].drop_duplicates(list(by)).head(most)
-        # Where one group holds nearly all of them, more have to be looked at.
+        # Where one group holds nearly all of them, more candidates are needed.
         if len(found) == most or num >= len(values):
             return found.reset_index(drop=True)
         num *= 10

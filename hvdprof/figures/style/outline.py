@@ -1,4 +1,4 @@
-"""A distribution as an outline: several can lie over each other, on linear and log axes."""
+"""A distribution as an outline, for several distributions in one figure."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -30,7 +30,7 @@ def log_edges(values: NDArray[np.float64], bins_per_decade: int = 8) -> NDArray[
 def outline(
     values: NDArray[np.float64], edges: NDArray[np.float64], name: str, colour: str
 ) -> go.Scatter:
-    """How many values lie in each bin, as a stepped line with its area filled."""
+    """Number of values in each bin, as a stepped line with its area filled."""
     counts, _ = np.histogram(values, edges)
     return go.Scatter(
         x=edges,

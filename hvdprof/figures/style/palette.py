@@ -1,4 +1,4 @@
-"""Colours and the look of every figure, in one place: the same thing has the same colour.
+"""Colours and layout of every figure: the same thing has the same colour everywhere.
 
 The hues are those of Okabe and Ito (Color Universal Design, 2008), which stay apart under the
 common kinds of colour blindness.
@@ -58,13 +58,13 @@ CAUSE_COLOURS: dict[str, str] = {
 """Colour of each cause of lost time; the causes are those of ``hvdprof.model.causes``."""
 
 LINE_COLOURS: tuple[str, ...] = (_BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY_BLUE)
-"""Colours for lines that stand for configurations, in the order of use."""
+"""Colours of the lines of configurations, in the order of use."""
 
 LINE_SYMBOLS: tuple[str, ...] = ("circle", "square", "diamond", "triangle-up", "triangle-down")
-"""Marks of these lines: with them no two lines differ by their colour alone."""
+"""Markers of these lines, so that no two lines differ by colour alone."""
 
 LINE_DASHES: tuple[str, ...] = ("solid", "dash", "dot", "dashdot")
-"""Dashes of lines without marks, to the same end."""
+"""Dashes of lines without markers, for the same reason."""
 
 WAIT_COLOURS: dict[str, str] = {
     "waited_ns": _SKY_BLUE,
@@ -78,10 +78,10 @@ COVER_COLOURS: dict[str, str] = {
     "blocking_exposed_ns": _VERMILION,
     "other_exposed_ns": _ORANGE,
 }
-"""Colour of communication that work covers, that blocks, and that is exposed otherwise."""
+"""Colour of overlapped, blocking exposed, and other exposed communication."""
 
 TRANSPORT_COLOURS: tuple[str, ...] = ("#e9e9e9", _GREEN, _SKY_BLUE, _BLUE, _ORANGE, _VERMILION)
-"""Colour of each kind of connection of ``figures.nccl_transport``, from none to the slowest."""
+"""Colour of each kind of connection of ``network.nccl_transport``, from none to the slowest."""
 
 LATE_SCALE: tuple[tuple[float, str], ...] = (
     (0.0, _BLUE),
@@ -91,7 +91,7 @@ LATE_SCALE: tuple[tuple[float, str], ...] = (
 """From early over on time to late."""
 
 NEUTRAL_COLOUR = _GREY
-"""For what belongs to no configuration: the ideal, and legends of marks."""
+"""Colour of everything outside configurations: the ideal, and legends of markers."""
 
 _AXIS = {
     "showline": True,
@@ -114,7 +114,7 @@ def translucent(colour: str, opacity: float) -> str:
 
 
 def empty_figure(height: int = 430) -> go.Figure:
-    """A figure without data in the common look: system font, light grid, legend below.
+    """A figure without data in the common layout: system font, light grid, legend below.
 
     Args:
         height: Height in pixels; the width is that of the page.
@@ -135,7 +135,7 @@ def empty_figure(height: int = 430) -> go.Figure:
 
 
 def say(figure: go.Figure, sentence: str) -> go.Figure:
-    """The figure with a sentence in its middle, for data that hold nothing to draw; a low one."""
+    """The figure, low, with a sentence in its middle instead of data."""
     hidden = {"visible": False}
     figure.update_layout(xaxis=hidden, yaxis=hidden, height=_HEIGHT_OF_A_SENTENCE)
     figure.add_annotation(text=sentence, x=0.5, y=0.5, xref="paper", yref="paper", showarrow=False)

@@ -1,4 +1,4 @@
-"""Other people's names in figures: plotly reads a little HTML, and a name is never HTML."""
+"""Escaping of names in figures: plotly renders some HTML, and a name is never HTML."""
 
 import html
 
@@ -6,10 +6,10 @@ _LONGEST = 120
 
 
 def plain(name: object, longest: int = _LONGEST) -> str:
-    """A name as plotly shows it letter for letter, cut in the middle where it is long.
+    """A name that plotly shows letter for letter, cut in the middle where it is long.
 
     Args:
-        name: Name of a tensor, host, file or anything else that was not written here.
+        name: Name of a tensor, host, file or any other text from outside.
         longest: Most characters that are shown.
     """
     text = " ".join(str(name).split())

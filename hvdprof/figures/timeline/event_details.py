@@ -1,14 +1,13 @@
-"""What an event, a bin or a pass of a timeline comes down to, as texts."""
+"""Facts on an event, a bin or a pass of a timeline, as texts."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.figures.timeline.timeline_lanes import CATEGORIES, INSIDE, Lanes
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 
 _MOST_MATES = 200
@@ -18,8 +17,8 @@ _MOST_MATES = 200
 class EventFacts:
     """An event: ``facts`` are label and text; ``mates`` the tensors of the same execution.
 
-    ``start_ns`` counts from the begin of the pass; ``lane`` is its number in ``Lanes.names``.
-    ``num_mates`` counts all tensors of the execution, also those that ``mates`` leaves out.
+    ``start_ns`` counts from the start of the pass; ``lane`` is its number in ``Lanes.names``.
+    ``num_mates`` counts all tensors of the execution, also those not in ``mates``.
     """
 
     title: str
@@ -32,10 +31,10 @@ class EventFacts:
 
 
 def timeline_passes(run: Run) -> dict[str, str]:
-    """The passes that have something to show on a time axis, with what a reader calls each.
+    """The passes with events on a time axis, and the label of each.
 
-    The first is the one to show if none is asked for: the trace pass of the most ranks, since it
-    holds Horovod's side too.
+    The first is the default: the trace pass with the most ranks, because it also holds Horovod's
+    events.
     """
     ids = [str(one) for one in pd.unique(run.events["pass_id"].astype("object"))]
     known = {
@@ -72,20 +71,20 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
     size = event["size_bytes"]
     step = int(event["step"])
     mates = _mates(events, event)
-    told = [
+    facts = [
         ("lane", lanes.names[at]),
         ("kind", str(event["phase"])),
         ("tensor", str(event["tensor"])),
         ("collective", str(event["collective"])),
         ("step", units.count(step) if step >= 0 else "outside steps"),
-        ("starts at", units.milliseconds(start_ns)),
-        ("takes", units.milliseconds(dur_ns) if dur_ns >= 0 else "no end in the file"),
+        ("start", units.milliseconds(start_ns)),
+        ("duration", units.milliseconds(dur_ns) if dur_ns >= 0 else "end not in the file"),
         ("size", "" if pd.isna(size) else units.byte_size(float(size))),
-        ("error of its clock", units.milliseconds(float(event["clock_error_ns"]))),
+        ("clock error", units.milliseconds(float(event["clock_error_ns"]))),
     ]
     return EventFacts(
         title=str(event["activity"]),
-        facts=tuple((label, text) for label, text in told if text),
+        facts=tuple((label, text) for label, text in facts if text),
         mates=tuple(_mate(mate) for mate in mates.head(_MOST_MATES).to_dict("records")),
         num_mates=len(mates),
         lane=at,
@@ -95,12 +94,12 @@ def event_facts(lanes: Lanes, row: int) -> EventFacts | None:
 
 
 def bin_facts(lanes: Lanes, lane: int, at_ns: int, width_ns: int) -> tuple[tuple[str, str], ...]:
-    """What a lane does around a time: share of each category, and how many events there are.
+    """Share of each category in a lane around a time, and the number of events.
 
     Args:
         lanes: The lanes of a pass.
         lane: Number of the lane.
-        at_ns: The middle, ns since the begin of the pass.
+        at_ns: The middle, ns since the start of the pass.
         width_ns: Length of the bin.
     """
     first = lanes.origin_ns + at_ns - width_ns // 2
@@ -133,6 +132,6 @@ def _mates(events: pd.DataFrame, event: pd.Series) -> pd.DataFrame:
     return same
 
 
-def _mate(row: dict[Hashable, Any]) -> tuple[str, str]:
+def _mate(row: FrameRow) -> tuple[str, str]:
     size = row["size_bytes"]
     return str(row["tensor"]), units.MISSING if pd.isna(size) else units.byte_size(float(size))

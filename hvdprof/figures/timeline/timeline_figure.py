@@ -1,4 +1,4 @@
-"""A view of the lanes of a pass: single bars where they are few, else bins; it says which."""
+"""A view of the lanes of a pass: single bars where they are few, otherwise bins."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,7 @@ _ABOVE_LANES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class TimelineView:
-    """A figure and what it shows; ``is_binned`` says that events are not drawn one by one."""
+    """A figure and its caption; ``is_binned`` is true where events are not drawn one by one."""
 
     figure: go.Figure
     caption: str
@@ -53,21 +53,21 @@ class TimelineView:
 
 
 def timeline_view(lanes: Lanes, shown: Ints, first_ns: int, last_ns: int) -> TimelineView:
-    """The lanes between two times, in milliseconds since the begin of the pass.
+    """The lanes between two times, in milliseconds since the start of the pass.
 
     Args:
         lanes: The lanes of a pass.
-        shown: Numbers of the lanes to show, from above; the first 512 are.
-        first_ns: Where the view begins, ns since the begin of the pass.
-        last_ns: Where it ends, after its begin.
+        shown: Numbers of the lanes to show, from the top; at most the first 512.
+        first_ns: Start of the view, ns since the start of the pass.
+        last_ns: End of the view, after its start.
     """
     drawn = shown[:_MOST_LANES]
     first, last = lanes.origin_ns + first_ns, lanes.origin_ns + last_ns
     number = lanes.spans.count(first, last, drawn)
     figure = _frame(lanes, drawn, first_ns, last_ns)
     if not len(lanes.spans) or not len(drawn):
-        say(figure, "Nothing was recorded here.")
-        return TimelineView(figure, "Nothing was recorded here.", is_binned=False)
+        say(figure, "No events in this view.")
+        return TimelineView(figure, "No events in this view.", is_binned=False)
     is_binned = number > MOST_BARS
     if is_binned:
         _draw_bins(figure, lanes, lanes.spans.bins(first, last, drawn))
@@ -141,7 +141,7 @@ def _draw_bins(figure: go.Figure, lanes: Lanes, bins: Bins) -> None:
             colorscale=_shades(),
             showscale=False,
             ygap=1 if len(codes) <= 64 else 0,
-            hovertemplate="%{x:.6~g} ms<br>click for what is in this bin<extra></extra>",
+            hovertemplate="%{x:.6~g} ms<br>click for the content of this bin<extra></extra>",
         )
     )
     _draw_legend(figure, [CATEGORIES[number] for number in np.unique(most[total > 0])])
@@ -168,7 +168,7 @@ def _draw_legend(figure: go.Figure, categories: list[str]) -> None:
 def _draw_bars(figure: go.Figure, lanes: Lanes, drawn: Ints, spans: SomeSpans) -> None:
     place = np.full(len(lanes.names), -1)
     place[drawn] = np.arange(len(drawn))
-    # Rows before values: the names of millions of rows are not to be made for a few.
+    # Rows before values: only the names of the drawn rows are decoded.
     rows = lanes.run.events[["activity", "tensor"]].iloc[spans.row]
     activity, tensor = rows["activity"].to_numpy(), rows["tensor"].to_numpy()
     for number, category in enumerate(CATEGORIES):
@@ -185,7 +185,7 @@ def _draw_bars(figure: go.Figure, lanes: Lanes, drawn: Ints, spans: SomeSpans) -
                 width=0.5 if category in INSIDE else 0.84,
                 name=category,
                 marker={"color": COLOURS[category], "line": {"width": 0}},
-                # A list: what a click brings back is looked up in it by the browser.
+                # A list: the browser looks the clicked value up in it.
                 customdata=spans.row[own].tolist(),
                 hovertext=[
                     f"<b>{plain(activity[at])}</b> {units.milliseconds(dur)}"
@@ -198,7 +198,7 @@ def _draw_bars(figure: go.Figure, lanes: Lanes, drawn: Ints, spans: SomeSpans) -
 
 
 def _draw_marks(figure: go.Figure, lanes: Lanes, drawn: Ints, first: int, last: int) -> str:
-    """Ready gradients and Horovod's instants, if they are few; what to say about them."""
+    """Draw ready gradients and Horovod's instants where they are few; the text for the caption."""
     marks = lanes.marks
     view = marks.in_view(first, last)
     number = view.stop - view.start

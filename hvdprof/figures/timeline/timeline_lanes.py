@@ -1,4 +1,4 @@
-"""The lanes of one pass on a time axis: every rank's parts, and what Horovod's timeline says."""
+"""The lanes of one pass on a time axis: parts of every rank, and Horovod's timeline."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,10 +22,10 @@ HOROVOD_KINDS: tuple[str, ...] = (
     "transfer",
 )
 CATEGORIES: tuple[str, ...] = RANK_PARTS + HOROVOD_KINDS
-"""What a lane may show, in the order of ``Spans`` and of the legend."""
+"""Categories of a lane, in the order of ``Spans`` and of the legend."""
 
 INSIDE: dict[str, str] = {"blocked": "optimizer"} | dict.fromkeys(HOROVOD_KINDS[2:], "operation")
-"""What lies inside what: it is drawn on top, and does not count twice."""
+"""Inner category to outer category: the inner is drawn on top and not counted twice."""
 
 _BEGINNINGS = (
     ("INIT_", "init"),
@@ -37,7 +37,7 @@ _BEGINNINGS = (
 
 
 class LaneKind(StrEnum):
-    """What the lanes below the ranks are."""
+    """Kind of the lanes below the ranks."""
 
     EXECUTIONS = "executions"
     TENSORS = "tensors"
@@ -53,7 +53,7 @@ class Marks:
     row: Ints
 
     def in_view(self, first_ns: int, last_ns: int) -> slice:
-        """Which of them lie between two times."""
+        """The marks between two times."""
         start, stop = np.searchsorted(self.time_ns, [first_ns, last_ns])
         return slice(int(start), int(stop))
 
@@ -71,8 +71,8 @@ class Steps:
 class Lanes:
     """One pass on a time axis that begins with its first event at ``origin_ns``.
 
-    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``num_ranks`` says
-    how many they are.
+    The rows of ``spans`` are those of ``run.events``. Lanes of ranks come first; ``num_ranks`` is
+    their number.
     """
 
     run: Run
@@ -103,15 +103,15 @@ class Lanes:
 
 
 def pass_lanes(run: Run, pass_id: str, kind: LaneKind = LaneKind.EXECUTIONS) -> Lanes:
-    """The lanes of a pass, ready to be looked at.
+    """The lanes of a pass.
 
     Of a fused execution only the rows of its first tensor are drawn where lanes are executions:
     Horovod writes the same interval once for every tensor in it. An interval without an end
     reaches to the end of the pass.
 
     Args:
-        run: A run directory or lone files.
-        pass_id: A pass of ``run.events``; of lone timelines it is the file.
+        run: A run directory or standalone files.
+        pass_id: A pass of ``run.events``; for standalone timelines it is the file.
         kind: Whether the lanes below the ranks are Horovod's work or its tensors.
     """
     events = run.events
@@ -238,7 +238,7 @@ def _marks(
 
 
 def _steps(run: Run, pass_id: str) -> Steps:
-    """The steps of all ranks together; those that the timeline lets infer where none recorded."""
+    """The steps of all ranks together; inferred from the timeline without recorder files."""
     steps = run.steps if len(run.steps) else run.table(INFERRED_STEPS.name)
     steps = steps[_is(steps["pass_id"], pass_id)]
     whole = pd.DataFrame(

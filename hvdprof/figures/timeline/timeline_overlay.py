@@ -1,4 +1,4 @@
-"""What the reader marks in a timeline: the event that was clicked, and a stretch of time."""
+"""Marks of the user in a timeline: the clicked event, and a measured span of time."""
 
 import plotly.graph_objects as go
 
@@ -14,7 +14,7 @@ def mark_selected(figure: go.Figure, lane: int, start_ms: float, dur_ms: float) 
 
     Args:
         figure: A figure of ``timeline_view``.
-        lane: Its place from above, from 0.
+        lane: Its position from the top, from 0.
         start_ms: Its start on the axis of the figure.
         dur_ms: Its length.
     """
@@ -29,7 +29,7 @@ def mark_selected(figure: go.Figure, lane: int, start_ms: float, dur_ms: float) 
 
 
 def let_measure(figure: go.Figure) -> None:
-    """Let a drag draw a stretch of time instead of zooming; ``mark_measured`` then tells it."""
+    """Let a drag measure a span of time instead of zooming; ``mark_measured`` then shows it."""
     figure.update_layout(
         dragmode="drawrect",
         newshape={
@@ -41,11 +41,11 @@ def let_measure(figure: go.Figure) -> None:
 
 
 def mark_measured(figure: go.Figure, first_ms: float, last_ms: float) -> None:
-    """Shade a stretch of time from top to bottom and say how long it is.
+    """Shade a span of time from top to bottom and label its length.
 
     Args:
         figure: A figure of ``timeline_view``.
-        first_ms: Its begin on the axis of the figure.
+        first_ms: Its start on the axis of the figure.
         last_ms: Its end.
     """
     figure.add_vrect(

@@ -1,8 +1,8 @@
-"""What of many intervals is in view: busy time by bin, how many there are, and which.
+"""The intervals in view: busy time by bin, their number, and the intervals themselves.
 
-A figure shows some two thousand pixels whatever the number of events, so a view costs what its
-pixels cost: a binary search an edge of a bin, over a running sum of busy time. All lanes lie one
-behind the other on one long axis (lane and category times a span), so one search serves them all.
+A figure shows about two thousand pixels for any number of events, so the cost of a view is that of
+its pixels: one binary search per edge of a bin, over a running sum of busy time. All lanes are
+placed behind each other on one long axis (lane and category times a span): one search serves all.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Spans:
         start_ns: Start, ns.
         end_ns: End, ns; not before the start.
         shape: How many lanes and how many categories there are.
-        row: The number by which each interval is known elsewhere; its position where not given.
+        row: The number of each interval in its table; its position by default.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Spans:
         self._is_known[group] = True
         offset = group * self._span
         start = offset + (start_ns - self.first_ns)
-        # The commonest tables are sorted already, and then nothing is copied twice.
+        # Most tables are sorted already, and then nothing is copied twice.
         order = np.argsort(start, kind="stable").astype(np.int32)
         self._row = order if row is None else row[order].astype(np.int32)
         self._start = start[order]
@@ -90,11 +90,11 @@ class Spans:
         """Busy shares of the lanes between two times, in bins of equal length.
 
         Args:
-            first_ns: Where the view begins.
-            last_ns: Where it ends, after its begin.
+            first_ns: Start of the view.
+            last_ns: End of the view, after its start.
             lanes: Numbers of the lanes in view, in the order of the result.
-            most: Most bins; fewer where there are many lanes, since a screen has only so many
-                pixels, and never shorter than a nanosecond.
+            most: Largest number of bins; fewer for many lanes, because a screen has a limited
+                number of pixels, and never shorter than a nanosecond.
         """
         room = max(_FEWEST_BINS, _MOST_CELLS // max(len(lanes), 1))
         number = int(min(most, room, max(last_ns - first_ns, 1)))
@@ -108,7 +108,7 @@ class Spans:
         return Bins(edges, busy.reshape(len(lanes), self.num_categories, number))
 
     def count(self, first_ns: int, last_ns: int, lanes: Ints) -> int:
-        """How many intervals of the lanes lie at least partly between two times."""
+        """Number of intervals of the lanes that lie at least partly between two times."""
         groups = self._groups(lanes)
         started = np.searchsorted(self._start, self._at(groups, last_ns), side="left")
         ended = np.searchsorted(self._sorted_end, self._at(groups, first_ns), side="right")
@@ -117,7 +117,7 @@ class Spans:
     def within(self, first_ns: int, last_ns: int, lanes: Ints) -> SomeSpans:
         """The intervals that lie at least partly between two times, in the order of their rows.
 
-        Cheap where they are few: the cost is that of what is returned.
+        The cost is proportional to the number of returned intervals.
         """
         if not len(self._start):
             nothing = np.empty(0, np.int64)
@@ -171,12 +171,12 @@ class Spans:
         self._sorted_end = self._end if in_order else np.sort(self._end)
 
     def _join(self) -> None:
-        """Blocks: what overlaps is one stretch of busy time."""
+        """Blocks: overlapping intervals are one span of busy time."""
         reach = np.maximum.accumulate(self._end)
         begins = np.ones(len(self._start), bool)
         begins[1:] = self._start[1:] >= reach[:-1]
         number = int(np.count_nonzero(begins))
-        # Where nothing overlaps, which is the commonest, each interval is its own block.
+        # Without overlap, the most frequent case, each interval is its own block.
         self._block_first: NDArray[np.int32] | None = None
         self._block_start, self._block_end = self._start, self._end
         if number < len(self._start):

@@ -93,7 +93,7 @@ def test_the_colour_of_a_bin_is_what_took_most_of_it():
 def test_nothing_recorded_is_said():
     lanes = lanes_of(events=EVENTS.empty())
     view = timeline_view(lanes, np.arange(0), 0, lanes.length_ns)
-    assert view.caption == "Nothing was recorded here."
+    assert view.caption == "No events in this view."
 
 
 def test_hostile_names_are_shown_letter_for_letter():
@@ -110,7 +110,7 @@ def test_an_event_has_its_facts_and_its_batch_mates():
     row = int(np.flatnonzero(lanes.run.events["activity"] == "GLOO_ALLREDUCE")[0])
     facts = event_facts(lanes, row)
     assert facts.title == "GLOO_ALLREDUCE"
-    assert dict(facts.facts)["takes"] == "2.50 ms"
+    assert dict(facts.facts)["duration"] == "2.50 ms"
     assert facts.mates == (("allreduce.fc.bias", "200 B"), ("allreduce.fc.weight", "400 B"))
     assert facts.lane == 3
     assert event_facts(lanes, 10**9) is None
