@@ -94,7 +94,6 @@ NOT_YET: tuple[str, ...] = (
     "hvdprof/analyze",
     "hvdprof/cli",
     "hvdprof/collect",
-    "hvdprof/figures",
     "hvdprof/ingest",
     "hvdprof/launch",
     "hvdprof/model",

@@ -43,7 +43,9 @@ def test_an_oversubscribed_cell_is_pale_and_named():
 def test_hover_says_milliseconds_and_percent():
     figure = drawn(loss_rows(cell(), blocked=3.5))
     blocked = next(bar for bar in figure.data if bar.name == "exposed communication")
-    assert blocked.hovertext[0] == ("<b>exposed communication</b><br>3.50 ms per step, 11.3 % of the step")
+    assert blocked.hovertext[0] == (
+        "<b>exposed communication</b><br>3.50 ms per step, 11.3 % of the step"
+    )
 
 
 def test_nothing_lost_is_said():

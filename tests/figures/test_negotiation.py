@@ -40,7 +40,9 @@ def test_a_line_a_collective_without_warmup_and_unknown_ends():
 
 
 def test_no_timeline_is_said():
-    assert "holds a negotiation" in negotiation_times(TENSOR_USES.empty()).layout.annotations[0].text
+    assert (
+        "holds a negotiation" in negotiation_times(TENSOR_USES.empty()).layout.annotations[0].text
+    )
 
 
 def test_cycles_are_from_mark_to_mark():

@@ -18,6 +18,9 @@ TIMELINES = Table(
             "times "
             "share one axis. Missing before Horovod 0.20.1.",
         ),
+        Column("text_bytes", "int64", "bytes", "Size as read, after decompression."),
+        Column("num_events", "int64", "", "Rows of EVENTS."),
+        Column("span_ns", "int64", "ns", "From the start of the first event to the latest end."),
         Column("backends", "str", "", "Communication libraries, joined by a comma."),
         Column("frameworks", "str", "", "Frameworks recognised by tensor names."),
         Column("np", "Int64", "", "Number of ranks; missing where the file does not show it."),
