@@ -53,7 +53,11 @@ def register(app: Dash, runs: RunStore) -> None:
 def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     """What the page shows of a run directory."""
     page = shape_page(analysis)
-    parts = [_verdict(page.verdict), *_findings(analysis, view), *_figures(analysis, view)]
+    parts = [
+        _verdict(page.verdict, page.caveat),
+        *_findings(analysis, view),
+        *_figures(analysis, view),
+    ]
     parts.append(_tables(page))
     parts += [part for part in (_not_measured(page), _warnings(page)) if part is not None]
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
@@ -67,7 +71,7 @@ def found_content(found: FoundAnalysis) -> dmc.Stack:
 def _file(file: FilePage) -> list[Any]:
     facts = fact_table([(fact.label, _value(fact)) for fact in file.facts])
     about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
-    parts = [_verdict(file.verdict)] if file.verdict else []
+    parts = [_verdict(file.verdict, file.caveat)] if file.verdict else []
     parts.append(section(file.file, facts, about=about))
     if file.unanswered:
         open_ = [empty_state(one.question, one.command) for one in file.unanswered]
@@ -83,10 +87,11 @@ def _value(fact: Fact) -> str:
     return units.of_unit(fact.value, fact.unit)
 
 
-def _verdict(sentence: str) -> dmc.Paper:
-    return dmc.Paper(
-        dmc.Title(sentence, order=1, size="h3", fw=600), p="md", radius="md", className="verdict"
-    )
+def _verdict(sentence: str, caveat: str) -> dmc.Paper:
+    parts: list[Any] = [dmc.Title(sentence, order=1, size="h3", fw=600)]
+    if caveat:
+        parts.append(dmc.Text(f"Caveat: {caveat}", size="sm"))
+    return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
 
 
 def _figures(analysis: RunAnalysis, view: View) -> list[Any]:

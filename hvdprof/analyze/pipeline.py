@@ -8,7 +8,6 @@ from hvdprof.analyze.causes.waterfall import pop, waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.network import network_tables, network_verdict
-from hvdprof.analyze.findings.best_remedy import best_remedy
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
 from hvdprof.analyze.scaling.efficiency import scaling
@@ -103,13 +102,13 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    answer = attached_verdict(run, verdict(by_cell, lost, failed, run.manifest))
+    answer = attached_verdict(run, verdict(by_cell, lost, found, failed, run.manifest))
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,
         verdict=replace(
             answer,
-            sentence=answer.sentence + best_remedy(answer, found) + verdict_caveat(run, answer),
+            caveat=" ".join(text for text in (verdict_caveat(run, answer), answer.caveat) if text),
         ),
         launches=by_launch,
         scaling=by_cell,

@@ -8,7 +8,7 @@ import pandas as pd
 from hvdprof.analyze import pipeline
 from hvdprof.analyze.files import file_analysis
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.analyze.verdict.scaling_verdict import scaling_sentences
+from hvdprof.analyze.verdict.scaling_verdict import scaling_verdicts
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
@@ -88,11 +88,10 @@ def scaling_of_text(
     """
     text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
     scaling = throughput_scaling(text.throughput, repeats=True)
-    sentences = scaling_sentences(scaling)
     if text.unit != SAMPLES_PER_S:
         # Steps and speed-ups compare sizes; how many samples a second that is, they do not say.
         scaling = scaling.assign(samples_per_s=float("nan"))
-    return ScalingOfText(scaling, sentences, text.notes)
+    return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
 
 
 def all_tables(run: Run) -> dict[str, pd.DataFrame]:
@@ -111,13 +110,14 @@ def all_tables(run: Run) -> dict[str, pd.DataFrame]:
 def analyze_run(run: Run) -> RunAnalysis:
     """The finished analysis of a run.
 
-    ``verdict`` is the answer in one sentence with its numbers. ``scaling`` has one row a cell
-    (model, np, engine, compression, reduction, batch_size) with samples_per_s, step_time_median_ns,
-    efficiency, blocked_share, observer_cost, final_loss and the ends of their 95 % intervals
-    (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses`` has one row a cell and part of
-    the step (part, lost_ns, lost_share); ``launches`` one a launch (num_steps, step_time_ns,
-    num_effective_steps, drift, ...); ``job_steps`` one a step of the job (end_ns, dur_ns, steady).
-    ``findings`` has one row a thing that NCCL's logs show to be wrong, with evidence and remedy.
+    ``verdict`` is the answer in at most two sentences with its numbers and a caveat.
+    ``scaling`` has one row per cell (model, np, engine, compression, reduction, batch_size) with
+    samples_per_s, step_time_median_ns, efficiency, blocked_share, observer_cost, final_loss and the
+    ends of their 95 % intervals (``_low``, ``_high``; ratios 0..1, NaN where unknown). ``losses``
+    has one row per cell and part of the step (part, lost_ns, lost_share), ``launches`` one per
+    launch (num_steps, step_time_ns, num_effective_steps, drift, ...), ``job_steps`` one per step of
+    the job (end_ns, dur_ns, steady). ``findings`` has one row per problem with title, evidence,
+    cost, potential gain and action.
     ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to trust.
     """
     return pipeline.analyze_run(run)

@@ -117,11 +117,12 @@ class RunEntry:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict in one sentence, and its numbers.
+    """The verdict in at most two sentences with a caveat, and its numbers.
 
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
-    most expensive part of ``LOSSES`` there, empty where no part stands out.
+    most expensive part of ``LOSSES`` there, empty where no part stands out. ``caveat`` says what
+    limits the numbers, empty where nothing does.
     """
 
     sentence: str
@@ -133,6 +134,7 @@ class Verdict:
     biggest_loss: str
     biggest_loss_share: float
     engine: str = HOROVOD_ENGINE
+    caveat: str = ""
 
 
 @dataclass(frozen=True, slots=True)

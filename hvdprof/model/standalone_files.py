@@ -1,4 +1,4 @@
-"""What lone files say: facts with their units, what they cannot say, and tables made of them."""
+"""The analysis of standalone files: facts, verdict, open questions, and tables made of them."""
 
 from dataclasses import dataclass, field
 
@@ -27,8 +27,16 @@ class Unanswered:
 
 
 @dataclass(frozen=True, slots=True)
+class FileVerdict:
+    """At most two sentences on a file or a table, and what limits them; both may be empty."""
+
+    sentence: str
+    caveat: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FilePage:
-    """One file: what it is, its facts, what it leaves open, and what it comes down to.
+    """One file: what it is, its facts, its open questions, its verdict with a caveat.
 
     ``verdict`` is empty where the file is not of a kind that gives one.
     """
@@ -39,11 +47,12 @@ class FilePage:
     facts: tuple[Fact, ...]
     unanswered: tuple[Unanswered, ...]
     verdict: str = ""
+    caveat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundAnalysis:
-    """Finished pages and tables of lone files; everything after it only formats.
+    """Finished pages and tables of standalone files; everything after it only formats.
 
     ``derived`` holds tables computed from those of the run, by name.
     """
@@ -56,12 +65,12 @@ class FoundAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class ScalingOfText:
-    """How well somebody's numbers scale.
+    """How well a user's numbers scale.
 
     ``scaling`` holds THROUGHPUT_SCALING (``samples_per_s`` is NaN where the numbers were not rates
-    of samples), ``sentences`` a text for each of its series, ``notes`` what was left out.
+    of samples), ``verdicts`` one for each of its series, ``notes`` what was left out.
     """
 
     scaling: pd.DataFrame
-    sentences: tuple[str, ...]
+    verdicts: tuple[FileVerdict, ...]
     notes: tuple[str, ...] = ()

@@ -20,8 +20,8 @@ NAN = float("nan")
 
 PLAIN = {"compression": "none", "reduction": "average"}
 SENTENCE = (
-    "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1; "
-    "the biggest loss is exposed communication (11.3 points)."
+    "resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1. "
+    "Largest loss: exposed communication (11.3 points)."
 )
 
 

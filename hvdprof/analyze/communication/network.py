@@ -1,4 +1,4 @@
-"""What is said of the network between the hosts of a run: its tables, and a verdict on it alone."""
+"""The network between the hosts of a run: its tables, and the verdict on it alone."""
 
 from dataclasses import replace
 
@@ -39,9 +39,12 @@ def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
         return answer
     of_pairs = links[(links["method"] == "tcp") & links["bandwidth_gb_per_s"].notna()]
     if of_pairs.empty:
-        return replace(answer, sentence="The network was measured, but has no pair with a fit.")
+        return replace(answer, sentence="The network was measured, but no pair of hosts has a fit.")
     slowest = of_pairs.sort_values("bandwidth_gb_per_s", kind="stable").iloc[0]
-    speed = units.of_unit(1000 * float(slowest["bandwidth_gb_per_s"]), "MB/s")
+    value, low, high = (
+        1000 * float(slowest[f"bandwidth{end}_gb_per_s"]) for end in ("", "_low", "_high")
+    )
+    speed = units.interval_of_unit(value, low, high, "MB/s")
     which = "The slowest pair of hosts" if len(of_pairs) > 1 else "The pair of hosts"
     sentence = (
         f"{which} over TCP is {slowest['from_host']} - {slowest['to_host']}: {speed}, "

@@ -1,4 +1,4 @@
-"""The analysis of lone files: a page for each file, and tables made of all of them."""
+"""The analysis of standalone files: a page for each file, and tables made of all of them."""
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.run import Run
-from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis, Unanswered
+from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, FoundAnalysis, Unanswered
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
@@ -35,7 +35,7 @@ _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
 
 
 def analyze_files(run: Run) -> FoundAnalysis:
-    """The finished analysis of a run that was put together from lone files.
+    """The finished analysis of a run that was put together from standalone files.
 
     The tables on communication are left out where a timeline is in the cache: they are as large.
     """
@@ -65,20 +65,23 @@ def _page(run: Run, row: Mapping[Hashable, Any], joins: JobJoins) -> FilePage:
         size_bytes=int(row["size_bytes"]),
         facts=(*facts, *_facts_of_logs(run, file, joins)),
         unanswered=unanswered,
-        verdict=verdict,
+        verdict=verdict.sentence,
+        caveat=verdict.caveat,
     )
 
 
-def _of_timeline(run: Run, file: str) -> tuple[tuple[Fact, ...], tuple[Unanswered, ...], str]:
+def _of_timeline(
+    run: Run, file: str
+) -> tuple[tuple[Fact, ...], tuple[Unanswered, ...], FileVerdict]:
     """Facts, open questions and verdict of a timeline; nothing of any other file."""
     rows = _rows_of_file(run, TIMELINES.name, file).to_dict("records")
     if not rows:
-        return (), (), ""
-    told = {str(name): value for name, value in rows[0].items()}
+        return (), (), FileVerdict("")
+    row = rows[0]
     sums = _sums(run, file)
     inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
-    verdict = verdict_of_sums(sums, inferred, told)
-    return timeline_facts(sums, told), timeline_unanswered(sums, told), verdict
+    verdict = verdict_of_sums(sums, inferred, row)
+    return timeline_facts(sums, row), timeline_unanswered(sums, row), verdict
 
 
 def _sums(run: Run, file: str) -> TimelineSums:

@@ -1,6 +1,6 @@
-"""What a lone Horovod timeline says, and what it cannot say, from its tables."""
+"""Facts and open questions of a standalone Horovod timeline, from its tables."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -17,26 +17,26 @@ _WHY_NO_RANKS = {
 """By ``rank_ticks`` of ``TIMELINES``."""
 
 
-def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, ...]:
+def timeline_facts(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Fact, ...]:
     """Facts of one timeline; times in ns.
 
-    Negotiation is told by its median and 95th percentile over uses, never as a sum: tensors wait
-    at the same time. An execution is counted once, whatever number of tensors it fused. Both leave
-    out warm-up, which says nothing of a steady step; they are missing where there is nothing else.
+    Negotiation is reported as its median and 95th percentile over uses, never as a sum:
+    tensors wait at the same time. An execution counts once, however many tensors it fused. Both
+    leave out warm-up, which says nothing of a steady step; they are missing if that is all.
 
     Args:
         sums: Sums over the rows of one file.
-        told: The row of TIMELINES of the same file.
+        row: The row of TIMELINES of the same file.
     """
-    size = None if pd.isna(told["np"]) else int(told["np"])
+    size = None if pd.isna(row["np"]) else int(row["np"])
     return (
-        Fact("span_ns", "span", int(told["span_ns"]), "ns"),
-        Fact("time_zero", "time 0 is", _time_zero(told)),
-        Fact("writer", "written by", str(told["writer"]) or None),
+        Fact("span_ns", "span", int(row["span_ns"]), "ns"),
+        Fact("time_zero", "time 0 is", _time_zero(row)),
+        Fact("writer", "written by", str(row["writer"]) or None),
         Fact("num_ranks", "ranks", size),
-        Fact("num_ranks_reason", "because", str(told["np_reason"])),
-        Fact("backends", "backend", str(told["backends"]) or None),
-        Fact("num_tensors", "tensors", int(told["num_tensors"])),
+        Fact("num_ranks_reason", "because", str(row["np_reason"])),
+        Fact("backends", "backend", str(row["backends"]) or None),
+        Fact("num_tensors", "tensors", int(row["num_tensors"])),
         Fact("num_uses", "uses of a tensor", sums.num_uses),
         Fact("num_warmup_uses", "of them warm-up", sums.num_warmup_uses),
         Fact("collectives", "executions", _by_collective(sums)),
@@ -48,20 +48,20 @@ def timeline_facts(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Fact, .
         Fact(
             "executing_share",
             "share of the span",
-            _executing_share(sums, int(told["span_ns"])),
+            _executing_share(sums, int(row["span_ns"])),
             "ratio",
         ),
     )
 
 
-def timeline_unanswered(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Unanswered, ...]:
+def timeline_unanswered(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Unanswered, ...]:
     """What a timeline leaves open: it is written by rank 0 alone, and holds no steps.
 
     Args:
         sums: Sums over the rows of one file.
-        told: The row of TIMELINES of the same file.
+        row: The row of TIMELINES of the same file.
     """
-    size = None if pd.isna(told["np"]) else int(told["np"])
+    size = None if pd.isna(row["np"]) else int(row["np"])
     open_questions = [
         Unanswered(
             "how well the job scales: a timeline has no baseline and slows the job down",
@@ -73,11 +73,11 @@ def timeline_unanswered(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Un
             recording_command(size),
         ),
     ]
-    if not sums.tells_every_rank(str(told["rank_ticks"])):
+    if not sums.tells_every_rank(str(row["rank_ticks"])):
         open_questions.insert(
             0,
             Unanswered(
-                "which rank was late at every use: " + _WHY_NO_RANKS[str(told["rank_ticks"])],
+                "which rank was last at every use: " + _WHY_NO_RANKS[str(row["rank_ticks"])],
                 "HOROVOD_CACHE_CAPACITY=0 with HOROVOD_TIMELINE=timeline.json (slower: not for "
                 "timings)",
             ),
@@ -85,12 +85,12 @@ def timeline_unanswered(sums: TimelineSums, told: Mapping[str, Any]) -> tuple[Un
     return tuple(open_questions)
 
 
-def _time_zero(told: Mapping[str, Any]) -> str:
+def _time_zero(row: Mapping[Hashable, Any]) -> str:
     """What time 0 of the file is, with its wall clock where the file says it."""
-    what = str(told["time_zero"]).removeprefix("since ")
-    if pd.isna(told["epoch_ns"]):
+    what = str(row["time_zero"]).removeprefix("since ")
+    if pd.isna(row["epoch_ns"]):
         return what
-    return f"{what}, {pd.Timestamp(int(told['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
+    return f"{what}, {pd.Timestamp(int(row['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
 
 
 def _by_collective(sums: TimelineSums) -> str | None:

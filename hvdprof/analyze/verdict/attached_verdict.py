@@ -1,45 +1,54 @@
-"""What a run of attached files comes down to: it has no baseline, so no efficiency."""
+"""The verdict on a run of attached files: it has no baseline, so no efficiency."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pandas as pd
 
+from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
 from hvdprof.model.run import Run, Verdict
+from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.rundir.attached import AttachedKind, attached_files
 
+_NO_BASELINE = f"Attached files hold no baseline: `{SCALING_COMMAND}` measures how the job scales."
+
 
 def attached_verdict(run: Run, answer: Verdict) -> Verdict:
-    """The verdict of attached files: of each timeline, and of what the output tells of trouble.
+    """The verdict on attached files: the first failure in the output, then each timeline.
 
     Args:
         run: Any run.
-        answer: The verdict that holds where nothing was attached.
+        answer: The verdict that holds where no file was attached.
     """
     if not attached_files(run.manifest):
         return answer
-    sentences = [*_of_timelines(run), *_of_output(run)]
-    if not sentences:
-        return replace(answer, sentence="The attached files hold nothing that tells of steps.")
-    return replace(answer, sentence=" ".join(sentences))
+    verdicts = [*_of_output(run), *_of_timelines(run)]
+    if not verdicts:
+        return replace(answer, sentence="The attached files hold no steps and no failure.")
+    caveats = dict.fromkeys(one.caveat for one in verdicts if one.caveat)
+    return replace(
+        answer,
+        sentence=" ".join(one.sentence for one in verdicts),
+        caveat=" ".join((*caveats, _NO_BASELINE)),
+    )
 
 
-def _of_timelines(run: Run) -> Iterator[str]:
-    told = run.table(TIMELINES.name)
+def _of_timelines(run: Run) -> Iterator[FileVerdict]:
+    timelines = run.table(TIMELINES.name).to_dict("records")
     tables = [run.table(table.name) for table in (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)]
-    for record in told.to_dict("records"):
-        row = {str(name): value for name, value in record.items()}
+    for row in timelines:
         segment = str(row["segment"])
         uses, executions, steps = (rows[rows["segment"] == segment] for rows in tables)
-        sentence = timeline_verdict(uses, executions, steps, row)
-        yield sentence if len(told) == 1 else f"{segment}: {sentence}"
+        verdict = timeline_verdict(uses, executions, steps, row)
+        several = len(timelines) > 1
+        yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 
 
-def _of_output(run: Run) -> Iterator[str]:
+def _of_output(run: Run) -> Iterator[FileVerdict]:
     incidents = run.table(INCIDENTS.name)
     if len(incidents):
         first = incidents.iloc[0]
@@ -50,4 +59,4 @@ def _of_output(run: Run) -> Iterator[str]:
         if not pd.isna(first["rank"]):
             where += f", by rank {first['rank']}"
         message = str(first["message"]).rstrip(".")
-        yield f"Its output tells of trouble, first in {where}: {message}."
+        yield FileVerdict(f"The output reports a failure, first in {where}: {message}.")

@@ -1,12 +1,13 @@
-"""The answer in one sentence."""
+"""The verdict of a run: the efficiency of its worst cell, the largest loss and its fix."""
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.verdict.largest_loss import largest_loss, offset
 from hvdprof.model.cell_key import (
     of_base_cell,
     place_name,
@@ -15,33 +16,32 @@ from hvdprof.model.cell_key import (
     without_toggles,
 )
 from hvdprof.model.run import FailedSegment, Verdict
-from hvdprof.model.step_parts import PART_NAMES
 from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
 SMALLEST_NAMED_SHARE = 0.05
 """A part that costs fewer points of efficiency is not named."""
 
-SMALLEST_MADE_UP_SHARE = 0.02
-"""What other parts gain is told where it is more: the biggest loss exceeds the whole one then."""
-
-_NO_SECOND_SIZE = "with no second number of ranks measured"
-_NO_PLAIN_CELL = "with nothing measured without toggles"
+_ONE_SIZE_ALONE = "One number of ranks alone"
+_TOGGLES_ALONE = "Cells with toggles alone"
+_ONE_LAUNCH = "One launch per cell: differences between launches are unknown."
 
 
 def verdict(
     scaling: pd.DataFrame,
     losses: pd.DataFrame,
+    findings: pd.DataFrame,
     failed: Sequence[FailedSegment],
     manifest: Manifest,
 ) -> Verdict:
-    """The verdict of a run.
+    """The verdict of a run: at most two sentences, and a caveat.
 
     1.  Only cells without toggles count, and those of DDP only where Horovod has none. Of each
         model the largest number of ranks is taken that is not oversubscribed and not the baseline;
         of these the one with the lowest efficiency.
-    2.  The part that costs most is named where the interval of the efficiency lies below 1 and the
-        part costs at least 5 points.
+    2.  A loss is named where the interval of the efficiency lies below 1 and the part of LOSSES
+        that costs most costs at least 5 points: the costliest cause that FINDINGS name with its
+        fix, otherwise that part.
     3.  Where nothing can be said, the sentence says why.
     """
     base = scaling[without_toggles(scaling) & with_engine(scaling)]
@@ -52,14 +52,14 @@ def verdict(
     many = scaled[scaled["np"] > 1]
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
-        return _scaling_verdict(_worst(valid), losses)
+        return _scaling_verdict(_worst(valid), losses, findings)
     if not many.empty:
         return _oversubscribed_verdict(_worst(many))
     if not base.empty:
-        return _one_size_verdict(base, _NO_SECOND_SIZE)
+        return _one_size_verdict(base, _ONE_SIZE_ALONE)
     if not scaling.empty:
         plain = without_toggles(scaling).all()
-        return _one_size_verdict(scaling, _NO_SECOND_SIZE if plain else _NO_PLAIN_CELL)
+        return _one_size_verdict(scaling, _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE)
     return _empty_verdict(failed, manifest)
 
 
@@ -68,41 +68,30 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
     return largest.sort_values("efficiency", kind="stable").iloc[0]
 
 
-def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame) -> Verdict:
+def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame, findings: pd.DataFrame) -> Verdict:
     parts = of_base_cell(losses, cell["model"], cell["np"], cell["engine"])
-    biggest = parts.iloc[int(parts["lost_share"].argmax())] if len(parts) else None
-    clause, part, share = "", "", NAN
+    largest = parts.iloc[int(parts["lost_share"].argmax())] if len(parts) else None
+    number = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
+    if cell["efficiency_low"] > 1:
+        return _verdict(f"{number} No loss: the whole 95 % CI is above 100 %.", cell, "", NAN)
     if cell["efficiency_high"] >= 1:
-        clause = "; that is within its uncertainty of no loss at all"
-        if cell["efficiency_low"] > 1:
-            clause = "; nothing was lost"
-    elif biggest is None or biggest["lost_share"] < SMALLEST_NAMED_SHARE:
-        clause = "; no single part stands out"
-    elif not math.isnan(cell["efficiency_high"]):
-        part, share = str(biggest["part"]), float(biggest["lost_share"])
-        lost = units.points(share).removeprefix("+")
-        clause = f"; the biggest loss is {PART_NAMES[part]} ({lost}"
-        made_up = share - (1 - cell["efficiency"])
-        if made_up > SMALLEST_MADE_UP_SHARE:
-            gained = units.points(made_up).removeprefix("+")
-            clause += (
-                f", of which parts that got faster make up for {gained.removesuffix(' points')}"
-            )
-        clause += ")"
-    else:
-        clause = "; its uncertainty is unknown, so no loss is named"
-    sentence = (
-        f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against "
-        f"{cell['baseline']}{clause}."
+        return _verdict(f"{number} The 95 % CI includes 100 %: no certain loss.", cell, "", NAN)
+    if largest is None or largest["lost_share"] < SMALLEST_NAMED_SHARE:
+        return _verdict(f"{number} No single loss stands out.", cell, "", NAN)
+    if not cell["efficiency_high"] < 1:
+        return _verdict(f"{number} No loss is named, because the CI is unknown.", cell, "", NAN)
+    numbers = _verdict(number, cell, str(largest["part"]), float(largest["lost_share"]))
+    return replace(
+        numbers,
+        sentence=f"{number} {largest_loss(numbers, findings)}",
+        caveat=" ".join(text for text in (offset(numbers), numbers.caveat) if text),
     )
-    return _verdict(sentence, cell, part, share)
 
 
 def _oversubscribed_verdict(cell: pd.Series) -> Verdict:
     sentence = (
-        f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}, "
-        "but the ranks had to share cores or GPUs (oversubscribed), so this says nothing about "
-        "scaling."
+        f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}. "
+        "The ranks shared cores or GPUs (oversubscribed), so this says nothing about scaling."
     )
     return _verdict(sentence, cell, "", NAN)
 
@@ -112,11 +101,11 @@ def _one_size_verdict(cells: pd.DataFrame, why: str) -> Verdict:
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
-    toggled = "" if why == _NO_SECOND_SIZE else f" ({setting_of_row(cell)})"
+    toggled = "" if why == _ONE_SIZE_ALONE else f" ({setting_of_row(cell)})"
     sentence = f"{_place(cell)}{toggled}: {speed} samples/s"
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
         sentence += f", {_efficiency(cell)} of {cell['baseline']}"
-    sentence += f"; {why} there is no scaling to judge."
+    sentence += f". {why}: no scaling to judge."
     return _verdict(sentence, cell, "", NAN)
 
 
@@ -126,8 +115,8 @@ def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdi
     if failed:
         first = failed[0]
         sentence = (
-            f"{what} was measured: {len(failed)} of {num_planned} planned measurements failed, "
-            f"first {first.model} at np={first.np}: {first.reason.rstrip('.')}."
+            f"{what} was measured: {len(failed)} of {num_planned} planned measurements failed. "
+            f"First failure, {first.model} at np={first.np}: {first.reason.rstrip('.')}."
         )
     elif manifest.status in (Status.PLANNED, Status.RUNNING):
         sentence = f"Nothing is measured yet: the run is {manifest.status}."
@@ -153,10 +142,9 @@ def _place(cell: pd.Series) -> str:
 
 
 def _efficiency(cell: pd.Series) -> str:
-    reached = units.percent_interval(
+    return units.percent_interval(
         cell["efficiency"], cell["efficiency_low"], cell["efficiency_high"]
     )
-    return f"{reached} (in one launch)" if cell["num_launches"] == 1 else reached
 
 
 def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict:
@@ -170,4 +158,5 @@ def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict
         biggest_loss=part,
         biggest_loss_share=share,
         engine=str(cell["engine"]),
+        caveat=_ONE_LAUNCH if cell["num_launches"] == 1 else "",
     )

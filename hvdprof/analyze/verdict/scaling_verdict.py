@@ -1,14 +1,15 @@
-"""What a table of somebody's throughputs comes down to, in sentences."""
+"""The verdict on a user's table of throughputs: efficiency, kind of loss, and caveats."""
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.scaling.karp_flatt import efficiency_at
+from hvdprof.model.standalone_files import FileVerdict
 
 GROWTH = 1.5
 """A serial fraction that grows or shrinks by this factor from first to last size has a trend."""
@@ -16,93 +17,93 @@ GROWTH = 1.5
 SMALL_FRACTION = 0.001
 LARGE_DROP = 0.1
 
+_Row = Mapping[Hashable, Any]
+"""A row of THROUGHPUT_SCALING."""
 
-def scaling_sentences(scaling: pd.DataFrame) -> tuple[str, ...]:
-    """One text a series: efficiency at its largest size, what the loss looks like, what is odd.
+
+def scaling_verdicts(scaling: pd.DataFrame) -> tuple[FileVerdict, ...]:
+    """A verdict per series: efficiency at its largest size, the kind of loss, what is odd.
 
     Args:
         scaling: THROUGHPUT_SCALING.
     """
     return tuple(
-        " ".join(_sentences(str(series), members))
+        _verdict(str(series), members.sort_values("np").to_dict("records"))
         for series, members in scaling.groupby("series", observed=True, sort=False)
     )
 
 
-def _sentences(series: str, members: pd.DataFrame) -> Iterator[str]:
-    rows = members.sort_values("np").to_dict("records")
+def _verdict(series: str, rows: Sequence[_Row]) -> FileVerdict:
     last, base = rows[-1], rows[0]
     lead = f"{series}: " if series else ""
-    if pd.isna(last["baseline_np"]):
-        yield f"{lead}one size alone, so there is no scaling to judge."
-        return
+    if last["baseline_np"] is pd.NA:
+        return FileVerdict(f"{lead}One number of ranks alone: no scaling to judge.")
     reached = units.percent_interval(
         last["efficiency"], last["efficiency_low"], last["efficiency_high"]
     )
-    yield (
+    number = (
         f"{lead}{reached} scaling efficiency on {units.count(last['np'])} ranks against "
-        f"np={base['np']}, a speed-up of {units.rate(last['speedup'])} of "
-        f"{units.rate(last['np'] / base['np'])}."
+        f"np={base['np']} (speed-up {units.rate(last['speedup'])} of "
+        f"{units.rate(last['np'] / base['np'])})."
     )
-    yield from _kind_of_loss(rows)
-    yield from _oddities(rows)
-    if max(row["num_repeats"] for row in rows) == 1:
-        yield "These are single numbers: without repeats nobody knows how sure they are."
+    loss = _kind_of_loss(rows)
+    return FileVerdict(f"{number} {loss}" if loss else number, " ".join(_caveats(rows)))
 
 
-def _kind_of_loss(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
+def _kind_of_loss(rows: Sequence[_Row]) -> str:
     if rows[-1]["efficiency_low"] < 1 <= rows[-1]["efficiency_high"]:
-        yield "That is within its uncertainty of no loss at all."
-        return
+        return "The 95 % CI includes 100 %: no certain loss."
     fractions = [row["karp_flatt"] for row in rows[1:]]
     first, last = fractions[0], fractions[-1]
     if not last > 0 or math.isnan(last):
-        return
-    told = f"Its serial fraction (Karp-Flatt) is {units.percent(last, 2)}"
+        return ""
+    fraction = f"The serial fraction (Karp-Flatt) is {units.percent(last, 2)}"
     if len(fractions) < 2 or not first > 0:
-        yield f"{told}."
-    elif max(first, last) < SMALL_FRACTION:
-        yield f"{told}, which is next to nothing."
-    elif last > GROWTH * first:
-        yield (
-            f"{told}, up from {units.percent(first, 2)} at np={rows[1]['np']}: overhead that grows "
-            "with the job, such as communication, rather than a serial part."
+        return f"{fraction}."
+    if max(first, last) < SMALL_FRACTION:
+        return f"{fraction}, which is negligible."
+    before = f"{units.percent(first, 2)} at np={rows[1]['np']}"
+    if last > GROWTH * first:
+        return (
+            f"{fraction}, up from {before}: overhead that grows with the job, such as "
+            "communication."
         )
-    elif last < first / GROWTH:
-        yield (
-            f"{told}, down from {units.percent(first, 2)} at np={rows[1]['np']}: a loss that is "
-            "there from the first step up and hardly grows, such as leaving one host or one GPU."
+    if last < first / GROWTH:
+        return (
+            f"{fraction}, down from {before}: a loss there from the first step up, such as leaving "
+            "one host or one GPU."
         )
-    else:
-        scale = 2 * rows[-1]["np"] / rows[0]["np"]
-        yield (
-            f"{told}, much the same at every size: a part that more ranks do not share. If it "
-            f"stays, {units.count(2 * rows[-1]['np'])} ranks reach "
-            f"{units.percent(efficiency_at(last, scale))}."
-        )
+    size = 2 * rows[-1]["np"]
+    predicted = units.percent(efficiency_at(last, size / rows[0]["np"]))
+    return (
+        f"{fraction}, similar at every size: with such a serial part {units.count(size)} ranks "
+        f"reach {predicted}."
+    )
 
 
-def _end(row: Mapping[Any, Any], end: str) -> float:
-    """An end of the interval of an efficiency; the efficiency itself where it has none."""
-    known = float(row[f"efficiency_{end}"])
-    return float(row["efficiency"]) if math.isnan(known) else known
-
-
-def _oddities(rows: Sequence[Mapping[Any, Any]]) -> Iterator[str]:
+def _caveats(rows: Sequence[_Row]) -> Iterator[str]:
     above = [str(row["np"]) for row in rows[1:] if _end(row, "low") > 1]
     if above:
         yield (
-            f"Above 100 % at np={', '.join(above)}: caches that fit better, or a baseline that was "
-            "measured badly; repeat the baseline."
+            f"Above 100 % at np={', '.join(above)}: caches that fit better, or a slow baseline. "
+            "Repeat the baseline."
         )
     steps = list(itertools.pairwise(rows))
     for before, after in steps:
         if _end(after, "high") * after["np"] < before["efficiency"] * before["np"]:
-            yield f"np={after['np']} is slower than np={before['np']}: more ranks do less in all."
+            yield f"np={after['np']} is slower than np={before['np']} in total."
     before, after = min(steps, key=lambda pair: pair[1]["efficiency"] - pair[0]["efficiency"])
     lost = after["efficiency"] - before["efficiency"]
     if len(steps) > 1 and lost < -LARGE_DROP:
         yield (
             f"The largest drop is from np={before['np']} to np={after['np']} "
-            f"({units.points(lost)}): see what changes there."
+            f"({units.points(lost)}). Check what changes there."
         )
+    if max(row["num_repeats"] for row in rows) == 1:
+        yield "Uncertainty unknown (no repeats)."
+
+
+def _end(row: _Row, end: str) -> float:
+    """An end of the interval of an efficiency; the efficiency itself where it has none."""
+    known = float(row[f"efficiency_{end}"])
+    return float(row["efficiency"]) if math.isnan(known) else known

@@ -1,11 +1,12 @@
-"""The sentence of the verdict that says when its numbers are not those of the job alone."""
+"""The caveat of a verdict whose numbers are not those of the job alone."""
 
+from hvdprof.analyze.findings.finding import as_sentence
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.run import Run, Verdict
 
 
 def verdict_caveat(run: Run, answer: Verdict) -> str:
-    """`` Other processes kept up to 1.7 of 2 cores busy: measure again ...``, or nothing.
+    """``Other processes kept up to 1.7 of 2 cores busy. Measure again ...``, or empty.
 
     Args:
         run: The run that was measured.
@@ -15,4 +16,4 @@ def verdict_caveat(run: Run, answer: Verdict) -> str:
     crowd = cell_setting(run, cell).crowd
     if not crowd:
         return ""
-    return f" {crowd[0].upper()}{crowd[1:]} meanwhile: measure again without them before acting."
+    return f"{as_sentence(crowd)} Measure again without them before acting."

@@ -16,7 +16,7 @@ from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 FOUND_SCHEMA_VERSION = 2
 
@@ -58,6 +58,7 @@ def found_json(found: FoundAnalysis) -> dict[str, Any]:
                 "kind": page.kind,
                 "size_bytes": page.size_bytes,
                 "verdict": page.verdict or None,
+                "caveat": page.caveat or None,
                 "facts": {fact.name: _finite(fact.value) for fact in page.facts},
                 "unanswered": [
                     {"question": open_.question, "command": open_.command}
@@ -82,8 +83,7 @@ def _print_page(console: Console, page: FilePage) -> None:
     heading = Text(page.file, style="bold cyan")
     heading.append(f"  {page.kind}, {units.byte_size(page.size_bytes)}", style="not bold default")
     console.print(heading, soft_wrap=True)
-    if page.verdict:
-        print_hanging(console, "  ", page.verdict, style="bold")
+    print_verdict(console, "  ", page.verdict, page.caveat)
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in page.facts:
         print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))

@@ -1,11 +1,21 @@
 """Text that may hold anything, such as lines of a log, wrapped below a lead."""
 
+import re
 import textwrap
 
 from rich.console import Console
 from rich.text import Text
 
 _NARROWEST = 40
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z])")
+
+
+def print_verdict(console: Console, lead: str, sentence: str, caveat: str) -> None:
+    """Print the sentences of a verdict in bold, one per line, and its caveat below them."""
+    for line in _SENTENCE_END.split(sentence) if sentence else ():
+        print_hanging(console, lead, line, style="bold")
+    if caveat:
+        print_hanging(console, f"{lead}Caveat: ", caveat, style="yellow")
 
 
 def print_hanging(console: Console, lead: str, text: str, *, style: str = "") -> None:

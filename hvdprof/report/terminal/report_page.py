@@ -81,6 +81,7 @@ class Page:
     """The report in the order in which it is read."""
 
     verdict: str
+    caveat: str
     tables: tuple[ModelTable, ...]
     failed: tuple[FailedCell, ...]
     skipped: tuple[SkippedCells, ...]
@@ -95,6 +96,7 @@ def shape_page(analysis: RunAnalysis) -> Page:
     models = list(dict.fromkeys(scaling["model"]))
     return Page(
         verdict=analysis.verdict.sentence,
+        caveat=analysis.verdict.caveat,
         tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
         failed=_failed_cells(analysis.failed),
         skipped=_by_reason(analysis.skipped),

@@ -1,4 +1,4 @@
-"""The scaling of somebody's table, in a terminal and as one JSON object."""
+"""The scaling of a user's table, in a terminal and as one JSON object."""
 
 import json
 import math
@@ -12,20 +12,20 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.standalone_files import ScalingOfText
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
-SCALING_SCHEMA_VERSION = 1
+SCALING_SCHEMA_VERSION = 2
 
 
 def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None = None) -> None:
-    """Write a sentence and a table for every series, then what was left out."""
+    """Write a verdict, its caveat and a table for every series, then what was left out."""
     console = Console(file=stream, width=width, highlight=False, emoji=False)
     groups = found.scaling.groupby("series", observed=True, sort=False)
-    told = zip(groups, found.sentences, strict=True)
-    for number, ((series, members), sentence) in enumerate(told):
+    judged = zip(groups, found.verdicts, strict=True)
+    for number, ((series, members), verdict) in enumerate(judged):
         if number:
             console.print()
-        print_hanging(console, "", sentence, style="bold")
+        print_verdict(console, "", verdict.sentence, verdict.caveat)
         console.print(Text(f"\n{str(series) or 'throughput'}", style="bold cyan"))
         console.print(_table(members))
     for note in found.notes:
@@ -33,14 +33,15 @@ def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None =
 
 
 def render_scaling_json(found: ScalingOfText, stream: IO[str]) -> None:
-    """Write one indented JSON object and a newline: verdicts, the rows of the table, notes."""
+    """Write one indented JSON object and a newline: verdicts and caveats, table rows, notes."""
     rows = [
         {str(name): _plain(value) for name, value in row.items()}
         for row in found.scaling.to_dict("records")
     ]
     content = {
         "schema_version": SCALING_SCHEMA_VERSION,
-        "verdicts": list(found.sentences),
+        "verdicts": [verdict.sentence for verdict in found.verdicts],
+        "caveats": [verdict.caveat for verdict in found.verdicts],
         "throughput_scaling": rows,
         "notes": list(found.notes),
     }

@@ -11,7 +11,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.findings_section import print_findings
-from hvdprof.report.terminal.hanging_text import print_hanging
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 from hvdprof.report.terminal.network_section import print_network, shape_network
 from hvdprof.report.terminal.report_page import CellRow, ModelTable, Page, shape_page
 from hvdprof.report.terminal.sessions_section import print_sessions, shape_sessions
@@ -42,7 +42,7 @@ class TerminalReporter:
         """Write the analysis as text."""
         console = Console(file=stream, width=self._width, highlight=False, emoji=False)
         page = shape_page(analysis)
-        print_hanging(console, "", page.verdict, style="bold")
+        print_verdict(console, "", page.verdict, page.caveat)
         print_waterfall(console, shape_waterfall(analysis))
         print_engines(console, shape_engines(analysis))
         for table in page.tables:

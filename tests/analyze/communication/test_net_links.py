@@ -67,15 +67,16 @@ def _sentence(folder, recording):
 @pytest.mark.slow
 def test_a_run_of_the_network_alone_names_its_slowest_pair(tmp_path):
     assert _sentence(tmp_path / "two", net_recording()) == (
-        "The pair of hosts over TCP is h2 - h1: 25.0 MB/s, 0.0910 ms for the smallest message."
+        "The pair of hosts over TCP is h2 - h1: 25.0 MB/s (25.0 to 25.0), 0.0910 ms for the "
+        "smallest message."
     )
     slow = link("tcp", alpha_ns=90_000, bytes_per_s=5e6, ends=(2, 1))
     recording = net_recording(hosts=["h1", "h2", "h3"], records=[*net_recording().records, *slow])
     assert _sentence(tmp_path / "three", recording).startswith(
-        "The slowest pair of hosts over TCP is h3 - h2: 5.00 MB/s, "
+        "The slowest pair of hosts over TCP is h3 - h2: 5.00 MB/s ("
     )
     few = net_recording(records=slow[:2], hosts=["h1", "h2", "h3"])
-    assert "no pair with a fit" in _sentence(tmp_path / "few", few)
+    assert "no pair of hosts has a fit" in _sentence(tmp_path / "few", few)
 
 
 def test_no_measurement_no_links():
