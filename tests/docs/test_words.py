@@ -88,6 +88,9 @@ FOLDERS = (
     "benchmarks",
     "docs",
     "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CODE_OF_CONDUCT.md",
     "tests",
 )
 NOT_YET: tuple[str, ...] = (

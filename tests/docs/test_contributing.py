@@ -1,0 +1,49 @@
+"""What the pages for contributors name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.builders.places import ROOT
+
+PAGES = ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "tests/builders/README.md")
+_PATH = re.compile(r"`([\w.*-]+/[\w./*-]*|[\w]+\.(?:py|md|toml|yaml))`")
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+def exists(name: str) -> bool:
+    """Whether a path of the repository, or a file of that name in any of its folders, exists."""
+    folders = (ROOT, ROOT / "hvdprof", *sorted((ROOT / "hvdprof").glob("*/")), ROOT / "tests")
+    if any(list(folder.glob(name)) for folder in folders):
+        return True
+    return "/" not in name and bool(
+        [*(ROOT / "hvdprof").rglob(name), *(ROOT / "tests").rglob(name)]
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_on_the_page_exists(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert [name for name in _PATH.findall(text) if not exists(name)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_the_page_leads_somewhere(page: str) -> None:
+    path = ROOT / page
+    links = _LINK.findall(path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_every_target_of_make_on_the_page_exists() -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    named = re.findall(r"make ([a-z][a-z-]+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert set(named) - {"text"} <= set(targets)
+
+
+def test_the_index_lists_every_helper_of_the_tests_once() -> None:
+    index = (ROOT / "tests/builders/README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| \S.+ \|$", index, re.MULTILINE)
+    assert sorted(listed) == sorted(
+        path.stem for path in Path(ROOT / "tests/builders").glob("*.py")
+    )
