@@ -19,6 +19,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.run_tables import LOSSES, SCALING
 from hvdprof.rundir.recorder_format import (
     RECORDER_SCHEMA_VERSION,
     DeclaredKey,
@@ -35,6 +36,15 @@ ROOMS_BEGIN = "<!-- rooms begin: written by docs/generate.py from the package do
 ROOMS_END = "<!-- rooms end -->"
 LAYERS_BEGIN = "<!-- layers begin: written by docs/generate.py from pyproject.toml -->"
 LAYERS_END = "<!-- layers end -->"
+JSON_TYPES = {
+    "category": "text",
+    "str": "text",
+    "int32": "whole number",
+    "int64": "whole number",
+    "Int64": "whole number or null",
+    "float64": "number or null",
+    "bool": "true or false",
+}
 
 
 def tables_page() -> str:
@@ -103,6 +113,21 @@ def architecture_page() -> str:
     return _replaced(page, LAYERS_BEGIN, LAYERS_END, "\n".join(layers()))
 
 
+def json_page() -> str:
+    """The page on the JSON report, its rows of declared tables as they are declared."""
+    page = (ROOT / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
+    for table in (SCALING, LOSSES):
+        begin = f"<!-- {table.name} begin: written by docs/generate.py from the declared table -->"
+        rows = [
+            f"| `{column.name}` | {JSON_TYPES[column.dtype]} | {column.unit} | "
+            f"{column.doc.replace('NaN', 'null')} |"
+            for column in table.columns
+        ]
+        text = "\n".join(["| key | type | unit | what |", "|---|---|---|---|", *rows])
+        page = _replaced(page, begin, f"<!-- {table.name} end -->", text)
+    return page
+
+
 def rooms() -> Iterator[str]:
     """One line per package below ``hvdprof``: its place in the tree and its docstring's first."""
     yield "hvdprof/"
@@ -129,6 +154,7 @@ PAGES: tuple[tuple[str, Callable[[], str]], ...] = (
     ("reference/commands.md", commands_page),
     ("reference/glossary.md", glossary_page),
     ("reference/recorder_lines.md", recorder_page),
+    ("reference/json.md", json_page),
     ("architecture.md", architecture_page),
 )
 
