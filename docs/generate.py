@@ -84,14 +84,18 @@ def glossary_page() -> str:
 
 def recorder_page() -> str:
     """The lines of a recorder file: one section per kind, one row per key."""
-    opening = (
-        "A recorder file (`passes/<pass>/recorder/rank-<rank>.jsonl`) has one JSON object per "
-        f"line,\nschema version {RECORDER_SCHEMA_VERSION}. `kind` is the first key of a line. "
-        "Times are of the host's monotonic clock.\n[The run directory](run_directory.md"
-        "#recorder-files) explains phases, waits and clocks.\n"
+    opening = _wrapped(
+        "Every line of a recorder file (`passes/<pass>/recorder/rank-<rank>.jsonl`) with its keys "
+        "and units. A line is one JSON object; the command prints the first:"
     )
+    meaning = _wrapped(
+        f"Schema version {RECORDER_SCHEMA_VERSION}. `kind` is the first key of a line. Times are "
+        "of the host's monotonic clock. [The run directory](run_directory.md#recorder-files) "
+        "explains phases, waits and clocks."
+    )
+    head = _head("Recorder lines", opening, "head -1 RUN/passes/PASS/recorder/rank-0.jsonl")
     sections = [_kind_section(kind) for kind in declared_kinds()]
-    return "\n".join([f"# Recorder lines\n\n{WRITTEN_BY}", opening, *sections])
+    return "\n".join([head, f"{meaning}\n", *sections])
 
 
 def commands_page() -> str:
@@ -189,7 +193,7 @@ def _table_section(table: Table) -> str:
 
 def _kind_section(kind: DeclaredKind) -> str:
     rows = [f"| {_key_cell(key)} | {key.unit or '-'} | {key.doc} |" for key in kind.keys]
-    heading = f"## {kind.name}\n\n{kind.doc}\n"
+    heading = f"## {kind.name}\n\n{_wrapped(kind.doc)}\n"
     return "\n".join([heading, "| key | unit | what |", "|---|---|---|", *rows, ""])
 
 
