@@ -1,4 +1,7 @@
-"""The files to attach: what each was given for, and the ranks that their names tell."""
+"""The files to attach: what each was given for, and the ranks in their names.
+
+Tested in ``tests/ingest/rundir/test_attached_run.py``.
+"""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +37,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file to attach; ``rank`` is the rank that its name tells, None where it tells none."""
+    """One file to attach; ``rank`` is the rank in its name, None where there is none."""
 
     kind: AttachedKind
     path: Path
@@ -44,7 +47,7 @@ class Source:
 def sources_of(given: Given) -> list[Source]:
     """Every file that was given, checked by its content.
 
-    Among several logs or outputs some may be empty: a rank that had nothing to say has a file too.
+    Among several logs or outputs some may be empty: a rank that printed nothing has a file too.
 
     Raises:
         UnreadableInputError: A file is not there, or not what it is given for.
@@ -58,23 +61,23 @@ def sources_of(given: Given) -> list[Source]:
     for kind, paths in by_kind.items():
         recognised = recognise_all(list(paths))
         may_be_empty = _WANTED[kind] == Kind.TEXT and any(one.size_bytes for one in recognised)
-        for found in recognised:
-            is_left_empty = may_be_empty and not found.size_bytes
-            if found.kind != _WANTED[kind] and not is_left_empty:
+        for file in recognised:
+            is_left_empty = may_be_empty and not file.size_bytes
+            if file.kind != _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
-                    f"{found.path} is {found.what}, so {_OPTION[kind]} cannot take it.",
-                    hint=f"hvdprof analyze {found.path}   says what it holds.",
+                    f"{file.path} is {file.what}, so {_OPTION[kind]} cannot take it.",
+                    hint=f"See what it holds: hvdprof analyze {file.path}",
                 )
-            sources.append(Source(kind, found.path, None))
+            sources.append(Source(kind, file.path, None))
     return [one for one in sources if one.kind != AttachedKind.OUTPUT] + _with_ranks(
         [one for one in sources if one.kind == AttachedKind.OUTPUT]
     )
 
 
 def _with_ranks(outputs: list[Source]) -> list[Source]:
-    """The outputs with the ranks that their names tell, where they tell them apart."""
+    """The outputs with the ranks in their names, where these differ."""
     ranks = [_rank_in_name(one.path) for one in outputs]
-    # kill_rank1.out is the output of a whole job: one name alone tells nothing.
+    # kill_rank1.out is the output of a whole job: a single name decides nothing.
     if None in ranks or len(set(ranks)) < 2:
         return outputs
     return [replace(one, rank=rank) for one, rank in zip(outputs, ranks, strict=True)]

@@ -1,4 +1,4 @@
-"""A run directory made of files that somebody has already: timelines, NCCL logs, output of jobs."""
+"""A run directory made of files that the user has: timelines, NCCL logs, output of jobs."""
 
 import contextlib
 import datetime as dt
@@ -49,13 +49,13 @@ class Stated:
 def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = False) -> Manifest:
     """Copy files into a new run directory of one pass; it appears whole or not at all.
 
-    Every timeline becomes a segment. Of an output it is told from its name, such as
-    ``rank.1/stdout``, whose it is; tags of launchers before its lines are read later.
+    Every timeline becomes a segment. The rank of an output comes from its name, such as
+    ``rank.1/stdout``; tags of launchers before its lines are read later.
 
     Args:
         folder: The run directory to make.
         given: The files.
-        stated: What is said of the job.
+        stated: What the user says of the job.
         overwrite: Whether a run directory that was made of files before may be replaced.
 
     Returns:
@@ -157,18 +157,18 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     segments = [one.segment.id for one in record.segments]
     logs = _distinct([one.path.name for one in by_kind[AttachedKind.NCCL_LOG]])
     outputs = by_kind[AttachedKind.OUTPUT]
-    # The one output of a whole job stands where a measured run has it, so that all commands see it.
+    # The one output of a whole job lies where a measured run has it, so that all commands see it.
     if len(outputs) == 1 and outputs[0].rank is None:
-        kept_outputs = [paths.stdout]
+        output_paths = [paths.stdout]
     else:
         names = _distinct([_output_name(one) for one in outputs])
-        kept_outputs = [paths.output_folder / name for name in names]
-    kept = [
+        output_paths = [paths.output_folder / name for name in names]
+    targets = [
         *zip(by_kind[AttachedKind.TIMELINE], map(paths.timeline, segments), strict=False),
         *zip(
             by_kind[AttachedKind.NCCL_LOG], [paths.nccl_folder / name for name in logs], strict=True
         ),
-        *zip(outputs, kept_outputs, strict=True),
+        *zip(outputs, output_paths, strict=True),
     ]
     return [
         (
@@ -177,7 +177,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
                 kind=source.kind, given=str(source.path), kept=path.as_posix(), rank=source.rank
             ),
         )
-        for source, path in kept
+        for source, path in targets
     ]
 
 
@@ -247,7 +247,7 @@ def _take_place(content: Path, folder: Path, old: Path) -> None:
     try:
         content.replace(folder)
     except OSError:
-        # What was there before is not lost with what did not come to be.
+        # The former folder must survive a failed rename.
         old.replace(folder)
         raise
 

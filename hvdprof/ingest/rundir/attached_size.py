@@ -1,4 +1,7 @@
-"""How many ranks a job had, as far as its own files tell."""
+"""How many ranks a job had, from its files.
+
+Tested in ``tests/ingest/rundir/test_attached_run.py``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +18,7 @@ EVERY_USE = "every use"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The number of ranks and the clause that says how it is known; None where nothing tells.
+    """The number of ranks and the clause that says how it is known; None where no file shows it.
 
     ``is_uncached`` says that a timeline names ranks at every use of a tensor, as it does where the
     response cache was off.
@@ -29,16 +32,16 @@ class Counted:
 def attached_size(
     *, timelines: Sequence[Path], nccl_logs: Sequence[Path], outputs: Mapping[Path, int | None]
 ) -> Counted:
-    """What some files tell of the number of ranks, the surest of them first.
+    """The number of ranks that some files show, from the surest of them.
 
     A timeline names the ranks at the first use of a tensor, NCCL the size of its communicators.
     Ranks in names of files, and in launchers' tags before the lines, come after that: some may be
-    missing. Tags of rank 0 alone tell nothing, for in most jobs no other rank prints.
+    missing. Tags of rank 0 alone decide nothing, for in most jobs no other rank prints.
 
     Args:
         timelines: Horovod timelines.
         nccl_logs: NCCL logs of one job.
-        outputs: Printed output, with the rank that its name tells.
+        outputs: Printed output, with the rank in its name.
 
     Raises:
         UnreadableInputError: A file cannot be read, or is not what it is given for.
@@ -46,12 +49,12 @@ def attached_size(
     files = [_timeline(path) for path in timelines]
     is_uncached = any(file.facts.ranks_told.kind == EVERY_USE for file in files)
     named = [rank for rank in outputs.values() if rank is not None]
-    told = {
+    sizes = {
         "the timeline names": max((file.facts.size or 0 for file in files), default=0),
         "NCCL made a communicator of": _largest_communicator(nccl_logs),
         "there are files of": max(named, default=-1) + 1,
     }
-    for reason, size in told.items():
+    for reason, size in sizes.items():
         if size:
             return Counted(size, reason, is_uncached)
     tagged = max((_highest_tag(path) for path in outputs), default=-1) + 1
@@ -80,7 +83,7 @@ def _highest_tag(path: Path) -> int:
             if line.rank is not None and line.rank > highest:
                 highest = line.rank
     except BrokenEndError:
-        # What the unbroken part tells is enough here; loading the run notes the rest.
+        # The unbroken part is enough here; loading the run notes the rest.
         return highest
     except OSError as error:
         raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error

@@ -1,7 +1,6 @@
-"""The network as it was measured before a run: the file of the run directory as a table."""
+"""The network measured before a run: the file of the run directory as a table."""
 
 import dataclasses
-from typing import Any
 
 import pandas as pd
 
@@ -25,10 +24,9 @@ def with_network(run: Run) -> Run:
         frame, notes = NET_TRANSFERS.empty(), [error.message]
     frames = {**run.frames, NET_TRANSFERS.name: frame}
     if notes:
-        told = (*run.notes, *notes)
-        frames[NOTES.name] = NOTES.frame({"note": told})
-        return dataclasses.replace(run, frames=frames, notes=told)
-    return dataclasses.replace(run, frames=frames)
+        notes = [*run.notes, *notes]
+        frames[NOTES.name] = NOTES.frame({"note": notes})
+    return dataclasses.replace(run, frames=frames, notes=tuple(notes) or run.notes)
 
 
 def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
@@ -37,7 +35,7 @@ def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
     Raises:
         UnreadableInputError: A record lacks a key, or names a host that is not there.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     notes: list[str] = []
     names = _distinct(recording.hosts)
     try:
@@ -70,5 +68,5 @@ def net_transfers(recording: NetRecording) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _distinct(hosts: list[str]) -> list[str]:
-    """The names of hosts, with the rank behind a name that two of them tell."""
+    """The names of hosts, with the rank after a name that two of them have."""
     return [f"{name}#{rank}" if hosts.count(name) > 1 else name for rank, name in enumerate(hosts)]

@@ -1,4 +1,7 @@
-"""What the logs of the passes of a run say: NCCL's, stalls, output of jobs that was attached."""
+"""The logs of the passes of a run: NCCL's, stalls, attached output of jobs.
+
+Tested in ``tests/ingest/rundir/test_stall_file.py`` and ``test_attached_run.py``.
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -84,7 +87,7 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
 
 
 def _named(frame: pd.DataFrame, file: AttachedFile) -> pd.DataFrame:
-    """The frame with the file by its name in the run, and the rank that the name told."""
+    """The frame with the file by its name in the run, and the rank in that name."""
     named = frame.copy()
     if "file" in named:
         named["file"] = pd.Categorical([file.kept] * len(named))

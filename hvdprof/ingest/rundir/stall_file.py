@@ -1,16 +1,17 @@
 """The stalls that hvdprof saw while a pass ran, to tables: ``stalls.jsonl`` of the pass."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.rundir.stall_format import StallLine
 
 KIND = "stall"
 _MOST_NAMED = 8
@@ -25,7 +26,7 @@ class StallFile:
 
 
 def read_stall_file(path: Path, name: str) -> StallFile:
-    """The stalls of a pass; lines that are damaged are told in ``clauses``.
+    """The stalls of a pass; damaged lines are named in ``clauses``.
 
     Args:
         path: The file.
@@ -36,24 +37,24 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     """
     stalls, incidents = Rows(STALLS), Rows(INCIDENTS)
     lasted = {}
-    found: list[tuple[int, dict[str, Any]]] = []
+    seen: list[StallLine] = []
     clauses = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             record = json.loads(line)
             if record["kind"] == KIND:
-                found.append((number, record))
+                seen.append(cast(StallLine, record))
                 _add(record, number, name, stalls, incidents)
             elif record["kind"] == "over":
                 lasted[int(record["number"])] = float(record["lasted_s"])
         except (ValueError, KeyError, TypeError) as error:
             clauses.append(f"line {number} is damaged: {type(error).__name__}")
-    clauses += [_clause(record, lasted.get(int(record["number"]))) for _, record in found]
+    clauses += [_clause(record, lasted.get(int(record["number"]))) for record in seen]
     tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
     return StallFile(tables, clauses)
 
 
-def _add(record: dict[str, Any], number: int, name: str, stalls: Rows, incidents: Rows) -> None:
+def _add(record: StallLine, number: int, name: str, stalls: Rows, incidents: Rows) -> None:
     late = record["late"]
     incidents.add(
         file=name,
@@ -82,14 +83,18 @@ def _add(record: dict[str, Any], number: int, name: str, stalls: Rows, incidents
             )
 
 
-def _clause(record: dict[str, Any], lasted_s: float | None) -> str:
-    late = ", ".join(str(rank["rank"]) for rank in record["late"][:_MOST_NAMED])
-    waiting = ", ".join(map(str, record["waiting"][:_MOST_NAMED]))
-    whom = f"for rank {late}" if late else "though none was late"
-    length = (
-        f"{units.seconds(lasted_s)} long"
+def _clause(record: StallLine, lasted_s: float | None) -> str:
+    stalled = _ranks([rank["rank"] for rank in record["late"]])
+    lasted = (
+        f"for {units.seconds(lasted_s)}"
         if lasted_s is not None
-        else f"seen after {units.seconds(float(record['waited_s']))}"
+        else f"for at least {units.seconds(float(record['waited_s']))}"
     )
-    where = f"at step {record['step']} of {record['segment']}"
-    return f"stall {where}: rank {waiting} waited {whom}, {length}"
+    where = f"stall at step {record['step']} of {record['segment']}"
+    cause = f"on stalled {stalled}" if stalled else "in a hung collective"
+    return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    named = ", ".join(map(str, ranks[:_MOST_NAMED]))
+    return named and f"rank{'s' * (len(ranks) > 1)} {named}"

@@ -1,9 +1,9 @@
-"""What Hydra, the launcher of MPICH and Intel MPI, puts around the words of a process.
+"""The log prefixes of Hydra, the launcher of MPICH and Intel MPI.
 
 ``mpiexec -prepend-rank`` (``-l``) writes ``[3] `` before every piece that it has read of a rank,
-and before every further line in it. A piece may begin anywhere: of what is not buffered most lines
-come in several, and those of ranks that write at once stand in one line. So it was seen of MPICH
-4.3.2: ``[0] hal[1] whole``, then ``[0] f``.
+and before every further line in it. A piece may begin anywhere: without buffering most lines come
+in several, and pieces of ranks that write at once share a line. Seen with MPICH 4.3.2:
+``[0] hal[1] whole``, then ``[0] f``.
 """
 
 import re
@@ -13,14 +13,14 @@ from typing import Self
 from hvdprof.ingest.text.text_lines import LONGEST
 
 _TAG = re.compile(r"\[(\d{1,5})\](?: |$)")
-# The blank is Hydra's own. NCCL puts the number of a device there.
+# The blank is Hydra's. NCCL puts the number of a device there.
 _TAG_INSIDE = re.compile(r"\[(\d{1,5})\] (?!NCCL )")
 _TAGGED_WORDS = re.compile(r"\[(\d{1,5})\] +[^ ]")
 _OF_HYDRA_ITSELF = re.compile(
     r"=|\[(?:mpiexec|proxy)[@:]|YOUR APPLICATION TERMINATED WITH|This typically refers to |"
     r"Please see the FAQ page"
 )
-# Its own words; and the tag of the end of a line, read apart from the line, or of an empty one.
+# Hydra's reports; and the tag of an empty line or of a line end that was read by itself.
 _ONLY_HYDRA = re.compile(
     r"=   BAD TERMINATION|\[(?:mpiexec|proxy)[@:]|\[(\d{1,5})\] (?:.*\[\1\] )?$"
 )
@@ -32,7 +32,7 @@ class HydraPieces:
     """Puts the lines of ranks together from the pieces that Hydra tagged.
 
     Args:
-        ranks: Those that are known to print; others become known by the lines that they begin.
+        ranks: Those that print; further ones are added by the lines that they begin.
     """
 
     def __init__(self, ranks: Iterable[int] = ()) -> None:
@@ -41,11 +41,11 @@ class HydraPieces:
 
     @classmethod
     def of_file(cls, lines: Sequence[str]) -> Self | None:
-        """What reads a file that begins with some lines; None where Hydra did not tag them.
+        """The reader of a file that begins with some lines; None where Hydra did not tag them.
 
-        Much else writes a number in brackets first, so a single line tells nothing: nearly all have
-        such a tag, and what only Hydra writes is among them, or rank 0 is and the numbers are not
-        those of a counter.
+        Other programs write ``[1] `` first too, so a single line decides nothing: nearly all lines
+        must have such a tag. And either some must be what only Hydra writes, or rank 0 must be
+        among them and the numbers not those of a counter.
 
         Args:
             lines: The first lines of the file, without colours.
@@ -68,7 +68,7 @@ class HydraPieces:
     def take(self, text: str) -> tuple[int | None, str]:
         """The rank that ends its line in the next line of the file, and all of its line.
 
-        A line that Hydra did not tag, such as its own, comes back as it is, without a rank.
+        A line that Hydra did not tag, such as its reports, comes back unchanged, without a rank.
 
         Args:
             text: The line, without colours.
@@ -80,8 +80,8 @@ class HydraPieces:
         self._ranks.add(rank)
         for inner in _TAG_INSIDE.finditer(text, begin):
             other, end = int(inner[1]), inner.start()
-            # No piece is empty. Words go on with brackets behind a blank more often than another
-            # rank breaks in there.
+            # No piece is empty. After a blank, a number like `[1] ` is part of the text more often
+            # than the tag of another rank.
             is_tag = end > begin and (other == rank or text[end - 1] != " ")
             if is_tag and other in self._ranks:
                 self._begun[rank] = (self._begun.get(rank, "") + text[begin:end])[:LONGEST]

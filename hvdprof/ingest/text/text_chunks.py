@@ -91,9 +91,9 @@ class Chunks:
     def forget(self, start: int) -> None:
         """Drop the window before ``start``."""
         if start:
-            kept = self.data[start : self.end].copy()
-            self.data[: len(kept)] = kept
-            self.end = len(kept)
+            rest = self.data[start : self.end].copy()
+            self.data[: len(rest)] = rest
+            self.end = len(rest)
             self.data[self.end : self.end + SLACK] = 0
             self.offset += start
 
@@ -134,10 +134,10 @@ class Chunks:
     def _blocks(self) -> Iterator[bytes]:
         size = max(self.chunk_bytes, _SMALLEST_READ)
         while piece := self._source.read(size):
-            self._tell_progress()
+            self._report_progress()
             yield piece
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         if self._progress is not None:
             self._progress(self._source.tell(), self._size)
 
@@ -147,7 +147,7 @@ class Chunks:
         try:
             # One read of the source each: an error loses nothing that was unpacked before it.
             while piece := stream.read1(CHUNK_BYTES):
-                self._tell_progress()
+                self._report_progress()
                 yield piece
         except EOFError:
             self.broken = "the gzip data ends early"
@@ -172,7 +172,7 @@ class Chunks:
                 return
             if not length:
                 return
-            self._tell_progress()
+            self._report_progress()
             yield bytes(room[:length])
 
 

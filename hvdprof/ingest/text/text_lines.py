@@ -20,7 +20,7 @@ def line_blocks(
 ) -> Iterator[tuple[list[str], bool]]:
     """The lines of a file without their newlines, some at a time.
 
-    Gzip and zstd are told by their content, and so are UTF-8 and UTF-16. At most a few megabytes
+    Gzip, zstd, UTF-8 and UTF-16 are recognised by content. At most a few megabytes
     are held at a time: a line that is longer than 64 KiB comes in pieces of that length, so that a
     file without any newline costs no more. Bytes that are not UTF-8 become replacement characters.
 
@@ -30,10 +30,10 @@ def line_blocks(
 
     Returns:
         Blocks of lines, each with whether its last line ends there; where it does not, the next
-        block goes on with it.
+        block continues it.
 
     Raises:
-        BrokenEndError: The compressed data ends early, told after all lines before that.
+        BrokenEndError: The compressed data ends early; raised after all lines before that.
         OSError: It cannot be read.
     """
     size = path.stat().st_size

@@ -1,11 +1,12 @@
-"""Whole numbers out of files that may hold anything."""
+"""Whole numbers out of files that may hold anything.
 
-from typing import Any
+Tested in ``tests/ingest/recorder`` and ``tests/ingest/timeline``.
+"""
 
 _LARGEST = 2**62
 
 
-def whole(value: Any) -> int:
+def whole(value: object) -> int:
     """A whole number that fits a column of 64 bits, with room for a sum of two.
 
     Raises:

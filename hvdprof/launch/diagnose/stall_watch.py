@@ -11,12 +11,14 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from typing import cast
 
 from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, RUNS, SILENT, WatchState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
+from hvdprof.rundir.stall_format import StallLine, StallOverLine
 
 GRACE_S = 3.0
 """A stalled rank writes its state within one look of its own; the report waits that long for it."""
@@ -67,7 +69,7 @@ class StallWatch:
                 return
             self._number += 1
             self._open = stall, time.monotonic() - stall.waited_s
-            self._write({"kind": "stall", **asdict(stall)})
+            self._write(cast(StallLine, {"kind": "stall", **asdict(stall)}))
             self._on_stall(stall)
         if self._kill_s is not None and time.monotonic() - self._open[1] >= self._kill_s:
             self._killed_by = self._open[0]
@@ -155,7 +157,7 @@ class StallWatch:
     def _ranks(self) -> range:
         return range(self._size)
 
-    def _write(self, record: Mapping[str, object]) -> None:
+    def _write(self, record: StallLine | StallOverLine) -> None:
         # The stall is reported all the same, and a full disk ends the sweep after this pass.
         with contextlib.suppress(OSError), self._paths.stalls.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any
 
 from hvdprof import units
 from hvdprof.collect.host_facts import usable_cores
@@ -13,9 +12,10 @@ from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.recorder_format import HostFacts
 
 
-def capacity_of(settings: BenchSettings, facts: Mapping[str, Mapping[str, Any]]) -> Capacity:
+def capacity_of(settings: BenchSettings, facts: Mapping[str, HostFacts]) -> Capacity:
     """What the hosts of a job offer.
 
     Inside Slurm that is what the job was given of each node: a probe of a node is a job step of
@@ -69,8 +69,8 @@ def fit_to_hosts(settings: BenchSettings, manifest: Manifest, capacity: Capacity
     return settings
 
 
-def _cores(name: str, host: Mapping[str, Any]) -> int | None:
-    cores: int | None = host.get("num_cores")
+def _cores(name: str, host: HostFacts) -> int | None:
+    cores = host.get("num_cores")
     # Ranks on this host get what this process was given, which may be less than the host has.
     return min(cores, usable_cores()) if cores and is_this_host(name) else cores
 

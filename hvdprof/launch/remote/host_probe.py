@@ -7,9 +7,8 @@ from working, facts about the host, and whether a file that the asking host has 
 import json
 import platform
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts
@@ -17,6 +16,7 @@ from hvdprof.launch.plan.provenance import versions
 from hvdprof.machine.hostname import hostname_resolves
 from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod
 from hvdprof.machine.mpi import find_mpi
+from hvdprof.rundir.recorder_format import HostFacts
 
 MARK = "hvdprof-host: "
 
@@ -34,7 +34,7 @@ class HostProbe:
     problem: str
     hostname_resolves: bool
     shares_folder: bool
-    host: dict[str, Any] = field(default_factory=dict)
+    host: HostFacts
 
 
 def probe_host(token: Path | None) -> HostProbe:
@@ -51,7 +51,7 @@ def probe_host(token: Path | None) -> HostProbe:
         problem=problem,
         hostname_resolves=hostname_resolves(),
         shares_folder=token is not None and token.exists(),
-        host=dict(host_facts()),
+        host=host_facts(),
     )
 
 

@@ -14,6 +14,7 @@ from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.host_survey import host_records, survey_hosts
 from hvdprof.launch.remote.remote_shell import HostShell, hosts_with_ranks
+from hvdprof.rundir.recorder_format import HostFacts
 
 
 def has_other_hosts(settings: BenchSettings) -> bool:
@@ -35,7 +36,7 @@ class AskedHosts:
     """
 
     records: list[dict[str, Any]]
-    facts: dict[str, dict[str, Any]]
+    facts: dict[str, HostFacts]
     apart: tuple[str, ...]
 
 

@@ -8,7 +8,6 @@ import sys
 import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hvdprof.collect.host_facts import host_facts
 from hvdprof.machine.hostname import hostname_resolves
@@ -19,6 +18,7 @@ from hvdprof.machine.install.torch_install import TorchInstall, find_torch
 from hvdprof.machine.load import load_average
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.masking import recorded_environment
+from hvdprof.rundir.recorder_format import HostFacts
 
 _LAUNCHER_VARIABLES = (
     "HOROVOD_RANK",
@@ -46,7 +46,7 @@ class Survey:
     horovod: HorovodBuild | HorovodProblem | None
     mpi: Mpi | None
     missing_tools: list[MissingTool]
-    host: dict[str, Any]
+    host: HostFacts
     cpu_count: int
     hostname: str
     hostname_resolves: bool
@@ -72,7 +72,7 @@ def take_survey(folder: Path | None = None) -> Survey:
         horovod=ask_horovod(sys.executable),
         mpi=find_mpi(),
         missing_tools=missing_tools(),
-        host=dict(host_facts()),
+        host=host_facts(),
         cpu_count=os.cpu_count() or 1,
         hostname=socket.gethostname(),
         hostname_resolves=hostname_resolves(),

@@ -34,20 +34,20 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
     told = [note for note in loaded.notes if "stall" in note]
     assert told == [
-        f"{pass_id}: stall at step 5 of mnist-none-average: rank 0, 2 waited for rank 1, 75.0 s "
-        "long.",
+        f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on "
+        "stalled rank 1.",
     ]
     assert any("line 3 is damaged" in note for note in loaded.notes)
     assert any("stall at step 5" in warning for warning in analyze_run(loaded).warnings)
 
 
-def test_a_stall_without_a_late_rank_blames_nobody(tmp_path: Path) -> None:
+def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
     path = tmp_path / "stalls.jsonl"
     path.write_text(json.dumps(STALL | {"late": []}))
     found = read_stall_file(path, "stalls.jsonl")
     assert found.tables["incidents"]["failed_rank"].isna().all()
     assert found.tables["stalls"].empty
     assert found.clauses == [
-        "stall at step 5 of mnist-none-average: rank 0, 2 waited though none was late, seen after "
-        "60.5 s"
+        "stall at step 5 of mnist-none-average: ranks 0, 2 blocked for at least 60.5 s in a hung "
+        "collective"
     ]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -13,6 +13,7 @@ from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.stall_format import StalledRankRecord, StallLine, StallOverLine
 
 STACK = """\
 Thread 0x00007f01 (most recent call first):
@@ -177,6 +178,9 @@ def test_a_stall_that_is_over_is_written_and_the_next_one_reported(ranks: Ranks)
         *(("stall", 1), ("over", 1)),
     ]
     assert records[1]["lasted_s"] >= 20.0
+    assert records[0].keys() == get_type_hints(StallLine).keys()
+    assert records[0]["late"][0].keys() == get_type_hints(StalledRankRecord).keys()
+    assert records[1].keys() == get_type_hints(StallOverLine).keys()
 
 
 def test_a_stall_that_lasts_ends_the_pass_and_says_why(ranks: Ranks) -> None:
