@@ -42,7 +42,17 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "launch",
-        "One start of one cell. Launches are the independent repeats behind every interval.",
+        "One start of all ranks at one rank count. A cell runs once per launch; launches are the "
+        "independent repeats behind every interval.",
+    ),
+    Term(
+        "pass",
+        "A launch in one mode: throughput, trace or attribution. Its files are in one folder of "
+        "the run directory.",
+    ),
+    Term(
+        "segment",
+        "The part of a pass that trains one model with one setting of the toggles.",
     ),
     Term(
         "warm-up",
@@ -133,6 +143,12 @@ GLOSSARY: tuple[Term, ...] = (
         "f = (n-1)/n; broadcast f = 1",
     ),
     Term(
+        "latency and bandwidth (alpha, beta)",
+        "Line through the transfer times of all payloads, by the Theil-Sen slope. It describes the "
+        "job, stragglers included, not the wire.",
+        "transfer = alpha + beta x bytes",
+    ),
+    Term(
         "overlap",
         "Share of the communication of a rank that its own computation covers.",
         "|communication ∩ computation| / |communication|, unions of intervals",
@@ -158,6 +174,16 @@ GLOSSARY: tuple[Term, ...] = (
         "rotating stragglers (jitter)",
         "Waiting for the last rank costs at least 5 % of the step, but no single rank causes 80 % "
         "of it.",
+    ),
+    Term(
+        "stall",
+        "At least one rank waits in a collective without any change for the time of "
+        "`--stall-warn`, because another rank has not submitted.",
+    ),
+    Term(
+        "hang",
+        "No progress on any rank for the time of `--timeout`. A collective is hung if all ranks "
+        "are in it and it does not end.",
     ),
     Term(
         "wait",
@@ -196,6 +222,12 @@ GLOSSARY: tuple[Term, ...] = (
         "Split of the difference between a cell and its baseline by cause. The terms sum to the "
         "difference; the rounding residual is shown.",
         "sum of terms = T_N - w T_1",
+    ),
+    Term(
+        "POP factors",
+        "Factors of the efficiency after the POP methodology: computation scaling, load balance, "
+        "serialization and transfer efficiency. 0.8 and more is usually acceptable.",
+        "E = CompScal x LB x SerE x TE / PE(baseline)",
     ),
     Term(
         "compute slowdown",

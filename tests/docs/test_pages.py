@@ -12,6 +12,8 @@ MANUAL = sorted(DOCS.rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *MANUAL]
 NAMES = [name for name, _ in COMMANDS]
 WIDTH = 100
+NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow"}
+"""Folders that a page names and that are not in the repository."""
 OPENING_LINES = 20
 MEASURED = re.compile(r"<!-- (\w+) begin -->.*?<!-- \1 end -->", re.DOTALL)
 """Tables that a benchmark writes into a page, with its own line breaks."""
@@ -74,6 +76,20 @@ def test_the_navigation_names_every_page_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     named = re.findall(r"(\S+\.md)$", navigation, re.MULTILINE)
     assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in MANUAL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_module_and_folder_named_on_a_page_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[\w.]+/)+(?:\w+\.py)?)`", text)
+    tops = ("", "hvdprof", "hvdprof/analyze", "hvdprof/ingest/timeline")
+    missing = [
+        path
+        for path in named
+        if path.split("/")[0] not in NOT_OURS
+        and not any((ROOT / top / path).exists() for top in tops)
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", NAMES)
