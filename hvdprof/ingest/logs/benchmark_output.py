@@ -17,15 +17,26 @@ from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 
 _TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
-_NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
-_TF_CNN_STEP = re.compile(rf"^(\d+)\s+images/sec: {_NUMBER}(?: \+/- {_NUMBER})?")
-_TF_CNN_TOTAL = re.compile(rf"^total images/sec: {_NUMBER}")
-_ITERATION = re.compile(rf"Iter #(\d+): {_NUMBER} img/sec per")
-_MEAN = re.compile(rf"Img/sec per \w+: {_NUMBER} \+-{_NUMBER}")
-_TOTAL = re.compile(rf"Total img/sec on (\d+) \w+\(s\): {_NUMBER} \+-{_NUMBER}")
-_JOB_LINE = re.compile(
-    rf"Throughput: {_NUMBER} (?:images|samples|examples)/s\b.*?Num of (?:GPU|CPU)s: (\d+)"
+_NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_RATE, _SPREAD = rf"(?P<rate>{_NUMBER})", rf"(?P<spread>{_NUMBER})"
+_RATES = tuple(
+    (tool, scope, re.compile(pattern))
+    for tool, scope, pattern in (
+        (_TF_CNN, "step", rf"^(?P<iteration>\d+)\s+images/sec: {_RATE}(?: \+/- {_SPREAD})?"),
+        (_SYNTHETIC, "step", rf"Iter #(?P<iteration>\d+): {_RATE} img/sec per"),
+        (_SYNTHETIC, "rank", rf"Img/sec per \w+: {_RATE} \+-{_SPREAD}"),
+        (_TF_CNN, "job", rf"^total images/sec: {_RATE}"),
+        (_SYNTHETIC, "job", rf"Total img/sec on (?P<np>\d+) \w+\(s\): {_RATE} \+-{_SPREAD}"),
+        (
+            _OTHER,
+            "job",
+            rf"Throughput: {_RATE} (?:images|samples|examples)/s\b.*?"
+            r"Num of (?:GPU|CPU)s: (?P<np>\d+)",
+        ),
+    )
 )
+"""Tool, what the rate is of, and the line; the first that matches counts."""
+
 _MODEL = re.compile(r"^Model: +(\S+)\s*$")
 _BATCH = re.compile(r"^(?:Batch size: +(\d+)\s*$|\s+(\d+) per device)")
 _DEVICES = re.compile(r"^Devices: +\[(.*)\]")
@@ -93,55 +104,35 @@ class BenchmarkOutput(PartReader):
             self._job.np = int(number.group(1)[:9])
 
     def _take_rate(self, line: PrintedLine) -> None:
-        text = line.text
-        if found := _TF_CNN_STEP.search(text):
-            number, rate, spread = found.groups()
-            self._add(line, _TF_CNN, "step", rate, spread, iteration=int(number[:18]))
-        elif found := _ITERATION.search(text):
-            number, rate = found.groups()
-            self._add(line, _SYNTHETIC, "step", rate, None, iteration=int(number[:18]))
-        elif found := _MEAN.search(text):
-            rate, spread = found.groups()
-            self._add(line, _SYNTHETIC, "rank", rate, spread)
-        elif found := _TF_CNN_TOTAL.search(text):
-            self._add_total(line, _TF_CNN, found.group(1), None, self._job.np)
-        elif found := _TOTAL.search(text):
-            number, rate, spread = found.groups()
-            self._add_total(line, _SYNTHETIC, rate, spread, int(number[:9]))
-        elif found := _JOB_LINE.search(text):
-            rate, number = found.groups()
-            self._add_total(line, _OTHER, rate, None, int(number[:9]))
+        for tool, scope, pattern in _RATES:
+            match = pattern.search(line.text)
+            if match is not None:
+                self._add(line, tool, scope, match.groupdict())
+                return
 
-    def _add_total(
-        self, line: PrintedLine, tool: str, rate: str, spread: str | None, np: int | None
-    ) -> None:
-        self._job.np = np
-        self._add(line, tool, "job", rate, spread)
-        if np:
-            self._job.totals.append((tool, np, line.number, float(rate)))
-        else:
-            self._num_unplaced += 1
-
-    def _add(
-        self,
-        line: PrintedLine,
-        tool: str,
-        scope: str,
-        rate: str,
-        spread: str | None,
-        iteration: int | None = None,
-    ) -> None:
+    def _add(self, line: PrintedLine, tool: str, scope: str, stated: dict[str, str | None]) -> None:
+        rate, iteration, np = (
+            float(stated["rate"] or "nan"),
+            stated.get("iteration"),
+            stated.get("np"),
+        )
         self._tools.setdefault(tool)
+        if np is not None:
+            self._job.np = int(np[:9])
         self.add(
             line.number,
             rank=line.rank,
             tool=tool,
             scope=scope,
-            iteration=iteration,
-            samples_per_s=float(rate),
-            spread=float(spread) if spread else float("nan"),
+            iteration=int(iteration[:18]) if iteration else None,
+            samples_per_s=rate,
+            spread=float(stated.get("spread") or "nan"),
             np=self._job.np,
         )
+        if scope == "job" and self._job.np:
+            self._job.totals.append((tool, self._job.np, line.number, rate))
+        elif scope == "job":
+            self._num_unplaced += 1
 
     def _close_job(self) -> None:
         job = self._job

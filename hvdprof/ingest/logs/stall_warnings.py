@@ -72,7 +72,7 @@ class StallWarnings(PartReader):
         found = list(_OPERATION.finditer(text)) if " ranks: " in text else []
         for operation in found:
             for rank in re.findall(r"\d{1,9}", operation["ranks"]):
-                self._add(number, operation["state"], int(rank), operation["name"])
+                self._add(number, int(rank), state=operation["state"], tensor=operation["name"])
         return bool(found)
 
     def _take_rank(self, text: str, number: int) -> bool:
@@ -82,34 +82,21 @@ class StallWarnings(PartReader):
         for name in filter(None, found["names"].split(", ")):
             self._add(
                 number,
-                "missing",
                 int(found["rank"]),
-                name,
+                state="missing",
+                tensor=name,
                 cut=bool(found["cut"]),
                 shutdown=bool(found["fatal"]),
             )
         return True
 
-    def _add(
-        self,
-        number: int,
-        state: str,
-        rank: int,
-        tensor: str,
-        *,
-        cut: bool = False,
-        shutdown: bool = False,
-    ) -> None:
-        if rank >= 2**31:
-            return
-        self.add(
-            number,
-            time_ns=self._time_ns,
-            warning=self._num_warnings - 1,
-            waited_s=self._waited_s,
-            state=state,
-            stalled_rank=rank,
-            tensor=tensor,
-            cut=cut,
-            shutdown=shutdown,
-        )
+    def _add(self, number: int, rank: int, **values: object) -> None:
+        if rank < 2**31:
+            self.add(
+                number,
+                time_ns=self._time_ns,
+                warning=self._num_warnings - 1,
+                waited_s=self._waited_s,
+                stalled_rank=rank,
+                **values,
+            )

@@ -1,4 +1,7 @@
-"""Lines of the subsystem COLL: one for each collective call of a rank."""
+"""Lines of the subsystem COLL: one for each collective call of a rank.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 from dataclasses import dataclass

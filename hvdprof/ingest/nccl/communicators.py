@@ -1,4 +1,7 @@
-"""Lines on the life of a communicator: init, its times, its shape, channel counts, its end."""
+"""Lines on the life of a communicator: init, its times, its shape, channel counts, its end.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Connection lines: one per channel and direction, with the transport at the end."""
+"""Connection lines: one per channel and direction, with the transport at the end.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

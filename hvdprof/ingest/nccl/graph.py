@@ -1,4 +1,7 @@
-"""Lines on the shape of a communicator: channel orders, rings, trees, links, search results."""
+"""Lines on the shape of a communicator: channel orders, rings, trees, links, search results.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

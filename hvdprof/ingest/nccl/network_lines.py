@@ -1,4 +1,7 @@
-"""Lines on networks: bootstrap, plugins, devices, the choice, GPUDirect decisions, settings."""
+"""Lines on networks: bootstrap, plugins, devices, the choice, GPUDirect decisions, settings.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

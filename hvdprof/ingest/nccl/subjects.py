@@ -49,6 +49,9 @@ def _read_gpu(log: Logbook, said: Message) -> bool:
     return network.read_gpudirect_path(log, said) or network.read_gpudirect_device(log, said)
 
 
+_OPERATIONS = """
+    AllReduce AllGather ReduceScatter Broadcast Reduce Send Recv AlltoAll AllToAll Gather Scatter
+"""
 _WORDS: dict[str, LineReader] = {
     "Channel": graph.read_channel,
     "CollNet": graph.read_channel,
@@ -75,17 +78,7 @@ _WORDS: dict[str, LineReader] = {
     "Algorithm": tuning.read_heading,
     "Protocol": tuning.read_heading,
     "Latency/AlgBw": tuning.read_heading,
-    "AllReduce": _read_operation,
-    "AllGather": _read_operation,
-    "ReduceScatter": _read_operation,
-    "Broadcast": _read_operation,
-    "Reduce": _read_operation,
-    "Send": _read_operation,
-    "Recv": _read_operation,
-    "AlltoAll": _read_operation,
-    "AllToAll": _read_operation,
-    "Gather": _read_operation,
-    "Scatter": _read_operation,
+    **dict.fromkeys(_OPERATIONS.split(), _read_operation),
 }
 
 _LEVELS: dict[str, LineReader] = {
@@ -94,48 +87,13 @@ _LEVELS: dict[str, LineReader] = {
     "TRACE": read_trace,
 }
 
-_SILENT_WORDS = frozenset(
-    (
-        "Setting",
-        "threadThresholds",
-        "Connected",
-        "P2P",
-        "NVLS",
-        "CC",
-        "DMA-BUF",
-        "cudaDriverVersion",
-        "New",
-        "Connection",
-        "[Proxy",
-        "[Service",
-        "RAS",
-        "Mem",
-        "ncclPollProxyResponse",
-        "proxyProgressAsync",
-        "Received",
-        "Allocated",
-        "UDS",
-        "Launch",
-        "CUDA",
-        "Could",
-        "dlvsym",
-        "TOPO/NET",
-        "Retrieving",
-        "Initialized",
-        "Assigned",
-        "MNNVL",
-        "ncclTopoPopulateNics",
-        "Max",
-        "Threads",
-        "SHARP",
-        "Loading",
-        "NET",
-        "Comm",
-        "Check",
-        "CUMEM",
-    )
-)
-
+_SILENT = """
+    Setting threadThresholds Connected P2P NVLS CC DMA-BUF cudaDriverVersion New Connection
+    [Proxy [Service RAS Mem ncclPollProxyResponse proxyProgressAsync Received Allocated UDS
+    Launch CUDA Could dlvsym TOPO/NET Retrieving Initialized Assigned MNNVL
+    ncclTopoPopulateNics Max Threads SHARP Loading NET Comm Check CUMEM
+"""
+_SILENT_WORDS = frozenset(_SILENT.split())
 _SILENT_STARTS = ("resp.opId=", "nvmlDevice")
 
 

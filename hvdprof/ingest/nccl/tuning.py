@@ -1,4 +1,7 @@
-"""Lines of the subsystem TUNING: the table of estimates, and the choice for one operation."""
+"""Lines of the subsystem TUNING: the table of estimates, and the choice for one operation.
+
+Tested in ``tests/ingest/nccl/test_reader.py``.
+"""
 
 import re
 

@@ -163,21 +163,18 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     else:
         names = _distinct([_output_name(one) for one in outputs])
         output_paths = [paths.output_folder / name for name in names]
-    targets = [
-        *zip(by_kind[AttachedKind.TIMELINE], map(paths.timeline, segments), strict=False),
-        *zip(
-            by_kind[AttachedKind.NCCL_LOG], [paths.nccl_folder / name for name in logs], strict=True
-        ),
-        *zip(outputs, output_paths, strict=True),
-    ]
+    targets = {
+        AttachedKind.TIMELINE: [paths.timeline(segment) for segment in segments],
+        AttachedKind.NCCL_LOG: [paths.nccl_folder / name for name in logs],
+        AttachedKind.OUTPUT: output_paths,
+    }
     return [
         (
-            source,
-            AttachedFile(
-                kind=source.kind, given=str(source.path), kept=path.as_posix(), rank=source.rank
-            ),
+            one,
+            AttachedFile(kind=one.kind, given=str(one.path), kept=path.as_posix(), rank=one.rank),
         )
-        for source, path in targets
+        for kind, places in targets.items()
+        for one, path in zip(by_kind[kind], places, strict=False)
     ]
 
 

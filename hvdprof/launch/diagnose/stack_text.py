@@ -1,4 +1,7 @@
-"""The stack of the training thread out of what ``faulthandler`` writes of all threads."""
+"""The stack of the training thread out of what ``faulthandler`` writes of all threads.
+
+Tested in ``tests/launch/diagnose/test_stall_watch.py``.
+"""
 
 import re
 from pathlib import Path

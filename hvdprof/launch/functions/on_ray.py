@@ -1,4 +1,7 @@
-"""Functions started by ``horovod.ray.RayExecutor``, in the Ray session that is open here."""
+"""Functions started by ``horovod.ray.RayExecutor``, in the Ray session that is open here.
+
+Tested in ``tests/launch/functions/test_on_spark.py``.
+"""
 
 import contextlib
 from dataclasses import dataclass

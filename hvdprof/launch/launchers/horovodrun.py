@@ -1,4 +1,7 @@
-"""``horovodrun``: Horovod's own launcher, for Gloo and in front of ``mpirun``."""
+"""``horovodrun``: Horovod's own launcher, for Gloo and in front of ``mpirun``.
+
+Tested in ``tests/launch/test_launchers.py``.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""A measurement as a job for Slurm's queue: the script, and its submission."""
+"""A measurement as a job for Slurm's queue: the script, and its submission.
+
+Tested in ``tests/cli/shared/test_sbatch.py``.
+"""
 
 import shlex
 import shutil

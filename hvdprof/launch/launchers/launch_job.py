@@ -1,4 +1,7 @@
-"""One launch of the training processes, and what a launcher makes of it."""
+"""One launch of the training processes, and what a launcher makes of it.
+
+Tested in ``tests/launch/test_launchers.py``.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,4 +1,7 @@
-"""``mpirun`` of Open MPI and ``mpiexec`` of MPICH."""
+"""``mpirun`` of Open MPI and ``mpiexec`` of MPICH.
+
+Tested in ``tests/launch/test_launchers.py``.
+"""
 
 from dataclasses import dataclass
 

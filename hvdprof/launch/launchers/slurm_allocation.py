@@ -1,4 +1,7 @@
-"""The Slurm allocation that this process runs in, from its variables."""
+"""The Slurm allocation that this process runs in, from its variables.
+
+Tested in ``tests/launch/launchers/test_srun.py``.
+"""
 
 import os
 import re

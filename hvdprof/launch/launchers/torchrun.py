@@ -1,4 +1,7 @@
-"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host."""
+"""``torchrun``, PyTorch's own launcher, for ranks of DDP on this host.
+
+Tested in ``tests/launch/test_launchers.py``.
+"""
 
 from dataclasses import dataclass
 

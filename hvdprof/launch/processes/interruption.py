@@ -1,4 +1,7 @@
-"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short."""
+"""Signals that ask for an end as one exception, raised once: cleaning up is not cut short.
+
+Tested in ``tests/launch/processes/test_launch_process.py``.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""How far an elastic launch got: its sessions, each with ranks of its own."""
+"""How far an elastic launch got: its sessions, each with ranks of its own.
+
+Tested in ``tests/launch/run/test_session_passes.py``.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,7 @@
-"""An observer for callers that want the result alone."""
+"""An observer for callers that want the result alone.
+
+Tested in ``tests/launch/run/test_bench_run.py``.
+"""
 
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall

@@ -1,4 +1,7 @@
-"""A pass whose launch is running: how far its ranks are, which stall, and how it ends."""
+"""A pass whose launch is running: how far its ranks are, which stall, and how it ends.
+
+Tested in ``tests/launch/run/test_sweep.py``.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
