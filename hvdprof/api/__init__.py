@@ -24,8 +24,57 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hvdprof.api.comparison import waterfall_diff
-    from hvdprof.api.functions import FunctionRun, FunctionRunner, HorovodRunner
+    from hvdprof.api.attachment import (
+        AttachedFiles,
+        AttachedJob,
+        attach,
+    )
+    from hvdprof.api.comparison import (
+        waterfall_diff,
+    )
+    from hvdprof.api.faults import (
+        fault_environment,
+    )
+    from hvdprof.api.functions import (
+        FunctionRun,
+        FunctionRunner,
+        HorovodRunner,
+    )
+    from hvdprof.api.machine import (
+        Finding,
+        InstallRequest,
+        InstallResult,
+        MachineReport,
+        check_machine,
+        install_horovod,
+    )
+    from hvdprof.api.measurement import (
+        Measurement,
+        PlannedLaunch,
+        measure,
+        options_of,
+        plan_measurement,
+        plan_resume,
+        resume,
+    )
+    from hvdprof.api.network import (
+        measure_net,
+    )
+    from hvdprof.api.options import (
+        KNOWN_MODELS,
+        BenchOptions,
+        FunctionOptions,
+        NetOptions,
+        RunOptions,
+    )
+    from hvdprof.api.progress import (
+        PassProgress,
+        PassRecord,
+        SilentObserver,
+        Stall,
+        SweepObserver,
+        launch_title,
+    )
     from hvdprof.api.runs import (
         ProgressCallback,
         all_tables,
@@ -37,21 +86,60 @@ if TYPE_CHECKING:
         scaling_of_text,
         write_report,
     )
-    from hvdprof.api.slow_hint import slow_hint
-    from hvdprof.api.tables import load_tables
+    from hvdprof.api.slow_hint import (
+        slow_hint,
+    )
+    from hvdprof.api.slurm_job import (
+        job_script,
+        queue,
+    )
+    from hvdprof.api.tables import (
+        load_tables,
+    )
 
 __all__ = [
+    "KNOWN_MODELS",
+    "AttachedFiles",
+    "AttachedJob",
+    "BenchOptions",
+    "Finding",
+    "FunctionOptions",
     "FunctionRun",
     "FunctionRunner",
     "HorovodRunner",
+    "InstallRequest",
+    "InstallResult",
+    "MachineReport",
+    "Measurement",
+    "NetOptions",
+    "PassProgress",
+    "PassRecord",
+    "PlannedLaunch",
     "ProgressCallback",
+    "RunOptions",
+    "SilentObserver",
+    "Stall",
+    "SweepObserver",
     "all_tables",
     "analyze_files",
     "analyze_run",
+    "attach",
+    "check_machine",
+    "fault_environment",
+    "install_horovod",
     "is_run_directory",
+    "job_script",
+    "launch_title",
     "list_runs",
     "load_run",
     "load_tables",
+    "measure",
+    "measure_net",
+    "options_of",
+    "plan_measurement",
+    "plan_resume",
+    "queue",
+    "resume",
     "scaling_of_text",
     "slow_hint",
     "waterfall_diff",
@@ -59,8 +147,51 @@ __all__ = [
 ]
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "attachment": (
+        "AttachedFiles",
+        "AttachedJob",
+        "attach",
+    ),
     "comparison": ("waterfall_diff",),
-    "functions": ("FunctionRun", "FunctionRunner", "HorovodRunner"),
+    "faults": ("fault_environment",),
+    "functions": (
+        "FunctionRun",
+        "FunctionRunner",
+        "HorovodRunner",
+    ),
+    "machine": (
+        "Finding",
+        "InstallRequest",
+        "InstallResult",
+        "MachineReport",
+        "check_machine",
+        "install_horovod",
+    ),
+    "measurement": (
+        "Measurement",
+        "PlannedLaunch",
+        "measure",
+        "options_of",
+        "plan_measurement",
+        "plan_resume",
+        "resume",
+    ),
+    "network": ("measure_net",),
+    "options": (
+        "KNOWN_MODELS",
+        "BenchOptions",
+        "FunctionOptions",
+        "NetOptions",
+        "RunOptions",
+    ),
+    "progress": (
+        "PassProgress",
+        "PassRecord",
+        "SilentObserver",
+        "Stall",
+        "SweepObserver",
+        "launch_title",
+    ),
     "runs": (
         "ProgressCallback",
         "all_tables",
@@ -73,6 +204,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "write_report",
     ),
     "slow_hint": ("slow_hint",),
+    "slurm_job": (
+        "job_script",
+        "queue",
+    ),
     "tables": ("load_tables",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

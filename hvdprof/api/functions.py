@@ -8,12 +8,10 @@ from typing import Any
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.errors import HvdprofError, UsageError
 from hvdprof.launch.functions.function_run import (
-    HOROVOD_RUN,
-    SPARK,
-    FunctionChoices,
     main_launch,
     measure_function,
 )
+from hvdprof.launch.plan.run_options import HOROVOD_RUN, SPARK, FunctionOptions
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.rundir.manifest import Manifest
 
@@ -40,7 +38,7 @@ class FunctionRun:
         return analyze_run(self.load())
 
 
-class FunctionRunner(FunctionChoices):
+class FunctionRunner(FunctionOptions):
     """Runs Horovod functions from Python, a notebook included, and records them.
 
     The function is what ``horovod.run`` would be given: it imports ``horovod.torch`` and trains. It

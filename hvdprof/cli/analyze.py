@@ -10,21 +10,14 @@ import typer
 from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.formats import reporter_for, write_with
-from hvdprof.report.terminal.files_report import render_found, render_found_json
-from hvdprof.report.terminal.table_section import print_sections, sections_of
-from hvdprof.rundir.whole_file import open_whole
 
 
 class ReportFormat(StrEnum):
-    """The formats that one can read or parse; a trace is written by ``hvdprof export``."""
+    """The formats for a reader or a program; ``hvdprof export`` writes traces."""
 
     TERMINAL = "terminal"
     JSON = "json"
     CSV = "csv"
-
-
-_OF_FILES = {ReportFormat.TERMINAL: render_found, ReportFormat.JSON: render_found_json}
 
 
 def analyze(
@@ -65,11 +58,11 @@ def analyze(
         ),
     ] = None,
 ) -> None:
-    """Say how well a run scaled, what cost most, and how far the numbers can be trusted.
+    """Report how well a run scaled, what cost most, and how reliable the numbers are.
 
-    Works from the run directory alone: neither torch nor Horovod nor the machine of the run is
-    needed. Other files are recognised by their content: of each it says what it is, the facts in
-    it, and what it cannot say.
+    Needs the run directory alone: no torch, no Horovod, not the machine of the run. Other files
+    are recognised by their content; the result names the kind of each file, its facts, and the
+    questions that it cannot answer.
     """
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     if section:
@@ -83,6 +76,8 @@ def analyze(
 def _analyze_run(
     run: Path, format_: ReportFormat | None, output: Path | None, *, force: bool
 ) -> None:
+    from hvdprof.report.formats import reporter_for, write_with
+
     reporter = reporter_for(format_ or output or ReportFormat.TERMINAL)
     with load_progress([run]) as progress:
         analysis = api.analyze_run(api.load_run(run, progress=progress))
@@ -94,6 +89,8 @@ def _analyze_run(
 
 
 def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -> None:
+    from hvdprof.report.terminal.table_section import print_sections, sections_of
+
     if not is_terminal:
         raise UsageError(
             "--section prints tables of one run directory in the terminal.",
@@ -107,25 +104,30 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
 def _analyze_files(
     paths: list[Path], format_: ReportFormat | None, output: Path | None, *, force: bool
 ) -> None:
+    from hvdprof.report.formats import write_text
+    from hvdprof.report.terminal.files_report import render_found, render_found_json
+
+    renderers = {ReportFormat.TERMINAL: render_found, ReportFormat.JSON: render_found_json}
     chosen = format_ or _format_of(output)
-    if chosen not in _OF_FILES:
+    if chosen not in renderers:
         raise UsageError(
-            f"What files hold is not written as {chosen}.",
+            f"{chosen.upper()} output is not supported for files.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
     with load_progress(paths) as progress:
-        found = api.analyze_files(api.load_run(paths, progress=progress))
+        analysis = api.analyze_files(api.load_run(paths, progress=progress))
     if output is None:
-        _OF_FILES[chosen](found, sys.stdout)
+        renderers[chosen](analysis, sys.stdout)
         return
-    with open_whole(output, overwrite=force) as file:
-        _OF_FILES[chosen](found, file)
+    write_text(output, lambda file: renderers[chosen](analysis, file), overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
 
 
 def _format_of(output: Path | None) -> ReportFormat:
     if output is None:
         return ReportFormat.TERMINAL
+    from hvdprof.report.formats import reporter_for
+
     name = reporter_for(output).name
     if name not in set(ReportFormat):
         raise UsageError(f"{output} cannot be written: its name chooses the format {name}.")

@@ -1,4 +1,4 @@
-"""``hvdprof attach``: a run directory made of files that somebody has already."""
+"""``hvdprof attach``: a run directory made of existing files."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.ingest.load import Given, Stated
-from hvdprof.ingest.load import attach as attach_files
+from hvdprof import api
 
 FILES = "Files"
 JOB = "The job"
@@ -40,7 +39,7 @@ def attach(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="What the job or single ranks printed, standard error too; a file or pattern.",
+            help="Output of the job or of single ranks, with standard error; a file or pattern.",
             show_default=False,
             rich_help_panel=FILES,
         ),
@@ -50,7 +49,7 @@ def attach(
         typer.Option(
             "--np",
             min=1,
-            help="Ranks of the job, where its files do not tell.",
+            help="Ranks of the job, where its files do not show them.",
             show_default=False,
             rich_help_panel=JOB,
         ),
@@ -69,15 +68,15 @@ def attach(
         typer.Option("--force", help="Replace a run directory that this command made before."),
     ] = False,
 ) -> None:
-    """Make a run directory of a timeline, NCCL logs and printed output that are there already.
+    """Make a run directory of an existing timeline, NCCL logs and printed output.
 
-    Files are recognised by their content and copied; ranks are told from their names and from the
-    launcher's tags in them.
+    Files are recognised by their content and copied. Their names and the launcher's tags in them
+    show the ranks.
     """
-    manifest = attach_files(
+    manifest = api.attach(
         run,
-        Given(timelines=timeline or (), nccl_logs=nccl_log or (), outputs=stdout or ()),
-        Stated(name=name, size=np, batch_size=batch_size),
+        api.AttachedFiles(timelines=timeline or (), nccl_logs=nccl_log or (), outputs=stdout or ()),
+        api.AttachedJob(name=name, size=np, batch_size=batch_size),
         overwrite=force,
     )
     for warning in manifest.warnings:

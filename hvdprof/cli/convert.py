@@ -9,13 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.tables.table_files import (
-    TableFormat,
-    pick,
-    write_all,
-    write_object,
-    write_table,
-)
+from hvdprof.report.tables.table_format import TableFormat
 
 
 def convert(
@@ -44,14 +38,16 @@ def convert(
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write the tables of a run, or of timelines and logs, for other programs.
 
-    A folder gets one file a table; a .json file holds all of them in one object; a .parquet or
-    .csv file holds the one that --table names.
+    A folder gets one file per table; a .json file holds all tables in one object; a .parquet or
+    .csv file holds the table that --table names.
     """
-    by_ending = {f".{one}": one for one in TableFormat}
+    from hvdprof.report.tables.table_files import pick, write_all, write_object, write_table
+
+    by_ending = {f".{suffix}": suffix for suffix in TableFormat}
     chosen = format_ or by_ending.get(output.suffix)
     if table is not None and chosen is None:
         raise UsageError(

@@ -20,32 +20,33 @@ def dashboard(
         list[Path] | None,
         typer.Argument(
             metavar="RUN|FOLDER|FILE",
-            help="Run directories, folders of them, or lone files such as a timeline.json; ./runs "
-            "when not given.",
+            help="Run directories, folders of them, or standalone files such as a timeline.json; "
+            "./runs when not given.",
             show_default=False,
         ),
     ] = None,
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; whoever reaches it can read the runs."),
+        typer.Option(help="Address to listen on; every user who reaches it can read the runs."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     password: Annotated[
         str | None,
         typer.Option(
             envvar="HVDPROF_DASHBOARD_PASSWORD",
-            help="Asked for by the browser, with any user name; the variable keeps it out of the "
+            help="The browser asks for it, with any user name. The variable keeps it out of the "
             "list of processes.",
             show_default=False,
         ),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
 ) -> None:
-    """Look at runs in the browser: verdict, scaling curve, where the time goes.
+    """Show runs in the browser: verdict, scaling curve, where the time goes.
 
-    Loads nothing from the network and listens on this machine alone unless told otherwise.
+    The pages load nothing from the network. The server listens on this machine alone unless
+    --host names another address.
     """
-    paths, watched = _sorted_out(runs or [Path("runs")])
+    paths, watched = _split(runs or [Path("runs")])
     try:
         from hvdprof.dashboards.app import serve
     except ModuleNotFoundError as error:
@@ -54,7 +55,7 @@ def dashboard(
         raise MissingExtraError("The dashboard", extra="dashboard") from error
 
     def announce(address: str) -> None:
-        sys.stdout.write(f"hvdprof dashboard at {address} (Ctrl-C ends it)\n")
+        sys.stdout.write(f"hvdprof dashboard at {address} (Ctrl-C to stop)\n")
         sys.stdout.flush()
         if not no_open:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
@@ -71,8 +72,8 @@ def dashboard(
     )
 
 
-def _sorted_out(given: list[Path]) -> tuple[list[Path], list[Path]]:
-    """Runs and lone files, and folders whose runs are offered as they appear."""
+def _split(given: list[Path]) -> tuple[list[Path], list[Path]]:
+    """Runs and standalone files, and folders whose runs are listed as they appear."""
     paths, watched = [], []
     for path in given:
         if api.is_run_directory(path) or path.is_file():
@@ -107,6 +108,6 @@ def _exposed(host: str, password: str | None) -> str:
             "a forwarded port (ssh -L) encrypts them.\n"
         )
     return (
-        f"Listening on {host} without a password: whoever reaches this port can read the runs. "
-        "--password or HVDPROF_DASHBOARD_PASSWORD asks for one.\n"
+        f"Listening on {host} without a password: every user who reaches this port can read the "
+        "runs. --password or HVDPROF_DASHBOARD_PASSWORD asks for one.\n"
     )

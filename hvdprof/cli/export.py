@@ -9,8 +9,6 @@ import typer
 from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
-from hvdprof.report.formats import write_with
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -39,8 +37,11 @@ def export(
 ) -> None:
     """Write a Chrome trace: every rank's steps and Horovod's own timeline on one clock.
 
-    Open it at ui.perfetto.dev or chrome://tracing. Works from the run directory alone.
+    Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
     """
+    from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
+    from hvdprof.report.formats import write_with
+
     if not output.name.endswith(_ENDINGS):
         raise UsageError(
             f"A trace cannot be written to {output}: its name ends in neither "

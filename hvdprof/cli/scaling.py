@@ -1,4 +1,4 @@
-"""``hvdprof scaling``: how well a job scales, from a table that somebody has."""
+"""``hvdprof scaling``: how well a job scales, from a table of ranks and speeds."""
 
 import sys
 from enum import StrEnum
@@ -9,11 +9,10 @@ import typer
 
 from hvdprof import api
 from hvdprof.errors import UnreadableInputError
-from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
 
 class ScalingFormat(StrEnum):
-    """How to show it."""
+    """The formats of the result."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -31,8 +30,8 @@ def scaling(
     unit: Annotated[
         str | None,
         typer.Option(
-            help="What the second number is: samples/s, steps/s, s/step, ms/step or speed-up; the "
-            "name of its column tells it, and samples/s is meant where there is none.",
+            help="Unit of the second number: samples/s, steps/s, s/step, ms/step or speed-up; the "
+            "name of its column when not given, else samples/s.",
             show_default=False,
         ),
     ] = None,
@@ -40,23 +39,25 @@ def scaling(
         bool,
         typer.Option(
             "--strong",
-            help="All ranks share one batch of the same size; for steps/s and times of steps.",
+            help="Strong scaling: all ranks share one batch. Needed for steps/s and step times.",
         ),
     ] = False,
     format_: Annotated[
-        ScalingFormat, typer.Option("--format", help="How to show it.")
+        ScalingFormat, typer.Option("--format", help="How to show the result.")
     ] = ScalingFormat.TERMINAL,
 ) -> None:
-    """Tell how well somebody's numbers scale: efficiency, serial fraction, what is odd.
+    """Report how well measured speeds scale: efficiency, serial fraction, warnings.
 
-    Rows of one size are repeats and give the efficiency an interval.
+    Rows of one size are repeats; they give the efficiency its 95 % CI.
     """
+    from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
+
     name = "standard input" if file == "-" else file
-    found = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
+    result = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
     if format_ is ScalingFormat.JSON:
-        render_scaling_json(found, sys.stdout)
+        render_scaling_json(result, sys.stdout)
     else:
-        render_scaling(found, sys.stdout)
+        render_scaling(result, sys.stdout)
 
 
 def _lines(file: str) -> list[str]:

@@ -1,28 +1,23 @@
-"""`hvdprof sql`: questions in SQL to the tables of a run or of any file."""
+"""`hvdprof sql`: SQL queries on the tables of a run or of any file."""
 
 import sys
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
-import pyarrow as pa
 import typer
 
 from hvdprof import api
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-from hvdprof.report.tables.query_result import (
-    render_catalogue,
-    render_result,
-    write_csv,
-    write_json,
-)
-from hvdprof.report.tables.table_query import query
-from hvdprof.rundir.whole_file import open_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class ResultFormat(StrEnum):
-    """How a result is shown or written."""
+    """The formats of a result."""
 
     TABLE = "table"
     CSV = "csv"
@@ -54,10 +49,14 @@ def sql(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
-    """Ask the tables of a run, a timeline or a log in SQL.
+    """Query the tables of a run, a timeline or a log with SQL.
 
-    The statement can read the tables and nothing else: no files, no network, no change.
+    The statement can read these tables and nothing else: no files, no network, no changes.
     """
+    from hvdprof.report.formats import write_text
+    from hvdprof.report.tables.query_result import render_catalogue
+    from hvdprof.report.tables.table_query import query
+
     if (statement is None) != list_tables:
         raise UsageError(
             "Give one statement, or --tables.",
@@ -70,18 +69,18 @@ def sql(
         render_catalogue(tables, sys.stdout)
         return
     result = query(tables, statement)
+    write = _writer(chosen)
     if output is None:
-        _write(result, chosen, sys.stdout)
+        write(result, sys.stdout)
         return
-    with open_whole(output, overwrite=force) as file:
-        _write(result, chosen, file)
+    write_text(output, lambda file: write(result, file), overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
 
 
 def _format_of(output: Path | None) -> ResultFormat:
     if output is None:
         return ResultFormat.TABLE
-    by_ending = {f".{one}": one for one in (ResultFormat.CSV, ResultFormat.JSON)}
+    by_ending = {f".{suffix}": suffix for suffix in (ResultFormat.CSV, ResultFormat.JSON)}
     if output.suffix not in by_ending:
         raise UsageError(
             f"A result cannot be written to {output}: its name chooses no format.",
@@ -90,10 +89,12 @@ def _format_of(output: Path | None) -> ResultFormat:
     return by_ending[output.suffix]
 
 
-def _write(result: pa.Table, format_: ResultFormat, stream: IO[str]) -> None:
+def _writer(format_: ResultFormat) -> "Callable[[pa.Table, IO[str]], None]":
+    from hvdprof.report.tables.query_result import render_result, write_csv, write_json
+
     writers = {
         ResultFormat.TABLE: render_result,
         ResultFormat.CSV: write_csv,
         ResultFormat.JSON: write_json,
     }
-    writers[format_](result, stream)
+    return writers[format_]

@@ -1,6 +1,8 @@
 """The formats that hvdprof writes, and how one is chosen."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
@@ -60,5 +62,19 @@ def write_with(
     Raises:
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
+    write_text(path, lambda file: reporter.render(analysis, file), overwrite=overwrite)
+
+
+def write_text(path: Path, render: Callable[[IO[str]], object], *, overwrite: bool = False) -> None:
+    """Write a text file whole or not at all, compressed where its name ends in ``.gz``.
+
+    Args:
+        path: The file.
+        render: Writes the text to a stream.
+        overwrite: Whether a file of that name may be replaced.
+
+    Raises:
+        StorageError: The file exists and may not be replaced, or cannot be written.
+    """
     with open_whole(path, overwrite=overwrite) as file:
-        reporter.render(analysis, file)
+        render(file)

@@ -1,5 +1,9 @@
-"""Dataclasses to JSON and back, strict about types and tolerant of keys a newer version added."""
+"""Dataclasses to JSON and back, strict about types.
 
+Keys that a newer version added are skipped, unless the caller must know all of them.
+"""
+
+import collections.abc
 import dataclasses
 import json
 import types
@@ -25,7 +29,7 @@ def read_json(kind: type[T], path: Path) -> T:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return typing.cast(T, _decode(kind, data, path.name))
+        return decode(kind, data, path.name)
     except OSError as error:
         raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error
     except (ValueError, TypeError) as error:
@@ -35,40 +39,85 @@ def read_json(kind: type[T], path: Path) -> T:
         ) from error
 
 
-def _decode(kind: Any, data: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return _decode_record(kind, data, where)
+def decode(kind: type[T], data: object, where: str, *, unknown_keys: bool = True) -> T:
+    """The dataclass that JSON values mean.
+
+    Args:
+        kind: The dataclass.
+        data: What ``json`` read.
+        where: What messages call it.
+        unknown_keys: Whether keys without a field are skipped, instead of being an error.
+
+    Raises:
+        ValueError: A field lacks or has another type, or a key has no field.
+    """
+    return typing.cast(T, _decode(kind, data, where, unknown_keys))
+
+
+def _decode(kind: object, data: object, where: str, unknown_keys: bool) -> object:
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _decode_record(kind, data, where, unknown_keys)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        choices = [choice for choice in arguments if choice is not types.NoneType]
-        return None if data is None else _decode(choices[0], data, where)
-    if origin is list:
-        _expect(list, data, where)
-        return [_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(data)]
+        return _decode_union(arguments, data, where, unknown_keys)
+    if origin in (list, tuple, collections.abc.Sequence):
+        # A tuple that was never written stays one, as in a manifest before it is saved.
+        _expect((list, tuple), data, where)
+        items = typing.cast("list[object]", data)
+        values = [
+            _decode(arguments[0], item, f"{where}[{i}]", unknown_keys)
+            for i, item in enumerate(items)
+        ]
+        return values if origin is list else tuple(values)
     if origin is dict:
-        _expect(dict, data, where)
-        return {key: _decode(arguments[1], item, f"{where}.{key}") for key, item in data.items()}
+        _expect((dict,), data, where)
+        return {
+            key: _decode(arguments[1], item, f"{where}.{key}", unknown_keys)
+            for key, item in typing.cast("dict[str, object]", data).items()
+        }
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    if kind is not Any:
-        _expect(kind, data, where)
+    if kind is not Any and kind is not object:
+        _expect((typing.cast(type, kind),), data, where)
     return data
 
 
-def _decode_record(kind: Any, data: Any, where: str) -> Any:
-    _expect(dict, data, where)
+def _decode_union(
+    kinds: tuple[object, ...], data: object, where: str, unknown_keys: bool
+) -> object:
+    """The value as the first kind that it can be; the message is that of the first."""
+    if data is None and types.NoneType in kinds:
+        return None
+    errors = []
+    for kind in kinds:
+        if kind is types.NoneType:
+            continue
+        try:
+            return _decode(kind, data, where, unknown_keys)
+        except ValueError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def _decode_record(kind: type, data: object, where: str, unknown_keys: bool) -> object:
+    _expect((dict,), data, where)
+    given = typing.cast("dict[str, object]", data)
     hints = typing.get_type_hints(kind)
+    declared = dataclasses.fields(kind)
+    unknown = given.keys() - {field.name for field in declared}
+    if unknown and not unknown_keys:
+        raise ValueError(f"{where} has {', '.join(map(repr, sorted(unknown)))}, unknown here")
     values = {}
-    for field in dataclasses.fields(kind):
-        if field.name in data:
+    for field in declared:
+        if field.name in given:
             values[field.name] = _decode(
-                hints[field.name], data[field.name], f"{where}.{field.name}"
+                hints[field.name], given[field.name], f"{where}.{field.name}", unknown_keys
             )
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise ValueError(f"{where} has no {field.name!r}")
     return kind(**values)
 
 
-def _expect(kind: Any, data: Any, where: str) -> None:
-    if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
-        raise ValueError(f"{where} is {type(data).__name__}, not {kind.__name__}")
+def _expect(kinds: tuple[type, ...], data: object, where: str) -> None:
+    if not isinstance(data, kinds) or (isinstance(data, bool) and bool not in kinds):
+        raise ValueError(f"{where} is {type(data).__name__}, not {kinds[0].__name__}")

@@ -133,7 +133,11 @@ class Skipped:
 
 @dataclass(slots=True, kw_only=True)
 class Manifest:
-    """Everything about a run that is not a recording."""
+    """Everything about a run that is not a recording.
+
+    ``options`` are what the user asked for, ``settings`` what that meant on the machine of the run.
+    Runs of earlier versions, attached files and network measurements have no options.
+    """
 
     schema_version: int
     hvdprof_version: str
@@ -149,6 +153,7 @@ class Manifest:
     skipped: list[Skipped]
     status: str = Status.PLANNED
     warnings: list[str] = field(default_factory=list)
+    options: dict[str, object] = field(default_factory=dict)
 
     def resume_command(self, folder: Path) -> str:
         """What goes on with the run where it has not finished; a function is handed over again."""

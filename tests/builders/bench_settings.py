@@ -1,10 +1,11 @@
-"""Settings and choices of a benchmark in which a test states only what matters."""
+"""Settings and options of a benchmark in which a test states only what matters."""
 
 from dataclasses import replace
 from typing import Any
 
+from hvdprof.launch.plan.bench_options import BenchOptions
+from hvdprof.launch.plan.bench_settings import KnownModel, Machine
 from hvdprof.launch.plan.capacity import Capacity
-from hvdprof.launch.plan.choices import Choices, KnownModel, Machine
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
 
 MNIST = ModelSettings(name="mnist", batch_size=64, image_size=28)
@@ -41,32 +42,7 @@ _SETTINGS = BenchSettings(
     seed=42,
     timeout_s=30.0,
 )
-_CHOICES = Choices(
-    preset="quick",
-    np=None,
-    models=None,
-    compression=None,
-    fp16_allreduce=False,
-    reduction=None,
-    use_adasum=False,
-    batch_size=None,
-    image_size=None,
-    num_warmup_batches=None,
-    num_steps=None,
-    max_seconds=None,
-    repeats=None,
-    scaling="weak",
-    hosts=None,
-    num_threads=None,
-    fusion_threshold_mb=None,
-    cycle_time_ms=None,
-    cache_capacity=None,
-    data="synthetic",
-    data_dir=None,
-    attribution=False,
-    seed=42,
-    timeout_s=300.0,
-)
+_OPTIONS = BenchOptions(preset="quick")
 
 
 def bench_settings(**changes: Any) -> BenchSettings:
@@ -74,6 +50,6 @@ def bench_settings(**changes: Any) -> BenchSettings:
     return replace(_SETTINGS, **changes)
 
 
-def bench_choices(**changes: Any) -> Choices:
+def bench_options(**changes: Any) -> BenchOptions:
     """The quick preset with nothing else given, and the given changes."""
-    return replace(_CHOICES, **changes)
+    return replace(_OPTIONS, **changes)

@@ -49,7 +49,7 @@ def test_several_paths_and_a_file_to_write(folder: Path) -> None:
 
 
 def test_there_is_no_csv_of_files(folder: Path) -> None:
-    with pytest.raises(UsageError, match="not written as csv") as caught:
+    with pytest.raises(UsageError, match="CSV output is not supported for files") as caught:
         invoke("analyze", folder / "job.out", "--format", "csv")
     assert "hvdprof convert" in caught.value.hint
 

@@ -78,7 +78,7 @@ def test_on_this_machine_alone_nothing_is_warned_of(tmp_path, offered, host):
 def test_a_host_that_others_reach_is_warned_of(tmp_path, offered, host):
     folder = write_run(tmp_path / "one", [PassSpec()])
     result = dashboard(folder, "--no-open", "--host", host)
-    assert "whoever reaches this port can read the runs" in result.stderr
+    assert "every user who reaches this port can read the runs" in result.stderr
     assert "--password" in result.stderr
 
 

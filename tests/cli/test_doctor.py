@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from hvdprof.api import machine
 from hvdprof.cli import doctor as command
 from hvdprof.cli.main import build_app
 from hvdprof.machine.doctor.checks import CHECKS, findings_of
@@ -15,7 +16,7 @@ from tests.builders.survey import make_survey
 def survey(monkeypatch: pytest.MonkeyPatch) -> list[Survey]:
     """The survey that the command will find; a test replaces the only element."""
     found = [make_survey()]
-    monkeypatch.setattr(command, "take_survey", lambda: found[0])
+    monkeypatch.setattr(machine, "take_survey", lambda: found[0])
     return found
 
 

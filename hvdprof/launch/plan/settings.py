@@ -1,8 +1,9 @@
-"""What a benchmark run is asked to do, after presets and defaults are filled in."""
+"""What a benchmark run does, after presets and defaults are filled in."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 DEFAULT_STALL_WARN_S = 60.0
@@ -23,11 +24,11 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticSettings:
-    """A job whose number of ranks changes while it runs; what is not given Horovod decides.
+    """A job whose number of ranks changes while it runs; Horovod decides what is None.
 
-    ``discovery_script`` is a shell command that prints one host a line; hosts without a number
+    ``discovery_script`` is a shell command that prints one host per line; hosts without a number
     have ``slots``. ``wait_s`` bounds how long the job waits for ``min_np`` ranks, ``reset_limit``
-    how often it may begin anew.
+    how often it is reset.
     """
 
     min_np: int
@@ -43,9 +44,9 @@ class ElasticSettings:
 class ScriptSettings:
     """A script of the user's own in place of the reference models.
 
-    ``sets_threads`` says that the number of threads is given to its ranks rather than left alone;
-    ``trace`` adds a pass in which Horovod writes its timeline, of ``num_timeline_steps`` steps.
-    ``is_function`` stands for a function that was handed over from Python; ``command`` then only
+    With ``sets_threads`` its ranks get the number of threads of the settings; without it they keep
+    theirs. ``trace`` adds a pass in which Horovod writes its timeline, of ``num_timeline_steps``
+    steps. ``is_function`` stands for a function that a Python caller passed; ``command`` then only
     names it.
     """
 
@@ -59,15 +60,15 @@ class ScriptSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchSettings:
-    """Every choice of ``hvdprof bench`` or ``hvdprof run``; written into the manifest as it is.
+    """What ``hvdprof bench`` or ``hvdprof run`` does on this machine; the manifest records it.
 
     ``sizes`` are numbers of ranks. ``hosts`` is Horovod's ``h1:4,h2:4`` or None for this host.
     ``controller`` is ``mpi`` or ``gloo`` (``auto`` is decided before), ``device`` ``cpu`` or
     ``cuda``. ``timeout_s`` bounds the time without any progress of any rank.
-    ``launcher`` is one of ``choose_launcher.LAUNCHER_NAMES``. After ``stall_warn_s`` of waiting for
-    a rank that does not get on a stall is told (0 for never), after ``stall_kill_s`` the launch is
-    ended. ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``.
-    ``threads_by_cores`` says that nobody asked for ``num_threads``: they are what cores allow.
+    ``launcher`` is one of ``options.LAUNCHER_NAMES``. Ranks that are blocked on a stalled rank for
+    ``stall_warn_s`` are reported (0 for never); after ``stall_kill_s`` the launch is ended.
+    ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. With
+    ``threads_by_cores`` the cores decided ``num_threads``, not the user.
     """
 
     sizes: tuple[int, ...]
@@ -98,18 +99,12 @@ class BenchSettings:
     engines: tuple[str, ...] = (HOROVOD_ENGINE,)
     threads_by_cores: bool = False
 
-    @classmethod
-    def from_manifest(cls, settings: dict[str, Any]) -> "BenchSettings":
-        """The settings that a manifest holds, for going on with its run."""
-        values = dict(settings)
-        values["models"] = tuple(ModelSettings(**model) for model in values["models"])
-        for name in ("sizes", "compressions", "reductions", "engines"):
-            # A run of an earlier version names no engines.
-            if name in values:
-                values[name] = tuple(values[name])
-        if values.get("script"):
-            script = dict(values["script"])
-            if script.get("elastic"):
-                script["elastic"] = ElasticSettings(**script["elastic"])
-            values["script"] = ScriptSettings(**script | {"command": tuple(script["command"])})
-        return cls(**values)
+
+def read_settings(recorded: Mapping[str, object]) -> BenchSettings:
+    """The settings that a manifest records.
+
+    Raises:
+        ValueError: They are not those of this version: a field lacks, is of another type, or is not
+            known here.
+    """
+    return decode(BenchSettings, recorded, "settings", unknown_keys=False)

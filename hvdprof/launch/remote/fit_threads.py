@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 
 from hvdprof import units
 from hvdprof.collect.host_facts import usable_cores
-from hvdprof.launch.launchers.choose_launcher import SRUN
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.plan.capacity import Capacity, Crowd, can_pin, crowds, threads_that_fit
 from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status

@@ -11,12 +11,12 @@ from typing import Any
 
 from hvdprof.collect.network.net_probe import MARK
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
-from hvdprof.launch.launchers.choose_launcher import SRUN
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
-from hvdprof.launch.plan.choices import Machine
+from hvdprof.launch.plan.bench_settings import Machine
 from hvdprof.launch.plan.environment import inherited_environment, names_to_pass_on
 from hvdprof.launch.plan.hosts import parse_hosts
+from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.plan.workload import INSTALLED_ALONE

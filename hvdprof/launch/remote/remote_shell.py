@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
-from hvdprof.launch.launchers.choose_launcher import HOROVODRUN, SRUN
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.srun import placement as srun_placement
 from hvdprof.launch.plan.design import placement
 from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import BenchSettings
 

@@ -1,8 +1,7 @@
-"""A benchmark run made ready: checks, design, run directory; or taken up again."""
+"""Prepares a benchmark run: checks, design, run directory; or reads one to resume."""
 
 import datetime as dt
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -10,19 +9,22 @@ from pathlib import Path
 
 from hvdprof import __version__
 from hvdprof.collect.host_facts import host_facts, usable_cores
-from hvdprof.errors import EnvironmentNotReadyError, StorageError, UnreadableInputError, UsageError
-from hvdprof.launch.launchers.choose_launcher import SRUN, find_elastic_launcher, find_launcher
+from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
+from hvdprof.launch.launchers.choose_launcher import find_elastic_launcher, find_launcher
 from hvdprof.launch.launchers.launch_job import Launcher
 from hvdprof.launch.launchers.slurm_allocation import find_allocation
 from hvdprof.launch.launchers.torchrun import TorchrunForDdp
+from hvdprof.launch.plan.bench_options import BenchOptions
+from hvdprof.launch.plan.bench_settings import KnownModel, Machine, bench_settings
 from hvdprof.launch.plan.capacity import Capacity
-from hvdprof.launch.plan.choices import Choices, KnownModel, Machine, complete
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.environment import inherited_environment
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.preflight import choose_controller, require_space
+from hvdprof.launch.plan.options import DEVICES, SRUN, record_of
+from hvdprof.launch.plan.preflight import choose_controller
 from hvdprof.launch.plan.provenance import git_state, versions
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from hvdprof.launch.plan.validators import check_known
 from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep, SweepObserver
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
@@ -31,9 +33,6 @@ from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
 from hvdprof.rundir.masking import mask_command, recorded_environment
 from hvdprof.rundir.plan import DDP_ENGINE
-
-DEVICES = ("auto", "cpu", "cuda")
-RUNS_FOLDER = Path("runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +52,10 @@ def find_tools() -> Tools:
     return Tools(require_horovod(), find_mpi())
 
 
-def prepare(
-    choices: Choices,
-    known_models: Mapping[str, KnownModel],
-    tools: Tools,
-    *,
-    controller: str,
-    device: str,
+def prepare_bench(
+    options: BenchOptions, known_models: Mapping[str, KnownModel], tools: Tools
 ) -> Manifest:
-    """The manifest of a run that has not started: settings, passes, skipped cells, surroundings.
+    """The manifest of a run that has not started: settings, passes, skipped cells, provenance.
 
     Raises:
         UsageError: An option cannot be used.
@@ -73,19 +67,22 @@ def prepare(
             "the reference models are PyTorch's.",
             hint="hvdprof run takes TensorFlow scripts; for the bench: hvdprof install-horovod",
         )
-    machine = machine_of(tools, controller=controller, device=device)
-    if choices.launcher == SRUN:
-        # Its nodes may be others than this one, and have more or fewer cores.
+    machine = machine_of(tools, controller=options.controller, device=options.device)
+    if options.launcher == SRUN:
+        # The nodes of the allocation may have more or fewer cores than this one.
         tasks = sum(host.slots for host in find_allocation().hosts)
         machine = replace(machine, num_slots=tasks)
-    return planned_manifest(complete(choices, known_models, machine), machine, tools)
+    settings = bench_settings(options, known_models, machine)
+    manifest = planned_manifest(settings, machine, tools)
+    manifest.name, manifest.options = options.name, record_of(options)
+    return manifest
 
 
 def machine_of(tools: Tools, *, controller: str, device: str) -> Machine:
-    """What this machine offers, with the controller and the device that were asked for.
+    """The properties of this machine, with the controller and the device to use on it.
 
     Raises:
-        UsageError: There is no such controller or device.
+        UsageError: No controller or device has that name.
         EnvironmentNotReadyError: This machine does not have it.
     """
     return Machine(
@@ -100,7 +97,7 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
     """The manifest of settings, with the passes that they mean on this machine.
 
     Raises:
-        UsageError: None of them can run.
+        UsageError: No pass of them can run.
     """
     design = plan_design(settings, _capacity(settings, machine, tools.horovod))
     if not design.passes:
@@ -114,7 +111,7 @@ def planned_manifest(settings: BenchSettings, machine: Machine, tools: Tools) ->
 
 
 def manifest_without_passes(settings: BenchSettings, tools: Tools) -> Manifest:
-    """The manifest of settings with what surrounds them, and nothing that is to run."""
+    """The manifest of settings with their provenance, without any pass."""
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
         hvdprof_version=__version__,
@@ -141,17 +138,26 @@ def sweep_of(
 ) -> Sweep:
     """The sweep that runs what a manifest plans, into a run directory.
 
-    Its launcher is the one that the settings name where none is given. Where it goes on with
-    launches that were made with other versions, that becomes a warning of the run.
+    Args:
+        manifest: The prepared run, or one to resume. Launches that were made with other versions
+            become a warning of it.
+        folder: The run directory; it need not exist yet.
+        tools: Horovod and MPI.
+        observer: Shows the progress.
+        launcher: Starts the ranks; the one that the settings name when not given.
+
+    Raises:
+        UsageError: The launcher cannot start ranks of this controller.
+        EnvironmentNotReadyError: The program of the launcher is not there.
     """
-    settings = BenchSettings.from_manifest(manifest.settings)
+    settings = read_settings(manifest.settings)
     if any(record.status != Status.PLANNED for record in manifest.passes):
         _warn_of_other_versions(manifest, tools)
     return Sweep(
         settings=settings,
         manifest=manifest,
         paths=RunPaths(folder),
-        launcher=launcher or _launcher_of(settings, tools),
+        launcher=launcher or launcher_of(settings, tools),
         mpi=tools.mpi,
         observer=observer,
         environment=inherited_environment(os.environ),
@@ -170,7 +176,13 @@ def _warn_of_other_versions(manifest: Manifest, tools: Tools) -> None:
         manifest.warnings.append(warning)
 
 
-def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
+def launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
+    """The launcher that settings name.
+
+    Raises:
+        UsageError: It cannot start ranks of this controller.
+        EnvironmentNotReadyError: Its program is not there, or cannot be used here.
+    """
     if settings.script is not None and settings.script.elastic is not None:
         return find_elastic_launcher(settings.script.elastic)
     launcher = find_launcher(
@@ -182,89 +194,37 @@ def _launcher_of(settings: BenchSettings, tools: Tools) -> Launcher:
     return TorchrunForDdp(launcher) if DDP_ENGINE in settings.engines else launcher
 
 
-def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
-    """Make the run directory and write the manifest into it.
-
-    Args:
-        manifest: The manifest of the prepared run; gets its name.
-        output: The run directory itself; None for ``runs/<time>-<name>``.
-        name: A name for the run.
-
-    Raises:
-        StorageError: The folder exists with something in it, or cannot be made.
-    """
-    manifest.name = name
-    try:
-        require_space(output or RUNS_FOLDER)
-        folder = _make_named(output) if output else _make_new(name)
-    except OSError as error:
-        where = error.filename or output or RUNS_FOLDER
-        raise StorageError(f"Could not make {where}: {error.strerror}.") from error
-    manifest.write(RunPaths(folder))
-    return folder
-
-
-def _make_named(folder: Path) -> Path:
-    if folder.exists() and any(folder.iterdir()):
-        raise StorageError(
-            f"{folder} is not empty, and a run is not written over another.",
-            hint=f"Name a new folder, or go on with that run (--resume {folder}).",
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _make_new(name: str) -> Path:
-    # Whose folder is a link to nothing has no place for any name.
-    RUNS_FOLDER.mkdir(parents=True, exist_ok=True)
-    while True:
-        folder = new_run_folder(None, name)
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            # A run that was started in the same second has taken the name meanwhile.
-            continue
-        return folder
-
-
-def new_run_folder(output: Path | None, name: str) -> Path:
-    """The run directory that a new run gets: the one asked for, else ``runs/<time>-<name>``."""
-    stamp = dt.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return output or _unused(RUNS_FOLDER / f"{stamp}-{_as_file_name(name)}")
-
-
 def read_for_resuming(folder: Path) -> Manifest:
-    """The manifest of a run to go on with.
+    """The manifest of a run to resume.
 
     Raises:
-        UnreadableInputError: The folder holds no run, or none that this version can go on with.
-        UsageError: The run is complete, or still going on.
+        UnreadableInputError: The folder holds no run, or none that this version can resume.
+        UsageError: The run is complete, is still running, or is of a function.
     """
     with exclusive_run(folder):
         manifest = Manifest.read(folder)
     if manifest.status == Status.DONE:
         raise UsageError(
-            f"{folder} is complete; there is nothing to go on with.",
+            f"{folder} is complete; there is nothing to resume.",
             hint=f"hvdprof analyze {folder}",
         )
     try:
-        settings = BenchSettings.from_manifest(manifest.settings)
-    except (TypeError, KeyError) as error:
+        settings = read_settings(manifest.settings)
+    except ValueError as error:
         raise UnreadableInputError(
             f"The settings in {folder} are not those of this hvdprof ({error}).",
-            hint=f"It was written by hvdprof {manifest.hvdprof_version}; go on with that version.",
+            hint=f"hvdprof {manifest.hvdprof_version} wrote it; resume with that version.",
         ) from error
     if settings.script is not None and settings.script.is_function:
         raise UsageError(
-            f"{folder} is of a function, which is not kept.",
-            hint="Hand it over again: hvdprof.api.FunctionRunner(...).run(...)",
+            f"{folder} is of a function, and functions are not stored in run directories.",
+            hint="Measure the function again: hvdprof.api.FunctionRunner(...).run(...)",
         )
     return manifest
 
 
 def _choose_device(wanted: str, horovod: HorovodBuild) -> str:
-    if wanted not in DEVICES:
-        raise UsageError(f"--device {wanted}: not known.", hint=f"Known: {', '.join(DEVICES)}")
+    check_known("--device", wanted, DEVICES)
     if wanted == "cuda" and not horovod.cuda_available:
         raise EnvironmentNotReadyError(
             "torch finds no GPU here, so --device cuda cannot run.", hint="hvdprof doctor"
@@ -282,12 +242,3 @@ def _capacity(settings: BenchSettings, machine: Machine, horovod: HorovodBuild) 
         gpus_by_host={name: machine.num_gpus if name in own else None for name in names},
         nccl=horovod.nccl and settings.device == "cuda",
     )
-
-
-def _as_file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
-
-
-def _unused(folder: Path) -> Path:
-    candidates = (folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))
-    return folder if not folder.exists() else next(c for c in candidates if not c.exists())

@@ -1,4 +1,4 @@
-"""A run of the user's own script made ready: from what was typed to a manifest."""
+"""Prepares the run of a training that is the user's: a script, or a function from Python."""
 
 import re
 import shutil
@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
-from hvdprof.launch.launchers.choose_launcher import AUTO, HOROVODRUN, SRUN
 from hvdprof.launch.launchers.elastic_job import prepare_elastic
-from hvdprof.launch.plan.choices import parse_sizes
+from hvdprof.launch.plan.bench_settings import parse_sizes
 from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
-from hvdprof.launch.plan.preflight import GLOO
+from hvdprof.launch.plan.options import HOROVODRUN, SRUN, check_options, record_of
+from hvdprof.launch.plan.preflight import AUTO, GLOO
+from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions, TrainingOptions
 from hvdprof.launch.plan.settings import (
-    DEFAULT_STALL_WARN_S,
     BenchSettings,
     ElasticSettings,
     ModelSettings,
     ScriptSettings,
 )
-from hvdprof.launch.plan.validators import check_at_least, check_stall_limits
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.rundir.manifest import Manifest
 
@@ -30,95 +29,168 @@ _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptChoices:
-    """The options of `hvdprof run` as typed; None where an option was not given.
+class _Training:
+    """What the ranks run, and under which name results show it."""
 
-    ``function`` is the name of a function that is run instead of a script, empty for a script;
-    ``command`` then says how it was started. ``elastic`` is given where hosts come and go; ``np``
-    is then the number of ranks with which the job starts.
-    """
-
+    name: str
     command: tuple[str, ...]
-    np: str
-    hosts: str | None
-    batch_size: int | None
-    num_warmup_batches: int
-    num_steps: int | None
-    num_timeline_steps: int
-    repeats: int
-    trace: bool
-    num_threads: int | None
-    timeout_s: float
-    launcher: str = AUTO
-    stall_warn_s: float = DEFAULT_STALL_WARN_S
-    stall_kill_s: float | None = None
-    function: str = ""
+    sizes: tuple[int, ...]
+    is_function: bool = False
     elastic: ElasticSettings | None = None
 
 
-def prepare_script(
-    choices: ScriptChoices, tools: Tools, *, controller: str, device: str
+def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
+    """The manifest of a run that has not started: settings, passes, provenance.
+
+    Raises:
+        UsageError: An option cannot be used, or there is no script.
+        EnvironmentNotReadyError: This machine cannot run it.
+    """
+    check_run_options(options)
+    sizes = sizes_of(options)
+    elastic, waits, controller = elastic_of(options), list[str](), options.controller
+    if elastic is not None:
+        controller = _elastic_controller(options)
+        elastic, waits = prepare_elastic(elastic, sizes)
+    name = script_name(options.command)
+    training = _Training(
+        name=name, command=with_own_python(options.command), sizes=sizes, elastic=elastic
+    )
+    manifest = _prepare(options, training, tools, controller)
+    manifest.name = options.name or name
+    manifest.warnings += waits
+    return manifest
+
+
+def prepare_function(
+    options: FunctionOptions, name: str, tools: Tools, *, controller: str
 ) -> Manifest:
-    """The manifest of a run that has not started: settings, passes, surroundings.
+    """The manifest of a function that has not started.
+
+    Args:
+        options: How it is measured.
+        name: The name of the function.
+        tools: Horovod and MPI.
+        controller: The controller that the launcher can use.
 
     Raises:
         UsageError: An option cannot be used.
         EnvironmentNotReadyError: This machine cannot run it.
     """
-    check_script_choices(choices)
-    command = choices.command if choices.function else with_own_python(choices.command)
-    elastic, waits = choices.elastic, list[str]()
-    if elastic is not None:
-        controller = _elastic_controller(choices, controller)
-        elastic, waits = prepare_elastic(elastic, parse_sizes(choices.np))
-    machine = machine_of(tools, controller=controller, device=device)
-    name = choices.function or script_name(choices.command)
+    _check_training(options)
+    command = (options.launcher, name)
+    training = _Training(
+        name=name, command=command, sizes=parse_sizes(options.np), is_function=True
+    )
+    manifest = _prepare(options, training, tools, controller)
+    manifest.name, manifest.command = options.name or name, list(command)
+    return manifest
+
+
+def _prepare(
+    options: TrainingOptions, training: _Training, tools: Tools, controller: str
+) -> Manifest:
+    machine = machine_of(tools, controller=controller, device=options.device)
+    model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
     settings = BenchSettings(
-        sizes=parse_sizes(choices.np),
-        models=(ModelSettings(name=name, batch_size=choices.batch_size or 0, image_size=0),),
+        sizes=training.sizes,
+        models=(model,),
         compressions=(NO_COMPRESSION,),
         reductions=(AVERAGE,),
         scaling="weak",
-        num_warmup_batches=choices.num_warmup_batches,
-        num_steps=choices.num_steps,
+        num_warmup_batches=options.num_warmup_batches,
+        num_steps=options.num_steps,
         max_seconds=None,
-        repeats=choices.repeats,
+        repeats=options.repeats,
         attribution=False,
         controller=machine.controller,
-        launcher=choices.launcher,
+        launcher=options.launcher,
         device=machine.device,
-        hosts=choices.hosts,
-        num_threads=choices.num_threads or 1,
+        hosts=options.hosts,
+        num_threads=options.num_threads or 1,
         fusion_threshold_mb=None,
         cycle_time_ms=None,
         cache_capacity=None,
         data="script",
         data_dir=None,
         seed=0,
-        timeout_s=choices.timeout_s,
-        stall_warn_s=choices.stall_warn_s,
-        stall_kill_s=choices.stall_kill_s,
+        timeout_s=options.timeout_s,
+        stall_warn_s=options.stall_warn_s,
+        stall_kill_s=options.stall_kill_s,
         script=ScriptSettings(
-            command=command,
-            num_timeline_steps=choices.num_timeline_steps,
-            sets_threads=choices.num_threads is not None,
-            trace=choices.trace,
-            is_function=bool(choices.function),
-            elastic=elastic,
+            command=training.command,
+            num_timeline_steps=options.num_timeline_steps,
+            sets_threads=options.num_threads is not None,
+            trace=options.trace,
+            is_function=training.is_function,
+            elastic=training.elastic,
         ),
     )
     manifest = planned_manifest(settings, machine, tools)
-    manifest.warnings += waits
+    manifest.options = record_of(options)
     return manifest
 
 
-def _elastic_controller(choices: ScriptChoices, controller: str) -> str:
-    if choices.hosts is not None:
+def sizes_of(options: RunOptions) -> tuple[int, ...]:
+    """The numbers of ranks that a script is run on; an elastic job starts with its least number.
+
+    Raises:
+        UsageError: They are not given, or are no positive whole numbers.
+    """
+    elastic = elastic_of(options)
+    if options.np is not None:
+        return parse_sizes(options.np)
+    if elastic is None:
+        raise _incomplete()
+    return (elastic.min_np,)
+
+
+def _incomplete() -> UsageError:
+    return UsageError(
+        "The number of ranks and the script are required.",
+        hint="hvdprof run --np 1,2 -- python train.py",
+    )
+
+
+def elastic_of(options: RunOptions) -> ElasticSettings | None:
+    """The settings of an elastic job; None where no option asks for one.
+
+    Raises:
+        UsageError: Options of an elastic job are given without a script that names its hosts.
+    """
+    if options.host_discovery_script is None:
+        given = (
+            options.min_np,
+            options.max_np,
+            options.slots,
+            options.network_interface,
+            options.elastic_timeout_s,
+            options.reset_limit,
+        )
+        if all(value is None for value in given):
+            return None
+        raise UsageError(
+            "An elastic job needs a script that names its hosts.",
+            hint="hvdprof run --min-np 1 --max-np 4 --host-discovery-script ./discover.sh -- ...",
+        )
+    return ElasticSettings(
+        min_np=options.min_np or 1,
+        max_np=options.max_np,
+        discovery_script=options.host_discovery_script,
+        slots=options.slots,
+        network_interface=options.network_interface,
+        wait_s=options.elastic_timeout_s,
+        reset_limit=options.reset_limit,
+    )
+
+
+def _elastic_controller(options: RunOptions) -> str:
+    if options.hosts is not None:
         raise UsageError("The hosts of an elastic job are those of its discovery script.")
-    if choices.launcher not in (AUTO, HOROVODRUN) or controller not in (AUTO, GLOO):
+    if options.launcher not in (AUTO, HOROVODRUN) or options.controller not in (AUTO, GLOO):
         raise UsageError(
             "An elastic job is started by horovodrun with Gloo.",
-            hint="Leave --launcher and --controller away.",
+            hint="Omit --launcher and --controller.",
         )
     return GLOO
 
@@ -126,13 +198,13 @@ def _elastic_controller(choices: ScriptChoices, controller: str) -> str:
 def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
     """The command with a bare ``python`` or ``python3`` as the one that runs hvdprof.
 
-    Launchers look names up by paths of their own; there it may be a Python without Horovod.
+    Launchers search their own PATH, where ``python`` may be one without Horovod.
     """
     return (sys.executable, *command[1:]) if command[0] in ("python", "python3") else command
 
 
 def script_name(command: tuple[str, ...]) -> str:
-    """What results call a command: the script's name without `.py`, or that of a module.
+    """The name of a command in results: the script without `.py`, or the module.
 
     ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``.
     """
@@ -153,7 +225,7 @@ def script_of(command: tuple[str, ...]) -> Path | None:
 
 
 def _what_runs(command: tuple[str, ...]) -> tuple[str, str]:
-    """The option by which a Python is told what it runs, ``""`` for a path, and what that is."""
+    """The option that says what a Python runs, ``""`` for a path, and its value."""
     words = iter(command[1:])
     for word in words:
         if word == "-":
@@ -177,46 +249,38 @@ def _letters(word: str) -> Iterator[str]:
             return
 
 
-def check_script_choices(choices: ScriptChoices) -> None:
+def check_run_options(options: RunOptions) -> None:
     """Find mistakes that show without asking the machine for Horovod.
 
     Raises:
         UsageError: An option has a value that cannot be used, or the script is not there.
-        EnvironmentNotReadyError: What is to be run is no program here.
+        EnvironmentNotReadyError: The program cannot be started here.
     """
-    for option, value in (
-        ("--num-steps", choices.num_steps),
-        ("--batch-size", choices.batch_size),
-        ("--repeats", choices.repeats),
-        ("--timeline-steps", choices.num_timeline_steps),
-        ("--num-threads", choices.num_threads),
-    ):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
-    check_at_least((("--timeout", choices.timeout_s, 1),))
-    check_stall_limits(choices.stall_warn_s, choices.stall_kill_s)
-    if choices.num_warmup_batches < 0:
-        raise UsageError(
-            f"--num-warmup-batches {choices.num_warmup_batches}: must be at least 0.",
-            hint="hvdprof run --help",
-        )
-    if choices.hosts is not None:
-        parse_hosts(choices.hosts)
-    program = choices.command[0]
-    if not choices.function and shutil.which(with_own_python(choices.command)[0]) is None:
+    if not options.command:
+        raise _incomplete()
+    sizes_of(options)
+    _check_training(options)
+    program = options.command[0]
+    if shutil.which(with_own_python(options.command)[0]) is None:
         hint = "Check the name and PATH."
         if program.endswith(".py"):
             hint = f"hvdprof run ... -- python {program}"
         raise EnvironmentNotReadyError(f"{program} is not a program that can run.", hint=hint)
-    if not choices.function and _runs_here(choices):
-        _check_script(choices.command)
+    if _runs_here(options):
+        _check_script(options.command)
 
 
-def _runs_here(choices: ScriptChoices) -> bool:
-    """Whether ranks run on this host, as far as that is known without asking anyone."""
-    if choices.hosts is not None:
-        return any(is_this_host(host.name) for host in parse_hosts(choices.hosts))
-    return choices.elastic is None and choices.launcher != SRUN
+def _check_training(options: TrainingOptions) -> None:
+    check_options(options)
+    if options.hosts is not None:
+        parse_hosts(options.hosts)
+
+
+def _runs_here(options: RunOptions) -> bool:
+    """Whether ranks run on this host, as far as this host knows."""
+    if options.hosts is not None:
+        return any(is_this_host(host.name) for host in parse_hosts(options.hosts))
+    return options.host_discovery_script is None and options.launcher != SRUN
 
 
 def _check_script(command: tuple[str, ...]) -> None:

@@ -4,7 +4,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,18 +14,11 @@ import pyarrow.parquet as pq
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.tables.table_format import TableFormat
 from hvdprof.rundir.whole_file import open_whole
 
 Rows = pd.DataFrame | CachedRows
 """A table in memory, or one that is kept in a file and goes through memory piece by piece."""
-
-
-class TableFormat(StrEnum):
-    """The formats in which tables are written."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
 
 
 def arrow_table(name: str, frame: pd.DataFrame) -> pa.Table:

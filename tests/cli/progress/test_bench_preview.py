@@ -4,27 +4,61 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.cli.progress.bench_preview import announce
-from hvdprof.rundir.manifest import Manifest
-from tests.builders.run_directory import PassSpec, write_run
+from hvdprof.api.measurement import Measurement
+from hvdprof.cli.progress.bench_preview import announce, print_launches
+from hvdprof.launch.plan.settings import ScriptSettings
+from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from tests.builders.bench_settings import FOUR_CORES, bench_settings
+from tests.builders.survey import make_build, make_mpi
+
+TOOLS = Tools(make_build(), make_mpi())
+SCRIPT = ScriptSettings(command=(), num_timeline_steps=5, sets_threads=False, trace=False)
+
+
+def _measurement(**changes: object) -> Measurement:
+    manifest = planned_manifest(bench_settings(**changes), FOUR_CORES, TOOLS)
+    return Measurement(manifest, TOOLS, None, resumed=Path("runs/mine"))
 
 
 @pytest.mark.parametrize(
-    ("script", "is_told"),
+    ("command", "is_secret"),
     [
         (None, False),
-        ({"command": ["python", "train.py", "--epochs", "3"]}, False),
-        ({"command": ["python", "train.py", "--api-key", "abc"]}, True),
-        ({"command": ("python", "train.py", "--data=https://me:abc@host/x")}, True),
+        (("python", "train.py", "--epochs", "3"), False),
+        (("python", "train.py", "--api-key", "abc"), True),
+        (("python", "train.py", "--data=https://me:abc@host/x"), True),
     ],
 )
-def test_a_secret_in_the_command_of_a_script_is_told_and_not_repeated(tmp_path, script, is_told):
-    manifest = Manifest.read(write_run(tmp_path, [PassSpec()]))
+def test_a_secret_in_the_command_of_a_script_is_reported_and_not_repeated(
+    command: tuple[str, ...] | None, is_secret: bool
+) -> None:
+    script = replace(SCRIPT, command=command) if command else None
     stream = io.StringIO()
+    announce(_measurement(script=script), stream)
 
-    announce(replace(manifest, settings={"script": script}), Path("runs/mine"), stream)
+    text = stream.getvalue()
+    assert ("seems to hold a secret" in text) == is_secret
+    assert ("runs/mine/manifest.json" in text) == is_secret
+    assert "abc" not in text
 
-    told = stream.getvalue()
-    assert ("looks like a secret" in told) == is_told
-    assert ("runs/mine/manifest.json" in told) == is_told
-    assert "abc" not in told
+
+def test_skipped_cells_and_warnings_are_announced() -> None:
+    measurement = _measurement(compressions=("none", "fp16"))
+    measurement.manifest.warnings.append("one host has 1 core")
+    stream = io.StringIO()
+    announce(measurement, stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "hvdprof: measuring into runs/mine"
+    assert lines[1].startswith("skipped: mnist np=1 fp16 average: ")
+    assert lines[2] == "! one host has 1 core"
+
+
+def test_a_dry_run_is_shell_text() -> None:
+    stream = io.StringIO()
+    print_launches(_measurement(sizes=(2,)), stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "# 01-np2-throughput-r1: mnist-none-average"
+    assert "export OMP_NUM_THREADS=1" in lines
+    command = next(line for line in lines if "hvdprof.bench_models.train" in line)
+    assert command.startswith(make_mpi().mpirun)
+    assert "runs/mine/passes/01-np2-throughput-r1/plan.json" in command

@@ -34,7 +34,7 @@ def test_time_left_follows_the_weight_of_the_passes() -> None:
 
 def test_a_log_gets_a_line_a_pass_and_the_failures() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, quiet=False)
+    observer = observer_for(stream, silent=False)
     passes = _passes()[1:3]
     observer.sweep_started(passes)
     observer.pass_started(passes[0])
@@ -53,7 +53,7 @@ def test_a_log_gets_a_line_a_pass_and_the_failures() -> None:
 
 def test_plain_torch_is_called_so() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, quiet=False)
+    observer = observer_for(stream, silent=False)
     first = _passes()[0]
     observer.sweep_started([first])
     observer.pass_started(first)
@@ -63,7 +63,7 @@ def test_plain_torch_is_called_so() -> None:
 
 def test_quiet_is_silent() -> None:
     stream = io.StringIO()
-    observer = observer_for(stream, quiet=True)
+    observer = observer_for(stream, silent=True)
     observer.sweep_started(_passes())
     observer.pass_ended(_ended(_passes()[0], 1.0))
     assert stream.getvalue() == ""
@@ -78,7 +78,7 @@ def test_a_terminal_shows_the_segment_and_its_step(
 
     monkeypatch.setenv("COLUMNS", "120")
     stream = Terminal()
-    observer = observer_for(stream, quiet=False)
+    observer = observer_for(stream, silent=False)
     record = _passes()[2]
     progress = PassProgress(PassPaths(tmp_path))
     progress.ranks[0] = RankState(0, segment="mnist-none-average", num_steps=17)

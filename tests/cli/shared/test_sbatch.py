@@ -46,7 +46,7 @@ def test_a_script_with_its_own_options_is_queued_as_it_was_typed(tmp_path: Path)
     done = queue(tmp_path, *run, "--output", "my run", *script)
 
     assert done.returncode == 0, done.stderr
-    assert "There is no sbatch here" in done.stderr
+    assert "This machine has no sbatch" in done.stderr
     written = lines(tmp_path, "my run")
     assert "#SBATCH --ntasks=4" in written
     assert "#SBATCH --cpus-per-task=3" in written
@@ -54,7 +54,7 @@ def test_a_script_with_its_own_options_is_queued_as_it_was_typed(tmp_path: Path)
     behind = words_behind(written, "--output")
     own, of_script = behind[: behind.index("--")], behind[behind.index("--") :]
     assert own == [
-        *("--np", "2,4", "--launcher", "srun", "--no-trace", "--num-threads", "3", "--no-net")
+        *("--np", "2,4", "--launcher", "srun", "--num-threads", "3", "--no-trace", "--no-net")
     ]
     assert of_script == list(script)
     assert str(tmp_path / "my run") in shlex.split(written[-1])

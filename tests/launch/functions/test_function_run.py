@@ -4,9 +4,10 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.functions import function_run
-from hvdprof.launch.functions.function_run import FunctionChoices, main_launch, measure_function
+from hvdprof.launch.functions.function_run import main_launch, measure_function
 from hvdprof.launch.functions.in_python import InPython
 from hvdprof.launch.launchers.launch_job import Job
+from hvdprof.launch.plan.run_options import FunctionOptions
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.manifest import Mode, PassRecord
 from tests.builders.launches import launch_into
@@ -23,12 +24,12 @@ OPEN_MPI_5 = replace(OPEN_MPI_4, version="5.0.11", binding_args="--bind-to none"
 
 
 def controller(mpi=OPEN_MPI_4, **choices):
-    return function_run._controller(FunctionChoices(**choices), mpi)
+    return function_run._controller(FunctionOptions(**choices), mpi)
 
 
 def test_an_unknown_launcher_is_told_with_those_that_are_known():
     with pytest.raises(UsageError, match="launcher='flink'") as raised:
-        measure_function(print, (), {}, FunctionChoices(launcher="flink"))
+        measure_function(print, (), {}, FunctionOptions(launcher="flink"))
     assert raised.value.hint == "Known: horovod.run, spark, ray"
 
 
@@ -54,7 +55,7 @@ def test_sessions_start_ranks_of_gloo(launcher):
 @pytest.mark.parametrize("launcher", ["spark", "ray"])
 def test_sessions_place_ranks_themselves(launcher):
     with pytest.raises(UsageError, match=r"hosts= is for horovod\.run"):
-        measure_function(print, (), {}, FunctionChoices(launcher=launcher, hosts="a:1"))
+        measure_function(print, (), {}, FunctionOptions(launcher=launcher, hosts="a:1"))
 
 
 def record(number, mode, size, repeat):

@@ -13,7 +13,7 @@ from hvdprof.launch.launchers.elastic_job import (
 )
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
-from hvdprof.launch.plan.settings import BenchSettings, ElasticSettings, ScriptSettings
+from hvdprof.launch.plan.settings import ElasticSettings, ScriptSettings, read_settings
 from tests.builders.bench_settings import bench_settings
 
 
@@ -183,4 +183,4 @@ def test_settings_come_back_from_a_manifest():
         )
     )
 
-    assert BenchSettings.from_manifest(dataclasses.asdict(given)) == given
+    assert read_settings(dataclasses.asdict(given)) == given

@@ -1,31 +1,18 @@
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
-from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings, ModelSettings, ScriptSettings
+from hvdprof.launch.plan.settings import ModelSettings, ScriptSettings, read_settings
 from hvdprof.launch.plan.workload import (
     least_partial_steps,
     program_of,
     workload_environment,
 )
-from hvdprof.launch.run.bench_run import Tools
-from hvdprof.launch.run.script_run import (
-    ScriptChoices,
-    prepare_script,
-    script_name,
-    script_of,
-    with_own_python,
-)
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, bench_settings
-from tests.builders.survey import make_build
 
 PATHS = PassPaths(Path("/runs/r/passes/p"))
 SCRIPT = ScriptSettings(
@@ -35,11 +22,11 @@ SCRIPT = ScriptSettings(
 
 def of_script(**changes):
     model = ModelSettings(name="train", batch_size=0, image_size=0)
-    script = replace(SCRIPT, **{name: changes.pop(name) for name in set(changes) & TOLD})
+    script = replace(SCRIPT, **{name: changes.pop(name) for name in set(changes) & OF_SCRIPT})
     return bench_settings(models=(model,), script=script, **changes)
 
 
-TOLD = {"trace", "sets_threads"}
+OF_SCRIPT = {"trace", "sets_threads"}
 
 
 def record(mode=Mode.THROUGHPUT):
@@ -69,9 +56,9 @@ def test_a_script_keeps_its_threads_and_gets_the_hook():
 
     assert variables["PYTHONPATH"] == f"{FOLDER}:/own"
     assert "OMP_NUM_THREADS" not in variables
-    told = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
-    assert (told.num_warmup_steps, told.num_steps, told.batch_size) == (5, 30, None)
-    assert told.timeline == ""
+    given = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
+    assert (given.num_warmup_steps, given.num_steps, given.batch_size) == (5, 30, None)
+    assert given.timeline == ""
     assert program_of(settings, PATHS.plan) == ("python", "train.py")
 
 
@@ -86,8 +73,8 @@ def test_threads_that_were_asked_for_are_set():
 def test_only_a_trace_pass_names_a_timeline():
     variables = workload_environment(of_script(), record(Mode.TRACE), PATHS, "")
 
-    told = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
-    assert told.timeline == "/runs/r/passes/p/timeline/main.json"
+    given = AutoSettings.from_environment({AUTORECORD: variables[AUTORECORD]})
+    assert given.timeline == "/runs/r/passes/p/timeline/main.json"
 
 
 def test_settings_survive_the_manifest():
@@ -95,7 +82,7 @@ def test_settings_survive_the_manifest():
 
     settings = of_script(trace=False)
 
-    assert BenchSettings.from_manifest(asdict(settings)) == settings
+    assert read_settings(asdict(settings)) == settings
 
 
 def test_only_scripts_have_results_of_launches_that_fail():
@@ -128,111 +115,3 @@ def test_sizes_without_slots_are_skipped_with_the_reason():
 
     assert [cell.size for cell in design.skipped] == [4]
     assert "fewer than 4 slots" in design.skipped[0].reason
-
-
-@pytest.mark.parametrize(
-    ("command", "name"),
-    [
-        ("python train.py --epochs 3", "train"),
-        ("python -u -W ignore src/train.py", "train"),
-        ("python -m pkg.train --lr 1", "pkg.train"),
-        ("python -um pkg.train", "pkg.train"),
-        ("python -Bmpkg.train", "pkg.train"),
-        ("python -c pass", "python"),
-        ("python", "python"),
-        ("./train.sh", "train"),
-        ("bash train.sh", "train"),
-    ],
-)
-def test_results_are_named_after_the_script(command, name):
-    assert script_name(tuple(command.split())) == name
-
-
-@pytest.mark.parametrize(
-    ("command", "script"),
-    [
-        ("python train.py --epochs 3", "train.py"),
-        ("/usr/bin/python3.11 -u -W ignore -Xdev src/train.py -m pkg", "src/train.py"),
-        ("python -m train.py", None),
-        ("python -um train.py", None),
-        ("python -c train.py", None),
-        ("python - train.py", None),
-        ("python -W train.py", None),
-        ("python folder", None),
-        ("python", None),
-        ("bash train.py", None),
-        ("numactl python train.py", None),
-    ],
-)
-def test_the_script_that_a_python_is_given(command, script):
-    assert script_of(tuple(command.split())) == (script and Path(script))
-
-
-def test_a_bare_python_is_the_one_that_runs_hvdprof():
-    assert with_own_python(("python", "t.py")) == (sys.executable, "t.py")
-    assert with_own_python(("/usr/bin/python3", "t.py")) == ("/usr/bin/python3", "t.py")
-
-
-CHOICES = {
-    "command": (sys.executable, "train.py"),
-    "np": "2",
-    "hosts": None,
-    "batch_size": None,
-    "num_warmup_batches": 5,
-    "num_steps": None,
-    "num_timeline_steps": 50,
-    "repeats": 1,
-    "trace": True,
-    "num_threads": None,
-    "timeout_s": 30.0,
-}
-
-
-def prepared(**changes):
-    choices = ScriptChoices(**CHOICES | changes)
-    tools = Tools(make_build(), None)
-    return prepare_script(choices, tools, controller="auto", device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "told"),
-    [
-        ({"command": ("train.py",)}, EnvironmentNotReadyError, "-- python train.py"),
-        ({"command": ("no-such-program",)}, EnvironmentNotReadyError, "PATH"),
-        ({"num_steps": 0}, UsageError, "--help"),
-        ({"num_warmup_batches": -1}, UsageError, "--help"),
-        ({"hosts": "h1:"}, UsageError, "server1:4"),
-        ({"stall_warn_s": 60, "stall_kill_s": 30}, UsageError, "seen first"),
-    ],
-)
-def test_mistakes_are_told_before_anything_starts(changes, error, told):
-    with pytest.raises(error) as raised:
-        prepared(**changes)
-    assert told in raised.value.hint
-
-
-@pytest.mark.parametrize("timeout_s", [0.0, -5.0, float("nan"), float("inf")])
-def test_a_launch_of_a_script_is_given_time(timeout_s):
-    with pytest.raises(UsageError, match=r"--timeout .*: must be a number of at least 1\."):
-        prepared(timeout_s=timeout_s)
-
-
-@pytest.mark.parametrize("hosts", [None, "localhost:1,far:1"])
-def test_a_script_that_is_not_there_is_told_before_anything_starts(hosts, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=rf"There is no train\.py in {tmp_path}, so") as raised:
-        prepared(hosts=hosts)
-    assert "-- python path/to/train.py" in raised.value.hint
-    with pytest.raises(UsageError, match=r"There is no /nowhere/train\.py, so"):
-        prepared(hosts=hosts, command=(sys.executable, "/nowhere/train.py"))
-
-    (tmp_path / "train.py").touch()
-    assert prepared(hosts=hosts).settings["script"]["command"] == (sys.executable, "train.py")
-
-
-@pytest.mark.parametrize(
-    "changes", [{"hosts": "192.0.2.1:2"}, {"launcher": "srun"}, {"function": "train"}]
-)
-def test_a_script_that_is_run_elsewhere_need_not_be_here(changes, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert prepared(**changes).passes

@@ -10,7 +10,7 @@ import pytest
 from hvdprof.collect.host_facts import usable_cores
 from hvdprof.launch.plan.capacity import Capacity
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings
+from hvdprof.launch.plan.settings import ScriptSettings, read_settings
 from hvdprof.launch.remote import remote_launch as host_launch
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_probe import MARK, HostProbe
@@ -49,7 +49,7 @@ def test_the_smallest_host_decides_the_threads_of_all(tmp_path):
     settings, manifest = fitted(tmp_path, a=16, b=4)
 
     assert settings.num_threads == 2
-    assert BenchSettings.from_manifest(manifest.settings) == settings
+    assert read_settings(manifest.settings) == settings
     assert crowded_sizes(manifest) == set()
     assert manifest.warnings == []
     # The timeline's writer has no core left on b.

@@ -1,17 +1,15 @@
 import socket
-import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hvdprof.errors import EnvironmentNotReadyError, StorageError
-from hvdprof.launch.run.bench_run import Tools, make_run_folder, planned_manifest, prepare, sweep_of
+from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.launch.run.bench_run import Tools, planned_manifest, prepare_bench, sweep_of
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.rundir.manifest import Status
 from tests.builders.bench_settings import (
     FOUR_CORES,
     KNOWN_MODELS,
-    bench_choices,
+    bench_options,
     bench_settings,
 )
 from tests.builders.survey import make_build, make_mpi
@@ -21,7 +19,7 @@ def test_a_horovod_without_torch_cannot_run_the_reference_models():
     build = make_build(torch=False, torch_version="", tensorflow_version="2.15.1")
 
     with pytest.raises(EnvironmentNotReadyError, match=r"for TensorFlow 2\.15\.1 alone") as caught:
-        prepare(None, {}, Tools(build, None), controller="auto", device="auto")
+        prepare_bench(bench_options(), {}, Tools(build, None))
     assert "hvdprof run" in caught.value.hint
 
 
@@ -36,41 +34,6 @@ def test_the_cores_of_this_host_are_known_by_whatever_name_it_has(host, is_crowd
     # Of another host that is only known once it is asked.
     assert {record.oversubscribed for record in manifest.passes} == {is_crowded}
     assert {record.pinned for record in manifest.passes} == {not is_crowded}
-
-
-def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tools = Tools(make_build(), None)
-    manifests = [planned_manifest(bench_settings(), FOUR_CORES, tools) for _ in range(8)]
-    together = threading.Barrier(len(manifests))
-
-    def make(manifest):
-        together.wait()
-        return make_run_folder(manifest, None, "bench")
-
-    with ThreadPoolExecutor(len(manifests)) as pool:
-        folders = list(pool.map(make, manifests))
-    assert len(set(folders)) == len(manifests)
-    assert all((folder / "manifest.json").exists() for folder in folders)
-
-
-@pytest.mark.timeout(60)
-def test_a_folder_of_runs_that_cannot_be_made_is_told(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").symlink_to(tmp_path / "unmounted" / "scratch")
-    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
-
-    with pytest.raises(StorageError, match="Could not make runs: File exists"):
-        make_run_folder(manifest, None, "bench")
-
-
-def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
-    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
-    assert make_run_folder(manifest, tmp_path / "run", "bench") == tmp_path / "run"
-    with pytest.raises(StorageError, match="not empty"):
-        make_run_folder(manifest, tmp_path / "run", "bench")
-    with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
-        make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
 
 
 def test_launches_of_other_versions_are_not_mixed_silently(tmp_path):
@@ -92,12 +55,12 @@ def test_launches_of_other_versions_are_not_mixed_silently(tmp_path):
 
 def test_numbers_of_ranks_inside_slurm_are_those_that_the_job_has_room_for(monkeypatch):
     monkeypatch.setattr("hvdprof.launch.run.bench_run.usable_cores", lambda: 2)
-    choices = bench_choices(preset="standard", models="mnist", launcher="srun")
+    options = bench_options(
+        preset="standard", models="mnist", launcher="srun", controller="gloo", device="cpu"
+    )
 
     def sizes():
-        manifest = prepare(
-            choices, KNOWN_MODELS, Tools(make_build(), None), controller="gloo", device="cpu"
-        )
+        manifest = prepare_bench(options, KNOWN_MODELS, Tools(make_build(), None))
         return manifest.settings["sizes"]
 
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)

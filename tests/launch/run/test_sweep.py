@@ -17,7 +17,7 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
@@ -89,7 +89,7 @@ def sweep_of(tmp_path: Path) -> Callable[..., Sweep]:
         environment = {**os.environ, "PYTHONPATH": root, "FAKE_FAULT": fault or ":"}
         environment["FAKE_ONCE"] = str(tmp_path / "failed-once")
         return Sweep(
-            settings=BenchSettings.from_manifest(manifest.settings),
+            settings=read_settings(manifest.settings),
             manifest=manifest,
             paths=RunPaths(tmp_path / "run"),
             launcher=_PlainLauncher(),

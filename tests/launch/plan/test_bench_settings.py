@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UsageError
-from hvdprof.launch.plan.choices import Machine, complete, parse_sizes
-from hvdprof.launch.plan.settings import BenchSettings
-from tests.builders.bench_settings import FOUR_CORES, KNOWN_MODELS, bench_choices
+from hvdprof.launch.plan.bench_settings import Machine, bench_settings, parse_sizes
+from hvdprof.launch.plan.settings import BenchSettings, read_settings
+from tests.builders.bench_settings import FOUR_CORES, KNOWN_MODELS, bench_options
 
 
-def _settings(machine: Machine = FOUR_CORES, **choices: object) -> BenchSettings:
-    return complete(bench_choices(**choices), KNOWN_MODELS, machine)
+def _settings(machine: Machine = FOUR_CORES, **options: object) -> BenchSettings:
+    return bench_settings(bench_options(**options), KNOWN_MODELS, machine)
 
 
 def test_the_quick_preset() -> None:
@@ -25,6 +25,17 @@ def test_the_quick_preset() -> None:
 
 def test_sizes_are_sorted_and_unique() -> None:
     assert parse_sizes("4, 1,2,2") == (1, 2, 4)
+
+
+def test_python_callers_give_numbers_and_names_as_such() -> None:
+    assert parse_sizes([4, 1, 2]) == parse_sizes((1, 2, 4)) == (1, 2, 4)
+    assert parse_sizes(2) == (2,)
+    with pytest.raises(UsageError, match="--np 0,2: '0' is not a number of ranks"):
+        parse_sizes([0, 2])
+    given = _settings(models=["mnist"], compression=("fp16",), engine=["horovod", "ddp"])
+    assert given == _settings(models="mnist", compression="fp16", engine="horovod,ddp")
+    with pytest.raises(UsageError, match="--models mnist,lenet: 'lenet' is not known"):
+        _settings(models=["mnist", "lenet"])
 
 
 @pytest.mark.parametrize(
@@ -46,7 +57,7 @@ def test_wrong_sizes_are_all_named(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choices", "message", "hint"),
+    ("options", "message", "hint"),
     [
         ({"models": "mnist,resnet19"}, "--models mnist,resnet19: 'resnet19' is not", "inception"),
         ({"compression": "bf16"}, "--compression bf16: 'bf16' is not known", "none, fp16"),
@@ -70,9 +81,9 @@ def test_wrong_sizes_are_all_named(text: str, message: str) -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_message(choices: dict[str, object], message: str, hint: str) -> None:
+def test_a_mistake_is_one_message(options: dict[str, object], message: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
-        _settings(**choices)
+        _settings(**options)
     assert message in raised.value.message
     assert hint in raised.value.hint
 
@@ -135,7 +146,7 @@ def test_settings_survive_the_manifest() -> None:
     from dataclasses import asdict
 
     settings = _settings(hosts="a:2,b:2")
-    assert BenchSettings.from_manifest(json.loads(json.dumps(asdict(settings)))) == settings
+    assert read_settings(json.loads(json.dumps(asdict(settings)))) == settings
 
 
 def test_an_emulated_model_is_known_where_its_reference_is() -> None:

@@ -1,0 +1,35 @@
+"""The options of every measurement, and the reference models that they name; light to import."""
+
+from hvdprof.bench_models.registry import MODELS
+from hvdprof.launch.plan.bench_options import BenchOptions
+from hvdprof.launch.plan.bench_settings import KnownModel
+from hvdprof.launch.plan.net_options import NetOptions
+from hvdprof.launch.plan.option_field import Option, option
+from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
+from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+
+__all__ = [
+    "KNOWN_MODELS",
+    "OUTPUT",
+    "BenchOptions",
+    "FunctionOptions",
+    "NetOptions",
+    "Option",
+    "RankOptions",
+    "RunOptions",
+    "arguments_of",
+    "declared",
+    "default_of",
+    "option",
+]
+
+KNOWN_MODELS = {
+    model.name: KnownModel(
+        default_batch_size=model.batch_size,
+        default_image_size=model.image_size,
+        min_image_size=model.min_image_size,
+        fixed_image_size=model.max_image_size is not None,
+    )
+    for model in MODELS
+}
+"""The reference models by name."""

@@ -1,0 +1,29 @@
+"""What an observer of a measurement is called with, and how a launch is named."""
+
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.sweep import SweepObserver
+from hvdprof.model.cell_key import ENGINE_TITLES
+from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.plan import DDP_ENGINE, TORCH_ENGINE
+
+__all__ = [
+    "PassProgress",
+    "PassRecord",
+    "SilentObserver",
+    "Stall",
+    "SweepObserver",
+    "launch_title",
+]
+
+
+def launch_title(record: PassRecord) -> str:
+    """A launch in a few words: ``2 ranks, throughput, repeat 1``."""
+    if record.session is not None:
+        return f"elastic, {record.mode}, repeat {record.repeat}"
+    ranks = "1 rank" if record.size == 1 else f"{record.size} ranks"
+    if all(segment.segment.engine == TORCH_ENGINE for segment in record.segments):
+        return f"{ranks}, {ENGINE_TITLES[TORCH_ENGINE]}, repeat {record.repeat}"
+    engine = f"{ENGINE_TITLES[DDP_ENGINE]}, " if record.engine == DDP_ENGINE else ""
+    return f"{ranks}, {engine}{record.mode}, repeat {record.repeat}"

@@ -1,0 +1,113 @@
+"""What `hvdprof bench` and `hvdprof run` do with their options."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from hvdprof import api
+from hvdprof.api.options import BenchOptions, RunOptions
+from hvdprof.cli.progress.bench_preview import announce, print_launches
+from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.shared.command_options import CommandOptions
+from hvdprof.cli.shared.sbatch import queue_job
+from hvdprof.errors import (
+    HvdprofError,
+    InterruptedRunError,
+    StorageError,
+    SweepIncompleteError,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from hvdprof.report.reporter import Reporter
+
+_ALLOWED_WITH_RESUME = frozenset({"resume", "silent", "format", "dry_run", "net"})
+
+
+def measure_command(
+    context: typer.Context, options: BenchOptions | RunOptions, chosen: CommandOptions
+) -> None:
+    """Measure or resume, and print the result; or queue the command, or print what it would do.
+
+    Raises:
+        HvdprofError: As ``api.plan_measurement``, ``api.plan_resume`` and ``measure_and_report``.
+    """
+    from hvdprof.report.formats import reporter_for
+
+    reporter = reporter_for(chosen.format)
+    observer = observer_for(sys.stderr, silent=chosen.silent)
+    if chosen.resume is not None:
+        refuse_other_options(context)
+        net = _net_of_resume(context)
+        measurement = api.plan_resume(chosen.resume, net=net, observer=observer)
+    elif chosen.sbatch:
+        queue_job(options, chosen)
+        return
+    else:
+        measurement = api.plan_measurement(options, observer=observer)
+    if chosen.dry_run:
+        print_launches(measurement, sys.stdout)
+        return
+    measurement.make_folder()
+    if not chosen.silent:
+        announce(measurement, sys.stderr)
+    measure_and_report(measurement, reporter)
+
+
+def measure_and_report(measurement: "api.Measurement", reporter: "Reporter") -> None:
+    """Measure and print the result, also the partial result of a measurement that failed.
+
+    Raises:
+        EnvironmentNotReadyError: A host cannot run its part; no rank was started.
+        InterruptedRunError: Ctrl-C or SIGTERM; what was measured has been printed.
+        StorageError: The disk is full; what was measured has been printed.
+        SweepIncompleteError: A segment has no result; the others have been printed.
+    """
+    measurement.ready_hosts()
+    failure = _run(measurement)
+    folder = measurement.folder
+    if isinstance(failure, StorageError) and not api.is_run_directory(folder):
+        raise failure
+    reporter.render(api.analyze_run(api.load_run(folder)), sys.stdout)
+    if failure is not None:
+        raise failure
+
+
+def refuse_other_options(context: typer.Context) -> None:
+    """Check that ``--resume`` stands alone: a run is resumed with the options it began with.
+
+    Raises:
+        UsageError: An option was given that cannot change them.
+    """
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if str(parameter.name) not in _ALLOWED_WITH_RESUME
+        and _is_given(context, str(parameter.name))
+    ]
+    if given:
+        raise UsageError(
+            f"--resume uses the options that the run began with; {', '.join(given)} cannot "
+            "change them.",
+            hint="Omit them, or start a new run without --resume.",
+        )
+
+
+def _net_of_resume(context: typer.Context) -> bool | None:
+    """``--net`` or ``--no-net`` as given beside ``--resume``; None where neither was."""
+    return bool(context.params["net"]) if _is_given(context, "net") else None
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _run(measurement: "api.Measurement") -> HvdprofError | None:
+    """Run the launches; a failure is returned, so that the results are printed before it."""
+    try:
+        measurement.run_launches()
+    except (SweepIncompleteError, InterruptedRunError, StorageError) as error:
+        return error
+    return None

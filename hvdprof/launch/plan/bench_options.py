@@ -1,0 +1,144 @@
+"""The options of ``hvdprof bench``: reference models, toggles and Horovod's settings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.bench_models.registry import MODELS
+from hvdprof.launch.plan.design import COMPRESSIONS, ENGINES, REDUCTIONS
+from hvdprof.launch.plan.option_field import option
+from hvdprof.launch.plan.options import DESIGN, HOROVOD, MEASUREMENT, OUTPUT, MeasureOptions
+from hvdprof.launch.plan.presets import PRESETS
+from hvdprof.launch.plan.run_options import NET_HELP
+
+Names = str | Sequence[str]
+"""Names: ``"none,fp16"`` or ``("none", "fp16")``."""
+
+SCALINGS = ("weak", "strong")
+DATA_SOURCES = ("synthetic", "digits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions(MeasureOptions):
+    """The options of ``hvdprof bench``; what is None is decided by the preset or the machine."""
+
+    models: Names | None = option(
+        None,
+        f"Any of {', '.join(model.name for model in MODELS)}; those of the preset when not given.",
+        "--models",
+        panel=DESIGN,
+    )
+    preset: str = option(
+        "standard",
+        "; ".join(f"{name}: {preset.summary}" for name, preset in PRESETS.items()) + ".",
+        "--preset",
+        panel=DESIGN,
+        known=tuple(PRESETS),
+    )
+    scaling: str = option(
+        "weak",
+        "weak: the batch size is per rank; strong: it is of all ranks together.",
+        "--scaling",
+        panel=DESIGN,
+        known=SCALINGS,
+    )
+    compression: Names | None = option(
+        None, f"Gradient compression: {','.join(COMPRESSIONS)}.", "--compression", panel=DESIGN
+    )
+    fp16_allreduce: bool = option(
+        False, "Add fp16 to --compression.", "--fp16-allreduce", panel=DESIGN
+    )
+    reduction: Names | None = option(
+        None, f"Reduction of the gradients: {','.join(REDUCTIONS)}.", "--reduction", panel=DESIGN
+    )
+    use_adasum: bool = option(False, "Add adasum to --reduction.", "--use-adasum", panel=DESIGN)
+    engine: Names | None = option(
+        None,
+        f"What reduces the gradients: {','.join(ENGINES)}; horovod when not given. ddp is "
+        "PyTorch's DistributedDataParallel, for comparison, on this host.",
+        "--engine",
+        panel=DESIGN,
+    )
+    batch_size: int | None = option(
+        None,
+        "Samples per step; each model's default when not given.",
+        "--batch-size",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    image_size: int | None = option(
+        None,
+        "Edge of the input image in pixels (mnist is always 28).",
+        "--image-size",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    num_warmup_batches: int | None = option(
+        None,
+        "Warm-up steps; further warm-up is detected automatically.",
+        "--num-warmup-batches",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    num_steps: int | None = option(
+        None, "Measured steps per launch.", "--num-steps", panel=MEASUREMENT, lowest=2
+    )
+    max_seconds: float | None = option(
+        None,
+        "Measured seconds per launch and model.",
+        "--max-seconds",
+        panel=MEASUREMENT,
+        lowest=0.1,
+    )
+    repeats: int | None = option(
+        None,
+        "Launches of every configuration, interleaved.",
+        "--repeats",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    num_threads: int | None = option(
+        None,
+        "Threads per rank, the same at every number of ranks.",
+        "--num-threads",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    attribution: bool = option(
+        False,
+        "Add a pass without Horovod's response cache; its timeline names stragglers.",
+        "--attribution",
+        panel=MEASUREMENT,
+    )
+    data: str = option(
+        "synthetic",
+        "synthetic, or digits: the handwritten digits of scikit-learn.",
+        "--data",
+        panel=MEASUREMENT,
+        known=DATA_SOURCES,
+    )
+    data_dir: str | Path | None = option(
+        None,
+        "Folder with MNIST's IDX files, used instead of --data.",
+        "--data-dir",
+        panel=MEASUREMENT,
+    )
+    seed: int = option(42, "Seed of weights and data.", "--seed", panel=MEASUREMENT)
+    timeout_s: float = option(
+        300.0,
+        "Seconds without progress on any rank after which a launch is ended as hung.",
+        "--timeout",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
+    fusion_threshold_mb: float | None = option(
+        None, "HOROVOD_FUSION_THRESHOLD in MB.", "--fusion-threshold-mb", panel=HOROVOD, lowest=0
+    )
+    cycle_time_ms: float | None = option(
+        None, "HOROVOD_CYCLE_TIME in ms.", "--cycle-time-ms", panel=HOROVOD, lowest=0
+    )
+    cache_capacity: int | None = option(
+        None, "HOROVOD_CACHE_CAPACITY.", "--cache-capacity", panel=HOROVOD, lowest=0
+    )
+    name: str = option("bench", "A name for the run.", "--name", panel=OUTPUT)

@@ -1,0 +1,227 @@
+"""From the options of ``hvdprof bench`` to complete settings: presets, defaults, checked names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.bench_options import BenchOptions, Names
+from hvdprof.launch.plan.capacity import threads_that_fit
+from hvdprof.launch.plan.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
+from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
+from hvdprof.launch.plan.options import Sizes, check_options
+from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
+from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
+
+T = TypeVar("T")
+
+MAX_SIZE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """A reference model as far as settings depend on it; sizes are pixels of an edge."""
+
+    default_batch_size: int
+    default_image_size: int
+    min_image_size: int
+    fixed_image_size: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The properties of this machine that defaults depend on.
+
+    ``num_slots`` counts the ranks that a batch job has room for; None outside of one.
+    """
+
+    controller: str
+    device: str
+    num_cores: int
+    num_gpus: int
+    num_slots: int | None = None
+
+
+def check_bench_options(
+    options: BenchOptions, known_models: Mapping[str, KnownModel]
+) -> BenchSettings:
+    """Find mistakes that show without asking the machine anything.
+
+    Returns:
+        The settings as they would be on a machine with one core.
+
+    Raises:
+        UsageError: An option has a value that cannot be used.
+    """
+    anywhere = Machine(controller="mpi", device="cpu", num_cores=1, num_gpus=0)
+    return bench_settings(options, known_models, anywhere)
+
+
+def bench_settings(
+    options: BenchOptions, known_models: Mapping[str, KnownModel], machine: Machine
+) -> BenchSettings:
+    """The settings that options mean on this machine.
+
+    Raises:
+        UsageError: An option has a value that cannot be used.
+    """
+    check_options(options)
+    preset = PRESETS[options.preset]
+    sizes = parse_sizes(options.np) if options.np is not None else preset.sizes
+    sizes = sizes or _powers_of_two(_slots(options, machine))
+    names = _model_names(options.models, tuple(known_models), preset.models)
+    return BenchSettings(
+        sizes=sizes,
+        models=tuple(
+            _model(options, preset, machine, n, known_models[ModelName.parse(n).reference])
+            for n in names
+        ),
+        compressions=_toggle(
+            "--compression",
+            options.compression,
+            COMPRESSIONS,
+            preset.compressions,
+            add=FP16 if options.fp16_allreduce else None,
+        ),
+        reductions=_toggle(
+            "--reduction",
+            options.reduction,
+            REDUCTIONS,
+            preset.reductions,
+            add=ADASUM if options.use_adasum else None,
+        ),
+        engines=_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)),
+        scaling=options.scaling,
+        num_warmup_batches=_given(options.num_warmup_batches, preset.num_warmup_batches),
+        num_steps=options.num_steps,
+        max_seconds=_max_seconds(options, preset),
+        repeats=_given(options.repeats, preset.repeats),
+        attribution=options.attribution,
+        controller=machine.controller,
+        device=machine.device,
+        hosts=options.hosts,
+        num_threads=_given(options.num_threads, _threads(options, machine, sizes)),
+        threads_by_cores=options.num_threads is None,
+        fusion_threshold_mb=options.fusion_threshold_mb,
+        cycle_time_ms=options.cycle_time_ms,
+        cache_capacity=options.cache_capacity,
+        data=options.data if options.data_dir is None else "idx",
+        data_dir=str(Path(options.data_dir).absolute()) if options.data_dir else None,
+        seed=options.seed,
+        timeout_s=options.timeout_s,
+        launcher=options.launcher,
+        stall_warn_s=options.stall_warn_s,
+        stall_kill_s=options.stall_kill_s,
+    )
+
+
+def parse_sizes(np: Sizes) -> tuple[int, ...]:
+    """The numbers of ranks of ``1,2,4``, ``(1, 2, 4)`` or ``4``, ascending, each once.
+
+    Raises:
+        UsageError: A part is not a positive whole number; all wrong parts are named.
+    """
+    text = np if isinstance(np, str) else ",".join(map(str, (np,) if isinstance(np, int) else np))
+    parts = [part.strip() for part in text.split(",")]
+    wrong = [part for part in parts if not part.isdecimal() or not 1 <= int(part) <= MAX_SIZE]
+    if wrong:
+        named = " and ".join(repr(part) for part in wrong)
+        verb = "is not a number of ranks" if len(wrong) == 1 else "are not numbers of ranks"
+        raise UsageError(
+            f"--np {text}: {named} {verb}.", hint="Give positive whole numbers: --np 1,2,4,8"
+        )
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _model(
+    options: BenchOptions, preset: Preset, machine: Machine, name: str, known: KnownModel
+) -> ModelSettings:
+    if known.fixed_image_size:
+        image_size = known.default_image_size
+    else:
+        on_gpu = machine.device == "cuda"
+        default = known.default_image_size if on_gpu else SMALL_IMAGE_SIZE
+        wanted = _given(options.image_size, _given(preset.image_size, default))
+        if options.image_size is not None and wanted < known.min_image_size:
+            raise UsageError(
+                f"--image-size {wanted}: {name} needs images of at least "
+                f"{known.min_image_size} pixels.",
+                hint=f"Raise --image-size or leave {name} out of --models.",
+            )
+        image_size = max(wanted, known.min_image_size)
+    batch_size = _given(options.batch_size, known.default_batch_size)
+    return ModelSettings(name=name, batch_size=batch_size, image_size=image_size)
+
+
+def _max_seconds(options: BenchOptions, preset: Preset) -> float | None:
+    if options.max_seconds is not None:
+        return options.max_seconds
+    return preset.max_seconds if options.num_steps is None else None
+
+
+def _slots(options: BenchOptions, machine: Machine) -> int:
+    if options.hosts:
+        return sum(host.slots for host in parse_hosts(options.hosts))
+    if machine.num_slots is not None:
+        return machine.num_slots
+    return machine.num_gpus if machine.device == "cuda" else machine.num_cores
+
+
+def _threads(options: BenchOptions, machine: Machine, sizes: Sequence[int]) -> int:
+    """Threads per rank, as if every host had the cores of this one."""
+    hosts = parse_hosts(options.hosts) if options.hosts else (Host("localhost", max(sizes)),)
+    slots = sum(host.slots for host in hosts)
+    placements = [ranks_by_host(hosts, size) for size in sizes if size <= slots]
+    return threads_that_fit(placements, {host.name: machine.num_cores for host in hosts})
+
+
+def _powers_of_two(most: int) -> tuple[int, ...]:
+    return tuple(2**power for power in range(most.bit_length()) if 2**power <= most) or (1,)
+
+
+def _toggle(
+    flag: str,
+    names: Names | None,
+    known: tuple[str, ...],
+    default: tuple[str, ...],
+    *,
+    add: str | None,
+) -> tuple[str, ...]:
+    chosen = _names(flag, names, known, default)
+    return tuple(name for name in known if name in chosen or name == add)
+
+
+def _model_names(
+    names: Names | None, known: tuple[str, ...], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    # An emulated model is known where its reference model is.
+    emulated = [name for name in _split(names or "") if name.startswith(EMULATED)]
+    usable = [name for name in emulated if ModelName.parse(name).reference in known]
+    return _names("--models", names, (*known, *usable), default)
+
+
+def _names(
+    flag: str, names: Names | None, known: tuple[str, ...], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    if names is None:
+        return default
+    chosen = _split(names)
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        text = names if isinstance(names, str) else ",".join(names)
+        raise UsageError(
+            f"{flag} {text}: {' and '.join(map(repr, unknown))} "
+            f"{'is' if len(unknown) == 1 else 'are'} not known.",
+            hint=f"Known: {', '.join(known)}",
+        )
+    return tuple(dict.fromkeys(chosen))
+
+
+def _split(names: Names) -> list[str]:
+    return [part.strip() for part in (names.split(",") if isinstance(names, str) else names)]
+
+
+def _given(value: T | None, default: T) -> T:
+    return default if value is None else value

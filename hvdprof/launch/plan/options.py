@@ -1,0 +1,200 @@
+"""Options of measurements: one object for the command line, for Python and for the manifest.
+
+The command line builds its options from these fields, a Python caller makes the same object, and
+the manifest of the run records it. A field that is None was not given: the preset or the machine
+decides.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from hvdprof.launch.plan.option_field import KEY, Option, option
+from hvdprof.launch.plan.preflight import AUTO, CONTROLLERS
+from hvdprof.launch.plan.settings import DEFAULT_STALL_WARN_S
+from hvdprof.launch.plan.validators import check_known, check_number, check_stall_limits
+
+Sizes = str | int | Sequence[int]
+"""Numbers of ranks: ``"1,2,4"``, 2 or ``(1, 2, 4)``."""
+
+HOROVODRUN, MPIRUN, SRUN = "horovodrun", "mpirun", "srun"
+LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN)
+DEVICES = (AUTO, "cpu", "cuda")
+
+DESIGN = "Design"
+RANKS = "Ranks and hosts"
+ELASTIC = "Elastic jobs"
+MEASUREMENT = "Measurement"
+HOROVOD = "Horovod's settings"
+OUTPUT = "Output"
+PANELS = (DESIGN, RANKS, ELASTIC, MEASUREMENT, HOROVOD, OUTPUT)
+"""The panels of ``--help``, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOptions:
+    """Where ranks run, who starts them, and where the run directory is."""
+
+    hosts: str | None = option(
+        None,
+        "Hosts with slots, such as h1:4,h2:4; this host when not given.",
+        "--hosts",
+        "-H",
+        panel=RANKS,
+    )
+    controller: str = option(
+        AUTO,
+        f"{', '.join(CONTROLLERS)}; auto is MPI where it works.",
+        "--controller",
+        panel=RANKS,
+        known=CONTROLLERS,
+    )
+    launcher: str = option(
+        AUTO,
+        f"{', '.join(LAUNCHER_NAMES)}; auto is mpirun for mpi and horovodrun for gloo, srun works "
+        "inside a Slurm allocation.",
+        "--launcher",
+        panel=RANKS,
+        known=LAUNCHER_NAMES,
+    )
+    device: str = option(
+        AUTO,
+        f"{', '.join(DEVICES)}: where tensors are; slots count GPUs or cores accordingly.",
+        "--device",
+        panel=RANKS,
+        known=DEVICES,
+    )
+    output: str | Path | None = option(
+        None, "The run directory; runs/TIME-NAME when not given.", "--output", "-o", panel=OUTPUT
+    )
+
+    def __post_init__(self) -> None:
+        """Make lists tuples and paths text, so that the manifest holds what is compared."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, list):
+                object.__setattr__(self, one.name, tuple(value))
+            elif isinstance(value, Path):
+                object.__setattr__(self, one.name, str(value))
+
+    @property
+    def folder(self) -> Path | None:
+        """The run directory that was asked for."""
+        return None if self.output is None else Path(self.output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions(RankOptions):
+    """What every measurement of a training has: its ranks, its steps and its limits."""
+
+    np: Sizes | None = option(
+        None, "Number of ranks, or several: 1,2,4,8.", "--np", "-np", panel=DESIGN
+    )
+    batch_size: int | None = option(
+        None,
+        "Samples per rank and step; read from the batches when not given.",
+        "--batch-size",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    num_warmup_batches: int | None = option(
+        None,
+        "Warm-up steps; further warm-up is detected automatically.",
+        "--num-warmup-batches",
+        panel=MEASUREMENT,
+        lowest=0,
+    )
+    num_steps: int | None = option(
+        None,
+        "Measured steps, after which the training is ended; it runs to its own end when not given.",
+        "--num-steps",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    repeats: int | None = option(
+        None, "Launches at every number of ranks.", "--repeats", panel=MEASUREMENT, lowest=1
+    )
+    num_threads: int | None = option(
+        None,
+        "Threads per rank (OMP_NUM_THREADS); unchanged when not given.",
+        "--num-threads",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    timeout_s: float = option(
+        1800.0,
+        "Seconds without a recorded step after which a launch is ended as hung.",
+        "--timeout",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    stall_warn_s: float = option(
+        DEFAULT_STALL_WARN_S,
+        "Seconds that ranks are blocked on a stalled rank before the stall is reported with the "
+        "stack of that rank; 0 for never.",
+        "--stall-warn",
+        panel=MEASUREMENT,
+        lowest=0,
+    )
+    stall_kill_s: float | None = option(
+        None,
+        "Seconds of a stall after which the launch is ended; never when not given.",
+        "--stall-kill",
+        panel=MEASUREMENT,
+        lowest=1,
+    )
+    name: str | None = option(
+        None, "A name for the run; the script's when not given.", "--name", panel=OUTPUT
+    )
+
+
+def declared(kind: type) -> Iterator[tuple[str, Option]]:
+    """The names of the fields of an options class with their ``Option``, panel after panel."""
+    found = [(one.name, one.metadata[KEY]) for one in fields(kind)]
+    yield from sorted(found, key=lambda one: PANELS.index(one[1].panel))
+
+
+def check_options(options: RankOptions) -> None:
+    """Check what needs no knowledge of models, scripts or machines.
+
+    Raises:
+        UsageError: A number is too small, a text is not among the known ones, or a stall would
+            end a launch before it is reported.
+    """
+    for name, one in declared(type(options)):
+        value = getattr(options, name)
+        if one.known and value is not None:
+            check_known(one.flags[0], value, one.known)
+        if one.lowest is not None:
+            check_number(one.flags[0], value, one.lowest, one.highest)
+    if isinstance(options, MeasureOptions):
+        check_stall_limits(options.stall_warn_s, options.stall_kill_s)
+
+
+def arguments_of(options: object) -> list[str]:
+    """The words of a command line with the options of an options object, without defaults."""
+    words: list[str] = []
+    command: list[str] = []
+    for name, one in declared(type(options)):
+        value, default = getattr(options, name), default_of(type(options), name)
+        if value == default:
+            continue
+        if not one.flags:
+            command = ["--", *value]
+        elif isinstance(value, bool):
+            with_switch, _, without = one.flags[0].partition("/")
+            words.append(with_switch if value else without)
+        else:
+            several = isinstance(value, Sequence) and not isinstance(value, str)
+            words += [one.flags[0], ",".join(map(str, value)) if several else str(value)]
+    return [*words, *command]
+
+
+def default_of(kind: type, name: str) -> object:
+    """The default of a field of an options class."""
+    return next(one.default for one in fields(kind) if one.name == name)
+
+
+def record_of(options: RankOptions) -> dict[str, object]:
+    """What the manifest records of options."""
+    return asdict(options)

@@ -1,0 +1,120 @@
+"""The options of ``hvdprof run`` and of functions that are measured from Python."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hvdprof.launch.plan.option_field import option
+from hvdprof.launch.plan.options import (
+    DESIGN,
+    ELASTIC,
+    MEASUREMENT,
+    RANKS,
+    MeasureOptions,
+)
+
+HOROVOD_RUN, SPARK, RAY = "horovod.run", "spark", "ray"
+FUNCTION_LAUNCHERS = (HOROVOD_RUN, SPARK, RAY)
+
+NET_HELP = "Measure the network first, for some seconds, where ranks run on several hosts."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions(MeasureOptions):
+    """What scripts and functions share: the training is the user's, and is not changed."""
+
+    num_warmup_batches: int = option(
+        5,
+        "Warm-up steps; further warm-up is detected automatically.",
+        "--num-warmup-batches",
+        panel=MEASUREMENT,
+        lowest=0,
+    )
+    repeats: int = option(
+        1, "Launches at every number of ranks.", "--repeats", panel=MEASUREMENT, lowest=1
+    )
+    trace: bool = option(
+        True,
+        "Add a launch in which Horovod writes its timeline.",
+        "--trace/--no-trace",
+        panel=MEASUREMENT,
+    )
+    num_timeline_steps: int = option(
+        50, "Steps in the timeline.", "--timeline-steps", panel=MEASUREMENT, lowest=1
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(TrainingOptions):
+    """The options of ``hvdprof run``.
+
+    ``command`` starts one rank: ``("python", "train.py", "--epochs", "3")``. A job is elastic
+    where ``host_discovery_script`` is given; ``np`` is then the number of ranks at its start.
+    """
+
+    command: tuple[str, ...] = option(
+        (), "The script after `--`, as one rank starts it: python train.py ARGS.", panel=DESIGN
+    )
+    net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
+    min_np: int | None = option(
+        None,
+        "Least number of ranks; with fewer the job waits.",
+        "--min-np",
+        panel=ELASTIC,
+        lowest=1,
+    )
+    max_np: int | None = option(
+        None, "Largest number of ranks.", "--max-np", panel=ELASTIC, lowest=1
+    )
+    host_discovery_script: str | None = option(
+        None,
+        "Shell command that prints the available hosts, one per line: server1:4.",
+        "--host-discovery-script",
+        panel=ELASTIC,
+    )
+    slots: int | None = option(
+        None,
+        "Slots of hosts that stand without a number.",
+        "--slots",
+        panel=ELASTIC,
+        lowest=1,
+    )
+    network_interface: str | None = option(
+        None,
+        "Network interfaces that all hosts share, such as eth0; without them the job starts when "
+        "two hosts are available.",
+        "--network-interface",
+        panel=ELASTIC,
+    )
+    elastic_timeout_s: int | None = option(
+        None,
+        "Seconds to wait for --min-np ranks; Horovod's 600 when not given.",
+        "--elastic-timeout",
+        panel=ELASTIC,
+        lowest=1,
+    )
+    reset_limit: int | None = option(
+        None,
+        "Resets after which the job is ended; no limit when not given.",
+        "--reset-limit",
+        panel=ELASTIC,
+        lowest=1,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionOptions(TrainingOptions):
+    """How a function is measured; the defaults are those of ``hvdprof run``.
+
+    Attributes:
+        np: Number of ranks, or several, each with launches of its own.
+        launcher: What starts the ranks, one of ``FUNCTION_LAUNCHERS``.
+        hosts: Hosts with slots, ``"h1:4,h2:4"``; None for this host. Spark and Ray place ranks.
+        num_steps: Measured steps after which the function is ended on all ranks alike; then it
+            returns nothing. It runs to its own end when not given.
+        name: A name for the run; the function's when not given.
+    """
+
+    np: str | int | Sequence[int] = option(1, "Number of ranks, or several.", "np=", panel=DESIGN)
+    launcher: str = option(
+        HOROVOD_RUN, f"{', '.join(FUNCTION_LAUNCHERS)}.", "launcher=", panel=RANKS
+    )

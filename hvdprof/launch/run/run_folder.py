@@ -1,0 +1,72 @@
+"""Names and makes run directories; none is overwritten."""
+
+import datetime as dt
+import re
+from pathlib import Path
+
+from hvdprof.errors import StorageError
+from hvdprof.launch.plan.preflight import require_space
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest
+
+RUNS_FOLDER = Path("runs")
+
+
+def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
+    """Make the run directory and write the manifest into it.
+
+    Args:
+        manifest: The manifest of the prepared run; gets its name.
+        output: The run directory itself; None for ``runs/<time>-<name>``.
+        name: A name for the run.
+
+    Raises:
+        StorageError: The folder exists with something in it, or cannot be made.
+    """
+    manifest.name = name
+    try:
+        require_space(output or RUNS_FOLDER)
+        folder = _make_named(output) if output else _make_new(name)
+    except OSError as error:
+        where = error.filename or output or RUNS_FOLDER
+        raise StorageError(f"Could not make {where}: {error.strerror}.") from error
+    manifest.write(RunPaths(folder))
+    return folder
+
+
+def _make_named(folder: Path) -> Path:
+    if folder.exists() and any(folder.iterdir()):
+        raise StorageError(
+            f"{folder} is not empty, and runs are not overwritten.",
+            hint=f"Name a new folder, or resume that run with --resume {folder}.",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _make_new(name: str) -> Path:
+    # Fails once for all names where the folder of runs is a dangling link.
+    RUNS_FOLDER.mkdir(parents=True, exist_ok=True)
+    while True:
+        folder = new_run_folder(None, name)
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            # Another run that started in the same second has this name.
+            continue
+        return folder
+
+
+def new_run_folder(output: Path | None, name: str) -> Path:
+    """The run directory that a new run gets: ``output``, else ``runs/<time>-<name>``."""
+    stamp = dt.datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    return output or _unused(RUNS_FOLDER / f"{stamp}-{_as_file_name(name)}")
+
+
+def _as_file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run"
+
+
+def _unused(folder: Path) -> Path:
+    candidates = (folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))
+    return folder if not folder.exists() else next(c for c in candidates if not c.exists())

@@ -1,0 +1,45 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hvdprof.errors import StorageError
+from hvdprof.launch.run.bench_run import Tools, planned_manifest
+from hvdprof.launch.run.run_folder import make_run_folder
+from tests.builders.bench_settings import FOUR_CORES, bench_settings
+from tests.builders.survey import make_build
+
+
+def test_runs_that_start_in_the_same_second_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tools = Tools(make_build(), None)
+    manifests = [planned_manifest(bench_settings(), FOUR_CORES, tools) for _ in range(8)]
+    together = threading.Barrier(len(manifests))
+
+    def make(manifest):
+        together.wait()
+        return make_run_folder(manifest, None, "bench")
+
+    with ThreadPoolExecutor(len(manifests)) as pool:
+        folders = list(pool.map(make, manifests))
+    assert len(set(folders)) == len(manifests)
+    assert all((folder / "manifest.json").exists() for folder in folders)
+
+
+@pytest.mark.timeout(60)
+def test_a_folder_of_runs_that_cannot_be_made_is_reported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").symlink_to(tmp_path / "unmounted" / "scratch")
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+
+    with pytest.raises(StorageError, match="Could not make runs: File exists"):
+        make_run_folder(manifest, None, "bench")
+
+
+def test_a_folder_with_something_in_it_is_not_written_over(tmp_path):
+    manifest = planned_manifest(bench_settings(), FOUR_CORES, Tools(make_build(), None))
+    assert make_run_folder(manifest, tmp_path / "run", "bench") == tmp_path / "run"
+    with pytest.raises(StorageError, match="not empty"):
+        make_run_folder(manifest, tmp_path / "run", "bench")
+    with pytest.raises(StorageError, match=r"Could not make .*run/manifest\.json"):
+        make_run_folder(manifest, tmp_path / "run" / "manifest.json" / "under", "bench")
