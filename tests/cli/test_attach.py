@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_every_command_reads_an_attached_run(run: Path, tmp_path: Path) -> None:
-    assert "Steps of about" in invoke("analyze", run).stdout
+    assert "steps of about" in invoke("analyze", run).stdout
     result = json.loads(invoke("analyze", run, "--format", "json").stdout)
     assert result["verdict"]["efficiency"] is None
     for name in ("report.html", "report.md", "trace.json"):
