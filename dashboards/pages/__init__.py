@@ -1,4 +1,4 @@
-"""The pages, one module each. What a page is, for whoever writes one.
+"""The pages, one module each. What a page is, for authors of one.
 
 A page is a module with
 

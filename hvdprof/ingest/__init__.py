@@ -1,1 +1,1 @@
-"""Files to tables: one file per format; load.py is the only door."""
+"""Files to tables, one folder per format; other packages import only ``load``."""
