@@ -100,7 +100,6 @@ NOT_YET: tuple[str, ...] = (
     "hvdprof/ingest",
     "hvdprof/launch",
     "hvdprof/model",
-    "hvdprof/report",
     "hvdprof/rundir",
     "hvdprof/api",
     "hvdprof/errors.py",

@@ -1,8 +1,6 @@
 """The analysis of standalone files: a page for each file, and tables made of all of them."""
 
-from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -20,6 +18,7 @@ from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, FoundAnalysis, Unanswered
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -56,7 +55,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
     )
 
 
-def _page(run: Run, row: Mapping[Hashable, Any], joins: JobJoins) -> FilePage:
+def _page(run: Run, row: FrameRow, joins: JobJoins) -> FilePage:
     file = str(row["file"])
     facts, unanswered, verdict = _of_timeline(run, file)
     return FilePage(

@@ -1,4 +1,4 @@
-"""What lone logs say, one function a table: the facts of the rows of one file."""
+"""Facts of standalone logs, one function per table: of the rows of one file."""
 
 from collections.abc import Callable, Iterable
 
@@ -32,7 +32,7 @@ def log_facts(log: pd.DataFrame) -> list[Fact]:
 
 
 def stall_facts(stalls: pd.DataFrame) -> list[Fact]:
-    """Stall warnings: how many, whom they name, whether Horovod gave up."""
+    """Stall warnings: how many, which ranks they name, whether Horovod gave up."""
     missing = stalls[stalls["state"] == "missing"]
     facts = [
         Fact("num_stall_warnings", "stall warnings", int(stalls["warning"].nunique())),
@@ -53,7 +53,7 @@ def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
     """What went wrong first, and the processes whose end a launcher reports."""
     first = incidents.iloc[0]
     facts = [
-        Fact("num_incidents", "lines that tell of trouble", len(incidents)),
+        Fact("num_incidents", "lines that report trouble", len(incidents)),
         Fact("first_incident", f"first, in line {first['line']}", str(first["message"])),
     ]
     ends = incidents[incidents["kind"] == "process-end"]
@@ -74,7 +74,7 @@ def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
             round(float(best["fusion_threshold_mb"]) * 2**20),
             "bytes",
         ),
-        Fact("best_score", "its score, bytes a microsecond", float(best["score"])),
+        Fact("best_score", "its score, bytes per microsecond", float(best["score"])),
         Fact("finished", "tuning finished", "yes" if samples["final"].any() else "not shown"),
     ]
 
@@ -146,7 +146,7 @@ def recording_facts(steps: pd.DataFrame, ranks: pd.DataFrame) -> list[Fact]:
 
 
 NOT_IN_RECORDINGS = Unanswered(
-    "how well the job scales: one launch has no baseline", SCALING_COMMAND
+    "how well the job scales (one launch has no baseline)", SCALING_COMMAND
 )
 
 BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
@@ -160,7 +160,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (PRINTED_RATES.name, rate_facts),
     (THROUGHPUT.name, throughput_facts),
 )
-"""The tables whose rows name their file, in the order in which their facts are told."""
+"""The tables whose rows name their file, in the order of their facts."""
 
 
 def _listed(ranks: Iterable[int]) -> str:

@@ -1,4 +1,4 @@
-"""What NCCL logs say of a job, in a few facts; what is wrong in them is ``nccl_findings``."""
+"""Facts of a job's NCCL logs; ``nccl_findings`` finds what is wrong in them."""
 
 import pandas as pd
 
@@ -23,7 +23,7 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
         Fact("transports", "transports", _counted(recording.connections["transport"])),
         Fact("num_calls", "collective calls", len(recording.calls)),
         Fact("num_problems", "warnings and errors", int(recording.problems["count"].sum())),
-        Fact("num_nccl_lines", "lines of NCCL's", int(lines["count"].sum())),
+        Fact("num_nccl_lines", "NCCL lines", int(lines["count"].sum())),
         Fact(
             "num_not_understood",
             "of them not understood",
@@ -36,23 +36,23 @@ def join_facts(join: CallJoin) -> list[Fact]:
     """How many calls of rank 0 belong for sure to an execution of the timeline beside them."""
     return [
         Fact("num_joined_calls", "calls tied to executions", len(join.pairs)),
-        Fact("num_unjoined_calls", "calls left alone", join.num_unjoined_calls),
-        Fact("num_unjoined_executions", "executions left alone", join.num_unjoined_executions),
-        Fact("num_ambiguous_pairs", "pairs that may be others", join.num_ambiguous),
+        Fact("num_unjoined_calls", "calls without an execution", join.num_unjoined_calls),
+        Fact("num_unjoined_executions", "executions without a call", join.num_unjoined_executions),
+        Fact("num_ambiguous_pairs", "ambiguous pairs", join.num_ambiguous),
     ]
 
 
-def job_join_facts(told: JobJoin) -> list[Fact]:
+def job_join_facts(joined: JobJoin) -> list[Fact]:
     """The same of a job beside any number of timelines, or why nothing was joined."""
-    if told.join is not None:
-        timeline = Fact("timeline_of_calls", "timeline of its calls", told.fitting[0])
-        return [timeline, *join_facts(told.join)]
-    if not told.fitting:
-        reason = f"none of {told.num_timelines} fits"
-    elif len(told.fitting) == 1:
-        reason = f"{told.fitting[0]} fits other logs too"
+    if joined.join is not None:
+        timeline = Fact("timeline_of_calls", "timeline of its calls", joined.fitting[0])
+        return [timeline, *join_facts(joined.join)]
+    if not joined.fitting:
+        reason = f"none of {joined.num_timelines} fits"
+    elif len(joined.fitting) == 1:
+        reason = f"{joined.fitting[0]} fits other logs too"
     else:
-        reason = f"{len(told.fitting)} of {told.num_timelines} fit"
+        reason = f"{len(joined.fitting)} of {joined.num_timelines} fit"
     return [Fact("timeline_of_calls", "timeline of its calls", reason)]
 
 

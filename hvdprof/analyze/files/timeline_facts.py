@@ -1,12 +1,10 @@
 """Facts and open questions of a standalone Horovod timeline, from its tables."""
 
-from collections.abc import Hashable, Mapping
-from typing import Any
-
 import pandas as pd
 
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
 from hvdprof.analyze.files.timeline_sums import TimelineSums
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.standalone_files import Fact, Unanswered
 
 _WHY_NO_RANKS = {
@@ -17,7 +15,7 @@ _WHY_NO_RANKS = {
 """By ``rank_ticks`` of ``TIMELINES``."""
 
 
-def timeline_facts(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Fact, ...]:
+def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
     """Facts of one timeline; times in ns.
 
     Negotiation is reported as its median and 95th percentile over uses, never as a sum:
@@ -28,7 +26,7 @@ def timeline_facts(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Fac
         sums: Sums over the rows of one file.
         row: The row of TIMELINES of the same file.
     """
-    size = None if pd.isna(row["np"]) else int(row["np"])
+    size = None if is_missing(row["np"]) else int(row["np"])
     return (
         Fact("span_ns", "span", int(row["span_ns"]), "ns"),
         Fact("time_zero", "time 0 is", _time_zero(row)),
@@ -54,30 +52,30 @@ def timeline_facts(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Fac
     )
 
 
-def timeline_unanswered(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tuple[Unanswered, ...]:
+def timeline_unanswered(sums: TimelineSums, row: FrameRow) -> tuple[Unanswered, ...]:
     """What a timeline leaves open: it is written by rank 0 alone, and holds no steps.
 
     Args:
         sums: Sums over the rows of one file.
         row: The row of TIMELINES of the same file.
     """
-    size = None if pd.isna(row["np"]) else int(row["np"])
+    size = None if is_missing(row["np"]) else int(row["np"])
     open_questions = [
         Unanswered(
-            "how well the job scales: a timeline has no baseline and slows the job down",
+            "how well the job scales (a timeline has no baseline and slows the job)",
             SCALING_COMMAND,
         ),
         Unanswered(
-            "what the other ranks did, and how much communication was exposed: rank 0 alone "
-            "writes a timeline",
+            "what the other ranks did, and how much communication was exposed (rank 0 alone "
+            "writes a timeline)",
             recording_command(size),
         ),
     ]
-    if not sums.tells_every_rank(str(row["rank_ticks"])):
+    if not sums.names_every_rank(str(row["rank_ticks"])):
         open_questions.insert(
             0,
             Unanswered(
-                "which rank was last at every use: " + _WHY_NO_RANKS[str(row["rank_ticks"])],
+                f"which rank was last at every use ({_WHY_NO_RANKS[str(row['rank_ticks'])]})",
                 "HOROVOD_CACHE_CAPACITY=0 with HOROVOD_TIMELINE=timeline.json (slower: not for "
                 "timings)",
             ),
@@ -85,10 +83,10 @@ def timeline_unanswered(sums: TimelineSums, row: Mapping[Hashable, Any]) -> tupl
     return tuple(open_questions)
 
 
-def _time_zero(row: Mapping[Hashable, Any]) -> str:
+def _time_zero(row: FrameRow) -> str:
     """What time 0 of the file is, with its wall clock where the file says it."""
     what = str(row["time_zero"]).removeprefix("since ")
-    if pd.isna(row["epoch_ns"]):
+    if is_missing(row["epoch_ns"]):
         return what
     return f"{what}, {pd.Timestamp(int(row['epoch_ns'])):%Y-%m-%d %H:%M:%S.%f} UTC"
 

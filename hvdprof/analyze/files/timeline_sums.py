@@ -1,4 +1,4 @@
-"""What is said of a lone timeline, summed over its rows, however many pieces they come in."""
+"""Sums over the rows of a standalone timeline, which come in pieces."""
 
 from collections import Counter
 
@@ -88,7 +88,7 @@ class TimelineSums:
         self.num_told += int(executed["last_after_ns"].notna().sum())
         self._add_waiting(executed[executed["last_rank"].notna()])
 
-    def tells_every_rank(self, rank_ticks: str) -> bool:
+    def names_every_rank(self, rank_ticks: str) -> bool:
         """Whether the file says of every use after warm-up when each rank was ready.
 
         Args:

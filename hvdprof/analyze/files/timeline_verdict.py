@@ -79,7 +79,7 @@ def _communication(sums: TimelineSums, inferred: pd.DataFrame) -> FileVerdict:
 
 def _straggler(sums: TimelineSums, row: Mapping[Hashable, object]) -> FileVerdict:
     ticks = str(row["rank_ticks"])
-    if not sums.tells_every_rank(ticks):
+    if not sums.names_every_rank(ticks):
         return FileVerdict("", f"No straggler can be named: {_WHY_NO_STRAGGLER[ticks]}.")
     if not len(sums.waiting):
         return FileVerdict("No straggler: no rank is last by more than a cycle of Horovod.")

@@ -1,19 +1,16 @@
 """What findings on one cell have in common: its rows, its costly terms, its name and its cost."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.evidence import Evidence, is_base
+from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.model.cell_key import CELL_KEY, place_name, short_name
-
-Cell = Mapping[str, Any]
-"""A row of SCALING."""
 
 
 class CellCost(TypedDict):

@@ -1,4 +1,4 @@
-"""What the rules on a run look at."""
+"""The input of the rules on a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +10,9 @@ from hvdprof.model.cell_key import with_engine, without_toggles
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+Cell = Mapping[str, Any]
+"""A row of SCALING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +27,15 @@ class Evidence:
         frame = self.tables.get(name)
         return self.run.table(name) if frame is None else frame
 
-    def cells(self) -> list[dict[str, Any]]:
+    def cells(self) -> list[Cell]:
         """The rows of SCALING under Horovod or DDP that are not oversubscribed, as dictionaries."""
         scaling = self.table("scaling")
-        kept = scaling[with_engine(scaling) & ~scaling["oversubscribed"]]
+        judged = scaling[with_engine(scaling) & ~scaling["oversubscribed"]]
         return [
-            {str(name): value for name, value in row.items()} for row in kept.to_dict("records")
+            {str(name): value for name, value in row.items()} for row in judged.to_dict("records")
         ]
 
-    def cells_of_horovod(self) -> list[dict[str, Any]]:
+    def cells_of_horovod(self) -> list[Cell]:
         """Those of ``cells`` that Horovod's own settings may explain."""
         return [cell for cell in self.cells() if cell["engine"] == HOROVOD_ENGINE]
 
@@ -63,6 +66,6 @@ class Evidence:
         return {record.controller for record in passes if record.engine == HOROVOD_ENGINE}
 
 
-def is_base(row: Mapping[str, Any]) -> bool:
+def is_base(row: Cell) -> bool:
     """Whether a row of a cell is one without toggles."""
     return bool(row["compression"] == "none" and row["reduction"] == "average")

@@ -1,4 +1,4 @@
-"""What makes the numbers of a run less trustworthy, each in one sentence with its numbers."""
+"""Warnings: what makes the numbers of a run less trustworthy, with the numbers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -51,16 +51,15 @@ def _failed_cells(failed: Sequence[FailedSegment]) -> Iterator[str]:
     cut = [one for one in failed if one.is_counted]
     if cut:
         yield (
-            f"{_number(len(cut), 'launch')} did not run to the end; the steps before it are in the "
-            f"numbers: {cut[0].pass_id}: {cut[0].reason.rstrip('.')}."
+            f"{_number(len(cut), 'launch', 'launches')} ended early. Steps before that count. "
+            f"First: {cut[0].pass_id}. {cut[0].reason.rstrip('.')}."
         )
     failed = [one for one in failed if not one.is_counted]
     if failed:
         first = failed[0]
         yield (
-            f"{_number(len(failed), 'measurement')} failed and "
-            f"{'is' if len(failed) == 1 else 'are'} in no number, first {first.model} at "
-            f"np={first.np} ({first.pass_id}): {first.reason.rstrip('.')}."
+            f"{_number(len(failed), 'measurement')} failed and excluded. First: {first.model} at "
+            f"np={first.np} ({first.pass_id}). {first.reason.rstrip('.')}."
         )
 
 
@@ -68,8 +67,8 @@ def _oversubscribed(scaling: pd.DataFrame) -> Iterator[str]:
     sizes = sorted(set(scaling.loc[scaling["oversubscribed"], "np"]))
     if sizes:
         yield (
-            f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed); "
-            "measured, but kept out of statements on scaling."
+            f"np={', '.join(map(str, sizes))}: more ranks than cores or GPUs (oversubscribed). "
+            "Measured, but excluded from statements on scaling."
         )
 
 
@@ -81,9 +80,9 @@ def _missing_ranks(run: Run) -> Iterator[str]:
     if not lacking.empty:
         worst = lacking.iloc[0]
         yield (
-            f"{_number(len(lacking), 'measurement')} without recordings of all ranks, such as "
-            f"{worst['pass_id']} with {worst['num_ranks_recorded']} of {worst['size']}: who waited "
-            "there for whom, and for what, is not told."
+            f"{_number(len(lacking), 'measurement')} without recordings of all ranks: wait "
+            f"attribution unavailable. First: {worst['pass_id']} with "
+            f"{worst['num_ranks_recorded']} of {worst['size']} ranks."
         )
 
 
@@ -92,14 +91,13 @@ def _unfinished(run: Run) -> Iterator[str]:
     left += int((run.segments["status"] == Status.PLANNED).sum())
     if left and run.manifest.status == Status.INTERRUPTED:
         yield (
-            f"The run was interrupted: {_number(left, 'measurement')} of {len(run.segments)} "
-            f"{'is' if left == 1 else 'are'} missing. "
-            f"`{run.manifest.resume_command(run.folder)}` goes on."
+            f"The run was interrupted: {left} of {len(run.segments)} measurements missing. Resume "
+            f"with `{run.manifest.resume_command(run.folder)}`."
         )
 
 
 def _damaged_recordings(run: Run) -> Iterator[str]:
-    # What failed has no numbers here, and its failure is told on its own.
+    # Failed passes have no numbers here, and a warning of their own.
     counted = tuple(f"{one.id}:" for one in run.manifest.passes if one.status == Status.DONE)
     notes = [
         note for note in run.notes if note.startswith(counted) and "no recording of" not in note
@@ -115,9 +113,8 @@ def _unaligned_clocks(run: Run) -> Iterator[str]:
     if not loose.empty:
         first = loose.iloc[0]
         yield (
-            f"The clocks of {_number(len(loose), 'recording')} could not be compared with rank "
-            f"0's, first of rank {first['rank']} in {first['pass_id']}: step times across hosts "
-            "may be wrong there."
+            f"{_number(len(loose), 'recording')} without a clock offset to rank 0: step times "
+            f"across hosts may be wrong there. First: rank {first['rank']} in {first['pass_id']}."
         )
 
 
@@ -126,8 +123,8 @@ def _not_pinned(scaling: pd.DataFrame) -> Iterator[str]:
     if not loose.empty:
         sizes = ", ".join(map(str, sorted(set(loose["np"]))))
         yield (
-            f"np={sizes}: ranks were not pinned to cores of their own, so the kernel may have "
-            "moved them between cores."
+            f"np={sizes}: ranks were not pinned to their own cores, so the kernel may have moved "
+            "them between cores."
         )
 
 
@@ -135,17 +132,16 @@ def _steadiness(launches: pd.DataFrame) -> Iterator[str]:
     unsteady = launches[~launches["steady"]]
     if not unsteady.empty:
         yield (
-            f"{_number(len(unsteady), 'launch', 'launches')} found no steady state: the steps were "
-            f"still changing half way through, such as {_cell(unsteady.iloc[0])}; measure more "
-            "steps."
+            f"{_number(len(unsteady), 'launch', 'launches')} without a steady state: step times "
+            f"still changed half way through. First: {_cell(unsteady.iloc[0])}. Measure more steps."
         )
     clear = launches["drift"].abs() > CLEAR_ERRORS * launches["drift_error"]
     drifting = launches[clear & (launches["drift"].abs() > LARGEST_DRIFT)]
     if not drifting.empty:
         worst = _last_by(drifting, drifting["drift"].abs())
         yield (
-            f"{_number(len(drifting), 'launch', 'launches')} drifted, most {_cell(worst)}: the "
-            f"step time changed by {units.percent(worst['drift'])} from its first to its last step."
+            f"{_number(len(drifting), 'launch', 'launches')} with drift of the step time. Worst: "
+            f"{_cell(worst)}, {units.percent(worst['drift'])} from first to last step."
         )
 
 
@@ -157,9 +153,9 @@ def _few_steps(launches: pd.DataFrame) -> Iterator[str]:
     if not few.empty:
         worst = _last_by(few, -few["num_effective_steps"])
         yield (
-            f"{_number(len(few), 'launch', 'launches')} with few steps, fewest {_cell(worst)}: "
-            f"{worst['num_steps']} steady steps, worth {worst['num_effective_steps']:.0f} "
-            "independent ones."
+            f"{_number(len(few), 'launch', 'launches')} with few steps. Worst: {_cell(worst)}, "
+            f"{worst['num_steps']} steady steps, effective sample size "
+            f"{worst['num_effective_steps']:.0f}."
         )
 
 
@@ -168,8 +164,8 @@ def _one_launch(scaling: pd.DataFrame) -> Iterator[str]:
     sizes = sorted(set(scaling["np"]) - repeated)
     if sizes:
         yield (
-            f"np={', '.join(map(str, sizes))}: one launch of each cell, so what launches differ by "
-            "is unknown and the intervals hold for this launch only; add --repeats."
+            f"np={', '.join(map(str, sizes))}: one launch per cell. Differences between launches "
+            "are unknown, and the intervals hold for this launch alone. Add --repeats."
         )
 
 
@@ -179,12 +175,12 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
     if not wide.empty:
         worst = _last_by(wide, half[wide.index])
         yield (
-            f"{_number(len(wide), 'efficiency', 'efficiencies')} known to no better than a tenth, "
-            f"worst {worst['model']} at np={worst['np']} ({_setting(worst)}): "
+            f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 %. "
+            f"Worst: {worst['model']} at np={worst['np']} ({_setting(worst)}), "
             + units.percent_interval(
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )
-            + "; measure more repeats or longer."
+            + ". Measure more repeats or more steps."
         )
 
 

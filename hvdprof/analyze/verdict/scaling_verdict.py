@@ -2,13 +2,13 @@
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.scaling.karp_flatt import efficiency_at
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.standalone_files import FileVerdict
 
 GROWTH = 1.5
@@ -16,9 +16,6 @@ GROWTH = 1.5
 
 SMALL_FRACTION = 0.001
 LARGE_DROP = 0.1
-
-_Row = Mapping[Hashable, Any]
-"""A row of THROUGHPUT_SCALING."""
 
 
 def scaling_verdicts(scaling: pd.DataFrame) -> tuple[FileVerdict, ...]:
@@ -33,7 +30,7 @@ def scaling_verdicts(scaling: pd.DataFrame) -> tuple[FileVerdict, ...]:
     )
 
 
-def _verdict(series: str, rows: Sequence[_Row]) -> FileVerdict:
+def _verdict(series: str, rows: Sequence[FrameRow]) -> FileVerdict:
     last, base = rows[-1], rows[0]
     lead = f"{series}: " if series else ""
     if last["baseline_np"] is pd.NA:
@@ -50,7 +47,7 @@ def _verdict(series: str, rows: Sequence[_Row]) -> FileVerdict:
     return FileVerdict(f"{number} {loss}" if loss else number, " ".join(_caveats(rows)))
 
 
-def _kind_of_loss(rows: Sequence[_Row]) -> str:
+def _kind_of_loss(rows: Sequence[FrameRow]) -> str:
     if rows[-1]["efficiency_low"] < 1 <= rows[-1]["efficiency_high"]:
         return "The 95 % CI includes 100 %: no certain loss."
     fractions = [row["karp_flatt"] for row in rows[1:]]
@@ -81,7 +78,7 @@ def _kind_of_loss(rows: Sequence[_Row]) -> str:
     )
 
 
-def _caveats(rows: Sequence[_Row]) -> Iterator[str]:
+def _caveats(rows: Sequence[FrameRow]) -> Iterator[str]:
     above = [str(row["np"]) for row in rows[1:] if _end(row, "low") > 1]
     if above:
         yield (
@@ -103,7 +100,7 @@ def _caveats(rows: Sequence[_Row]) -> Iterator[str]:
         yield "Uncertainty unknown (no repeats)."
 
 
-def _end(row: _Row, end: str) -> float:
+def _end(row: FrameRow, end: str) -> float:
     """An end of the interval of an efficiency; the efficiency itself where it has none."""
     known = float(row[f"efficiency_{end}"])
     return float(row["efficiency"]) if math.isnan(known) else known

@@ -5,6 +5,9 @@ from hvdprof.model.schema import Column, Table
 SEVERITIES: tuple[str, ...] = ("error", "warning", "note")
 """From worst: the job fails or loses a fifth of the step; it costs speed; it is worth knowing."""
 
+NETWORK_RULES: tuple[str, ...] = ("slow-host-link", "far-host")
+"""Rules on the measurement of the network alone, whose cost to the job is unknown."""
+
 FINDINGS = Table(
     "findings",
     "Each row is a problem or an anomaly: title, evidence, cost, potential gain and action.",

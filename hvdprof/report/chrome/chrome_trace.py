@@ -4,13 +4,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any, ClassVar
+from typing import IO, ClassVar
 
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time
 from hvdprof.report.chrome.trace_horovod_lanes import horovod_lanes
 from hvdprof.report.chrome.trace_rank_lanes import rank_lanes
 from hvdprof.report.chrome.trace_selection import TracedPass, select_pass
+from hvdprof.report.json_values import JsonObject
 from hvdprof.rundir.plan import DDP_ENGINE
 
 
@@ -22,7 +23,7 @@ class TraceContent:
     lanes: list[Lane]
     events: Iterable[TraceEvent]
     origin_ns: int
-    about: dict[str, Any]
+    about: JsonObject
 
 
 class ChromeTraceReporter:
@@ -110,7 +111,7 @@ def _records(content: TraceContent) -> Iterator[str]:
         yield _record(event, content.origin_ns)
 
 
-def _metadata(name: str, process: int, thread: int, args: dict[str, Any]) -> str:
+def _metadata(name: str, process: int, thread: int, args: JsonObject) -> str:
     return _compact({"ph": "M", "name": name, "pid": process, "tid": thread, "args": args})
 
 
@@ -137,5 +138,5 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _compact(value: Any) -> str:
+def _compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -1,13 +1,15 @@
 """What a Chrome trace is made of, before it becomes JSON."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from hvdprof.report.json_values import JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class TraceEvent:
     name: str
     start_ns: int
     dur_ns: int | None
-    args: dict[str, Any] = field(default_factory=dict)
+    args: Mapping[str, JsonValue] = field(default_factory=dict)
     colour: str = ""
 
 

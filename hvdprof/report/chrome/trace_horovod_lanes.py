@@ -1,4 +1,4 @@
-"""Horovod's own timeline in a Chrome trace: executions once each, and who waited for whom."""
+"""Horovod's own timeline in a Chrome trace: executions once each, and negotiation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from hvdprof.report.chrome.trace_event import (
     rows_of,
 )
 from hvdprof.report.chrome.trace_selection import TracedPass
+from hvdprof.report.json_values import JsonObject
 
 _ENTRY = ["segment", "fusion_id"]
 
@@ -104,23 +105,23 @@ def _executions(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEven
             yield _interval(row, execution.lane, str(row.activity), args)
 
 
-def _execution_args(row: Any, execution: _Execution) -> dict[str, Any]:
-    args = {
+def _execution_args(row: Any, execution: _Execution) -> JsonObject:
+    args: JsonObject = {
         "step": int(row.step),
         "fusion_id": int(row.fusion_id),
         "num_tensors": len(execution.tensors),
-        "tensors": execution.tensors,
+        "tensors": list(execution.tensors),
     }
     return args | ({"size_bytes": execution.size_bytes} if execution.size_bytes else {})
 
 
 def _negotiations(events: pd.DataFrame, lane_of: list[Lane]) -> Iterator[TraceEvent]:
     for row, lane in zip(rows_of(events), lane_of, strict=True):
-        args = {"step": int(row.step), "activity": str(row.activity)}
+        args: JsonObject = {"step": int(row.step), "activity": str(row.activity)}
         yield _interval(row, lane, str(row.tensor), args)
 
 
-def _interval(row: Any, lane: Lane, name: str, args: dict[str, Any]) -> TraceEvent:
+def _interval(row: Any, lane: Lane, name: str, args: JsonObject) -> TraceEvent:
     if row.unfinished:
         name, args = f"{name} (end not in the file)", args | {"unfinished": True}
     return TraceEvent(lane, name, int(row.start_ns), int(row.dur_ns), args)

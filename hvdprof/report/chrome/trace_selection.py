@@ -35,7 +35,7 @@ def select_pass(run: Run, pass_id: str | None = None, model: str | None = None) 
         UsageError: No pass or no model of that name was recorded.
         UnreadableInputError: The run holds no recorded step and no timeline.
     """
-    # A timeline can be shown alone where nobody recorded steps beside it.
+    # A timeline can be shown alone where no rank recorded steps beside it.
     shown = {*run.steps["pass_id"].unique(), *run.events["pass_id"].unique()}
     recorded = run.segments[run.segments["pass_id"].isin(shown)]
     if recorded.empty:

@@ -29,8 +29,8 @@ class MarkdownReporter:
 
 
 def _without_runs_of_empty_lines(text: str) -> str:
-    kept: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
-        if line or (kept and kept[-1]):
-            kept.append(line)
-    return "\n".join(kept) + "\n"
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -3,7 +3,6 @@
 import re
 import shlex
 from importlib import resources
-from typing import Any
 
 import jinja2
 
@@ -17,7 +16,7 @@ from hvdprof.report.terminal.sessions_section import SESSION_HEADS, shape_sessio
 _MARKDOWN_SIGNS = re.compile(r"([\\`*_{}\[\]<>|#])")
 
 
-def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: Any) -> str:
+def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object) -> str:
     """A template of ``report/document/templates`` with the words of an analysis in it.
 
     In HTML every text is escaped; in Markdown the templates' filter ``md`` does it, and makes one

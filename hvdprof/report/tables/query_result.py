@@ -6,7 +6,7 @@ import decimal
 import json
 import math
 from collections.abc import Mapping, Sized
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 from rich import box
@@ -77,12 +77,12 @@ def render_catalogue(tables: Mapping[str, Sized], stream: IO[str]) -> None:
     console.print(Text(f"Without rows here: {', '.join(empty)}.", style="dim"))
 
 
-def _rows(result: pa.Table) -> list[list[Any]]:
+def _rows(result: pa.Table) -> list[list[object]]:
     columns = [[_plain(value) for value in column.to_pylist()] for column in result.columns]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, decimal.Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and not math.isfinite(value):

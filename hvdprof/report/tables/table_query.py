@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -14,6 +14,9 @@ from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import arrow_table
 
+if TYPE_CHECKING:
+    import duckdb
+
 _AT_LINE = re.compile(r"\n\nLINE (?P<line>\d+): (?P<text>[^\n]*)\n(?P<caret> *)\^")
 
 
@@ -21,7 +24,7 @@ def query(tables: Mapping[str, pd.DataFrame | CachedRows], statement: str) -> pa
     """The result of a SELECT over some tables; declared tables that are not given are empty.
 
     Args:
-        tables: Declared tables by name; of one that is kept in a file only the columns and rows
+        tables: Declared tables by name; of one that is cached in a file only the columns and rows
             that the statement needs are read.
         statement: One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE) in DuckDB's SQL.
 
@@ -67,11 +70,11 @@ def query(tables: Mapping[str, pd.DataFrame | CachedRows], statement: str) -> pa
 _HINT = "hvdprof sql PATH --tables lists the tables and columns."
 
 
-def _add_view(connection: Any, kept: CachedRows) -> None:
+def _add_view(connection: "duckdb.DuckDBPyConnection", rows: CachedRows) -> None:
     # DuckDB cannot prepare a view, so names stand in it as text.
     connection.execute(
-        f"CREATE VIEW {kept.table.name} AS SELECT * REPLACE ({_quoted(kept.pass_id)} AS pass_id) "
-        f"FROM read_parquet({_quoted(kept.path)})"
+        f"CREATE VIEW {rows.table.name} AS SELECT * REPLACE ({_quoted(rows.pass_id)} AS pass_id) "
+        f"FROM read_parquet({_quoted(rows.path)})"
     )
 
 
@@ -79,14 +82,14 @@ def _quoted(text: str | Path) -> str:
     return "'" + str(text).replace("'", "''") + "'"
 
 
-def _materialised(result: Any) -> pa.Table:
+def _materialised(result: "duckdb.DuckDBPyConnection") -> pa.Table:
     with warnings.catch_warnings():
-        # DuckDB warns of a copy here; its way without one tells no position of an error.
+        # DuckDB warns of a copy here; its method without a copy gives no position of an error.
         warnings.simplefilter("ignore", UserWarning)
         return result.to_arrow_table()
 
 
-def _refuse_other_than_select(connection: Any, statement: str) -> None:
+def _refuse_other_than_select(connection: "duckdb.DuckDBPyConnection", statement: str) -> None:
     statements = connection.extract_statements(statement)
     if len(statements) != 1:
         raise UsageError(

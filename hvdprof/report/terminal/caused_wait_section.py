@@ -74,7 +74,7 @@ def shape_caused_wait(analysis: RunAnalysis) -> CausedWaitPage | None:
     )
     more = f"{left_out} more ranks: --section caused_wait. " if left_out > 0 else ""
     return CausedWaitPage(
-        f"{place_name(verdict.model, verdict.np, verdict.engine)}, times a step, {over}",
+        f"{place_name(verdict.model, verdict.np, verdict.engine)}, per step, {over}",
         rows,
         meaning + more + _clock_sentence(_of_cell(analysis, CLOCKS.name)),
     )

@@ -73,11 +73,11 @@ def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
     if differences["low_ns"].isna().all():
         return ()
     if not found:
-        return ("by cause no difference is beyond chance",)
+        return ("no significant difference by cause",)
     order = sorted(found, key=lambda one: -abs(one["difference_ns"]))
     return tuple(
         f"{CAUSES[one['term']]}: "
         + units.interval_of_unit(one["difference_ns"], one["low_ns"], one["high_ns"], "ns")
-        + " a step, DDP less Horovod"
+        + " per step, DDP minus Horovod"
         for one in order
     )

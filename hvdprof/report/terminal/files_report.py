@@ -1,9 +1,7 @@
-"""What lone files say, as people read it in a terminal and as one JSON object."""
+"""The analysis of standalone files, in a terminal and as one JSON object."""
 
-import json
-import math
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pandas as pd
 from rich import box
@@ -15,6 +13,7 @@ from hvdprof import units
 from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
@@ -24,7 +23,7 @@ _MOST_SIZES = 40
 
 
 def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = None) -> None:
-    """Write the pages of all files, then the tables made of them, then what was skipped.
+    """Write the pages of all files, then tables made of them, findings and warnings.
 
     Args:
         found: The finished analysis.
@@ -40,12 +39,12 @@ def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = N
     _print_scaling(console, found)
     print_findings(console, found.derived.get(FINDINGS.name, FINDINGS.empty()))
     if found.run.notes:
-        console.print(Text("\nSkipped or odd", style="bold yellow"))
+        console.print(Text("\nWarnings", style="bold yellow"))
     for note in found.run.notes:
         print_hanging(console, "  ! ", note)
 
 
-def found_json(found: FoundAnalysis) -> dict[str, Any]:
+def found_json(found: FoundAnalysis) -> JsonObject:
     """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
 
     ``tables`` holds the derived tables, with the columns that docs/reference/tables.md lists.
@@ -59,7 +58,7 @@ def found_json(found: FoundAnalysis) -> dict[str, Any]:
                 "size_bytes": page.size_bytes,
                 "verdict": page.verdict or None,
                 "caveat": page.caveat or None,
-                "facts": {fact.name: _finite(fact.value) for fact in page.facts},
+                "facts": {fact.name: json_value(fact.value) for fact in page.facts},
                 "unanswered": [
                     {"question": open_.question, "command": open_.command}
                     for open_ in page.unanswered
@@ -67,16 +66,15 @@ def found_json(found: FoundAnalysis) -> dict[str, Any]:
             }
             for page in found.files
         ],
-        "tables": {name: _rows(frame) for name, frame in found.derived.items()},
-        "row_counts": found.run.row_counts,
-        "notes": list(found.run.notes),
+        "tables": {name: json_rows(frame) for name, frame in found.derived.items()},
+        "row_counts": json_value(found.run.row_counts),
+        "notes": json_value(found.run.notes),
     }
 
 
 def render_found_json(found: FoundAnalysis, stream: IO[str]) -> None:
     """Write one indented JSON object and a newline."""
-    json.dump(found_json(found), stream, indent=1, allow_nan=False, ensure_ascii=False)
-    stream.write("\n")
+    write_json(found_json(found), stream)
 
 
 def _print_page(console: Console, page: FilePage) -> None:
@@ -88,9 +86,9 @@ def _print_page(console: Console, page: FilePage) -> None:
     for fact in page.facts:
         print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
     if not page.facts:
-        print_hanging(console, "  ", "nothing in it is read")
+        print_hanging(console, "  ", "No content that hvdprof reads.")
     for open_question in page.unanswered:
-        print_hanging(console, "  ? ", f"It cannot say {open_question.question}.")
+        print_hanging(console, "  ? ", f"Not in this file: {open_question.question}.")
         console.print(Text(f"    {open_question.command}", style="cyan"), soft_wrap=True)
 
 
@@ -133,7 +131,7 @@ def _print_scaling(console: Console, found: FoundAnalysis) -> None:
     several = len(scaling["file"].unique()) > 1
     for series, members in scaling.groupby("series", observed=True, sort=False):
         base = members["baseline_np"].iloc[0]
-        against = "no baseline" if pd.isna(base) else f"against np={base}, single numbers"
+        against = "no baseline" if pd.isna(base) else f"against np={base}, no repeats"
         heading = Text("\n" + (str(series) or "throughput"), style="bold cyan")
         heading.append(f"  {against}", style="not bold default")
         console.print(heading, soft_wrap=True)
@@ -144,7 +142,7 @@ def _print_scaling(console: Console, found: FoundAnalysis) -> None:
                 units.rate(row["samples_per_s"]),
                 units.rate(row["speedup"]),
                 units.percent(row["efficiency"]),
-                # As text: what stands in brackets in a name is no style of rich.
+                # As text: rich would take [a name] for a style.
                 *([Text(Path(str(row["file"])).name)] if several else []),
             )
         console.print(frame)
@@ -155,14 +153,3 @@ def _frame(*columns: str) -> Table:
     for column in columns:
         frame.add_column(column, justify="right", no_wrap=True, header_style="none")
     return frame
-
-
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = frame.astype(object).to_dict(orient="records")
-    return [{str(name): _finite(value) for name, value in row.items()} for row in rows]
-
-
-def _finite(value: Any) -> Any:
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value

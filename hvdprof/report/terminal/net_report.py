@@ -1,8 +1,6 @@
 """The network between hosts, in a terminal and as one JSON object."""
 
-import json
-import math
-from typing import IO, Any
+from typing import IO
 
 import pandas as pd
 from rich import box
@@ -11,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.analyze.findings.run_rules.network_rules import NETWORK_FINDINGS
 from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.network_section import NET_HEADS, net_row
@@ -33,7 +32,7 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
     console = Console(file=stream, width=width, highlight=False, emoji=False)
     links = analysis.table(NET_LINKS.name)
     if links.empty:
-        console.print("No measurement of a network here: hvdprof net --hosts h1,h2 makes one.")
+        console.print("No network measurement here. Run `hvdprof net --hosts h1,h2`.")
     else:
         console.print(_table(links))
         console.print(Text(_explained(links), style="dim"), soft_wrap=True)
@@ -44,18 +43,17 @@ def render_net(analysis: RunAnalysis, stream: IO[str], *, width: int | None = No
 
 def render_net_json(analysis: RunAnalysis, stream: IO[str]) -> None:
     """Write one indented JSON object and a newline: rows of NET_LINKS, findings on them, notes."""
-    content = {
+    content: JsonObject = {
         "schema_version": NET_SCHEMA_VERSION,
-        "net_links": _rows(analysis.table(NET_LINKS.name)),
-        "findings": _rows(_findings(analysis)),
-        "notes": list(analysis.run.notes),
+        "net_links": json_rows(analysis.table(NET_LINKS.name)),
+        "findings": json_rows(_findings(analysis)),
+        "notes": json_value(analysis.run.notes),
     }
-    json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
-    stream.write("\n")
+    write_json(content, stream)
 
 
 def _findings(analysis: RunAnalysis) -> pd.DataFrame:
-    return analysis.findings[analysis.findings["id"].isin(NETWORK_FINDINGS)]
+    return analysis.findings[analysis.findings["id"].isin(NETWORK_RULES)]
 
 
 def _table(links: pd.DataFrame) -> Table:
@@ -85,16 +83,3 @@ def _explained(links: pd.DataFrame) -> str:
         "intervals.\nTCP and Horovod: one way, half of the time there and back; allreduce: its "
         "whole time."
     )
-
-
-def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {str(name): _plain(value) for name, value in row.items()}
-        for row in table.to_dict("records")
-    ]
-
-
-def _plain(value: Any) -> Any:
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value

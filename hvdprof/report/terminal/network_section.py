@@ -1,8 +1,6 @@
-"""The network between the hosts of a run: its links, and what the job makes of them."""
+"""The network between the hosts of a run: its links, and how far the job uses them."""
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -10,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.net_tables import NET_LINKS, NET_USE
 from hvdprof.report.terminal.hanging_text import print_hanging
@@ -51,7 +50,7 @@ class NetSection:
     sentences: tuple[str, ...]
 
 
-def net_row(row: Mapping[Hashable, Any]) -> NetRow:
+def net_row(row: FrameRow) -> NetRow:
     """The texts of a row of NET_LINKS; where there is no fit, the reason in place of bandwidth."""
     is_pair = str(row["method"]) != "allreduce"
     between = f"{row['from_host']} - {row['to_host']}"
@@ -68,7 +67,7 @@ def net_row(row: Mapping[Hashable, Any]) -> NetRow:
 def shape_network(analysis: RunAnalysis) -> NetSection | None:
     """The links of a run; None where its network was not measured.
 
-    Of more than three pairs of a method the slowest three are told, and how many there are.
+    Of more than three pairs of a method: the slowest three, and the number of pairs.
     """
     links = analysis.table(NET_LINKS.name)
     if links.empty:
@@ -108,17 +107,17 @@ def _left_out(method: str, links: pd.DataFrame) -> str:
     speeds = 1000 * links["bandwidth_gb_per_s"].dropna()
     number = units.count(len(links))
     if speeds.empty:
-        return f"{_OVER[method]}: {_MOST_PAIRS} of {number} pairs; none has a fit."
+        return f"{_OVER[method]}: {_MOST_PAIRS} of {number} pairs, none with a fit."
     return (
-        f"{_OVER[method]}: the slowest {_MOST_PAIRS} of {number} pairs; median "
-        f"{units.of_unit(float(speeds.median()), 'MB/s')}, quickest "
+        f"{_OVER[method]}: the slowest {_MOST_PAIRS} of {number} pairs, median "
+        f"{units.of_unit(float(speeds.median()), 'MB/s')}, fastest "
         f"{units.of_unit(float(speeds.max()), 'MB/s')}."
     )
 
 
-def _use(row: Mapping[Hashable, Any]) -> str:
+def _use(row: FrameRow) -> str:
     if row["reason"]:
-        return f"How much of it {row['np']} ranks use is not known: {row['reason']}."
+        return f"Share of the network that {row['np']} ranks use: unknown ({row['reason']})."
     reached, allowed = (
         units.of_unit(1000 * float(row[name]), "MB/s")
         for name in ("busbw_gb_per_s", "allowed_gb_per_s")
@@ -131,5 +130,5 @@ def _use(row: Mapping[Hashable, Any]) -> str:
     )
 
 
-def _interval(row: Mapping[Hashable, Any], name: str, scale: float) -> str:
+def _interval(row: FrameRow, name: str, scale: float) -> str:
     return units.rate_interval(*(scale * float(row[name.format(end)]) for end in _ENDS))

@@ -5,12 +5,12 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -24,10 +24,10 @@ CELL_HEADS = (
     "scaling efficiency",
     "exposed communication",
     "of the step",
-    "observer cost",
+    "observer overhead",
     "final loss",
 )
-"""What stands above the columns of a table of cells, one line each."""
+"""Headings of the columns of a table of cells, one line each."""
 
 _MOST_LINES = 8
 
@@ -78,7 +78,7 @@ class SkippedCells:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The report in the order in which it is read."""
+    """The texts of the report."""
 
     verdict: str
     caveat: str
@@ -125,7 +125,7 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
 def _reference(cells: pd.DataFrame) -> str:
     """What the efficiencies refer to; without a cell that has no toggle there is nothing."""
     names = " or ".join(dict.fromkeys(filter(None, cells["baseline"])))
-    return f"efficiency against {names}" if names else "nothing without toggles to compare with"
+    return f"efficiency against {names}" if names else "no baseline without toggles"
 
 
 def _batch_sizes(cells: pd.DataFrame) -> str:
@@ -135,7 +135,7 @@ def _batch_sizes(cells: pd.DataFrame) -> str:
     return f"{units.count(smallest)} to {units.count(largest)}"
 
 
-def _cell_row(row: dict[Any, Any], *, last_of_size: bool) -> CellRow:
+def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
     plain_torch = row["engine"] == TORCH_ENGINE
     return CellRow(
         np=units.count(row["np"]),
@@ -157,7 +157,7 @@ def _cell_row(row: dict[Any, Any], *, last_of_size: bool) -> CellRow:
     )
 
 
-def _efficiency(row: dict[Any, Any]) -> str:
+def _efficiency(row: FrameRow) -> str:
     if row["oversubscribed"]:
         return "oversubscribed"
     if row["baseline"] == f"{row['engine']} np={row['np']}" and _has_no_toggle(row):
@@ -165,7 +165,7 @@ def _efficiency(row: dict[Any, Any]) -> str:
     return units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
 
 
-def _has_no_toggle(row: dict[Any, Any]) -> bool:
+def _has_no_toggle(row: FrameRow) -> bool:
     return bool(row["compression"] == "none" and row["reduction"] == "average")
 
 
@@ -214,7 +214,7 @@ def _where(manifest: Manifest) -> str:
 
 def _next_commands(analysis: RunAnalysis) -> tuple[tuple[str, str], ...]:
     folder = shlex.quote(_shortest(analysis.run.folder))
-    commands = [(f"hvdprof dashboard {folder}", "look at it in the browser")]
+    commands = [(f"hvdprof dashboard {folder}", "open in the browser")]
     if any(
         one.mode == Mode.TRACE and one.status == Status.DONE for one in analysis.run.manifest.passes
     ):

@@ -1,4 +1,4 @@
-"""Where and how a run was measured, and what its clocks and its observers can be trusted with."""
+"""Where and how a run was measured, how exact its clocks are, and its observer overhead."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
         ("measured", _measured(manifest)),
         ("settings", _settings(manifest)),
         ("clocks", _clocks(analysis.table(CLOCKS.name))),
-        ("what the timeline costs", _observer(analysis.scaling)),
+        ("observer overhead", _observer(analysis.scaling)),
     ]
     return [(label, text) for label, text in facts if text]
 
@@ -32,15 +32,15 @@ def _started(manifest: Manifest) -> str:
 
 
 def _hosts(manifest: Manifest) -> str:
-    told = []
+    texts = []
     for host in manifest.hosts:
         parts = [str(host.get("cpu_model") or "")]
         if host.get("num_cores"):
             parts.append(f"{units.count(host['num_cores'])} cores")
         if host.get("gpus"):
             parts.append(f"{units.count(len(host['gpus']))} GPUs")
-        told.append(f"{host.get('hostname', '?')} ({', '.join(part for part in parts if part)})")
-    return "; ".join(told)
+        texts.append(f"{host.get('hostname', '?')} ({', '.join(part for part in parts if part)})")
+    return "; ".join(texts)
 
 
 def _measured(manifest: Manifest) -> str:
@@ -53,22 +53,24 @@ def _measured(manifest: Manifest) -> str:
 
 def _settings(manifest: Manifest) -> str:
     settings = manifest.settings
-    told = []
+    texts = []
     if settings.get("scaling"):
-        told.append(f"{settings['scaling']} scaling")
+        texts.append(f"{settings['scaling']} scaling")
     if settings.get("num_threads"):
         threads = int(settings["num_threads"])
-        told.append("1 thread a rank" if threads == 1 else f"{units.count(threads)} threads a rank")
+        texts.append(
+            "1 thread per rank" if threads == 1 else f"{units.count(threads)} threads per rank"
+        )
     if settings.get("device"):
-        told.append(f"on {settings['device']}")
+        texts.append(f"on {settings['device']}")
     if manifest.passes:
         pinned = sum(one.pinned for one in manifest.passes)
-        told.append(
+        texts.append(
             "pinned to cores"
             if pinned == len(manifest.passes)
             else f"{units.count(pinned)} of {units.count(len(manifest.passes))} passes pinned"
         )
-    return ", ".join(told)
+    return ", ".join(texts)
 
 
 def _clocks(clocks: pd.DataFrame) -> str:
@@ -77,7 +79,8 @@ def _clocks(clocks: pd.DataFrame) -> str:
     largest = float(clocks["u_ns"].max())
     if largest == 0:
         return "all ranks read the same clock"
-    return f"ranks agree to {units.milliseconds(largest)}; nothing below twice that is blamed"
+    agree = units.milliseconds(largest)
+    return f"ranks agree to {agree}, and delays below twice that are not attributed"
 
 
 def _observer(scaling: pd.DataFrame) -> str:

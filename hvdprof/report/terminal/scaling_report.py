@@ -1,8 +1,6 @@
 """The scaling of a user's table, in a terminal and as one JSON object."""
 
-import json
-import math
-from typing import IO, Any
+from typing import IO
 
 import pandas as pd
 from rich import box
@@ -12,6 +10,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.standalone_files import ScalingOfText
+from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 SCALING_SCHEMA_VERSION = 2
@@ -34,19 +33,14 @@ def render_scaling(found: ScalingOfText, stream: IO[str], *, width: int | None =
 
 def render_scaling_json(found: ScalingOfText, stream: IO[str]) -> None:
     """Write one indented JSON object and a newline: verdicts and caveats, table rows, notes."""
-    rows = [
-        {str(name): _plain(value) for name, value in row.items()}
-        for row in found.scaling.to_dict("records")
-    ]
-    content = {
+    content: JsonObject = {
         "schema_version": SCALING_SCHEMA_VERSION,
         "verdicts": [verdict.sentence for verdict in found.verdicts],
         "caveats": [verdict.caveat for verdict in found.verdicts],
-        "throughput_scaling": rows,
-        "notes": list(found.notes),
+        "throughput_scaling": json_rows(found.scaling),
+        "notes": json_value(found.notes),
     }
-    json.dump(content, stream, indent=1, allow_nan=False, ensure_ascii=False)
-    stream.write("\n")
+    write_json(content, stream)
 
 
 def _table(members: pd.DataFrame) -> Table:
@@ -69,9 +63,3 @@ def _table(members: pd.DataFrame) -> Table:
     for row in zip(*columns.values(), strict=True):
         frame.add_row(*row)
     return frame
-
-
-def _plain(value: Any) -> Any:
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value

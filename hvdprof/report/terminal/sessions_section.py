@@ -1,9 +1,7 @@
 """The sessions of an elastic job and its resets, as a table and sentences in a terminal."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 from rich.console import Console
@@ -11,16 +9,17 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.session_tables import RESETS, SESSIONS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _ENDED = {
-    "finished": "the script came to its end",
+    "finished": "the script ended",
     "hosts-updated": "hosts came or went",
     "worker-lost": "a rank was lost",
     "raised": "the script raised",
-    "unknown": "no rank told why",
+    "unknown": "unknown",
 }
 _PIECES = (
     ("notice_ns", "until noticed"),
@@ -49,7 +48,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class LaunchSessions:
-    """The sessions of one elastic launch, and sentences on who went and on each reset."""
+    """The sessions of one elastic launch, and sentences on each reset and on lost ranks."""
 
     launch: str
     rows: tuple[SessionRow, ...]
@@ -92,7 +91,7 @@ def _of(table: pd.DataFrame, launch: object) -> pd.DataFrame:
     return table[(table["launch"] == launch).to_numpy()]
 
 
-def _session_row(row: Mapping[Any, Any]) -> SessionRow:
+def _session_row(row: FrameRow) -> SessionRow:
     return SessionRow(
         number=units.count(row["session"]),
         ranks=units.count(row["np"]),
@@ -103,10 +102,10 @@ def _session_row(row: Mapping[Any, Any]) -> SessionRow:
     )
 
 
-def _reset(row: Mapping[Any, Any]) -> str:
+def _reset(row: FrameRow) -> str:
     ranks = f"{units.count(row['np_before'])} to {units.count(row['np_after'])} ranks"
     parts = [f"Reset {row['session']}, {ranks}: {_stopped(row)}"]
-    if not pd.isna(row["lost_steps"]) and row["lost_steps"]:
+    if not is_missing(row["lost_steps"]) and row["lost_steps"]:
         number = int(row["lost_steps"])
         steps = "1 step" if number == 1 else f"{units.count(number)} steps"
         took = "" if math.isnan(row["lost_ns"]) else f" ({_length(row['lost_ns'])})"
@@ -120,9 +119,9 @@ def _reset(row: Mapping[Any, Any]) -> str:
     return "; ".join(parts) + "."
 
 
-def _stopped(row: Mapping[Any, Any]) -> str:
+def _stopped(row: FrameRow) -> str:
     if math.isnan(row["stopped_ns"]):
-        return "how long nobody trained is not known"
+        return "time without a step unknown"
     pieces = ", ".join(f"{_length(row[name])} {what}" for name, what in _PIECES)
     until = row["until_steady_ns"]
     steady = "" if math.isnan(until) else f"; first steady step after {_length(until)}"

@@ -75,8 +75,8 @@ def _print_section(console: Console, table: Table, frame: pd.DataFrame) -> None:
     texts = {one.name: column_texts(one, table, shown) for one in columns}
     same = [one for one in columns if len(frame) > 1 and _is_constant(frame, one.name)]
     if same:
-        told = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
-        print_hanging(console, "  ", told)
+        constants = ", ".join(f"{one.name} {texts[one.name][0]}" for one in same)
+        print_hanging(console, "  ", constants)
     varying = [one for one in columns if one not in same] or columns
     rows = list(zip(*(texts[one.name] for one in varying), strict=True))
     grids = [

@@ -1,7 +1,5 @@
 """A declared table as people read it: headings in words, and numbers with unit and interval."""
 
-from typing import Any
-
 import pandas as pd
 
 from hvdprof import units
@@ -72,6 +70,6 @@ def _unit_suffix(column: Column) -> str:
     return next((suffix for suffix in known if column.name.endswith(suffix)), "")
 
 
-def _floats(values: "pd.Series[Any]") -> list[float]:
+def _floats(values: pd.Series) -> list[float]:
     floats: list[float] = pd.to_numeric(values).astype("float64").tolist()
     return floats

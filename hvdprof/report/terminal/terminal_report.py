@@ -23,9 +23,9 @@ _Justify = Literal["left", "right"]
 
 
 class TerminalReporter:
-    """Verdict, waterfall, tables, the network, what was not measured, findings, warnings, next.
+    """Verdict, caveat, waterfall, scaling tables, findings, caused wait, details, warnings.
 
-    Readable from 80 columns on; wider terminals get one line a cell. Colours only where the
+    Readable from 80 columns on; wider terminals get one line per cell. Colours only where the
     stream is a terminal.
 
     Args:
@@ -44,16 +44,16 @@ class TerminalReporter:
         page = shape_page(analysis)
         print_verdict(console, "", page.verdict, page.caveat)
         print_waterfall(console, shape_waterfall(analysis))
-        print_engines(console, shape_engines(analysis))
         for table in page.tables:
             console.print()
             _print_table(console, table)
+        print_findings(console, analysis.findings)
+        print_caused_wait(console, shape_caused_wait(analysis))
+        print_engines(console, shape_engines(analysis))
         print_sessions(console, shape_sessions(analysis))
         print_network(console, shape_network(analysis))
         _print_failed(console, page)
         _print_skipped(console, page)
-        print_findings(console, analysis.findings)
-        print_caused_wait(console, shape_caused_wait(analysis))
         _print_warnings(console, page)
         _print_run(console, page)
 
@@ -91,7 +91,7 @@ def _wide_table(table: ModelTable) -> Table:
         ("scaling\nefficiency", "right"),
         ("exposed\ncommunication", "right"),
         ("of the\nstep", "right"),
-        ("observer\ncost", "right"),
+        ("observer\noverhead", "right"),
         ("final\nloss", "right"),
     )
     for row in table.rows:
@@ -113,7 +113,7 @@ def _wide_table(table: ModelTable) -> Table:
 
 
 def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
-    """Two lines a cell; ``tight`` breaks every interval, for numbers of many digits."""
+    """Two lines per cell; ``tight`` breaks every interval, for numbers of many digits."""
     frame = _frame(
         ("np", "right"),
         ("toggles", "left"),
@@ -121,7 +121,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
         ("exposed\ncommun.", "right"),
-        ("observer\ncost", "right"),
+        ("observer\noverhead", "right"),
     )
     for row in table.rows:
         frame.add_row(

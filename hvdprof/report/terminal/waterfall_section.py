@@ -64,7 +64,7 @@ def print_waterfall(console: Console, page: WaterfallPage | None) -> None:
     if page is None:
         return
     console.print(Text("\nWhere the time goes", style="bold"))
-    print_hanging(console, "  ", f"{page.title}; shares are of the step", style="dim")
+    print_hanging(console, "  ", f"{page.title} (shares of the step)", style="dim")
     widths = [
         max(len(getattr(bar, field)) for bar in page.bars) for field in ("name", "time", "share")
     ]
@@ -90,7 +90,7 @@ def _title(verdict: Verdict, baseline: str, lost_ns: float) -> str:
     more = units.milliseconds(abs(lost_ns))
     compared = "more" if lost_ns >= 0 else "less"
     place = place_name(verdict.model, verdict.np, verdict.engine)
-    return f"{place}, {more} a step {compared} than {baseline}"
+    return f"{place}: {more} {compared} per step than {baseline}"
 
 
 def _reference(analysis: RunAnalysis) -> str:

@@ -29,7 +29,7 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
     told = warnings(tmp_path, changed(pinned=False), warnings=["The disk was full."])
     assert told == [
         "The disk was full.",
-        "np=2: ranks were not pinned to cores of their own, so the kernel may have moved them "
+        "np=2: ranks were not pinned to their own cores, so the kernel may have moved them "
         "between cores.",
     ]
 
@@ -54,13 +54,13 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
         ),
         (
             {"missing_ranks": [1]},
-            "1 measurement without recordings of all ranks, such as 06-np2-throughput-r3 with "
-            "1 of 2: who waited there for whom, and for what, is not told.",
+            "1 measurement without recordings of all ranks: wait attribution unavailable. First: "
+            "06-np2-throughput-r3 with 1 of 2 ranks.",
         ),
         (
             {"segments": [SegmentSpec(status="failed", failure=Failure(reason="It hung."))]},
-            "1 measurement failed and is in no number, first mnist at np=2 "
-            "(06-np2-throughput-r3): It hung.",
+            "1 measurement failed and excluded. First: mnist at np=2 "
+            "(06-np2-throughput-r3). It hung.",
         ),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_happened_in_one_pass(
 def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
     cut = SegmentSpec(status="partial", failure=Failure(reason="Rank 1 was killed."))
     told = warnings(tmp_path, changed(segments=[cut]))
-    assert told[0].endswith("06-np2-throughput-r3: Rank 1 was killed.")
+    assert told[0].endswith("06-np2-throughput-r3. Rank 1 was killed.")
 
 
 def test_load_before_the_first_pass(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ def test_oversubscribed_sizes(tmp_path: Path) -> None:
 def test_few_steps(tmp_path: Path) -> None:
     (told,) = warnings(tmp_path, sweep(TWO, num_steps=12))
     assert told == (
-        "6 launches with few steps, fewest mnist at np=1 (none, average, "
-        "01-np1-throughput-r1): 12 steady steps, worth 12 independent ones."
+        "6 launches with few steps. Worst: mnist at np=1 (none, average, "
+        "01-np1-throughput-r1), 12 steady steps, effective sample size 12."
     )
 
 
@@ -129,27 +129,27 @@ def noisy_sweep(step_ms: dict[int, np.ndarray]) -> list[PassSpec]:
 def test_correlated_steps_are_worth_few(tmp_path: Path) -> None:
     wave = 10 + np.sin(np.arange(62) * 2 * np.pi / 31)
     told = warnings(tmp_path, noisy_sweep({0: wave, 2: wave}))
-    assert any("steady steps, worth" in sentence for sentence in told)
+    assert any("effective sample size" in sentence for sentence in told)
 
 
 def test_drift(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rising = np.linspace(10, 11, 202) + 0.3 * autoregressive(rng, 202, 0.0)
     told = warnings(tmp_path, noisy_sweep({0: np.full(202, 10.0), 2: rising}))
-    assert any("drifted, most mnist at np=2" in sentence for sentence in told)
+    assert any("with drift of the step time. Worst: mnist at np=2" in sentence for sentence in told)
 
 
 def test_no_steady_state(tmp_path: Path) -> None:
     falling = np.linspace(30, 10, 62)
     told = warnings(tmp_path, noisy_sweep({0: np.full(62, 10.0), 2: falling}))
-    assert any("3 launches found no steady state" in sentence for sentence in told)
+    assert any("3 launches without a steady state" in sentence for sentence in told)
 
 
 def test_one_launch(tmp_path: Path) -> None:
     once = sweep(TWO)[:2]
     assert warnings(tmp_path, once) == [
-        "np=1, 2: one launch of each cell, so what launches differ by is unknown and the "
-        "intervals hold for this launch only; add --repeats."
+        "np=1, 2: one launch per cell. Differences between launches are unknown, and the "
+        "intervals hold for this launch alone. Add --repeats."
     ]
 
 
@@ -159,4 +159,4 @@ def test_wide_intervals(tmp_path: Path) -> None:
     for one, factor in zip(passes[1::2], (0.8, 1.0, 1.3), strict=True):
         one.segments = [SegmentSpec(parts_ms=typical_parts(12.5 * factor))]
     (told,) = warnings(tmp_path, passes)
-    assert told.startswith("1 efficiency known to no better than a tenth, worst mnist at np=2")
+    assert told.startswith("1 efficiency with a 95 % CI wider than ±10 %. Worst: mnist at np=2")

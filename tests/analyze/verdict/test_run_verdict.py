@@ -127,7 +127,7 @@ def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path
     analysis = analysis_of(tmp_path, passes)
     assert "16.0 % of step time" in analysis.verdict.sentence
     assert analysis.verdict.caveat.startswith("One launch per cell")
-    assert any("one launch of each cell" in warning for warning in analysis.warnings)
+    assert any("one launch per cell" in warning for warning in analysis.warnings)
 
 
 def test_with_toggles_alone_the_reason_is_not_a_missing_size(tmp_path: Path) -> None:

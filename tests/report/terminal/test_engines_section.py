@@ -24,7 +24,7 @@ def test_who_is_faster_by_how_much_and_by_what(tmp_path):
     assert "the throughput of DDP is 118" in lines[2]
     assert lines[2].endswith("of Horovod's: DDP is faster.")
     assert lines[3].startswith("    exposed communication (transfer): -2.0")
-    assert lines[3].endswith("a step, DDP less Horovod")
+    assert lines[3].endswith("per step, DDP minus Horovod")
 
 
 def test_nothing_is_printed_without_ddp(tmp_path):

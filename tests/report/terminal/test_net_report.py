@@ -63,9 +63,7 @@ def test_without_a_fit_the_reason_is_told(analysed):
 
 
 def test_nothing_measured(analysed):
-    assert _text(analysed()) == (
-        "No measurement of a network here: hvdprof net --hosts h1,h2 makes one.\n"
-    )
+    assert _text(analysed()) == ("No network measurement here. Run `hvdprof net --hosts h1,h2`.\n")
 
 
 def test_the_json_object_has_null_where_a_number_is_missing(analysed):

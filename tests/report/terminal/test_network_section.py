@@ -70,7 +70,7 @@ def test_of_many_pairs_the_slowest_are_told_and_how_many_there_are(tmp_path):
     section = shape_network(analyze_run(load_run(tmp_path)))
     assert {row.between for row in section.rows} == {"h1 - h4", "h2 - h4", "h3 - h4"}
     assert section.sentences == (
-        "TCP: the slowest 3 of 6 pairs; median 60.0 MB/s, quickest 100 MB/s.",
+        "TCP: the slowest 3 of 6 pairs, median 60.0 MB/s, fastest 100 MB/s.",
     )
 
 
@@ -80,8 +80,8 @@ def test_where_use_is_not_known_its_reason_is_told(tmp_path):
     tcp = link("tcp", alpha_ns=50_000, bytes_per_s=12e6, ends=(1, 0))
     section = shape_network(analyze_run(load_run(two_host_run(tmp_path, records=[*tcp, *few]))))
     assert section.sentences == (
-        "How much of it 2 ranks use is not known: the measured allreduce has no fit: only 2 "
-        "different payloads.",
+        "Share of the network that 2 ranks use: unknown (the measured allreduce has no fit: only 2 "
+        "different payloads).",
     )
 
 

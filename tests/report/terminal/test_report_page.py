@@ -26,4 +26,4 @@ def test_cells_that_refer_to_nothing_say_so():
     analysis = full_analysis()
     scaling = SCALING.frame([cell(baseline="", compression="fp16", efficiency=float("nan"))])
     (table,) = shape_page(replace(analysis, scaling=scaling)).tables
-    assert table.caption.endswith("rank and step, nothing without toggles to compare with")
+    assert table.caption.endswith("rank and step, no baseline without toggles")

@@ -23,7 +23,7 @@ Largest loss: exposed communication (11.3 points).
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
                           step time         scaling    exposed     observer
-np  toggles    samples/s  med., p95      efficiency    commun.         cost
+np  toggles    samples/s  med., p95      efficiency    commun.     overhead
 ───────────────────────────────────────────────────────────────────────────
  1  plain      612 ± 5.0    26.1 ms        baseline                       -
     torch                   27.0 ms
@@ -40,6 +40,13 @@ np  toggles    samples/s  med., p95      efficiency    commun.         cost
  4  none     1,204 ± 114    53.1 ms  oversubscribed    22.9 ms  5.1 ± 4.9 %
     average                 77.0 ms                     43.1 %
 
+Findings
+  warning: Peer access between GPUs disabled
+    P2P is off on node1.
+    | nccl.log:7: node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to
+      1.
+    > Unset NCCL_P2P_DISABLE.
+
 Failed
   mnist np=2 none average (07-np2-throughput-r2): rank 1 was killed by SIGKILL
     | [1]<stderr>: out of memory
@@ -50,13 +57,6 @@ Skipped
     np=1 fp16 average: resnet18, mnist
   Adasum needs a power of two ranks
     np=3 none average: resnet18
-
-Findings
-  warning: Peer access between GPUs disabled
-    P2P is off on node1.
-    | nccl.log:7: node1:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to
-      1.
-    > Unset NCCL_P2P_DISABLE.
 
 Warnings
   ! np=4 on 2 cores is oversubscribed: its numbers say nothing about scaling.

@@ -60,8 +60,8 @@ def test_in_strong_scaling_a_step_is_held_against_as_many_samples(tmp_path):
     analysis = analysis_of(tmp_path / "run", passes, settings={"scaling": "strong"})
     page = shape_waterfall(analysis)
     # Half of the samples take 20 of the 40 ms.
-    assert page.title.startswith("mnist on 2 ranks, 6.0")
-    assert page.title.endswith("a step more than as many samples take with horovod np=1")
+    assert page.title.startswith("mnist on 2 ranks: 6.0")
+    assert page.title.endswith(" more per step than as many samples take with horovod np=1")
     (own,) = analysis.findings.loc[analysis.findings["id"] == "compute-inflation", "evidence"]
     assert "more per step than the baseline needs for as many samples" in own
     assert waterfall_figure(analysis).data[0].y == ("baseline,<br>as many<br>samples",)

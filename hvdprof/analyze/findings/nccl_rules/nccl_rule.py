@@ -1,9 +1,8 @@
 """What rules on NCCL logs share: rows by pattern, their file and line, hosts and ranks as text."""
 
-from collections.abc import Hashable
-from typing import Any
-
 import pandas as pd
+
+from hvdprof.model.frame_row import FrameRow
 
 
 def matching(frame: pd.DataFrame, column: str, pattern: str) -> pd.DataFrame:
@@ -16,7 +15,7 @@ def is_several(frame: pd.DataFrame, column: str) -> bool:
     return len(frame[column].drop_duplicates()) > 1
 
 
-def first_row(frame: pd.DataFrame) -> dict[Hashable, Any]:
+def first_row(frame: pd.DataFrame) -> FrameRow:
     """The first row of a frame that has one, by column."""
     return frame.iloc[0].to_dict()
 

@@ -14,6 +14,7 @@ from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     ranks_text,
     shown,
 )
+from hvdprof.model.frame_row import is_missing
 from hvdprof.model.nccl_recording import NcclRecording
 
 _HARMLESS = r"ibv_open_device failed|Unable to open device|Failed to find .* symbol"
@@ -169,7 +170,7 @@ def error_trail(recording: NcclRecording) -> Iterator[Finding]:
     code = first_row(trail)["code"] if not trail.empty else None
     meaning = "" if code is None else f" ({_RESULTS.get(int(code), f'code {int(code)}')})"
     followed = int(trail["count"].sum() + failed["count"].sum())
-    rank = f" on rank {int(row['tag_rank'])}" if not pd.isna(row["tag_rank"]) else ""
+    rank = f" on rank {int(row['tag_rank'])}" if not is_missing(row["tag_rank"]) else ""
     file, line = shown(first)
     yield Finding(
         "nccl-error-trail",

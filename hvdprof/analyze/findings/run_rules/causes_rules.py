@@ -1,8 +1,7 @@
 """Rules on where the time of a step goes: input, compute slowdown, sizes."""
 
 import itertools
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import COMPUTE_INFLATION, NO_DATA
 from hvdprof.model.cell_key import keeps_batches, short_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, rows_by_launch
 
 
@@ -131,7 +131,7 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _efficiency(row: Mapping[Hashable, Any]) -> str:
+def _efficiency(row: FrameRow) -> str:
     ends = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     return units.percent_interval(*ends)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    Cell,
     CostlyTerm,
     cell_name,
     cell_place,
@@ -14,7 +13,7 @@ from hvdprof.analyze.findings.cell_finding import (
     gain_share,
     step_ns,
 )
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences, severity_of_cost
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER, IDEAL_NETWORK

@@ -1,17 +1,15 @@
 """Rules on the network between hosts, as it was measured on its own before the run."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.tables.finding_tables import NETWORK_RULES
 from hvdprof.model.tables.net_tables import NET_HOSTS
 
-SLOW_HOST_LINK = "slow-host-link"
-FAR_HOST = "far-host"
-NETWORK_FINDINGS = (SLOW_HOST_LINK, FAR_HOST)
-"""Findings on the measurement of the network alone, whose cost to the job is unknown."""
+SLOW_HOST_LINK, FAR_HOST = NETWORK_RULES
 
 SLOW_SHARE = 2 / 3
 """A link is called slow that has a third less than the others, beyond both intervals."""
@@ -84,12 +82,12 @@ def far_host(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _ends(row: dict[Any, Any], name: str, unit: str) -> tuple[float, float, float]:
+def _ends(row: FrameRow, name: str, unit: str) -> tuple[float, float, float]:
     value, low, high = (float(row[f"{name}{end}{unit}"]) for end in ("", "_low", "_high"))
     return value, low, high
 
 
-def _against_others(row: dict[Any, Any]) -> tuple[str, str]:
+def _against_others(row: FrameRow) -> tuple[str, str]:
     """Its share of the others' bandwidth, and that bandwidth where it could be timed."""
     share, low, high = _ends(row, "bandwidth_share", "")
     if share != share:
@@ -99,6 +97,6 @@ def _against_others(row: dict[Any, Any]) -> tuple[str, str]:
     return text, f"The median of the other hosts' best pairs is {typical}. "
 
 
-def _with_ends(row: dict[Any, Any], name: str, unit: str) -> str:
+def _with_ends(row: FrameRow, name: str, unit: str) -> str:
     value, low, high = _ends(row, name, unit)
     return units.interval_of_unit(1000 * value, 1000 * low, 1000 * high, "MB/s")

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.analyze.findings.cell_finding import Cell
-from hvdprof.analyze.findings.evidence import Evidence, is_base
+from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import Finding, sentences, severity_of_cost
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
 from hvdprof.model.cell_key import place_name, short_name

@@ -7,14 +7,13 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    Cell,
     cell_name,
     cell_place,
     cost_of,
     costly_terms,
     gain_share,
 )
-from hvdprof.analyze.findings.evidence import Evidence, is_base
+from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import (
     SMALLEST_COST,
     Finding,
