@@ -6,12 +6,12 @@ import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
 
 from hvdprof import collect
 from hvdprof.bench_models.engine import chosen
@@ -27,7 +27,7 @@ _BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _PARAMETERS else 
 
 
 class DdpEngine:
-    """The process group that ``torchrun`` has told this process of.
+    """The process group that ``torchrun`` describes in the environment of this process.
 
     Args:
         plan: The plan of the pass. Small values of the bench itself always go through Gloo;
@@ -49,16 +49,18 @@ class DdpEngine:
         """The number of ranks: DDP averages, as Horovod does."""
         return self.identity.size
 
-    def wrap(self, segment: Segment, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+    def wrap(
+        self, segment: Segment, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[nn.Module, Optimizer]:
         """The model wrapped, and the optimizer as it is."""
         chosen({"average": None}, segment.reduction)
         hooks = {"none": default_hooks.allreduce_hook, "fp16": default_hooks.fp16_compress_hook}
         hook = chosen(hooks, segment.compression)
-        options: dict[str, Any] = {_BUFFERS: False}
+        options: dict[str, float] = {_BUFFERS: False}
         if self._plan.bucket_cap_mb is not None:
-            # 0 is a bucket a tensor, as without fusion in Horovod.
+            # 0 is one bucket per tensor, as without fusion in Horovod.
             options["bucket_cap_mb"] = max(self._plan.bucket_cap_mb, ONE_BYTE_MB)
-        wrapped = DistributedDataParallel(model, **options)
+        wrapped = DistributedDataParallel(model, **options)  # type: ignore[arg-type]
         is_observed = self._plan.mode != THROUGHPUT
         if is_observed or segment.compression != "none":
             # Without a hook DDP reduces in C++ alone, which is what throughput is measured with.
@@ -84,15 +86,15 @@ class DdpEngine:
 
         Everything is recorded by then.
         """
-        # A rank that parts while another is at work takes the store, or its connection, away.
+        # A rank that leaves while another still trains closes the store, or its connection.
         self.wait_for_all()
         distributed.destroy_process_group()
         atexit.register(_leave)
 
 
 def _leave() -> None:
-    # A thread of Gloo may still be giving back the Python callback of its last reduction. If the
-    # interpreter is taken down under it, it aborts the process (torch 2.13, now and then).
+    # A thread of Gloo may still release the Python callback of its last reduction. If the
+    # interpreter ends meanwhile, the thread aborts the process (torch 2.13, sometimes).
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

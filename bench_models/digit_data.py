@@ -32,7 +32,7 @@ class DigitBatches:
     """Batches of a rank's own shard of a digit set, scaled to what the model takes.
 
     Every epoch all ranks shuffle the set alike and each takes every ``size``-th image, all the
-    same number; a batch that the shard cannot fill goes on with the next epoch. Images are
+    same number; a batch that the shard cannot fill continues with the next epoch. Images are
     brought to mean 0 and deviation 1 over the set, and scaled as part of each batch.
     """
 
@@ -132,9 +132,9 @@ def _read_idx(path: Path, magic: int, num_dimensions: int) -> tuple[tuple[int, .
     header = struct.Struct(f">{1 + num_dimensions}I")
     if len(data) < header.size:
         raise UnreadableInputError(f"{path} is too short for an IDX file.")
-    found, *shape = header.unpack_from(data)
-    if found != magic:
-        raise UnreadableInputError(f"{path} begins with the number {found}, not {magic}.")
+    number, *shape = header.unpack_from(data)
+    if number != magic:
+        raise UnreadableInputError(f"{path} begins with the number {number}, not {magic}.")
     if len(data) != header.size + math.prod(shape) or not all(shape):
         raise UnreadableInputError(
             f"{path} says {'x'.join(map(str, shape))} but holds {len(data) - header.size} bytes."

@@ -7,7 +7,7 @@ import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,17 @@ from torch import Tensor, nn
 FORWARD_SHARE = 1 / 3
 
 
+class _Context(Protocol):
+    """What autograd carries from forward to backward of a layer."""
+
+    wait: Callable[[float], None]
+    layer_s: float
+    likes: tuple[Tensor, ...]
+
+
 @dataclass(slots=True)
 class _Waiting:
-    """Waits as long as it was told in sum: what one wait takes too long the next ones give back."""
+    """Waits for the requested time in sum: a wait that took too long shortens the next ones."""
 
     debt_s: float = 0.0
 
@@ -69,7 +77,7 @@ def layer_costs(build: Callable[[], nn.Module], shape: tuple[int, int, int]) -> 
     """Multiplications of a sample in every layer with parameters, in the order of execution.
 
     Counted without computing, on torch's meta device: the elements of the weight times the places
-    that a channel of the output has. Biases are left out.
+    that a channel of the output has. Biases do not count.
 
     Args:
         build: Makes the model.
@@ -86,9 +94,10 @@ def layer_costs(build: Callable[[], nn.Module], shape: tuple[int, int, int]) -> 
     return costs
 
 
-def _counting(costs: dict[str, int], name: str) -> Callable[[Any, Any, Tensor], None]:
-    def count(module: Any, _inputs: Any, output: Tensor) -> None:
-        costs[name] = costs.get(name, 0) + module.weight.numel() * output[0, 0].numel()
+def _counting(costs: dict[str, int], name: str) -> Callable[[nn.Module, object, Tensor], None]:
+    def count(module: nn.Module, _inputs: object, output: Tensor) -> None:
+        weight = module.get_parameter("weight")
+        costs[name] = costs.get(name, 0) + weight.numel() * output[0, 0].numel()
 
     return count
 
@@ -96,7 +105,11 @@ def _counting(costs: dict[str, int], name: str) -> Callable[[Any, Any, Tensor], 
 class _Layer(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, output: Tensor, wait: Callable[[float], None], layer_s: float, *parameters: Tensor
+        ctx: _Context,
+        output: Tensor,
+        wait: Callable[[float], None],
+        layer_s: float,
+        *parameters: Tensor,
     ) -> Tensor:
         ctx.wait, ctx.layer_s = wait, layer_s
         # Not saved for backward: the values are not needed, and the update may change them.
@@ -104,6 +117,6 @@ class _Layer(torch.autograd.Function):
         return output.clone()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
+    def backward(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         ctx.wait(ctx.layer_s)
         return gradients[0], None, None, *(torch.zeros_like(one) for one in ctx.likes)

@@ -1,14 +1,18 @@
 """What exchanges the gradients between the ranks of a job; plain torch, which exchanges none."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from torch import nn
+from torch.optim import Optimizer
 
 from hvdprof.collect.identity import Identity
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
+
+T = TypeVar("T")
 
 
 class Engine(Protocol):
@@ -19,7 +23,9 @@ class Engine(Protocol):
     def learning_rate_scale(self, segment: Segment) -> int:
         """How many times the model's learning rate all ranks together train with."""
 
-    def wrap(self, segment: Segment, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+    def wrap(
+        self, segment: Segment, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[nn.Module, Optimizer]:
         """Model and optimizer that exchange gradients; all ranks begin with rank 0's parameters.
 
         Raises:
@@ -36,7 +42,7 @@ class Engine(Protocol):
         """A context in which the engine writes a timeline, where the segment asks for it."""
 
     def close(self) -> None:
-        """Part from the other ranks; to be called once, when all segments have run."""
+        """Leave the other ranks; to be called once, when all segments have run."""
 
 
 class PlainTorch:
@@ -55,7 +61,9 @@ class PlainTorch:
         """1: the model's own."""
         return 1
 
-    def wrap(self, segment: Segment, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+    def wrap(
+        self, segment: Segment, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[nn.Module, Optimizer]:
         """Both as they are."""
         return model, optimizer
 
@@ -74,8 +82,8 @@ class PlainTorch:
         """Nothing."""
 
 
-def chosen(choices: dict[str, Any], name: str) -> Any:
-    """What a name of the plan stands for.
+def chosen(choices: Mapping[str, T], name: str) -> T:
+    """The choice that a name of the plan stands for.
 
     Raises:
         UsageError: It is not among the choices.

@@ -1,11 +1,13 @@
 """Gradients exchanged by Horovod: ``hvd.DistributedOptimizer``."""
 
+import importlib
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from hvdprof import collect
 from hvdprof.bench_models.engine import chosen
@@ -21,7 +23,7 @@ class HorovodEngine:
         hvd: ``horovod.torch``, for tests; imported and initialised where not given.
     """
 
-    def __init__(self, plan: Plan, hvd: Any | None = None) -> None:
+    def __init__(self, plan: Plan, hvd: ModuleType | None = None) -> None:
         self._device = plan.device
         self._hvd = _initialised() if hvd is None else hvd
         self.identity = Identity(
@@ -40,7 +42,9 @@ class HorovodEngine:
             return self.identity.local_size
         return 1
 
-    def wrap(self, segment: Segment, model: nn.Module, optimizer: Any) -> tuple[nn.Module, Any]:
+    def wrap(
+        self, segment: Segment, model: nn.Module, optimizer: Optimizer
+    ) -> tuple[nn.Module, Optimizer]:
         """The model as it is, and the optimizer wrapped."""
         hvd = self._hvd
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
@@ -70,11 +74,10 @@ class HorovodEngine:
         return collect.timeline(path) if segment.timeline else nullcontext()
 
     def close(self) -> None:
-        """Nothing: Horovod parts by itself at the end of the process."""
+        """Nothing: Horovod shuts down by itself at the end of the process."""
 
 
-def _initialised() -> Any:
-    import horovod.torch as hvd
-
+def _initialised() -> ModuleType:
+    hvd = importlib.import_module("horovod.torch")
     hvd.init()
     return hvd

@@ -10,7 +10,7 @@ _SIBLINGS = "/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list"
 def pin_to_own_cores(local_rank: int, num_threads: int) -> bool:
     """Bind this process to ``num_threads`` cores that no other rank of the host gets.
 
-    Hardware threads of one physical core are handed out last, so that ranks share one only when
+    Hardware threads of one physical core are assigned last, so that ranks share one only when
     there are more of them than physical cores.
 
     Returns:

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", type=Path, required=True, help="the plan.json of the pass")
     plan_path: Path = parser.parse_args(arguments).plan
     plan = Plan.read(plan_path)
-    # A launcher that says nothing leaves it to hvd.init() to find the other ranks.
+    # Without variables of a launcher, hvd.init() finds the other ranks.
     expected = identity_from_environment()
     if expected is not None and expected.size != plan.size:
         return _wrong_size(expected.size, plan.size, "the launcher started")
@@ -110,9 +110,9 @@ def _run_one(job: "Job", segment: Segment, paths: PassPaths) -> None:
         sys.stdout.flush()
 
 
-def _wrong_size(found: int, wanted: int, who: str) -> int:
+def _wrong_size(actual: int, wanted: int, who: str) -> int:
     sys.stderr.write(
-        f"The plan is for {wanted} ranks, but {who} {found}. Where every process reports size 1, "
+        f"The plan is for {wanted} ranks, but {who} {actual}. Where every process reports size 1, "
         "the launcher and Horovod's controller (MPI or Gloo) do not belong together.\n"
     )
     return WRONG_SIZE_EXIT_CODE

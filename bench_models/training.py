@@ -1,4 +1,4 @@
-"""The one training loop: a segment of the plan, whatever exchanges the gradients."""
+"""The one training loop: a segment of the plan, with any engine."""
 
 import gc
 import math
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.optim import Optimizer
 
 from hvdprof import collect
 from hvdprof.bench_models.batches import Batches
@@ -43,7 +44,7 @@ class Outcome:
 
 
 def run_segment(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
-    """Train one segment and let go of everything it made.
+    """Train one segment and release everything it made.
 
     Raises:
         HvdprofError: The segment names something unknown, or its data cannot be read.
@@ -77,7 +78,7 @@ def _train(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
     return Outcome(num_steps, (end_ns - begin_ns) / num_steps)
 
 
-def make_model(job: Job, segment: Segment, entry: BenchModel) -> tuple[nn.Module, Any]:
+def make_model(job: Job, segment: Segment, entry: BenchModel) -> tuple[nn.Module, Optimizer]:
     """Model and optimizer: SGD with the model's momentum and the scaled learning rate.
 
     Either of them is wrapped by the engine. Parameters and optimizer state are those of rank 0 on
@@ -135,7 +136,7 @@ class _Loop:
     """The steps of a segment, each recorded with its phases."""
 
     def __init__(
-        self, job: Job, segment: Segment, entry: BenchModel, model: nn.Module, optimizer: Any
+        self, job: Job, segment: Segment, entry: BenchModel, model: nn.Module, optimizer: Optimizer
     ) -> None:
         self._job = job
         self._segment = segment

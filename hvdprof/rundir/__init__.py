@@ -1,1 +1,1 @@
-"""What lies on disk: the folders and files of a run, the manifest, the plan of a pass."""
+"""The files of a run on disk: layout, manifest, plan of a pass, lines of recorder files."""

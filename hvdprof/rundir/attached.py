@@ -1,10 +1,13 @@
-"""Files that somebody had already, copied into a run directory: what each was and where it lies."""
+"""Files that existed before a run directory, copied into it: their kinds, names and places.
+
+Tested by tests/ingest/rundir/test_attached_run.py.
+"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.manifest import Manifest
 
 _SETTING = "attached"
@@ -22,19 +25,24 @@ class AttachedKind(StrEnum):
 class AttachedFile:
     """One copied file.
 
-    ``given`` is its name as it was given, ``kept`` where the copy lies in the run directory.
+    ``given`` is its name as the user gave it, ``copy`` the path of the copy in the run directory.
     ``rank`` is the rank whose file it is, None for a file of the whole job.
     """
 
     kind: AttachedKind
     given: str
-    kept: str
+    copy: str
     rank: int | None
 
 
-def attached_settings(files: Sequence[AttachedFile]) -> dict[str, Any]:
-    """The settings of a manifest that say which files were attached."""
-    return {_SETTING: [asdict(file) for file in files]}
+def attached_settings(files: Sequence[AttachedFile]) -> JsonObject:
+    """The settings of a manifest that list the attached files."""
+    return {
+        _SETTING: [
+            {"kind": file.kind, "given": file.given, "kept": file.copy, "rank": file.rank}
+            for file in files
+        ]
+    }
 
 
 def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
@@ -43,7 +51,7 @@ def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
         AttachedFile(
             kind=AttachedKind(entry["kind"]),
             given=str(entry["given"]),
-            kept=str(entry["kept"]),
+            copy=str(entry["kept"]),
             rank=entry.get("rank"),
         )
         for entry in manifest.settings.get(_SETTING, ())

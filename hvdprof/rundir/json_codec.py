@@ -1,6 +1,8 @@
 """Dataclasses to JSON and back, strict about types.
 
 Keys that a newer version added are skipped, unless the caller must know all of them.
+
+Tested by tests/rundir/test_manifest.py.
 """
 
 import collections.abc
@@ -14,6 +16,9 @@ from typing import Any, TypeVar
 from hvdprof.errors import UnreadableInputError
 
 T = TypeVar("T")
+
+JsonObject = dict[str, Any]
+"""An object of JSON with keys that its reader knows."""
 
 
 def to_text(record: Any) -> str:

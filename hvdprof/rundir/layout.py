@@ -1,4 +1,4 @@
-"""Where everything of a run lies; the only module that spells file names of a run directory."""
+"""The files of a run; the only module that spells file names of a run directory."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,50 +20,50 @@ class PassPaths:
 
     @property
     def plan(self) -> Path:
-        """The segments that the ranks were told to execute."""
+        """The segments that the ranks execute."""
         return self.folder / "plan.json"
 
     @property
     def stdout(self) -> Path:
-        """What the launcher and all ranks printed."""
+        """Standard output of the launcher and all ranks."""
         return self.folder / "stdout.txt"
 
     @property
     def stderr(self) -> Path:
-        """What the launcher and all ranks printed as errors."""
+        """Standard error of the launcher and all ranks."""
         return self.folder / "stderr.txt"
 
     @property
     def output_folder(self) -> Path:
-        """What single ranks printed, where that was kept apart: attached files alone."""
+        """Output of single ranks: attached files alone."""
         return self.folder / "output"
 
     @property
     def watch_folder(self) -> Path:
-        """The folder of what ranks that stand still say of themselves."""
+        """The folder of the state of blocked ranks."""
         return self.folder / "watch"
 
     def watch_file(self, rank: int) -> Path:
-        """Where a rank that stands still says that it is."""
+        """The state of a rank that is blocked."""
         return self.watch_folder / f"rank-{rank}.json"
 
     def stack_file(self, rank: int) -> Path:
-        """The stacks of a rank that stands still."""
+        """The stacks of a rank that is blocked."""
         return self.watch_folder / f"rank-{rank}.stack"
 
     @property
     def stalls(self) -> Path:
-        """The stalls that the launching side saw, one a line."""
+        """The stalls that the launching side saw, one per line."""
         return self.folder / "stalls.jsonl"
 
     @property
     def seen_mark(self) -> Path:
-        """There while functions run, so that their ranks can tell whether they see this folder."""
+        """Exists while functions run; by it their ranks know whether they see this folder."""
         return self.folder / "seen-mark"
 
     @property
     def recorder_folder(self) -> Path:
-        """The folder of the recorder files, one a rank."""
+        """The folder of the recorder files, one per rank."""
         return self.folder / "recorder"
 
     def recorder_file(self, rank: int) -> Path:
@@ -87,13 +87,13 @@ class PassPaths:
     def sessions(self) -> dict[int, "PassPaths"]:
         """The sessions of an elastic launch that have begun, by number."""
         head = self.session(0).folder.name.removesuffix("0")
-        found = self.folder.parent.glob(f"{head}*")
-        numbers = filter(str.isdecimal, (path.name.removeprefix(head) for path in found))
+        folders = self.folder.parent.glob(f"{head}*")
+        numbers = filter(str.isdecimal, (path.name.removeprefix(head) for path in folders))
         return {number: self.session(number) for number in sorted(map(int, numbers))}
 
     @property
     def nccl_folder(self) -> Path:
-        """The folder of NCCL's logs, one a process."""
+        """The folder of NCCL's logs, one per process."""
         return self.folder / "nccl"
 
 
@@ -110,12 +110,12 @@ class RunPaths:
 
     @property
     def net(self) -> Path:
-        """What was measured of the network between the hosts; absent where nothing was."""
+        """Measurements of the network between the hosts; absent without any."""
         return self.folder / NET_NAME
 
     @property
     def disk_reserve(self) -> Path:
-        """There while the run goes on: room for the manifest on a disk that has become full."""
+        """Exists during the run: space for the manifest on a disk that has become full."""
         return self.folder / "reserve"
 
     def of_pass(self, pass_id: str) -> PassPaths:

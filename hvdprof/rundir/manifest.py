@@ -8,10 +8,9 @@ import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.rundir.json_codec import read_json, to_text
+from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.whole_file import write_whole
@@ -28,7 +27,7 @@ class Mode(StrEnum):
 
 
 class Status(StrEnum):
-    """How far something got; ``INTERRUPTED`` is taken up again by ``--resume``.
+    """The progress of a run, pass or segment; ``--resume`` continues what is ``INTERRUPTED``.
 
     ``PARTIAL`` is a segment that failed after steps enough for a result.
     """
@@ -69,7 +68,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEnd:
-    """A process of an elastic launch that ended otherwise than well, as the launcher told it.
+    """A process of an elastic launch that failed, as the launcher reported it.
 
     ``rank`` is the one that it was started with; ``lines`` are the last that it printed as errors.
     """
@@ -81,7 +80,7 @@ class WorkerEnd:
 
 @dataclass(slots=True, kw_only=True)
 class PassRecord:
-    """One launch: what was started, in which surroundings, and how it ended.
+    """One launch: command, environment, host conditions and end.
 
     ``repeat`` counts from 1. ``environment`` holds what hvdprof set on top of the inherited
     environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
@@ -89,7 +88,7 @@ class PassRecord:
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
     which are passes of their own, and None for every other launch; ``worker_ends`` are the
     processes of an elastic launch that failed, in the order in which they did. ``left_behind`` are
-    hosts that still have files of their ranks, which ``--resume`` fetches.
+    hosts that still hold files of their ranks, which ``--resume`` fetches.
     """
 
     id: str
@@ -144,11 +143,11 @@ class Manifest:
     name: str
     created_at: str
     command: list[str]
-    settings: dict[str, Any]
+    settings: JsonObject
     environment: dict[str, str]
     versions: dict[str, str]
-    hosts: list[dict[str, Any]]
-    git: dict[str, Any] | None
+    hosts: list[JsonObject]
+    git: JsonObject | None
     passes: list[PassRecord]
     skipped: list[Skipped]
     status: str = Status.PLANNED
@@ -156,7 +155,7 @@ class Manifest:
     options: dict[str, object] = field(default_factory=dict)
 
     def resume_command(self, folder: Path) -> str:
-        """What goes on with the run where it has not finished; a function is handed over again."""
+        """The command that resumes the run; a function is passed to its runner again."""
         script = self.settings.get("script")
         if script and script.get("is_function"):
             return "FunctionRunner(...).run(...)"

@@ -1,4 +1,4 @@
-"""What was measured of the network between the hosts of a run, as it lies in the run directory.
+"""The file with measurements of the network between the hosts of a run.
 
 The file has one JSON object a line: a header, then one record for every pair of hosts and size.
 
@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.whole_file import write_whole
 
@@ -23,7 +23,7 @@ NET_SCHEMA_VERSION = 1
 class NetRecording:
     """Times of messages between hosts.
 
-    ``created_at`` is ISO 8601, UTC; ``hosts`` are the names that the ranks told, by rank;
+    ``created_at`` is ISO 8601, UTC; ``hosts`` are the host names by rank;
     ``controller`` is ``mpi`` or ``gloo``. A record has ``what`` (``tcp``, ``broadcast``,
     ``allreduce``), ``from`` and ``to`` (ranks; absent for ``allreduce``), ``size_bytes`` and
     ``times_ns``, or ``problem`` where the pair could not be measured.
@@ -33,7 +33,7 @@ class NetRecording:
     controller: str
     device: str
     hosts: list[str]
-    records: list[dict[str, Any]]
+    records: list[JsonObject]
 
     def write(self, folder: Path) -> None:
         """Write the file into a run directory, whole or not at all.
@@ -79,5 +79,5 @@ class NetRecording:
             raise UnreadableInputError(f"{path} is damaged: {error}.") from error
 
 
-def _lines(records: Iterable[Mapping[str, Any]]) -> str:
+def _lines(records: Iterable[Mapping[str, object]]) -> str:
     return "".join(json.dumps(record, separators=(",", ":")) + "\n" for record in records)

@@ -1,4 +1,4 @@
-"""The plan of a pass: what one launch of the training processes shall execute.
+"""The plan of a pass: the segments that one launch of the training processes executes.
 
 The launcher writes it, ``hvdprof.bench_models.train`` reads it in every rank. One launch costs
 seconds before the first step, so a pass holds several segments, each a model with its toggles.
@@ -35,7 +35,7 @@ class ModelName:
 
     @classmethod
     def parse(cls, text: str) -> "ModelName":
-        """The parts of a name; whether there is such a reference model is not looked at.
+        """The parts of a name; the reference model may be unknown.
 
         Raises:
             UsageError: An emulated model has no length of a step that can be used.
@@ -51,7 +51,7 @@ class ModelName:
             raise UsageError(
                 f"Model {text!r} needs the seconds of a step, above 0 and at most "
                 f"{MAX_EMULATED_S:g}.",
-                hint=f"{EMULATED}{reference}@0.2 waits 0.2 s a step.",
+                hint=f"{EMULATED}{reference}@0.2 waits 0.2 s per step.",
             )
         return cls(reference, seconds)
 
@@ -62,8 +62,8 @@ class Segment:
 
     ``batch_size`` counts samples per rank and step, ``image_size`` the pixels of an edge.
     ``num_steps`` and ``max_seconds`` bound the measured steps after ``num_warmup_batches``:
-    whichever is reached first, at least one of them is given. ``timeline`` asks for Horovod's
-    timeline around the measured steps.
+    the first bound that is reached holds, and at least one is given. ``timeline`` asks for
+    Horovod's timeline around the measured steps.
     """
 
     id: str

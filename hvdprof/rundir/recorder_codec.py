@@ -1,4 +1,7 @@
-"""Lines of a recorder file to bytes and back."""
+"""Lines of a recorder file to bytes and back.
+
+Tested by tests/rundir/test_recorder_format.py.
+"""
 
 import json
 from collections.abc import Mapping

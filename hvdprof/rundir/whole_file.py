@@ -18,7 +18,7 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
     A name that ends in ``.gz`` is compressed on the way.
 
     Args:
-        path: Where the file shall stand; its folder is made when missing.
+        path: The file; its folder is made when missing.
         binary: Open for bytes instead of UTF-8 text.
         overwrite: Whether a file of that name may be replaced.
 
@@ -61,7 +61,7 @@ def _open(name: str, *, compressed: bool, binary: bool) -> IO[str]:
 
 
 def _give_the_usual_mode(name: str) -> None:
-    # mkstemp makes files that nobody else may read; a report is meant to be passed on.
+    # mkstemp makes files that no other user may read; a report is meant to be shared.
     mask = os.umask(0)
     os.umask(mask)
     Path(name).chmod(0o666 & ~mask)

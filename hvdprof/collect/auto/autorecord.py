@@ -277,7 +277,7 @@ def _replace(
 
 
 class _Nameless:
-    """Stands in for the model: Horovod's optimizer knows the names of its parameters itself."""
+    """In place of the model: Horovod's optimizer knows the names of its parameters itself."""
 
     def named_parameters(self) -> tuple[tuple[str, Parameter], ...]:
         """None of its own."""

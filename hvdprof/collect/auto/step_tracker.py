@@ -181,7 +181,7 @@ class StepTracker:
         if self._is_marked:
             return
         if self._step is not None:
-            # Without a known batch a step counts as one sample: rates are steps per second then.
+            # An unknown batch counts as one sample: rates are steps per second then.
             _hooks.samples(self._settings.batch_size or self._num_samples or 1)
             self._close()
             self._session.num_after_evaluation += self._session.follows_evaluation

@@ -2,7 +2,7 @@
 
 For a round trip that left at t0 and was back at t1 on the asking side, the answer was read
 somewhere between, so the offset ``answer - (t0 + t1) / 2`` is wrong by at most ``(t1 - t0) / 2``
-whatever the network did. The round with the shortest trip has the smallest bound (Cristian,
+however the network behaved. The round with the shortest trip has the smallest bound (Cristian,
 "Probabilistic clock synchronization", Distributed Computing 3, 1989).
 """
 

@@ -53,7 +53,7 @@ class Reduced(Protocol):
         """A future that the callback completes."""
 
 
-CommHook = Callable[[object, GradBucket], Reduced]
+CommHook = Callable[..., Reduced]
 
 
 def is_ddp(model: object) -> TypeGuard[DdpModel]:

@@ -32,19 +32,19 @@ class ClockFault:
 
 def offset_of(value: str) -> float | None:
     """Nanoseconds of ``5ms``, ``-200us``, ``1.5s``; None where it is no such length."""
-    found = _OFFSET.fullmatch(value)
-    if found is None:
+    match = _OFFSET.fullmatch(value)
+    if match is None:
         return None
-    offset_ns = float(found[1]) * _NS[found[2]]
+    offset_ns = float(match[1]) * _NS[match[2]]
     return offset_ns if abs(offset_ns) <= MAX_OFFSET_S * 1e9 else None
 
 
 def drift_of(value: str) -> float | None:
     """The number of ``20ppm``; None where it is none."""
-    found = _DRIFT.fullmatch(value)
-    if found is None:
+    match = _DRIFT.fullmatch(value)
+    if match is None:
         return None
-    return float(found[1]) if abs(float(found[1])) <= MAX_DRIFT_PPM else None
+    return float(match[1]) if abs(float(match[1])) <= MAX_DRIFT_PPM else None
 
 
 def clock_of(faults: Sequence[ClockFault], rank: int) -> Clock:

@@ -115,7 +115,7 @@ def _clock_fault(text: str, values: dict[str, str]) -> ClockFault:
     if drift_ppm is None:
         raise _wrong(text, f"drift={values['drift']} is not a drift such as 20ppm")
     if not offset_ns and not drift_ppm:
-        raise _wrong(text, "neither offset= nor drift= says how wrong the clock is")
+        raise _wrong(text, "neither offset= nor drift= says how far the clock is skewed")
     return ClockFault(
         text=text,
         offset_ns=offset_ns,
@@ -137,15 +137,15 @@ def _values(text: str, rest: str, keys: Sequence[str]) -> dict[str, str]:
 
 
 def _amount(text: str, value: str) -> tuple[float, bool]:
-    found = _AMOUNT.fullmatch(value)
-    if found is None or float(found[1]) <= 0:
+    match = _AMOUNT.fullmatch(value)
+    if match is None or float(match[1]) <= 0:
         raise _wrong(text, f"amount={value} is not a length such as 20ms, 1.5s or 10%")
-    number = float(found[1])
-    if found[2] == "%":
+    number = float(match[1])
+    if match[2] == "%":
         if number > 1000:
             raise _wrong(text, f"amount={value} is more than ten steps")
         return number / 100, True
-    seconds = number / 1000 if found[2] == "ms" else number
+    seconds = number / 1000 if match[2] == "ms" else number
     if seconds > MAX_AMOUNT_S:
         raise _wrong(text, f"amount={value} is more than {MAX_AMOUNT_S:g} s per step")
     return seconds * 1e9, False

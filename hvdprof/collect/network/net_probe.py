@@ -72,13 +72,13 @@ class Probe:
         deadline_s = time.monotonic() + PAIR_DEADLINE_S
         server = EchoServer(own_addresses(), deadline_s) if own and own[0] == self._rank else None
         offers = self._group.all_gather(asdict(server.offer) if server else None)
-        found: Mapping[int, list[int]] = {}
+        measured: Mapping[int, list[int]] = {}
         problem = ""
         if own and own[1] == self._rank:
             try:
                 offer = offers[own[0]]
                 assert offer is not None
-                found = time_messages(Offer(**offer), self._effort, deadline_s)
+                measured = time_messages(Offer(**offer), self._effort, deadline_s)
             except OSError as error:
                 problem = str(error)[:500]
         if server is not None:
@@ -89,7 +89,7 @@ class Probe:
                 link = {"what": TCP, "from": second, "to": first}
                 self._say({**link, "problem": problems[second]})
         for size in self._effort.sizes:
-            times = self._group.all_gather(found.get(size, []))
+            times = self._group.all_gather(measured.get(size, []))
             for first, second in pairs:
                 self._say_times(TCP, (second, first), size, times[second])
 

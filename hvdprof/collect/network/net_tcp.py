@@ -119,7 +119,7 @@ def timed_rounds(send_and_wait: Callable[[], None], number: int) -> list[int]:
 
 
 def _time_all(connection: socket.socket, effort: Effort) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    times_ns: dict[int, list[int]] = {}
     for size in effort.sizes:
         message, answer = bytes(size), memoryview(bytearray(size))
 
@@ -131,11 +131,11 @@ def _time_all(connection: socket.socket, effort: Effort) -> dict[int, list[int]]
         # The first round opens TCP's window, which training keeps open, and is not counted.
         (first_ns,) = timed_rounds(there_and_back, 1)
         first_s = 2 * first_ns / 1e9
-        found[size] = timed_rounds(there_and_back, effort.rounds(first_s))
+        times_ns[size] = timed_rounds(there_and_back, effort.rounds(first_s))
         if first_s > SLOWEST_ROUND_S:
             break
     connection.sendall(_SIZE.pack(_END))
-    return found
+    return times_ns
 
 
 def _echo(connection: socket.socket) -> None:

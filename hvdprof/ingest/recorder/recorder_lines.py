@@ -1,4 +1,4 @@
-"""One rank's recorder file: JSON lines to arrays, whatever state the rank left the file in.
+"""One rank's recorder file: JSON lines to arrays, from damaged files too.
 
 The file of a killed rank ends in the middle of a line; a full disk leaves holes. What can be read
 is used, what cannot is counted and reported in ``problems``.

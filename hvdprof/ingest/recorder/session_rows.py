@@ -1,6 +1,6 @@
 """The ranks of a session of an elastic job and their times, from recorder files.
 
-Tested by tests/ingest/test_elastic_run.py.
+Tested by tests/analyze/steps/test_elastic_sessions.py.
 """
 
 from collections.abc import Mapping

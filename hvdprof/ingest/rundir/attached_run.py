@@ -91,7 +91,7 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         )
     with _appearing_whole(folder) as building:
         for source, copy in copies:
-            _copy(source.path, building / copy.kept)
+            _copy(source.path, building / copy.copy)
         manifest.write(RunPaths(building))
     return manifest
 
@@ -171,7 +171,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     return [
         (
             one,
-            AttachedFile(kind=one.kind, given=str(one.path), kept=path.as_posix(), rank=one.rank),
+            AttachedFile(kind=one.kind, given=str(one.path), copy=path.as_posix(), rank=one.rank),
         )
         for kind, places in targets.items()
         for one, path in zip(by_kind[kind], places, strict=False)

@@ -72,16 +72,16 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
     """Add what an attached output says; its path again where NCCL's lines are among it."""
     if file.kind != AttachedKind.OUTPUT:
         return []
-    path = run.folder / file.kept
+    path = run.folder / file.copy
     try:
         printed = read_printed_file(path)
     except HvdprofError as error:
-        read.notes.append(f"{file.kept}: {error.message}")
+        read.notes.append(f"{file.copy}: {error.message}")
         return []
     except OSError as error:
-        read.notes.append(f"{file.kept}: {error.strerror}.")
+        read.notes.append(f"{file.copy}: {error.strerror}.")
         return []
-    read.notes.extend(f"{file.kept}: {clause}." for clause in printed.notes)
+    read.notes.extend(f"{file.copy}: {clause}." for clause in printed.notes)
     read.add_tables((name, _named(frame, file)) for name, frame in printed.tables)
     return [path] if printed.nccl_processes else []
 
@@ -90,7 +90,7 @@ def _named(frame: pd.DataFrame, file: AttachedFile) -> pd.DataFrame:
     """The frame with the file by its name in the run, and the rank in that name."""
     named = frame.copy()
     if "file" in named:
-        named["file"] = pd.Categorical([file.kept] * len(named))
+        named["file"] = pd.Categorical([file.copy] * len(named))
     if file.rank is not None and "rank" in named:
         named["rank"] = named["rank"].fillna(file.rank)
     return named

@@ -57,7 +57,7 @@ def test_files_become_a_run_that_can_be_analysed(
     manifest = attach(run, given, Stated(name="mine", size=4, batch_size=32))
     assert manifest.warnings == []
     for file in attached_files(manifest):
-        assert (run / file.kept).read_bytes() == Path(file.given).read_bytes()
+        assert (run / file.copy).read_bytes() == Path(file.given).read_bytes()
     loaded = load_run(run)
     assert loaded.recorded
     assert len(loaded.table("inferred_steps")) > 2
@@ -169,7 +169,7 @@ def test_one_name_with_a_rank_is_that_of_the_whole_job(tmp_path: Path) -> None:
     manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
     (file,) = attached_files(manifest)
     assert file.rank is None
-    assert file.kept.endswith("/stdout.txt")
+    assert file.copy.endswith("/stdout.txt")
 
 
 def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
 def test_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     paths = [output(tmp_path / name, "job.out", name) for name in ("a", "b")]
     manifest = attach(tmp_path / "run", Given(outputs=paths), Stated(name="a", size=1))
-    kept = [(tmp_path / "run" / file.kept).read_text() for file in attached_files(manifest)]
+    kept = [(tmp_path / "run" / file.copy).read_text() for file in attached_files(manifest)]
     assert kept == ["a", "b"]
 
 
