@@ -14,7 +14,7 @@ from hvdprof import __version__, api
 from hvdprof.errors import EnvironmentNotReadyError
 
 # Counts up when a key of the JSON object changes its meaning or is removed.
-JSON_SCHEMA_VERSION = 1
+JSON_SCHEMA_VERSION = 2
 
 _STYLES = {"found": "green", "missing": "dim", "trap": "bold yellow"}
 

@@ -20,8 +20,8 @@ _HUNG = (
 _ACTIONS = {
     RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: {dump}.",
     ENDED: "look for unequal numbers of batches per rank, or an early exit of {rank}.",
-    ABSENT: "check that {rank} started: its host, its first lines in stderr.log of the pass.",
-    GONE: "end the job; stderr.log of the pass has the last lines of {rank}.",
+    ABSENT: "check that {rank} started: its host, its first lines in stderr.txt of the pass.",
+    GONE: "end the job; stderr.txt of the pass has the last lines of {rank}.",
     STOPPED: "run `kill -CONT {pid}`{there}.",
     SILENT: "see whether it is slow or in native code: {dump}.",
 }

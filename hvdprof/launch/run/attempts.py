@@ -158,7 +158,7 @@ def _not_recorded(record: PassRecord, progress: PassProgress, *, is_script: bool
             "without --mpi=pmix does this, and reports success)",
             lines=problems,
         )
-    reason = "the launch ended well, but the recording is not complete"
+    reason = "the launch ended without an error, but the recording is not complete"
     if missing:
         reason += f": no recorder file of ranks {', '.join(map(str, missing))}"
     if len(missing) == record.size and is_script:

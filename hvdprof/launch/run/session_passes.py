@@ -12,8 +12,8 @@ from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord
 LAUNCH_ITSELF = 0
 
 _NOTHING_RECORDED = (
-    "the launch ended well, but no session was recorded; an elastic script is recorded from the "
-    "call of the function that hvd.elastic.run of horovod.torch decorates"
+    "the launch ended without an error, but no session was recorded; an elastic script is recorded "
+    "from the call of the function that hvd.elastic.run of horovod.torch decorates"
 )
 
 

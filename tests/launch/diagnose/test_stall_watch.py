@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from hvdprof.launch.diagnose.stack_text import training_stack
-from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.stall_format import StalledRankRecord, StallLine, StallOverLine
@@ -206,3 +206,36 @@ def test_files_that_are_not_readable_are_passed_over(ranks: Ranks) -> None:
     ranks.watch(2, seen).look()
     assert seen == []
     assert training_stack(ranks.paths.stack_file(5)) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("runs", ("in backward of step 7", "py-spy dump --pid 41` on node3")),
+        ("ended", ("has ended its recording", "unequal numbers of batches")),
+        ("absent", ("has not begun to record", "check that rank 1 started")),
+        ("gone", ("has ended", "stderr.txt of the pass has the last lines of rank 1")),
+        ("stopped", ("was stopped by a signal", "`kill -CONT 41` on node3")),
+        ("silent", ("still running, or not in Python", "py-spy dump --pid 41` on node3")),
+    ],
+)
+def test_each_state_of_a_stalled_rank_has_its_action(state: str, words: tuple[str, str]) -> None:
+    rank = StalledRank(
+        rank=1, state=state, step=7, phase="backward", tensors=["a"], host="node3", pid=41
+    )
+    stall = Stall(
+        number=0, segment="main", step=7, time_ns=0, waited_s=60.0, waiting=[0], late=[rank]
+    )
+    first, second = stall.lines()
+    assert f"for rank 1 on node3 ({words[0]}; has not submitted a)" in first
+    assert words[1] in second
+
+
+def test_long_lists_of_ranks_and_tensors_are_cut(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    ranks.say(0, waits=True, ready=list("abcdefgh"))
+    ranks.watch(20, seen).look()
+    sentence = seen[0].sentence()
+    assert "a, b, c, d, e and 3 more" in sentence
+    assert sentence.count("has not begun to record") == 8
+    assert sentence.endswith(" and 11 more")
