@@ -26,8 +26,8 @@ from hvdprof.ingest.tables.event_tables import (
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
+from hvdprof.ingest.timeline.column_loops import has_numba
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
-from hvdprof.ingest.timeline.parse import has_numba
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES

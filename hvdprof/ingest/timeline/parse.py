@@ -1,11 +1,11 @@
 """The door to timeline files: which road reads them, and when a file is refused."""
 
-import importlib.util
 import os
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
+from hvdprof.ingest.timeline.column_loops import has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
@@ -75,11 +75,6 @@ def _pairing_for(size: int) -> Pairing:
 def num_threads() -> int:
     """How many threads are worth while here to read one file: 2 where two cores may be used."""
     return min(len(os.sched_getaffinity(0)), 2)
-
-
-def has_numba() -> bool:
-    """Whether compiled code may be used."""
-    return importlib.util.find_spec("numba") is not None
 
 
 def _what_is(path: Path, raw: RawTimeline) -> str:

@@ -12,6 +12,7 @@ its start and nothing was learned in between.
 
 import numpy as np
 
+from hvdprof.ingest.timeline.column_loops import compiled
 from hvdprof.ingest.timeline.compiled.kernel_memory import (
     byte_at,
     int_at,
@@ -33,7 +34,6 @@ from hvdprof.ingest.timeline.compiled.kernel_pairs import (
 from hvdprof.ingest.timeline.compiled.kernel_spans import (
     BRACES,
     QUOTES,
-    compiled,
     digits,
     find_span,
     known,

@@ -6,6 +6,7 @@ and marks), of its args (ends) or its rank (ticks).
 
 import numpy as np
 
+from hvdprof.ingest.timeline.column_loops import compiled
 from hvdprof.ingest.timeline.compiled.kernel_memory import (
     byte_at,
     int_at,
@@ -14,7 +15,6 @@ from hvdprof.ingest.timeline.compiled.kernel_memory import (
     put_int,
     put_long,
 )
-from hvdprof.ingest.timeline.compiled.kernel_spans import compiled
 from hvdprof.ingest.timeline.syntax.parsed_timeline import DEEPEST
 
 TIME, PID_AND_KIND, CODE, RECORD_BYTES = 0, 8, 12, 16

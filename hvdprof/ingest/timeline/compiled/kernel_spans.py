@@ -3,17 +3,15 @@
 A span that the JSON decoder took for a valid value once is one wherever the same bytes stand.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hvdprof.ingest.timeline.column_loops import compiled
 from hvdprof.ingest.timeline.compiled.kernel_memory import byte_at, int_at, long_at, word_at
 from hvdprof.ingest.timeline.syntax.parsed_timeline import Int32s, Int64s
 
-Uint8s = NDArray[np.uint8]
 Uint64s = NDArray[np.uint64]
 
 
@@ -28,17 +26,6 @@ class Spans(NamedTuple):
     words: Uint64s
     entries: Uint64s
     places: Int64s
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function, and keep the result for the next process where a folder can be written.
-
-    What is kept is made anew only when the file of the function changes, not those it calls into.
-    """
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # no folder that could keep it is writable
-        return njit(nogil=True)(function)
 
 
 _ONES = np.uint64(0x0101010101010101)

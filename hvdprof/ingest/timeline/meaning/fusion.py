@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import FUSED
 from hvdprof.ingest.timeline.meaning.uses import (
-    ACTIVITY,
     ENDED_ALONE,
     NEGOTIATION,
     NONE,
@@ -64,7 +63,7 @@ def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: NDArray[np.int32])
         empty = np.empty(0, dtype=np.int64)
         return Batches(empty, empty, empty)
     begin = slices.begin_order[rows]
-    first_child, last_child = _children(roles, rows, len(slices))
+    first_child, last_child = roles.first_activity[rows], roles.last_activity[rows]
     side_by_side = begin[1:] == begin[:-1] + 1
     together = side_by_side | (
         _still_waiting(slices.begin_order, begin, first_child)
@@ -88,17 +87,6 @@ def batch_of_rows(batches: Batches, roles: Roles) -> Int64s:
     return of_operation[roles.operation]
 
 
-def _children(roles: Roles, rows: Int64s, num_slices: int) -> tuple[Int64s, Int64s]:
-    """The first and the last activity of each operation, ``NONE`` where it has none."""
-    activities = np.flatnonzero((roles.role == ACTIVITY) & (roles.operation != NONE))
-    outer = roles.operation[activities]
-    last = np.full(num_slices, NONE, dtype=np.int64)
-    last[outer] = activities
-    first = np.full(num_slices, NONE, dtype=np.int64)
-    first[outer[::-1]] = activities[::-1]
-    return first[rows], last[rows]
-
-
 def _still_waiting(begin_order: Int64s, begin: Int64s, first_child: Int64s) -> Flags:
     starts = np.where(first_child == NONE, np.iinfo(np.int64).max, begin_order[first_child])
     return np.asarray(starts[:-1] > begin[1:])
@@ -108,11 +96,12 @@ def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -
     slices = raw.slices
     negotiated = (roles.role == NEGOTIATION) | (roles.role == PHANTOM)
     ended = slices.end_order[negotiated | (roles.role == ENDED_ALONE)]
-    of_thread = np.concatenate(
-        [slices.begin_order[negotiated], ended, raw.ticks.order, raw.marks.order]
-    )
-    of_thread.sort()
-    before = np.searchsorted(of_thread, begin)
+    of_thread = (slices.begin_order[negotiated], ended, raw.ticks.order, raw.marks.order)
+    first, last = begin[0], begin[-1]
+    number = np.zeros(last - first + 1, dtype=np.int32)
+    for order in of_thread:
+        number[order[(order >= first) & (order <= last)] - first] = 1
+    before = np.cumsum(number, out=number)[begin - first]
     return np.asarray(before[1:] == before[:-1])
 
 

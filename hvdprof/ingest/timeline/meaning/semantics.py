@@ -10,7 +10,7 @@ from hvdprof.ingest.timeline.meaning.fusion import Batches, batch_of_rows, batch
 from hvdprof.ingest.timeline.meaning.joined_recordings import on_first_axis
 from hvdprof.ingest.timeline.meaning.reductions import Reductions
 from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, Payloads, payloads_of
-from hvdprof.ingest.timeline.meaning.ticks import Readiness, TickPlaces, places_of, readiness_of
+from hvdprof.ingest.timeline.meaning.ticks import Readiness, TickPlaces, places_of
 from hvdprof.ingest.timeline.meaning.uses import (
     ACTIVITY,
     NONE,
@@ -85,7 +85,7 @@ def semantics_of(
     raw = _with_mended_ends(raw, roles)
     payloads = payloads_of(raw.args)
     batches = batches_of(raw, roles, payloads.dtype)
-    places = places_of(raw, tensors, roles, uses)
+    places, readiness = places_of(raw, tensors, roles, uses)
     return Semantics(
         raw=raw,
         num_moved=num_moved,
@@ -97,7 +97,7 @@ def semantics_of(
         batches=batches,
         batch=batch_of_rows(batches, roles),
         places=places,
-        readiness=readiness_of(raw.ticks, places, len(uses)),
+        readiness=readiness,
         reductions=_reductions(raw, uses, payloads),
         collectives=collectives_of(raw.names),
     )

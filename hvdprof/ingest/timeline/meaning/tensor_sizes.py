@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hvdprof.ingest.timeline.syntax.record_text import readable
+
 _DTYPE_BYTES = {
     "uint8": 1,
     "int8": 1,
@@ -64,7 +66,7 @@ def _payload(text: str) -> tuple[str, int]:
     if not isinstance(args, dict):
         return "", UNKNOWN
     dtype = args.get("dtype")
-    dtype = dtype if isinstance(dtype, str) else ""
+    dtype = readable(dtype) if isinstance(dtype, str) else ""
     shape = _SHAPE.fullmatch(str(args.get("shape")))
     width = _DTYPE_BYTES.get(dtype)
     if shape is None or width is None:

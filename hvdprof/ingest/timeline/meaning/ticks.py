@@ -7,12 +7,14 @@ of who was first, and a tensor out of the response cache has none at all.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.timeline.meaning.uses import NONE, Roles, Tensors, Uses, by_tensor
-from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline, Ticks
+from hvdprof.ingest.timeline.column_loops import run_loop
+from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses
+from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline
 
 Int64s = NDArray[np.int64]
 
@@ -87,47 +89,68 @@ def _median(lengths: Mapping[int, int]) -> int:
     return int(values[middle].mean())
 
 
-def places_of(raw: RawTimeline, tensors: Tensors, roles: Roles, uses: Uses) -> TickPlaces:
-    """The use to which each tick belongs: that whose negotiation it lies in."""
-    ticks = raw.ticks
+def places_of(
+    raw: RawTimeline, tensors: Tensors, roles: Roles, uses: Uses
+) -> tuple[TickPlaces, Readiness]:
+    """The use in whose negotiation each tick lies, and who was ready first and last in each use."""
+    slices, ticks = raw.slices, raw.ticks
     tensor = tensors.of_pid[ticks.pid] if len(ticks) else np.empty(0, np.int32)
-    negotiated = np.flatnonzero(uses.negotiation != NONE)
-    use = np.full(len(ticks), NONE, dtype=np.int64)
-    if not len(negotiated) or not len(ticks):
-        return TickPlaces(tensor, use)
-    rows = uses.negotiation[negotiated]
-    scale = raw.num_timed + 1
-    begins = uses.tensor[negotiated].astype(np.int64) * scale + raw.slices.begin_order[rows]
-    order = by_tensor(tensor)
-    keys = tensor[order].astype(np.int64) * scale + ticks.order[order]
-    found = np.searchsorted(begins, keys) - 1
-    end = raw.slices.end_order[rows][found]
-    inside = (
-        (found >= 0)
-        & (uses.tensor[negotiated][found] == tensor[order])
-        & ((end == OPEN) | (end > ticks.order[order]))
+    places = TickPlaces(tensor, _nothing(len(ticks)))
+    num_ticks = np.zeros(len(uses), np.int64)
+    ready = Readiness(num_ticks, *(_nothing(len(uses)) for _ in range(4)))
+    negotiated = np.flatnonzero(roles.role == NEGOTIATION)
+    run_loop(
+        _place_ticks,
+        (
+            *(tensor, ticks.rank, ticks.ts_us, ticks.order),
+            *(roles.tensor[negotiated], roles.use[negotiated]),
+            *(slices.begin_order[negotiated], slices.end_order[negotiated]),
+        ),
+        (
+            *(places.use, ready.num_ticks, ready.first_rank, ready.first_before_us),
+            *(ready.last_rank, ready.last_after_us),
+            *(_nothing(len(tensors.names)), np.zeros(len(uses), np.int64)),
+        ),
     )
-    use[order] = np.where(inside, negotiated[found], NONE)
-    return TickPlaces(tensor, use)
+    return places, ready
+
+
+def _nothing(length: int) -> Int64s:
+    return np.full(length, NONE, dtype=np.int64)
+
+
+def _place_ticks(inputs: Any, outputs: Any) -> None:
+    """Ticks and negotiations in file order; the first tick of a use may turn out to be alone.
+
+    ``latest`` is the last negotiation by tensor, ``last_us`` the time of the last tick by use.
+    """
+    tick_tensor, rank, ts_us, order, tensor, use_of, begin, end = inputs
+    use, num_ticks, first_rank, first_before_us, last_rank, last_after_us = outputs[:6]
+    latest, last_us = outputs[6:]
+    row = 0
+    for tick in range(len(rank)):
+        while row < len(begin) and begin[row] < order[tick]:
+            latest[tensor[row]] = row
+            row += 1
+        around = latest[tick_tensor[tick]]
+        if around < 0 or (end[around] != OPEN and end[around] < order[tick]):
+            continue
+        number = use_of[around]
+        use[tick] = number
+        num_ticks[number] += 1
+        if num_ticks[number] == 1:
+            first_rank[number] = rank[tick]
+        else:
+            last_rank[number] = rank[tick]
+            last_after_us[number] = ts_us[tick] - last_us[number]
+            if num_ticks[number] == 2:
+                first_before_us[number] = last_after_us[number]
+        last_us[number] = ts_us[tick]
+    for number in range(len(num_ticks)):
+        if num_ticks[number] == 1:
+            first_rank[number] = NONE
 
 
 def told_apart(rank: Int64s, apart_us: Int64s, cycle: Cycle) -> Int64s:
     """Ranks first or last, ``NONE`` where the next one is closer than a cycle: that is a tie."""
     return np.where(apart_us >= cycle.length_us, rank, NONE)
-
-
-def readiness_of(ticks: Ticks, places: TickPlaces, num_uses: int) -> Readiness:
-    """Who was ready first and last in each use, ties too; see ``told_apart``."""
-    inside = np.flatnonzero(places.use != NONE)
-    order = inside[np.argsort(places.use[inside], kind="stable")]
-    use, rank, ts = places.use[order], ticks.rank[order].astype(np.int64), ticks.ts_us[order]
-    num_ticks = np.bincount(use, minlength=num_uses).astype(np.int64)
-    readiness = Readiness(num_ticks, *(np.full(num_uses, NONE, dtype=np.int64) for _ in range(4)))
-    several = np.flatnonzero(num_ticks >= 2)
-    stop = np.cumsum(num_ticks)[several]
-    start = stop - num_ticks[several]
-    readiness.first_rank[several] = rank[start]
-    readiness.first_before_us[several] = ts[start + 1] - ts[start]
-    readiness.last_rank[several] = rank[stop - 1]
-    readiness.last_after_us[several] = ts[stop - 1] - ts[stop - 2]
-    return readiness

@@ -6,18 +6,18 @@ Horovod's ``timeline.cc``). Everything is computed over whole columns: a file ha
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hvdprof.ingest.timeline.column_loops import run_loop
 from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline, Slices
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-_Value = TypeVar("_Value", bound=np.generic)
 
 NEGOTIATION, OPERATION, ACTIVITY, PHANTOM, ENDED_ALONE = range(5)
 """Roles of slices; ``ENDED_ALONE`` are ends without a begin."""
@@ -36,6 +36,8 @@ class Roles:
         occurrence: How often the tensor was used before.
         operation: Row of the operation that an activity is part of (its own row for operations),
             ``NONE`` where there is none.
+        first_activity: For operations the row of their first activity, ``NONE`` without any.
+        last_activity: For operations the row of their last activity.
     """
 
     tensor: Int32s
@@ -43,6 +45,8 @@ class Roles:
     use: Int64s
     occurrence: Int64s
     operation: Int64s
+    first_activity: Int64s
+    last_activity: Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +81,6 @@ def tensors_of(raw: RawTimeline) -> Tensors:
     return Tensors(tuple(codes), np.asarray([codes[label] for label in labels], dtype=np.int32))
 
 
-def by_tensor(tensor: Int32s) -> Int64s:
-    """The rows in a stable order by tensor: those of one tensor stay in file order."""
-    # Sixteen bits are sorted by radix, in a third of the time.
-    narrow = tensor.astype(np.uint16) if len(tensor) and tensor.max() < 2**16 else tensor
-    return np.argsort(narrow, kind="stable")
-
-
 def roles_and_uses(
     raw: RawTimeline, tensors: Tensors, used_before: Int64s | None = None
 ) -> tuple[Roles, Uses]:
@@ -101,113 +98,130 @@ def roles_and_uses(
     """
     slices = raw.slices
     tensor = tensors.of_pid[slices.pid] if len(slices) else np.empty(0, np.int32)
-    order = by_tensor(tensor)
-    walk = _Walk(slices, raw.names, tensor, order, _last_join(slices, raw.tensors))
-    use_of_row = np.cumsum(walk.opens_use) - 1
-    before_group = (use_of_row - walk.opens_use)[walk.group_start]
-    occurrence = use_of_row - before_group - 1
-    if used_before is not None:
-        occurrence += used_before[walk.tensor]
-    phantom = walk.role == PHANTOM
-    in_use = (use_of_row > before_group) & ~phantom & (walk.role != ENDED_ALONE)
-    occurrence = np.maximum(np.where(phantom, occurrence + 1, occurrence), 0)
-    roles = Roles(
-        tensor,
-        role=_back(walk.role, order),
-        use=_back(np.where(in_use, use_of_row, NONE), order),
-        occurrence=_back(occurrence, order),
-        operation=_back(np.where(walk.operation >= 0, order[walk.operation], NONE), order),
+    num_rows, num_tensors = len(slices), len(tensors.names)
+    role = np.zeros(num_rows, np.int8)
+    num_uses = np.zeros(num_tensors, np.int64)
+    flags = (
+        _flags(raw.names, _is_negotiation),
+        _flags(raw.names, OPERATIONS.__contains__) | _negotiated(raw.names),
+        _flags(raw.names, _has_no_operation),
     )
-    first = np.flatnonzero(walk.opens_use)
-    num_uses = len(first)
-    uses = Uses(
-        tensor=walk.tensor[first],
-        occurrence=occurrence[first],
-        negotiation=_row_of_use(walk.role == NEGOTIATION, use_of_row, order, num_uses),
-        operation=_row_of_use(walk.role == OPERATION, use_of_row, order, num_uses),
+    base, older = _nothing(num_tensors), _nothing(1)
+    order = (slices.begin_order, slices.end_order)
+    run_loop(
+        _tell_roles,
+        (tensor, slices.name, slices.depth, *order, *flags),
+        (role, num_uses, _nothing(num_tensors), base, older),
+    )
+    # Up to this record all operations that were agreed on have begun.
+    over = max(int(older[0]), _last_join(slices, raw.tensors))
+    last = base[base != NONE]
+    ended = (slices.end_order[last] != OPEN) & (slices.end_order[last] < over)
+    late = last[ended & (role[last] == NEGOTIATION) & ~flags[2][slices.name[last]]]
+    role[late] = PHANTOM
+    num_uses[tensor[late]] -= 1
+    first_use = np.cumsum(num_uses) - num_uses
+    if used_before is None:
+        used_before = np.zeros(num_tensors, np.int64)
+    total = int(num_uses.sum())
+    uses = Uses(np.zeros(total, np.int32), *(_nothing(total) for _ in range(3)))
+    roles = Roles(tensor, role, *(_nothing(num_rows) for _ in range(5)))
+    run_loop(
+        _number_uses,
+        (tensor, role, *order, first_use, used_before),
+        (
+            *(roles.use, roles.occurrence, roles.operation),
+            *(roles.first_activity, roles.last_activity),
+            *(uses.tensor, uses.occurrence, uses.negotiation, uses.operation),
+            *(np.zeros(num_tensors, np.int64), np.zeros(num_tensors, np.int64)),
+            *(_nothing(num_tensors), _nothing(num_tensors)),
+        ),
     )
     return roles, uses
 
 
-class _Walk:
-    """The columns of the slices by tensor, and what follows from what came before each row."""
+def _nothing(length: int) -> Int64s:
+    return np.full(length, NONE, dtype=np.int64)
 
-    def __init__(
-        self,
-        slices: Slices,
-        names: tuple[str, ...],
-        tensor: Int32s,
-        order: Int64s,
-        last_join: int,
-    ) -> None:
-        self.last_join = last_join
-        self.tensor = tensor[order]
-        self.begin = slices.begin_order[order]
-        self.end = slices.end_order[order]
-        self.position = np.arange(len(order), dtype=np.int64)
-        name = slices.name[order]
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = self.tensor[1:] != self.tensor[:-1]
-        self.group_start = np.maximum.accumulate(np.where(new, self.position, 0))
-        negotiation = _flags(names, _is_negotiation)[name]
-        # A negotiation whose end got lost holds its operation as if it were an activity.
-        latest_negotiation = self.last(negotiation)
-        base = self.open_around(latest_negotiation)
-        known = _flags(names, OPERATIONS.__contains__) | _negotiated(names)
-        operation = known[name] & (slices.depth[order] <= base)
-        never_begun = _flags(names, _has_no_operation)[name]
-        self.role = np.full(len(order), ACTIVITY, dtype=np.int8)
-        self.role[operation] = OPERATION
-        self.role[negotiation] = NEGOTIATION
-        self.role[name == ORPHAN] = ENDED_ALONE
-        base_rows = np.flatnonzero(self.role <= OPERATION)
-        self.role[self.phantoms(base_rows, never_begun)] = PHANTOM
-        self.opens_use = self.first_of_uses(base_rows)
-        outer = self.last(self.role == OPERATION)
-        inside = self.open_around(outer) | (outer == self.position)
-        inside &= (self.role != ENDED_ALONE) & (outer > latest_negotiation)
-        self.operation = np.where(inside, outer, NONE)
 
-    def last(self, flags: Flags) -> Int64s:
-        """The last flagged row of the tensor up to each row, ``NONE`` where none is."""
-        latest = np.maximum.accumulate(np.where(flags, self.position, NONE))
-        return np.where(latest >= self.group_start, latest, NONE)
+def _tell_roles(inputs: Any, outputs: Any) -> None:
+    """The role of each slice and the number of uses of each tensor, as far as later slices tell.
 
-    def open_around(self, outer: Int64s) -> Flags:
-        """Whether each row began after ``outer`` and before its end."""
-        end = self.end[outer]
-        inside = (outer >= 0) & (outer < self.position) & ((end == OPEN) | (end > self.begin))
-        return np.asarray(inside)
+    ``latest`` is the last negotiation by tensor, ``base`` the last negotiation or operation, and
+    ``older`` the last operation before the last negotiation of all.
+    """
+    tensor, name, depth, begin, end, negotiates, known, never_begun = inputs
+    role, num_uses, latest, base, older = outputs
+    newest_operation, older_cycles = -1, -1
+    for row in range(len(tensor)):
+        of, code = tensor[row], name[row]
+        if negotiates[code]:
+            kind = NEGOTIATION
+            latest[of] = row
+            older_cycles = newest_operation
+        elif code == ORPHAN:
+            kind = ENDED_ALONE
+        else:
+            # A negotiation whose end got lost holds its operation as if it were an activity.
+            around = latest[of]
+            is_inside = around >= 0 and (end[around] == OPEN or end[around] > begin[row])
+            kind = OPERATION if known[code] and depth[row] <= int(is_inside) else ACTIVITY
+            if kind == OPERATION:
+                newest_operation = begin[row]
+        role[row] = kind
+        if kind <= OPERATION:
+            before = base[of]
+            base[of] = row
+            follows = before >= 0 and role[before] == NEGOTIATION
+            if follows and kind == OPERATION:
+                continue
+            num_uses[of] += 1
+            if follows and end[before] != OPEN and not never_begun[name[before]]:
+                role[before] = PHANTOM
+                num_uses[of] -= 1
+    older[0] = older_cycles
 
-    def phantoms(self, base_rows: Int64s, never_begun: Flags) -> Int64s:
-        """Negotiations whose operation did not come though it had the time to."""
-        role, tensor = self.role[base_rows], self.tensor[base_rows]
-        same_tensor = np.append(tensor[1:] == tensor[:-1], False)
-        followed = np.append((role[1:] == OPERATION), False) & same_tensor
-        ended = self.end[base_rows]
-        candidate = (role == NEGOTIATION) & ~followed & (ended != OPEN) & ~never_begun[base_rows]
-        disproved = same_tensor | (ended < self.last_cycle_over())
-        return np.asarray(base_rows[candidate & disproved])
 
-    def last_cycle_over(self) -> int:
-        """Number of the record up to which all operations that were agreed on have begun."""
-        negotiations = self.begin[self.role == NEGOTIATION]
-        operations = self.begin[self.role == OPERATION]
-        newest = negotiations.max(initial=-1)
-        in_older_cycles = operations[operations < newest].max(initial=-1)
-        return max(int(in_older_cycles), self.last_join)
+def _number_uses(inputs: Any, outputs: Any) -> None:
+    """The use and the operation of each slice.
 
-    def first_of_uses(self, base_rows: Int64s) -> Flags:
-        """Whether each row opens a use: an operation right after its negotiation does not."""
-        base_rows = base_rows[self.role[base_rows] != PHANTOM]
-        role, tensor = self.role[base_rows], self.tensor[base_rows]
-        continues = np.zeros(len(base_rows), dtype=bool)
-        continues[1:] = (
-            (role[1:] == OPERATION) & (role[:-1] == NEGOTIATION) & (tensor[1:] == tensor[:-1])
-        )
-        opens = np.zeros(len(self.position), dtype=bool)
-        opens[base_rows[~continues]] = True
-        return opens
+    By tensor, ``count`` is the number of uses so far, ``waits`` whether a negotiation waits for its
+    operation, ``latest`` the last negotiation or phantom, and ``outer`` the last operation.
+    """
+    tensor, role, begin, end, first_use, used_before = inputs
+    use, occurrence, operation, first_activity, last_activity = outputs[:5]
+    use_tensor, use_occurrence, use_negotiation, use_operation = outputs[5:9]
+    count, waits, latest, outer = outputs[9:]
+    for row in range(len(tensor)):
+        of, kind = tensor[row], role[row]
+        opens = kind == NEGOTIATION or (kind == OPERATION and not waits[of])
+        if opens:
+            count[of] += 1
+        number = first_use[of] + count[of] - 1
+        before = used_before[of] + count[of] - 1
+        occurrence[row] = max(before + 1 if kind == PHANTOM else before, 0)
+        if opens:
+            use_tensor[number] = of
+            use_occurrence[number] = occurrence[row]
+        if kind in (NEGOTIATION, PHANTOM):
+            latest[of] = row
+        if kind == NEGOTIATION:
+            use_negotiation[number] = row
+            waits[of] = 1
+        elif kind == OPERATION:
+            use_operation[number] = row
+            waits[of] = 0
+            outer[of] = row
+            operation[row] = row
+        if count[of] > 0 and kind != PHANTOM and kind != ENDED_ALONE:
+            use[row] = number
+        around = outer[of]
+        is_inside = around > latest[of] and (end[around] == OPEN or end[around] > begin[row])
+        if kind == ACTIVITY and is_inside:
+            operation[row] = around
+            last_activity[around] = row
+            if first_activity[around] == NONE:
+                first_activity[around] = row
 
 
 def _last_join(slices: Slices, tensor_of_pid: tuple[str, ...]) -> int:
@@ -215,18 +229,6 @@ def _last_join(slices: Slices, tensor_of_pid: tuple[str, ...]) -> int:
     alone = slices.name == ORPHAN
     joins = slices.end_order[alone][is_join[slices.pid[alone]]]
     return int(joins.max(initial=-1))
-
-
-def _back(column: NDArray[_Value], order: Int64s) -> NDArray[_Value]:
-    in_file_order = np.empty_like(column)
-    in_file_order[order] = column
-    return in_file_order
-
-
-def _row_of_use(flags: Flags, use_of_row: Int64s, order: Int64s, num_uses: int) -> Int64s:
-    rows = np.full(num_uses, NONE, dtype=np.int64)
-    rows[use_of_row[flags]] = order[flags]
-    return rows
 
 
 def _flags(names: tuple[str, ...], holds: Callable[[str], bool]) -> Flags:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, NEVER_BEGUN
-from hvdprof.ingest.timeline.meaning.uses import by_tensor
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Int32s, Int64s, Slices, stood_at
 
 Flags = NDArray[np.bool_]
@@ -33,7 +32,7 @@ def quiet_record(
     """
     if not len(slices):
         return 0
-    order = by_tensor(tensor)
+    order = np.argsort(tensor, kind="stable")
     name = slices.name[order]
     negotiates = _flags(name.startswith(NEGOTIATE) for name in names)[name]
     known = _flags(bool(collective) for collective in collectives)[name]

@@ -31,3 +31,7 @@ def test_no_args_have_no_size_and_no_type() -> None:
     payloads = payloads_of(['{"dtype": "int8", "shape": "[3]"}'])
     assert payloads.dtypes[payloads.dtype[-1]] == ""
     assert payloads.dtypes[payloads.dtype[0]] == "int8"
+
+
+def test_a_dtype_of_a_lone_surrogate_is_escaped() -> None:
+    assert payloads_of(['{"dtype": "\\ud800", "shape": "[3]"}']).dtypes == ("", "\\ud800")
