@@ -18,30 +18,42 @@ import numpy as np
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.compiled.kernel_pairs import (
     BEGINS,
+    COLLECTIVE,
     ENDS,
     KIND_BEGIN,
     KIND_END,
     KIND_MARK,
     KIND_TICK,
     MARKS,
+    NEGOTIATES,
     NEXT_ORDER,
-    PLACES_WIDTH,
-    RECORD_BYTES,
+    QUIESCENT,
     ROWS,
+    SETTLING_WIDTH,
     STATE_WIDTH,
     TICKS,
+    WAITS,
     pair,
 )
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
 from hvdprof.ingest.timeline.compiled.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.compiled.kernel_spans import SpanTable
+from hvdprof.ingest.timeline.meaning.activities import NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE
-from hvdprof.ingest.timeline.syntax.parsed_timeline import Int64s, Marks, Slices, Ticks, stood_at
+from hvdprof.ingest.timeline.syntax.parsed_timeline import (
+    Int32s,
+    Int64s,
+    Marks,
+    Slices,
+    Ticks,
+    stood_at,
+)
 
-Offer = Callable[[Slices, Ticks, Marks, list[str], list[str]], int]
-"""Is shown all rows so far, with the names and the args that their codes mean; returns the number
-of the first record that is still needed: rows that stood before it are forgotten."""
+Offer = Callable[[Slices, Ticks, Marks, list[str], list[str], int], int]
+"""Called with all rows so far, the names and the args that their codes mean, and the number of the
+last record before which Horovod was quiescent; returns the number of the first record that is still
+needed: rows that stood before it are forgotten."""
 
 _LARGEST_DIRECT_PID = 1 << 22
 _TICK_ORDER, _MARK_ORDER = 3, 2
@@ -89,9 +101,11 @@ class FastPairing:
         self._marks = np.empty((room, 3), np.int64)
         self._top = np.full(1024, -1, np.int32)
         self._codes = np.full(1024, -1, np.int32)
-        self._clears = np.zeros(256, np.uint8)
+        self._tensor_of = np.arange(1024, dtype=np.int32)
+        self._settling = np.zeros((1024, SETTLING_WIDTH), np.int64)
+        self._tensors: dict[str, int] = {}
+        self._says = np.zeros(256, np.uint8)
         self._state = np.zeros(STATE_WIDTH, np.int64)
-        self._places = np.zeros(PLACES_WIDTH, np.int64)
         self._one = np.zeros(1, _RECORD)
         self._own, self._ahead = Records(_MOST_RECORDS), Records(_MOST_RECORDS)
         self._thread = ThreadPoolExecutor(1) if num_threads > 1 else None
@@ -99,6 +113,7 @@ class FastPairing:
         self._name_spans, self._args_spans = SpanTable(), SpanTable()
         self._num_ticks, self._num_marks = 0, 0
         self._names: dict[str, int] = {}
+        self._collectives = set(OPERATIONS)
         self._args: dict[str, int] = {}
 
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
@@ -139,26 +154,15 @@ class FastPairing:
         return records.fill(chunks, (start, end), names, args, self._codes)
 
     def _take(self, records: Records) -> None:
-        self._pair(records.address, records.count)
+        self._pair(records.records, records.count)
 
-    def _pair(self, address: int, count: int) -> None:
+    def _pair(self, records: tuple[Int64s, Int32s], count: int) -> None:
         done = 0
         while done < count:
             self._make_room()
-            # The arrays are held by this object as long as the compiled code has their addresses.
-            self._places[:] = (
-                self._rows.addresses.ctypes.data,
-                self._ticks.ctypes.data,
-                self._marks.ctypes.data,
-                self._top.ctypes.data,
-                self._clears.ctypes.data,
-                self._state.ctypes.data,
-                self._rows.room,
-                len(self._ticks),
-                len(self._marks),
-            )
-            places = self._places.ctypes.data
-            done += int(pair(places, address + RECORD_BYTES * done, count - done))
+            known = (self._top, self._tensor_of, self._settling, self._says)
+            rows, ticks, marks = self._rows.columns, self._ticks, self._marks
+            done = int(pair(records, done, count, rows, ticks, marks, known, self._state))
 
     def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""
@@ -168,7 +172,7 @@ class FastPairing:
             code = event.rank if event.kind == TICK else self._name(event.name)
         self._state[NEXT_ORDER] = order
         self._one[0] = (event.ts_us, (pid << 2) | _KINDS[event.kind], code)
-        self._pair(self._one.ctypes.data, 1)
+        self._pair((self._one.view(np.int64), self._one.view(np.int32)), 1)
 
     def rename(self, number: int, code: int) -> None:
         """See ``Pairing``."""
@@ -176,6 +180,14 @@ class FastPairing:
             self._codes = _long_enough(self._codes, number + 1, -1)
             self._codes[number] = code
         self._top = _long_enough(self._top, code + 1, -1)
+        self._settling = _long_enough(self._settling, code + 1, 0)
+        if code >= len(self._tensor_of):
+            more = np.arange(len(self._tensor_of), len(self._top), dtype=np.int32)
+            self._tensor_of = np.append(self._tensor_of, more)
+
+    def name(self, code: int, tensor: str) -> None:
+        """See ``Pairing``."""
+        self._tensor_of[code] = self._tensors.setdefault(tensor, code)
 
     def counts(self) -> dict[str, int]:
         """See ``Pairing``."""
@@ -201,8 +213,15 @@ class FastPairing:
         code = self._names.setdefault(name, len(self._names))
         if '"' not in name and "\\" not in name and "\0" not in name:
             self._name_spans.learn(name.encode(), code)
-        self._clears = _long_enough(self._clears, code + 1, 0)
-        self._clears[code] = name.startswith(NEGOTIATE)
+        self._says = _long_enough(self._says, code + 1, 0)
+        collective = name.removeprefix(NEGOTIATE)
+        if collective != name:
+            self._collectives.add(collective)
+            self._says[self._names.get(collective, code)] |= COLLECTIVE
+            waits = WAITS if collective not in NEVER_BEGUN else 0
+            self._says[code] = NEGOTIATES | waits
+        elif name in self._collectives:
+            self._says[code] |= COLLECTIVE
         return code
 
     def _arg(self, args: str, text: str) -> int:
@@ -237,7 +256,8 @@ class FastPairing:
         slices = self._rows.slices(slice(num_rows))
         ticks, marks = self._ticks[:num_ticks], self._marks[:num_marks]
         names, args = list(self._names), list(self._args)
-        needed = offer(slices, _ticks(ticks), _marks(marks), names, args)
+        quiescent = int(state[QUIESCENT])
+        needed = offer(slices, _ticks(ticks), _marks(marks), names, args, quiescent)
         done = int(np.searchsorted(stood_at(slices), needed))
         ticks_done = int(np.searchsorted(ticks[:, _TICK_ORDER], needed))
         marks_done = int(np.searchsorted(marks[:, _MARK_ORDER], needed))
@@ -301,6 +321,7 @@ def _says(span: str, args: str) -> bool:
 def _long_enough(column: Any, length: int, fill: int) -> Any:
     if length <= len(column):
         return column
-    grown = np.full(max(length, 2 * len(column)), fill, column.dtype)
+    room = max(length, 2 * len(column))
+    grown = np.full((room, *column.shape[1:]), fill, column.dtype)
     grown[: len(column)] = column
     return grown

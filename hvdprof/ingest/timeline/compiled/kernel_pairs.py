@@ -2,19 +2,17 @@
 
 A record is 16 bytes: its time; the code of its pid and its kind; and the code of its name (begins
 and marks), of its args (ends) or its rank (ticks).
+
+It also tells where the file can be cut in two so that the meaning of neither part depends on the
+other. Horovod is quiescent between steps: nothing is open, and all that was agreed on has been
+executed. Before such a place every slice has its end, and every negotiation its operation or the
+proof that none came: the next negotiation or operation of the tensor. ``uses``, ``fusion`` and
+``ticks`` then say of the rows before it what they say with the whole file at hand.
 """
 
-import numpy as np
+from typing import Any
 
 from hvdprof.ingest.timeline.column_loops import compiled
-from hvdprof.ingest.timeline.compiled.kernel_memory import (
-    byte_at,
-    int_at,
-    long_at,
-    put_byte,
-    put_int,
-    put_long,
-)
 from hvdprof.ingest.timeline.syntax.parsed_timeline import DEEPEST
 
 TIME, PID_AND_KIND, CODE, RECORD_BYTES = 0, 8, 12, 16
@@ -22,132 +20,96 @@ TIME, PID_AND_KIND, CODE, RECORD_BYTES = 0, 8, 12, 16
 
 KIND_BEGIN, KIND_END, KIND_TICK, KIND_MARK = range(4)
 
-PID, NAME, START, LENGTH, DEPTH, BEGIN_ORDER, END_ORDER, ARGS, BELOW, NUM_COLUMNS = range(10)
-"""Columns of the rows in the array of their addresses; ``BELOW`` is the row below on the stack."""
+NEGOTIATES, WAITS, COLLECTIVE = 1, 2, 4
+"""What a name says: a negotiation, which clears the stack; one that an operation follows; a
+collective, which is an operation where nothing is open around it."""
 
-COLUMNS, TICK_ROWS, MARK_ROWS, TOP, CLEARS, STATE = range(6)
-MOST_ROWS, MOST_TICKS, MOST_MARKS, PLACES_WIDTH = range(6, 10)
-"""Places in the array of what ``pair`` works on: addresses, and how many rows there is room for.
+AWAITING, LOST, PENDING, BASE, SETTLING_WIDTH = range(5)
+"""Columns by tensor: rows that settle at its next negotiation or operation, because they are a
+negotiation that ended (``AWAITING``) or will never end (``LOST``); rows that will never end, and
+settle one negotiation later (``PENDING``); the record of its last negotiation or operation."""
 
-``TOP`` is the innermost open row by code of the pid, -1 for none; ``CLEARS`` says by code of a name
-whether it clears the stack.
-"""
-
-ROWS, TICKS, MARKS, BEGINS, ENDS, NEXT_ORDER, STATE_WIDTH = range(7)
-"""Places in the array of counters."""
+ROWS, TICKS, MARKS, BEGINS, ENDS, NEXT_ORDER, UNSETTLED, QUIESCENT, STATE_WIDTH = range(9)
+"""Places in the array of counters; ``QUIESCENT`` is the last record before which all is settled."""
 
 
 @compiled
-def pair(places: int, records: int, count: int) -> int:
-    """Take records as long as there is room for their rows; how many were taken.
+def pair(  # noqa: PLR0915 - one loop: arrays that change hands are counted by numba
+    records: Any, done: int, count: int, rows: Any, ticks: Any, marks: Any, known: Any, state: Any
+) -> int:
+    """Take records as long as there is room for their rows; the number of the next record.
 
     Args:
-        places: Address of the array of places.
-        records: Address of the records.
-        count: Number of the records.
+        records: The memory of the records as 64 and as 32 bits.
+        done: The record to begin with.
+        count: The number of records.
+        rows: The columns of ``RowColumns``.
+        ticks: Rows of (code of the pid, rank, time, number).
+        marks: Rows of (code of the name, time, number).
+        known: By code of the pid its innermost open row (-1 for none) and its tensor; what is not
+            settled by tensor; what a name says by its code.
+        state: The counters.
     """
-    columns, state = long_at(places + 8 * COLUMNS), long_at(places + 8 * STATE)
-    top, clears = long_at(places + 8 * TOP), long_at(places + 8 * CLEARS)
-    ticks, marks = long_at(places + 8 * TICK_ROWS), long_at(places + 8 * MARK_ROWS)
-    most_rows = long_at(places + 8 * MOST_ROWS)
-    most_ticks, most_marks = long_at(places + 8 * MOST_TICKS), long_at(places + 8 * MOST_MARKS)
-    for number in range(count):
-        if (
-            long_at(state + 8 * ROWS) >= most_rows
-            or long_at(state + 8 * TICKS) >= most_ticks
-            or long_at(state + 8 * MARKS) >= most_marks
-        ):
+    times, halves = records
+    pid_of, name_of, start_us, dur_us, depth, begin_order, end_order, args, below_of = rows
+    top, tensor_of, settling, says = known
+    for number in range(done, count):
+        row = state[ROWS]
+        if row >= len(start_us) or state[TICKS] >= len(ticks) or state[MARKS] >= len(marks):
             return number
-        record = records + RECORD_BYTES * number
-        ts_us, code = long_at(record + TIME), int_at(record + CODE)
-        both = int_at(record + PID_AND_KIND)
+        ts_us, both, code = times[2 * number], halves[4 * number + 2], halves[4 * number + 3]
         kind, pid = both & 3, both >> 2
-        order = long_at(state + 8 * NEXT_ORDER)
+        order = state[NEXT_ORDER]
+        state[NEXT_ORDER] = order + 1
         if kind == KIND_BEGIN:
-            begin(columns, top, state, pid, code, ts_us, order, byte_at(clears + code) != 0)
+            if state[UNSETTLED] == 0:
+                state[QUIESCENT] = order
+            below, said, of = top[pid], says[code], tensor_of[pid]
+            level = depth[below] + 1 if below >= 0 else 0
+            lost = 0
+            if said & NEGOTIATES or level >= DEEPEST:
+                lost, level, below = level, 0, -1
+            if said & NEGOTIATES or (said & COLLECTIVE and level == 0):
+                state[UNSETTLED] -= settling[of, AWAITING] + settling[of, LOST]
+                settling[of, AWAITING] = settling[of, LOST] = 0
+                settling[of, BASE] = order
+            settling[of, PENDING] += lost
+            if said & NEGOTIATES:
+                settling[of, LOST] = settling[of, PENDING]
+                settling[of, PENDING] = 0
+            state[UNSETTLED] += 1
+            pid_of[row], name_of[row] = pid, code
+            start_us[row], dur_us[row], depth[row] = ts_us, -1, level
+            begin_order[row], end_order[row], args[row] = order, -1, -1
+            below_of[row] = below
+            top[pid] = row
+            state[ROWS] = row + 1
+            state[BEGINS] += 1
         elif kind == KIND_END:
-            end_(columns, top, state, pid, code, ts_us, order)
+            state[ENDS] += 1
+            inner = top[pid]
+            if inner >= 0:
+                top[pid] = below_of[inner]
+                dur_us[inner] = ts_us - start_us[inner]
+                of = tensor_of[pid]
+                waits = says[name_of[inner]] & WAITS
+                if waits and settling[of, BASE] == begin_order[inner]:
+                    settling[of, AWAITING] = 1
+                else:
+                    state[UNSETTLED] -= 1
+            else:
+                inner = row
+                state[ROWS] = row + 1
+                pid_of[row], name_of[row] = pid, -1
+                start_us[row], dur_us[row], depth[row] = ts_us, 0, 0
+                begin_order[row], below_of[row] = -1, -1
+            end_order[inner], args[inner] = order, code
         elif kind == KIND_TICK:
-            tick(ticks, state, pid, code, ts_us, order)
+            tick = state[TICKS]
+            ticks[tick, 0], ticks[tick, 1], ticks[tick, 2], ticks[tick, 3] = pid, code, ts_us, order
+            state[TICKS] = tick + 1
         else:
-            mark(marks, state, code, ts_us, order)
-        put_long(state + 8 * NEXT_ORDER, order + 1)
+            mark = state[MARKS]
+            marks[mark, 0], marks[mark, 1], marks[mark, 2] = code, ts_us, order
+            state[MARKS] = mark + 1
     return count
-
-
-@compiled
-def begin(
-    columns: int,
-    top: int,
-    state: int,
-    pid: int,
-    name: int,
-    ts_us: int,
-    order: int,
-    clears: bool,
-) -> None:
-    """Take a begin; ``clears`` where its name clears the stack."""
-    row = long_at(state + 8 * ROWS)
-    below = np.int64(int_at(top + 4 * pid))
-    depth = np.int64(0)
-    if below >= 0:
-        depth = np.int64(byte_at(long_at(columns + 8 * DEPTH) + below)) + 1
-        if clears or depth >= DEEPEST:
-            depth = 0
-            below = -1
-    put_int(long_at(columns + 8 * PID) + 4 * row, pid)
-    put_int(long_at(columns + 8 * NAME) + 4 * row, name)
-    put_long(long_at(columns + 8 * START) + 8 * row, ts_us)
-    put_long(long_at(columns + 8 * LENGTH) + 8 * row, -1)
-    put_byte(long_at(columns + 8 * DEPTH) + row, depth)
-    put_long(long_at(columns + 8 * BEGIN_ORDER) + 8 * row, order)
-    put_long(long_at(columns + 8 * END_ORDER) + 8 * row, -1)
-    put_int(long_at(columns + 8 * ARGS) + 4 * row, -1)
-    put_int(long_at(columns + 8 * BELOW) + 4 * row, below)
-    put_int(top + 4 * pid, row)
-    put_long(state + 8 * ROWS, row + 1)
-    put_long(state + 8 * BEGINS, long_at(state + 8 * BEGINS) + 1)
-
-
-@compiled
-def end_(columns: int, top: int, state: int, pid: int, args: int, ts_us: int, order: int) -> None:
-    """Take an end; an orphan makes a row of its own."""
-    row = np.int64(int_at(top + 4 * pid))
-    if row >= 0:
-        put_int(top + 4 * pid, int_at(long_at(columns + 8 * BELOW) + 4 * row))
-        start = long_at(long_at(columns + 8 * START) + 8 * row)
-        put_long(long_at(columns + 8 * LENGTH) + 8 * row, ts_us - start)
-    else:
-        row = long_at(state + 8 * ROWS)
-        put_long(state + 8 * ROWS, row + 1)
-        put_int(long_at(columns + 8 * PID) + 4 * row, pid)
-        put_int(long_at(columns + 8 * NAME) + 4 * row, -1)
-        put_long(long_at(columns + 8 * START) + 8 * row, ts_us)
-        put_long(long_at(columns + 8 * LENGTH) + 8 * row, 0)
-        put_byte(long_at(columns + 8 * DEPTH) + row, 0)
-        put_long(long_at(columns + 8 * BEGIN_ORDER) + 8 * row, -1)
-        put_int(long_at(columns + 8 * BELOW) + 4 * row, -1)
-    put_long(long_at(columns + 8 * END_ORDER) + 8 * row, order)
-    put_int(long_at(columns + 8 * ARGS) + 4 * row, args)
-    put_long(state + 8 * ENDS, long_at(state + 8 * ENDS) + 1)
-
-
-@compiled
-def tick(ticks: int, state: int, pid: int, rank: int, ts_us: int, order: int) -> None:
-    """Take a tick: a row of (code of the pid, rank, time, number)."""
-    row = long_at(state + 8 * TICKS)
-    put_long(ticks + 32 * row + 8 * 0, pid)
-    put_long(ticks + 32 * row + 8 * 1, rank)
-    put_long(ticks + 32 * row + 8 * 2, ts_us)
-    put_long(ticks + 32 * row + 8 * 3, order)
-    put_long(state + 8 * TICKS, row + 1)
-
-
-@compiled
-def mark(marks: int, state: int, name: int, ts_us: int, order: int) -> None:
-    """Take a cycle mark: a row of (code of the name, time, number)."""
-    row = long_at(state + 8 * MARKS)
-    put_long(marks + 24 * row + 8 * 0, name)
-    put_long(marks + 24 * row + 8 * 1, ts_us)
-    put_long(marks + 24 * row + 8 * 2, order)
-    put_long(state + 8 * MARKS, row + 1)

@@ -13,7 +13,7 @@ class Records:
     """Room for the records of a part of a text.
 
     Attributes:
-        address: Where the records stand.
+        records: Their memory as 64 and as 32 bits.
         count: How many the last ``fill`` found.
     """
 
@@ -22,7 +22,7 @@ class Records:
         self._content = np.empty(room * RECORD_BYTES, np.uint8)
         self._found = np.zeros(FOUND_WIDTH, np.int64)
         self._places = np.zeros(PLACES_WIDTH, np.int64)
-        self.address = self._content.ctypes.data
+        self.records = (self._content.view(np.int64), self._content.view(np.int32))
         self.count = 0
 
     @property
@@ -56,7 +56,7 @@ class Records:
             codes.ctypes.data,
             len(codes),
             self._found.ctypes.data,
-            self.address,
+            self._content.ctypes.data,
             self._room,
             0,
         )

@@ -18,7 +18,6 @@ from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.semantics import Semantics, collectives_of, semantics_of
 from hvdprof.ingest.timeline.meaning.uses import tensors_of
 from hvdprof.ingest.timeline.parse import num_threads, refuse_unusable
-from hvdprof.ingest.timeline.streaming.quiescent_cuts import quiet_record
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DamageReport,
     Int64s,
@@ -110,9 +109,17 @@ class _Cutter:
         self._collectives: tuple[str, ...] = ()
 
     def offer(
-        self, slices: Slices, ticks: Ticks, marks: Marks, names: list[str], args: list[str]
+        self,
+        slices: Slices,
+        ticks: Ticks,
+        marks: Marks,
+        names: list[str],
+        args: list[str],
+        quiescent: int,
     ) -> int:
-        """See ``fast_road.Offer``."""
+        """See ``fast_path.Offer``."""
+        if not len(slices) or quiescent <= stood_at(slices)[0]:
+            return 0
         if self.reader is None:
             raise UnreadableInputError("Nothing is being read.")
         raw = RawTimeline(
@@ -130,11 +137,8 @@ class _Cutter:
             layout=Layout(),
             size_bytes=0,
         )
-        tensor = tensors_of(raw).of_pid[slices.pid]
-        needed = quiet_record(slices, raw.names, collectives_of(raw.names), tensor)
-        if needed:
-            self.understand(_before(raw, needed))
-        return needed
+        self.understand(_before(raw, quiescent))
+        return quiescent
 
     def understand(self, raw: RawTimeline) -> None:
         """Find the meaning of the next part."""

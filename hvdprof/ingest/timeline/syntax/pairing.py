@@ -39,6 +39,9 @@ class Pairing(Protocol):
     def rename(self, number: int, code: int) -> None:
         """From now on a pid of this number has this code."""
 
+    def name(self, code: int, tensor: str) -> None:
+        """From now on the tensor of this code of a pid has this name."""
+
     def counts(self) -> dict[str, int]:
         """Number of records taken, by kind."""
 
@@ -76,6 +79,9 @@ class PlainPairing:
 
     def rename(self, number: int, code: int) -> None:
         """Codes are given with every record."""
+
+    def name(self, code: int, tensor: str) -> None:
+        """Pairs are formed by pid alone."""
 
     def counts(self) -> dict[str, int]:
         """See ``Pairing``."""

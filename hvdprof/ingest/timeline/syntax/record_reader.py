@@ -200,6 +200,7 @@ class Reader:
         if self.tensors[code] not in ("", said.tensor):
             code = self._new_code(said.pid)
         self.tensors[code] = said.tensor
+        self.pairing.name(code, said.tensor)
 
     def _code(self, number: int) -> int:
         code = self.codes.get(number)
