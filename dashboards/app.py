@@ -1,4 +1,4 @@
-"""The Dash app: its pages, and the server that shows them."""
+"""The Dash app: its pages, and its server."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from hvdprof.dashboards.pages import (
     breakdown,
     communication,
     compare,
+    glossary,
     nccl,
     overview,
     stalls,
@@ -23,10 +24,10 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
 
-# A browser asks over six connections at once; a waiting one would be logged as a warning.
+# A browser opens six connections at once; waitress logs a queued request as a warning.
 _NUM_THREADS = 8
 
-# Dash's own page, and the language that a screen reader needs.
+# Dash's default page with a language, which screen readers need.
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -47,17 +48,17 @@ _INDEX = """<!DOCTYPE html>
 
 PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
-    for page in (overview, timeline, stalls, communication, breakdown, nccl, compare)
+    for page in (overview, timeline, stalls, communication, breakdown, nccl, compare, glossary)
 )
-"""The site map, in the order of the navigation; ``dashboards/pages`` says what a page is."""
+"""The site map, in the order of the navigation; ``dashboards/pages`` defines a page."""
 
 
 def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
-    """A Dash app of its own over the given runs; nothing is read before a page asks for it.
+    """A Dash app over the given runs; runs are read at the first request of a page.
 
     Args:
-        runs: The runs that can be looked at.
-        password: What a browser has to send; ``None`` asks for none.
+        runs: The runs on offer.
+        password: Required password; ``None`` for no password.
     """
     app = Dash(
         __name__,
@@ -90,12 +91,12 @@ def serve(
     """Show runs in the browser until the process is interrupted.
 
     Args:
-        paths: Run directories and lone files.
-        watched: Folders whose runs are offered too, new ones as they appear.
+        paths: Run directories and standalone files.
+        watched: Folders whose runs are offered too, including new ones.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
         on_ready: Called with the address of the dashboard once it listens.
-        password: What a browser has to send; ``None`` asks for none.
+        password: Required password; ``None`` for no password.
 
     Raises:
         EnvironmentNotReadyError: The address or port cannot be used.
@@ -103,12 +104,12 @@ def serve(
     app = create_app(RunStore(paths, watched=watched), password=password)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        # waitress leaves its own socket open where the port is taken.
+        # waitress does not close its own socket when the port is taken.
         listening = socket.create_server((host, port), family=family)
     except OSError as error:
         raise EnvironmentNotReadyError(
             f"Could not listen on {host}:{port}: {error.strerror or error}.",
-            hint="Leave --port away to take a free one.",
+            hint="Omit --port to use a free port.",
         ) from error
     with listening:
         server = create_server(app.server, sockets=[listening], threads=_NUM_THREADS)

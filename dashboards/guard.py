@@ -1,7 +1,6 @@
-"""Who may ask and what: a password over the whole app, and only payloads that Dash could send."""
+"""Access control: a password for the whole app, and only payloads that Dash can send."""
 
 import hmac
-from typing import Any
 
 from dash import Dash
 from flask import Response, request
@@ -16,11 +15,11 @@ _HEADERS = {
 
 
 def guard(app: Dash, password: str | None) -> None:
-    """Refuse what is malformed with 400 and, where a password is given, who lacks it with 401.
+    """Refuse malformed requests with 400 and, with a password, requests without it with 401.
 
     Args:
         app: The app; its callbacks are those registered when a request arrives.
-        password: Asked for by HTTP basic authentication, with any user name; ``None`` asks nobody.
+        password: Required by HTTP basic authentication, with any user name; ``None`` for none.
     """
 
     def refuse() -> Response | None:
@@ -44,8 +43,8 @@ def guard(app: Dash, password: str | None) -> None:
     app.server.after_request(harden)
 
 
-def text_or_none(value: Any) -> str | None:
-    """A text that a browser sent, such as an address.
+def text_or_none(value: object) -> str | None:
+    """A text from the browser, such as an address.
 
     Raises:
         BadRequest: It is neither a text nor missing.
@@ -55,8 +54,8 @@ def text_or_none(value: Any) -> str | None:
     raise BadRequest("A text was expected.")
 
 
-def mapping_or_none(value: Any) -> dict[str, Any] | None:
-    """An object that a browser sent, such as what was clicked.
+def mapping_or_none(value: object) -> dict[str, object] | None:
+    """An object from the browser, such as a click.
 
     Raises:
         BadRequest: It is neither an object nor missing.
@@ -73,7 +72,7 @@ def _knows(password: str) -> bool:
     return hmac.compare_digest(given.password.encode(), password.encode())
 
 
-def _check_payload(app: Dash, payload: Any) -> None:
+def _check_payload(app: Dash, payload: object) -> None:
     if not isinstance(payload, dict):
         raise BadRequest("The body is no JSON object.")
     output = payload.get("output")
@@ -93,8 +92,8 @@ def _check_payload(app: Dash, payload: Any) -> None:
         raise BadRequest("The outputs are missing.")
 
 
-def _check_value(given: Any, name: str) -> None:
-    # A pattern that stands for many components sends a list of them.
+def _check_value(given: object, name: str) -> None:
+    # A pattern for several components sends a list of them.
     for one in given if isinstance(given, list) else [given]:
         if not isinstance(one, dict) or one.get("property") != name:
             raise BadRequest(f"No value of {name}.")

@@ -1,4 +1,4 @@
-"""Ids of the components that callbacks name; each page's own begin with the page's name."""
+"""Ids of the components in callbacks; those of a page start with its name."""
 
 LOCATION = "location"
 HEADER = "header"

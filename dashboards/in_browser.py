@@ -6,13 +6,13 @@ from dash import ClientsideFunction, Dash
 
 
 def run_in_browser(app: Dash, function: str, *wiring: Any, first: bool = True) -> None:
-    """Let a function of the browser's answer inputs.
+    """Register a function that runs in the browser.
 
     Args:
         app: The app.
         function: Name of the function in ``assets/hvdprof.js``.
         wiring: Outputs, inputs and states, as for any callback.
-        first: Whether it is called when the components appear, too.
+        first: Whether it also runs when the components appear.
     """
     untyped: Any = app
     untyped.clientside_callback(

@@ -1,4 +1,4 @@
-"""The runs of one dashboard: named once at start, read when looked at, kept while unchanged."""
+"""The runs of one dashboard: read at first use, cached while unchanged."""
 
 import contextlib
 import threading
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import pandas as pd
 
@@ -16,7 +16,7 @@ from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, declared_table
 from hvdprof.model.standalone_files import FoundAnalysis
 
-_MOST_KEPT = 8
+_MOST_CACHED = 8
 _MOST_MADE = 4
 
 Made = TypeVar("Made")
@@ -24,30 +24,30 @@ Looked = RunAnalysis | FoundAnalysis
 
 
 def read_and_analyze(path: Path) -> Looked:
-    """The finished analysis of a run directory, or of a lone file."""
+    """The finished analysis of a run directory, or of a standalone file."""
     run = load_run(path)
     return analyze_run(run) if run.recorded else analyze_files(run)
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A run in memory, its tables, and what pages made of it."""
+class _CachedRun:
+    """A run in memory, its tables, and the results that pages computed from it."""
 
     changed_ns: int
     looked: Looked
-    made: OrderedDict[Hashable, Any] = field(default_factory=OrderedDict)
+    made: OrderedDict[Hashable, object] = field(default_factory=OrderedDict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class RunStore:
-    """Runs by id. A browser only ever sends an id, so that it can ask for nothing else.
+    """Runs by id. A browser sends ids alone, so that it can request nothing else.
 
     Args:
-        paths: Run directories and lone files, in the order in which they are offered.
-        watched: Folders whose runs are offered too, newest first; new ones as they appear.
-        read: What makes an analysis of a run directory or a file.
-        check_every_s: How long a look at the disk is taken for true. A zoom asks many times a
-            second, and a run of hundreds of ranks has thousands of files.
+        paths: Run directories and standalone files, in the order in which they are offered.
+        watched: Folders whose runs are offered too, newest first, including new ones.
+        read: Makes the analysis of a run directory or a file.
+        check_every_s: Lifetime of the result of a look at the disk. A zoom sends many requests
+            per second, and a run of hundreds of ranks has thousands of files.
     """
 
     def __init__(
@@ -64,17 +64,17 @@ class RunStore:
         self._check_every_s = check_every_s
         self._lock = threading.Lock()
         self._names: dict[Path, str] = {}
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedRun] = OrderedDict()
         self._reading: dict[str, threading.Lock] = {}
-        self._seen: dict[str, tuple[float, Any]] = {}
+        self._seen: dict[str, tuple[float, object]] = {}
 
     @property
     def ids(self) -> list[str]:
-        """The ids of all runs that are there now; an id never comes to mean another run."""
+        """The ids of all available runs; an id always stands for the same run."""
         return self._lately("ids", self._list)
 
     def look(self, run_id: str) -> Looked:
-        """The analysis of a run or a lone file, read anew when one of its files has changed.
+        """The analysis of a run or a standalone file, read again when one of its files has changed.
 
         Raises:
             UsageError: There is no run of that id.
@@ -87,22 +87,22 @@ class RunStore:
 
         Raises:
             UsageError: There is no run of that id.
-            UnreadableInputError: Its folder is gone, holds nothing usable, or it is a lone file.
+            UnreadableInputError: Its folder is gone or unusable, or it is a standalone file.
         """
         looked = self.look(run_id)
         if isinstance(looked, RunAnalysis):
             return looked
         raise UnreadableInputError(
-            f"{run_id} is a file that stands alone: no step of every rank was recorded with it.",
+            f"{run_id} is a standalone file: it has no recorder files of the ranks.",
             hint="hvdprof bench --preset quick",
         )
 
     def run(self, run_id: str) -> Run:
-        """What was recorded; raises as ``look``."""
+        """The run itself; raises as ``look``."""
         return self.look(run_id).run
 
     def table(self, run_id: str, name: str) -> pd.DataFrame:
-        """One declared table of a run or of what was computed of it, without rows if it has none.
+        """One declared table of a run or of its analysis, without rows if it has none.
 
         Raises:
             UsageError: There is no run of that id, or no table of that name.
@@ -118,51 +118,51 @@ class RunStore:
         return declared_table(name).empty() if frame is None else frame
 
     def made(self, run_id: str, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What a page computed of a run, kept beside it: as long as the run, and only the latest.
+        """The result that a page computed from a run, cached with the run; only the latest four.
 
         Args:
             run_id: Id of the run.
-            key: What it is, among all that is made of this run.
-            make: Computes it where it is not there.
+            key: Name of the result among those of this run.
+            make: Computes the result where it is not cached.
         """
-        kept = self._fresh(run_id)
-        with kept.lock:
-            if key not in kept.made:
-                kept.made[key] = make()
-            kept.made.move_to_end(key)
-            while len(kept.made) > _MOST_MADE:
-                kept.made.popitem(last=False)
-            return cast(Made, kept.made[key])
+        entry = self._fresh(run_id)
+        with entry.lock:
+            if key not in entry.made:
+                entry.made[key] = make()
+            entry.made.move_to_end(key)
+            while len(entry.made) > _MOST_MADE:
+                entry.made.popitem(last=False)
+            return cast(Made, entry.made[key])
 
     def changed_ns(self, run_id: str) -> int:
-        """When a file of the run was last changed, ns since the epoch; raises as ``look``."""
+        """Last change of a file of the run, ns since the epoch; raises as ``look``."""
         path = self._path(run_id)
         return self._lately(f"changed {run_id}", lambda: _last_change_ns(path))
 
-    def _fresh(self, run_id: str) -> _Kept:
+    def _fresh(self, run_id: str) -> _CachedRun:
         path = self._path(run_id)
         with self._lock:
             reading = self._reading.setdefault(run_id, threading.Lock())
-        # Two requests for the same run would do the same work twice.
+        # Without the lock, two requests for the same run would read it twice.
         with reading:
             changed_ns = self.changed_ns(run_id)
             with self._lock:
-                kept = self._kept.get(run_id)
-            if kept is None or kept.changed_ns != changed_ns:
-                kept = _Kept(changed_ns, self._read(path))
+                entry = self._cached.get(run_id)
+            if entry is None or entry.changed_ns != changed_ns:
+                entry = _CachedRun(changed_ns, self._read(path))
             with self._lock:
-                self._kept[run_id] = kept
-                self._kept.move_to_end(run_id)
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-            return kept
+                self._cached[run_id] = entry
+                self._cached.move_to_end(run_id)
+                while len(self._cached) > _MOST_CACHED:
+                    self._cached.popitem(last=False)
+            return entry
 
     def _path(self, run_id: str) -> Path:
         if run_id in self.ids:
             for path, name in list(self._names.items()):
                 if name == run_id:
                     return path
-        raise UsageError(f"There is no run {run_id!r} here.", hint="Choose one of the list.")
+        raise UsageError(f"There is no run {run_id!r} here.", hint="Choose a run from the list.")
 
     def _list(self) -> list[str]:
         found = list(self._paths)
@@ -192,7 +192,7 @@ class RunStore:
 
 
 def _in_memory(run: Run) -> Run:
-    """The same run without cached tables: the analysis of those leaves the largest tables out."""
+    """The same run without cached tables, whose analysis omits the largest tables."""
     return replace(run, cached={})
 
 
@@ -200,7 +200,7 @@ def _last_change_ns(path: Path) -> int:
     try:
         latest = path.stat().st_mtime_ns
         for one in path.rglob("*"):
-            # A run that goes on renames its files; a link may lead nowhere.
+            # A running job renames its files; a link can be dangling.
             with contextlib.suppress(FileNotFoundError):
                 latest = max(latest, one.stat().st_mtime_ns)
         return latest

@@ -1,4 +1,4 @@
-"""What stands around every page: navigation, the choice of the run, light and dark."""
+"""The frame of every page: navigation, selection of the run, light and dark scheme."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import dash_mantine_components as dmc
 from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.development.base_component import Component
 from dash.exceptions import PreventUpdate
 
 from hvdprof.dashboards import ids
@@ -23,23 +24,23 @@ _LOOK_EVERY_MS = 10_000
 _THEME = {
     "fontFamily": "system-ui, sans-serif",
     "primaryColor": "blue",
-    # White on it can be read: 4.9 to 1.
+    # Contrast with white: 4.9 to 1.
     "primaryShade": 8,
 }
-# A figure that is drawn anew within the page does not cover the page.
+# A figure redrawn within the page does not cover the page.
 _ONLY_THE_PAGE: dict[str, Any] = {"target_components": {ids.PAGE: "children"}}
 _HIDDEN: dict[str, Any] = {"aria-hidden": "true"}
 _PAGES_LABEL: dict[str, Any] = {"aria-label": "Pages"}
 
 
 class Page(Protocol):
-    """A module of ``hvdprof.dashboards.pages``; what each name means is said there."""
+    """A module of ``hvdprof.dashboards.pages``; its docstring defines each name."""
 
     PATH: str
     TITLE: str
     KEYS: tuple[str, ...]
 
-    def layout(self, runs: RunStore, view: View) -> Any:
+    def layout(self, runs: RunStore, view: View) -> Component:
         """The page of a view."""
 
     def register(self, app: Dash, runs: RunStore) -> None:
@@ -75,7 +76,7 @@ def frame() -> dmc.MantineProvider:
 
 
 def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
-    """Make the shell follow the address, and the address what is chosen in the page."""
+    """Update the shell with the address, and the address with the choices in the page."""
     _register_page(app, runs, pages)
     _register_header(app, runs, pages)
     _register_controls(app, runs)
@@ -84,20 +85,20 @@ def register(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
 
 
 def page_for(pages: Sequence[Page], path: str) -> Page:
-    """The page at a path; the first one for a path that no page has."""
+    """The page at a path; the first page for an unknown path."""
     return next((page for page in pages if path == page.PATH), pages[0])
 
 
 def resolved(runs: RunStore, pathname: str | None, search: str | None) -> View:
-    """The view at an address; the first run where the address names none that is here."""
+    """The view at an address; the first run where the address names no available run."""
     view = View.of_address(pathname, search)
     if view.run in runs.ids:
         return view
     return view.changed(run=next(iter(runs.ids), None))
 
 
-def content(page: Page, runs: RunStore, view: View) -> Any:
-    """What a page shows of a view, or the reason why it cannot be shown."""
+def content(page: Page, runs: RunStore, view: View) -> Component | dmc.Paper:
+    """The content of a page for a view, or the reason why it cannot be shown."""
     if view.run is None:
         return no_run()
     try:
@@ -105,7 +106,7 @@ def content(page: Page, runs: RunStore, view: View) -> Any:
     except HvdprofError as error:
         return problem_alert(error)
     except Exception as error:
-        # A fault of ours with odd data: the other pages still work, and the terminal tells where.
+        # A bug with unusual data: the other pages still work, and the log has the traceback.
         _LOG.exception("The page %s of %s could not be drawn", page.TITLE, view.run)
         return fault_alert(page.TITLE, error)
 
@@ -118,7 +119,7 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         Input(ids.LOCATION, "search"),
         State(ids.DRAWN, "data"),
     )
-    def show(pathname: Any, search: Any, drawn: Any) -> tuple[Any, Any]:
+    def show(pathname: object, search: object, drawn: object) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = page_for(pages, view.path)
         keys = [[key, view.text(key)] for key in ("run", *page.KEYS)]
@@ -129,7 +130,7 @@ def _register_page(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         heading = [] if page is pages[0] else [html.H1(page.TITLE, className="unseen")]
         return [*heading, content(page, runs, view)], new | {
             "run": view.run,
-            # Beyond what a number in a browser holds exactly.
+            # Larger than the integers that a browser represents exactly.
             "changed": str(changed_ns),
         }
 
@@ -143,7 +144,9 @@ def _register_header(app: Dash, runs: RunStore, pages: Sequence[Page]) -> None:
         Input(ids.CLOCK, "n_intervals"),
         State(ids.HEADER_DRAWN, "data"),
     )
-    def show(pathname: Any, search: Any, _ticks: Any, drawn: Any) -> tuple[Any, Any]:
+    def show(
+        pathname: object, search: object, _ticks: object, drawn: object
+    ) -> tuple[object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         page = page_for(pages, view.path)
         new = [page.PATH, view.at("/").href, runs.ids]
@@ -163,7 +166,9 @@ def _register_controls(app: Dash, runs: RunStore) -> None:
         State(ids.DRAWN, "data"),
         prevent_initial_call=True,
     )
-    def steer(_values: Any, pathname: Any, search: Any, drawn: Any) -> tuple[Any, Any, Any]:
+    def steer(
+        _values: object, pathname: object, search: object, drawn: object
+    ) -> tuple[object, object, object]:
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         changes = {
             str(control["id"]["key"]): text_or_none(control.get("value"))
@@ -175,8 +180,8 @@ def _register_controls(app: Dash, runs: RunStore) -> None:
         changed = view.changed(**changes)
         if changed == view:
             raise PreventUpdate
-        # The control shows another value than was drawn. Who goes back before the new view is there
-        # would keep it, if what was drawn still counted.
+        # The control shows another value than was drawn. Going back before the new view is drawn
+        # would keep that value if the drawn state still counted.
         return changed.search, None if _is_drawn_by(drawn, changes) else no_update, None
 
 
@@ -188,14 +193,14 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
         State(ids.LOCATION, "pathname"),
         State(ids.LOCATION, "search"),
     )
-    def tell(_ticks: Any, drawn: Any, pathname: Any, search: Any) -> Any:
+    def notify(_ticks: object, drawn: object, pathname: object, search: object) -> object:
         if not isinstance(drawn, dict) or drawn.get("run") not in runs.ids:
             return None
         if drawn.get("changed") == str(_changed_ns(runs, drawn["run"])):
             return None
         view = resolved(runs, text_or_none(pathname), text_or_none(search))
         return dmc.Alert(
-            dmc.Anchor("Show what is there now", href=view.href, refresh=True),
+            dmc.Anchor("Reload the run", href=view.href, refresh=True),
             title="This run has changed since the page was drawn.",
             color="blue",
             variant="light",
@@ -203,7 +208,7 @@ def _register_notice(app: Dash, runs: RunStore) -> None:
         )
 
 
-def _is_drawn_by(drawn: Any, changes: Mapping[str, Any]) -> bool:
+def _is_drawn_by(drawn: object, changes: Mapping[str, object]) -> bool:
     keys = drawn.get("keys") if isinstance(drawn, dict) else None
     named = keys if isinstance(keys, list) else []
     names = [key[0] for key in named if isinstance(key, list) and key]
@@ -216,11 +221,11 @@ def _changed_ns(runs: RunStore, run_id: str | None) -> int | None:
     try:
         return runs.changed_ns(run_id)
     except HvdprofError:
-        # Gone: the page itself says so where it is drawn.
+        # Deleted: the page itself reports it.
         return None
 
 
-def _header(pages: Sequence[Page], page: Page, view: View, run_ids: list[str]) -> list[Any]:
+def _header(pages: Sequence[Page], page: Page, view: View, run_ids: list[str]) -> list[Component]:
     links = [
         dmc.Anchor(
             one.TITLE,

@@ -1,9 +1,8 @@
-"""Where on the time axis a view of the timeline is, and where a gesture takes it."""
+"""The window of a timeline view on the time axis, and its change by gestures."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.timeline_lanes import Lanes
@@ -12,7 +11,7 @@ _SHORTEST_NS = 100
 _MARGIN = 0.05
 
 MEASURE = "measure"
-"""The value of ``drag`` in the address with which a drag measures."""
+"""The value of ``drag`` in the address for measuring by dragging."""
 
 MOVES: dict[str, tuple[float, float]] = {
     "left": (-0.5, -0.5),
@@ -20,24 +19,24 @@ MOVES: dict[str, tuple[float, float]] = {
     "in": (0.25, -0.25),
     "out": (-0.5, 0.5),
 }
-"""By how much of its length each end of the window moves."""
+"""Shift of each end of the window, as a share of its length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """From where to where, ns since the begin of the pass."""
+    """Start and end, ns since the start of the pass."""
 
     first_ns: int
     last_ns: int
 
     @property
     def length_ns(self) -> int:
-        """How long it is."""
+        """Its length."""
         return self.last_ns - self.first_ns
 
 
 def window_of(view: View, lanes: Lanes) -> Window:
-    """The window that the address asks for: ``from`` and ``to``, a ``step``, or the whole pass."""
+    """The window in the address: ``from`` and ``to``, a ``step``, or the whole pass."""
     first, last = view.whole("from"), view.whole("to")
     if first is not None and last is not None and first < last:
         return fitted(first, last, lanes.length_ns)
@@ -52,7 +51,7 @@ def window_of(view: View, lanes: Lanes) -> Window:
 
 
 def measured_of(view: View) -> Window | None:
-    """The stretch of time that was measured, if drags measure and one was drawn."""
+    """The measured span of time, if dragging measures and a span was drawn."""
     first, last = view.whole("measure_from"), view.whole("measure_to")
     if not is_measuring(view) or first is None or last is None or first >= last:
         return None
@@ -64,8 +63,8 @@ def is_measuring(view: View) -> bool:
     return view.text("drag") == MEASURE
 
 
-def drawn_stretch(relayout: Mapping[str, Any] | None) -> Window | None:
-    """The stretch of time that a drag has just drawn; ``None`` where the gesture was none."""
+def drawn_span(relayout: Mapping[str, object] | None) -> Window | None:
+    """The span of time just drawn by dragging; ``None`` for other gestures."""
     shapes = (relayout or {}).get("shapes")
     last = shapes[-1] if isinstance(shapes, list) and shapes else None
     if not isinstance(last, dict):
@@ -74,14 +73,14 @@ def drawn_stretch(relayout: Mapping[str, Any] | None) -> Window | None:
 
 
 def fitted(first_ns: int, last_ns: int, length_ns: int) -> Window:
-    """A window within a pass of that length, shifted rather than cut where it fits."""
+    """A window within a pass of that length, shifted rather than cut where possible."""
     wanted = min(max(last_ns - first_ns, _SHORTEST_NS), length_ns)
     first = min(max(first_ns, 0), length_ns - wanted)
     return Window(first, first + wanted)
 
 
-def dragged(relayout: Mapping[str, Any] | None, length_ns: int) -> Window | None:
-    """The window after a gesture in the figure; ``None`` where it was none on the time axis."""
+def dragged(relayout: Mapping[str, object] | None, length_ns: int) -> Window | None:
+    """The window after a gesture in the figure; ``None`` for gestures off the time axis."""
     given = relayout or {}
     if given.get("xaxis.autorange"):
         return Window(0, length_ns)
@@ -104,13 +103,13 @@ def moved(window: Window, move: str, length_ns: int) -> Window:
 
 
 def at_window(view: View, window: Window, length_ns: int) -> View:
-    """The view with that window in its address; the whole pass needs none."""
+    """The view with that window in its address; the whole pass needs no window."""
     if window.length_ns >= length_ns:
         return view.changed(**{"from": None, "to": None, "step": None})
     return view.changed(**{"from": window.first_ns, "to": window.last_ns, "step": None})
 
 
-def _window_ms(ends: Sequence[Any]) -> Window | None:
+def _window_ms(ends: Sequence[object]) -> Window | None:
     numbers = [float(end) for end in ends if isinstance(end, int | float)]
     if len(numbers) != 2 or not all(math.isfinite(1e6 * number) for number in numbers):
         return None

@@ -1,4 +1,4 @@
-"""What the address says: page, run, and everything else that a shared link must bring back."""
+"""The view in the address: page, run, and everything else that a shared link restores."""
 
 import re
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ _RUN = "run"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One view of the dashboard; it and its address say the same.
+    """One view of the dashboard; view and address are equivalent.
 
     ``values`` holds the query of the address by key, such as ``run``, ``np`` and ``pass``. They
-    come from the browser: nothing in them is a path or otherwise to be trusted.
+    come from the browser: never use them as paths or trust them otherwise.
     """
 
     path: str
@@ -24,7 +24,7 @@ class View:
 
     @classmethod
     def of_address(cls, pathname: str | None, search: str | None) -> "View":
-        """The view at an address; what cannot be part of a view is left out.
+        """The view at an address; anything else is ignored.
 
         Args:
             pathname: Path of the address, such as ``/timeline``.
@@ -40,7 +40,7 @@ class View:
 
     @property
     def run(self) -> str | None:
-        """The id of the run; ``None`` where no run is there to be shown."""
+        """The id of the run; ``None`` without any run."""
         return self.values.get(_RUN)
 
     @property
@@ -54,29 +54,29 @@ class View:
         return self.values.get("pass")
 
     def text(self, key: str) -> str | None:
-        """One value as it stands in the address."""
+        """One value of the address."""
         return self.values.get(key)
 
     def whole(self, key: str) -> int | None:
-        """One value as a whole number; ``None`` where it is none, or beyond 64 bits."""
+        """One value as a whole number; ``None`` where it is not one, or beyond 64 bits."""
         value = self.values.get(key, "")
         if not re.fullmatch(r"-?[0-9]{1,18}", value):
             return None
         return int(value)
 
     def changed(self, **changes: str | int | None) -> "View":
-        """The view with other values; ``None`` takes one out.
+        """The view with other values; ``None`` removes one.
 
-        Another run starts afresh: what was chosen in the old one means nothing there.
+        Another run resets all choices, because they do not apply to it.
         """
-        kept = dict(self.values)
+        values = dict(self.values)
         if changes.get(_RUN, self.run) != self.run:
-            kept = {}
+            values = {}
         for key, value in changes.items():
-            kept.pop(key, None)
+            values.pop(key, None)
             if value is not None and value != "":
-                kept[key] = str(value)
-        return View(self.path, kept)
+                values[key] = str(value)
+        return View(self.path, values)
 
     def at(self, path: str) -> "View":
         """The same run, number of ranks and pass on another page."""
@@ -84,10 +84,10 @@ class View:
 
     @property
     def search(self) -> str:
-        """The query of the address, ``?run=...``; empty where there is nothing to say."""
+        """The query of the address, ``?run=...``; empty without values."""
         return f"?{urlencode(dict(self.values))}" if self.values else ""
 
     @property
     def href(self) -> str:
-        """The address without host: what a link to this view names."""
+        """The address without host, for links to this view."""
         return self.path + self.search

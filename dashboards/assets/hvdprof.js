@@ -1,15 +1,24 @@
-// What has to happen in the browser: the address, and saving files.
+// Functions in the browser: the address, and saving files.
 window.dash_clientside = Object.assign({}, window.dash_clientside, {
   hvdprof: {
-    // The run that is shown stands in the address from the start, without a step in the history.
+    // Put the shown run into the address, without a step in the history, and follow the fragment.
     settleAddress(drawn) {
       if (!drawn) { return; }
       document.title = drawn.title;
       const query = new URLSearchParams(window.location.search);
       if (drawn.run && query.get("run") !== drawn.run) {
         window.history.replaceState(
-          null, "", window.location.pathname + "?" + new URLSearchParams({run: drawn.run}));
+          null, "", window.location.pathname + "?" + new URLSearchParams({run: drawn.run}) +
+            window.location.hash);
         window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+      }
+      const target = window.location.hash.slice(1);
+      if (target) {
+        // The page is drawn after the browser has looked for the fragment.
+        window.requestAnimationFrame(() => {
+          const place = document.getElementById(decodeURIComponent(target));
+          if (place) { place.scrollIntoView(); }
+        });
       }
     },
     saveFigure(clicks, id) {
@@ -18,7 +27,7 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         window.Plotly.downloadImage(graph, {format: id.format, filename: id.name, scale: 2});
       }
     },
-    // Under the declared names of the columns, with the ends of intervals that the grid hides.
+    // With the declared names of the columns, and the ends of intervals that the grid hides.
     saveTable(clicks, id) {
       if (clicks) {
         window.dash_ag_grid.getApi(id).exportDataAsCsv({
@@ -28,7 +37,7 @@ window.dash_clientside = Object.assign({}, window.dash_clientside, {
         });
       }
     },
-    // A table of texts as it is shown; a link is its address.
+    // A table of texts as shown; a link is saved as its address.
     saveRows(clicks, id) {
       const rows = document.querySelectorAll(`[data-rows="${CSS.escape(id.name)}"] tr`);
       if (!clicks || !rows.length) { return; }

@@ -24,7 +24,7 @@ def cell_table(table: ModelTable) -> dmc.Stack:
         [
             dmc.Group(
                 [
-                    # A basis of 0 leaves the button its room where the caption takes lines.
+                    # A basis of 0 keeps the width of the button where the caption wraps.
                     dmc.Text(caption, size="sm", className="grow", style={"flexBasis": 0}),
                     save_button(name, f"the numbers of {table.model}"),
                 ],

@@ -1,15 +1,14 @@
-"""A text that is meant to be pasted elsewhere, with a button that copies it."""
-
-from typing import Any
+"""A text with a button that copies it."""
 
 import dash_mantine_components as dmc
+from dash.development.base_component import Component
 
 
-def copied_text(text: str, shown: Any) -> dmc.Group:
-    """A text and, to its right, the button; a long text wraps and leaves the button its room.
+def copied_text(text: str, shown: Component) -> dmc.Group:
+    """A text and, to its right, the button; a long text wraps and keeps the width of the button.
 
     Args:
-        text: What is copied.
+        text: The copied text.
         shown: The component that shows it.
     """
     return dmc.Group(

@@ -1,7 +1,6 @@
 """A declared table as a grid that can be sorted, filtered and saved as CSV."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import dash_ag_grid as dag
 import dash_mantine_components as dmc
@@ -37,17 +36,17 @@ def table_card(
 ) -> dmc.Paper:
     """A card with the rows of a declared table.
 
-    Heads are words, numbers are shown with their units and intervals, and sorted by value. The CSV
-    file holds the columns under their declared names, numbers in full in their declared unit, ends
-    of intervals in columns of their own.
+    Numbers are shown with units and intervals, and sorted by value. The CSV file holds the columns
+    under their declared names, with full numbers in the declared unit, and the ends of intervals
+    as separate columns.
 
     Args:
         title: Heading.
-        table: Declaration: names, units and the sentences that explain the columns.
-        frame: Its rows, in the order in which they are first shown.
-        columns: Names of the columns to show, in this order; all where not given. The ends of
-            their intervals go with them.
-        about: How to read it, one sentence.
+        table: Declaration: names, units and descriptions of the columns.
+        frame: Its rows, in their initial order.
+        columns: Names of the columns to show, in this order; all by default. The ends of
+            their intervals are included.
+        about: How to read it.
     """
     shown = _shown(table, columns)
     rows = frame.head(_MOST_ROWS)
@@ -102,7 +101,7 @@ def _shown(table: Table, columns: Sequence[str] | None) -> list[Column]:
 
 def _definitions(
     table: Table, shown: Sequence[Column], *, has_filters: bool
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     definitions = []
     for column in shown:
         definitions.append(_definition(column, has_filter=has_filters))
@@ -112,10 +111,10 @@ def _definitions(
     return definitions
 
 
-def _definition(column: Column, *, has_filter: bool) -> dict[str, Any]:
+def _definition(column: Column, *, has_filter: bool) -> dict[str, object]:
     unit = f", {column.unit}" if column.unit else ""
     numeric = is_number(column)
-    shape: dict[str, Any] = {
+    shape: dict[str, object] = {
         "field": column.name,
         "headerName": heading(column),
         "headerTooltip": f"{column.doc} (CSV: {column.name}{unit})",
@@ -129,8 +128,10 @@ def _definition(column: Column, *, has_filter: bool) -> dict[str, Any]:
     return shape
 
 
-def _records(rows: pd.DataFrame, table: Table, columns: Sequence[Column]) -> list[dict[str, Any]]:
-    values: dict[str, list[Any]] = {}
+def _records(
+    rows: pd.DataFrame, table: Table, columns: Sequence[Column]
+) -> list[dict[str, object]]:
+    values: dict[str, Sequence[object]] = {}
     for column in columns:
         texts = column_texts(column, table, rows)
         if not is_number(column):

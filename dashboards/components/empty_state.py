@@ -1,4 +1,4 @@
-"""What stands in place of a page or a part that has no data: why, and how to get them."""
+"""Replacement of a page or a part without data: the reason, and how to get data."""
 
 import dash_mantine_components as dmc
 
@@ -6,20 +6,20 @@ from hvdprof.dashboards.components.copied_text import copied_text
 
 
 def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
-    """A card that says what is missing and which command brings it.
+    """A card with the missing data and the command that makes them.
 
     Args:
-        why: What is not there and why, one sentence.
+        why: What is missing and why, one sentence.
         commands: Command lines that make the data, each with a button that copies it.
-        about: What the page shows once they are there, one sentence.
+        about: What the page shows with the data, one sentence.
     """
     lines = [
         copied_text(command, dmc.Code(command, block=True, className="keep-lines"))
         for command in commands
     ]
-    said = [dmc.Text(why, fw=600)] + ([dmc.Text(about, size="sm")] if about else [])
+    texts = [dmc.Text(why, fw=600)] + ([dmc.Text(about, size="sm")] if about else [])
     return dmc.Paper(
-        dmc.Stack([*said, *lines], gap="xs"),
+        dmc.Stack([*texts, *lines], gap="xs"),
         withBorder=True,
         p="lg",
         radius="md",
@@ -30,7 +30,7 @@ def empty_state(why: str, *commands: str, about: str = "") -> dmc.Paper:
 def no_run() -> dmc.Paper:
     """The dashboard without any run."""
     return empty_state(
-        "There is no run here yet.",
+        "No run yet.",
         "hvdprof bench --preset quick",
-        about="This page shows a run as soon as there is one in the folder that was opened.",
+        about="This page shows the first run that appears in the opened folder.",
     )

@@ -1,4 +1,4 @@
-"""Facts as a table of two columns: what it is, and its value."""
+"""Facts as a table of two columns: label and value."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import dash_mantine_components as dmc
 
 
 def fact_table(rows: Sequence[tuple[str, str]]) -> dmc.Table:
-    """A row a fact; a long value wraps, so that nothing scrolls sideways.
+    """One row per fact; a long value wraps, so that nothing scrolls sideways.
 
     Args:
         rows: Label and text of each.

@@ -1,4 +1,4 @@
-"""A plotly figure as it stands on every page, and the buttons that save it."""
+"""A plotly figure in a card, with buttons that save it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
 from dash import MATCH, Dash, Input, State, dcc, html
+from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
@@ -23,9 +24,9 @@ def figure_card(
     name: str,
     title: str,
     figure: go.Figure,
-    *extra: Any,
+    *extra: Component,
     about: str = "",
-    above: Sequence[Any] = (),
+    above: Sequence[Component] = (),
     graph_id: str | None = None,
 ) -> dmc.Paper:
     """A card with a figure that can be saved as PNG and SVG.
@@ -34,9 +35,9 @@ def figure_card(
         name: Unique on its page, lower case with hyphens; the name of the saved file.
         title: Heading.
         figure: The figure, of ``hvdprof.figures``.
-        extra: What stands below the figure.
-        about: How to read it, one sentence.
-        above: What stands between the heading and the figure.
+        extra: Content below the figure.
+        about: How to read it.
+        above: Content between the heading and the figure.
         graph_id: Id of the graph, for callbacks.
     """
     named = {"id": graph_id} if graph_id else {}
@@ -55,11 +56,11 @@ def figure_card(
 
 
 def figure_graph(figure: go.Figure, label: str, **properties: Any) -> html.Div:
-    """The figure in the width of its place; ``label`` names it for scripts and style sheets."""
+    """The figure in the width of its container; ``label`` names it for scripts and style sheets."""
     height = figure.layout.height
     return html.Div(
         dcc.Graph(figure=figure, config=_CONFIG, className=f"figure {label}", **properties),
-        # Its room is kept while plotly loads, so that nothing jumps.
+        # Reserve the height while plotly loads, so that the page does not jump.
         style={"minHeight": f"{height}px"} if height else {},
     )
 

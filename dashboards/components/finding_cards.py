@@ -1,29 +1,30 @@
 """Findings, worst first: title, cost, potential gain, evidence, and how to fix them."""
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import dash_mantine_components as dmc
 import pandas as pd
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.model.cell_key import short_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.report.finding_texts import FindingTexts, finding_texts
 
 _FIRST = 8
 
 
-Look = Callable[[str, int, str], Any]
+Look = Callable[[str, int, str], Component | str | None]
 
 
-def finding_list(findings: pd.DataFrame, look: Look) -> list[Any]:
+def finding_list(findings: pd.DataFrame, look: Look) -> list[Component]:
     """A card for each of the first findings, and the others behind one heading.
 
     Args:
         findings: Rows of ``FINDINGS`` in the order in which they are to be read.
-        look: The link from a model, a number of ranks and an engine to the events behind what is
-            said of them; ``None`` where there are none.
+        look: The link from a model, a number of ranks and an engine to its events; ``None``
+            without events.
     """
     cards = [_card(row, look) for row in findings.to_dict("records")]
     if len(cards) <= _FIRST:
@@ -40,7 +41,7 @@ def finding_list(findings: pd.DataFrame, look: Look) -> list[Any]:
     return [*cards[:_FIRST], more]
 
 
-def _card(row: Mapping[Hashable, Any], look: Look) -> dmc.Paper:
+def _card(row: FrameRow, look: Look) -> dmc.Paper:
     texts = finding_texts(row)
     head = dmc.Group(
         [
@@ -53,7 +54,7 @@ def _card(row: Mapping[Hashable, Any], look: Look) -> dmc.Paper:
         ],
         gap="xs",
     )
-    parts: list[Any] = [head, dmc.Text(texts.title, fw=700), dmc.Text(texts.evidence)]
+    parts: list[Component | str] = [head, dmc.Text(texts.title, fw=700), dmc.Text(texts.evidence)]
     if texts.gain:
         parts.append(dmc.Text(f"{texts.gain}."))
     if texts.quote:
@@ -67,14 +68,14 @@ def _card(row: Mapping[Hashable, Any], look: Look) -> dmc.Paper:
     return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
 
 
-def _about(row: Mapping[Hashable, Any], texts: FindingTexts) -> str:
+def _about(row: FrameRow, texts: FindingTexts) -> str:
     where = short_name(*_cell(row)) if _is_of_cell(row) else ""
     return ", ".join(text for text in (str(row["confidence"]), where, texts.cost) if text)
 
 
-def _cell(row: Mapping[Hashable, Any]) -> tuple[str, int, str]:
+def _cell(row: FrameRow) -> tuple[str, int, str]:
     return str(row["model"]), int(row["np"]), str(row["engine"])
 
 
-def _is_of_cell(row: Mapping[Hashable, Any]) -> bool:
+def _is_of_cell(row: FrameRow) -> bool:
     return bool(row["model"]) and not pd.isna(row["np"])

@@ -1,4 +1,4 @@
-"""Which launch a page is about: from the address, else the one that the verdict is about."""
+"""The launch of a page: from the address, else that of the verdict."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,7 @@ from hvdprof.dashboards.components.view_control import view_select
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from hvdprof.figures.launch import launch_label, launches_in, opening_launch
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import RunAnalysis
 
 KEY = "launch"
@@ -16,8 +17,6 @@ KEY = "launch"
 
 _BETWEEN = "|"
 _CONTROL = {"description": "Launch", "w": 440, "maw": "100%"}
-
-LaunchKey = tuple[str, str]
 
 
 def chosen_launch(
@@ -30,9 +29,9 @@ def chosen_launch(
 
     Args:
         runs: The runs.
-        view: What the address says.
+        view: The view in the address.
         table: A table with rows of the launches to choose from.
-        launches: These launches, where they are known already.
+        launches: The launches of the table, where already known.
     """
     asked = view.text(KEY)
     for launch in launches or launches_in(table):

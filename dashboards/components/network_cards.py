@@ -1,6 +1,6 @@
-"""The network between the hosts of a run: its links, each host's, and what the job makes of it."""
+"""The network between the hosts of a run: links, hosts, and its use by the job."""
 
-from typing import Any
+from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
@@ -43,10 +43,10 @@ _USE_COLUMNS = (
 )
 
 
-def network_cards(runs: RunStore, run_id: str) -> list[Any]:
-    """What was measured of the network; of several hosts without that, how to measure it.
+def network_cards(runs: RunStore, run_id: str) -> list[Component]:
+    """The measured network; for several hosts without a measurement, how to measure it.
 
-    Nothing where the run is of one host, or a lone file.
+    Nothing for a run on one host, or a standalone file.
     """
     links = runs.table(run_id, NET_LINKS.name)
     if links.empty:
@@ -56,9 +56,9 @@ def network_cards(runs: RunStore, run_id: str) -> list[Any]:
             "network",
             "Bandwidth between the hosts",
             net_bandwidths(links),
-            about="Measured on its own, one rank on every host: the slope of time over size, with "
-            "its 95 % interval; hollow points have no upper end. TCP is what the network gives a "
-            "single connection; Horovod what the library in use makes of it.",
+            about="Measured alone with one rank per host: slope of time over size, with its 95 % "
+            "CI; hollow points have no upper end. TCP is a single connection; Horovod is the "
+            "library in use.",
         ),
         table_card(
             "Links",
@@ -77,25 +77,25 @@ def network_cards(runs: RunStore, run_id: str) -> list[Any]:
                 NET_HOSTS,
                 hosts.sort_values("bandwidth_share", kind="stable"),
                 columns=_HOST_COLUMNS,
-                about="By its best pair, for a pair is as quick as the slower of its links; "
+                about="Measured by the fastest pair, because a pair is as fast as its slower link; "
                 "typical is the median of the other hosts.",
             )
         )
     if len(uses):
         cards.append(
             table_card(
-                "What the job makes of the network",
+                "Use of the network by the job",
                 NET_USE,
                 uses,
                 columns=_USE_COLUMNS,
-                about="Bus bandwidth of the job's large allreduces, by that of the allreduce of "
-                "the same hosts when nothing else ran.",
+                about="Bus bandwidth of the job's large allreduces, divided by that of the "
+                "allreduce measured alone on the same hosts.",
             )
         )
     return cards
 
 
-def _how_to_measure(hosts: list[str]) -> list[Any]:
+def _how_to_measure(hosts: list[str]) -> list[Component]:
     named = [host for host in hosts if host]
     if len(named) < 2:
         return []
@@ -103,7 +103,7 @@ def _how_to_measure(hosts: list[str]) -> list[Any]:
         empty_state(
             f"The network between the {len(named)} hosts of this run was not measured.",
             f"hvdprof net --hosts {','.join(named)}",
-            about="It is measured before hvdprof bench and run start on several hosts, unless "
-            "--no-net is given; this page then shows each link, and what the job makes of it.",
+            about="hvdprof bench and run measure it before they start on several hosts, unless "
+            "--no-net is given. This page then shows each link, and its use by the job.",
         )
     ]

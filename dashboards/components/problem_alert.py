@@ -1,4 +1,4 @@
-"""A failure that the reader can act on, in place of what was to be shown."""
+"""A failure with its hint, in place of the content."""
 
 import dash_mantine_components as dmc
 
@@ -17,19 +17,19 @@ def problem_alert(error: HvdprofError) -> dmc.Alert:
 
 
 def fault_alert(title: str, error: Exception) -> dmc.Alert:
-    """A page that failed through a fault of hvdprof's own: what to report, and where it is told.
+    """A page that failed by a bug of hvdprof: the error, and how to report it.
 
     Args:
         title: Name of the page.
-        error: What went wrong.
+        error: The exception.
     """
     return dmc.Alert(
         dmc.Text(
-            f"{type(error).__name__}: {error}. The terminal that runs the dashboard says where; "
-            "please report it together with `hvdprof doctor`. The other pages still work.",
+            f"{type(error).__name__}: {error}. The terminal that runs the dashboard shows the "
+            "traceback; report it together with `hvdprof doctor`. The other pages still work.",
             className="keep-lines",
         ),
-        title=f"The page {title} failed: this is a fault of hvdprof, not of your run.",
+        title=f"The page {title} failed: this is a bug in hvdprof, not a problem of your run.",
         color="red",
         variant="light",
         className="problem",

@@ -1,10 +1,11 @@
-"""A small table of finished texts and links, for what is no declared table."""
+"""A small table of texts and links, for content without a declared table."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import dash_mantine_components as dmc
 from dash import MATCH, Dash, Input, State, html
+from dash.development.base_component import Component
 
 from hvdprof.dashboards import ids
 from hvdprof.dashboards.components.section import section
@@ -17,7 +18,7 @@ def text_card(
     name: str,
     title: str,
     head: Sequence[str],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[Component | str]],
     *,
     about: str = "",
     narrowest: int = _NARROWEST,
@@ -27,16 +28,16 @@ def text_card(
     Args:
         name: Unique on its page, lower case with hyphens; the name of the saved file.
         title: Heading.
-        head: Names of the columns; the first stands to the left, the others to the right.
-        rows: A cell a column: a text, or a component such as a link.
-        about: How to read it, one sentence.
+        head: Names of the columns; the first is left-aligned, the others right-aligned.
+        rows: One cell per column: a text, or a component such as a link.
+        about: How to read it.
         narrowest: Pixels below which the table scrolls sideways.
     """
     table = text_table(head, rows, left=1, narrowest=narrowest)
     return section(title, saveable(name, table), about=about, tools=[save_button(name, title)])
 
 
-def saveable(name: str, table: Any) -> html.Div:
+def saveable(name: str, table: Component) -> html.Div:
     """A table whose rows ``save_button`` of the same name writes."""
     marked: dict[str, Any] = {"data-rows": name}
     return html.Div(table, **marked)
@@ -47,7 +48,7 @@ def save_button(name: str, title: str) -> dmc.Button:
 
     Args:
         name: The name given to ``saveable``, and of the file.
-        title: What a screen reader calls the table.
+        title: Name of the table for screen readers.
     """
     return dmc.Button(
         "CSV",
@@ -60,7 +61,7 @@ def save_button(name: str, title: str) -> dmc.Button:
 
 def text_table(
     head: Sequence[str],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[Component | str]],
     *,
     left: int,
     narrowest: int,
@@ -70,10 +71,10 @@ def text_table(
 
     Args:
         head: Names of the columns.
-        rows: A cell a column: a text, or a component such as a link.
-        left: How many columns stand to the left; the others are numbers and stand to the right.
+        rows: One cell per column: a text, or a component such as a link.
+        left: Number of left-aligned columns; the others are numbers, right-aligned.
         narrowest: Pixels below which it scrolls.
-        row_classes: A class a row, for the style sheet; none where not given.
+        row_classes: One class per row, for the style sheet; none by default.
     """
     sides = ["left" if place < left else "right" for place in range(len(head))]
     classes = row_classes or [""] * len(rows)
@@ -85,7 +86,7 @@ def text_table(
         )
         for row, look in zip(rows, classes, strict=True)
     ]
-    # What scrolls can be scrolled by keys, too, once it can be focused.
+    # Focusable, so that the keyboard can scroll it.
     return html.Div(
         dmc.Table(
             [dmc.TableThead(dmc.TableTr(above)), dmc.TableTbody(below)],

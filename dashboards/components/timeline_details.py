@@ -1,8 +1,7 @@
-"""What was clicked in the timeline: an event with its fused batch-mates, or a bin."""
-
-from typing import Any
+"""Details of a click in the timeline: an event with its fused tensors, or a bin."""
 
 import dash_mantine_components as dmc
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.fact_table import fact_table
@@ -15,8 +14,8 @@ from hvdprof.figures.timeline.timeline_lanes import Lanes
 _BINS = 1_500
 
 
-def details_of(lanes: Lanes, view: View) -> Any:
-    """The event or the bin that the address names, or how to name one."""
+def details_of(lanes: Lanes, view: View) -> dmc.Paper | dmc.Text:
+    """The event or the bin in the address, or how to choose one."""
     row = view.whole("event")
     facts = None if row is None else event_facts(lanes, row)
     if facts is not None:
@@ -27,13 +26,15 @@ def details_of(lanes: Lanes, view: View) -> Any:
         rows = bin_facts(lanes, lane, at, width)
         title = f"Around {units.milliseconds(at)}, {units.milliseconds(width)} wide"
         return section(
-            title, fact_table(rows), about="Shares of that time; zoom in for its events."
+            title, fact_table(rows), about="Shares of that time; zoom in for single events."
         )
-    return dmc.Text("Click an event for its facts and what was fused with it.", className="about")
+    return dmc.Text(
+        "Click an event for its facts and the tensors fused with it.", className="about"
+    )
 
 
 def _event(facts: EventFacts) -> dmc.Paper:
-    parts: list[Any] = [fact_table(facts.facts)]
+    parts: list[Component] = [fact_table(facts.facts)]
     if facts.mates:
         tensors = "1 tensor" if facts.num_mates == 1 else f"{units.count(facts.num_mates)} tensors"
         parts.append(dmc.Text(f"Executed together: {tensors}", fw=600, size="sm"))

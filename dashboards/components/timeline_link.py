@@ -1,12 +1,12 @@
-"""Links from what is claimed to its moment on the time axis."""
+"""Links from a number to its place on the time axis."""
 
 from collections.abc import Mapping
 
 import dash_mantine_components as dmc
 
 from hvdprof import units
-from hvdprof.dashboards.components.launch_choice import LaunchKey
 from hvdprof.dashboards.view import View
+from hvdprof.model.launch_key import LaunchKey
 
 _TIMELINE = "/timeline"
 
@@ -18,14 +18,14 @@ def timeline_link(
     windows: Mapping[int, tuple[int, int]],
     text: str = "timeline",
 ) -> dmc.Anchor | str:
-    """A link to a step of a launch in the timeline; a dash where its place is not known.
+    """A link to a step of a launch in the timeline; a dash where its place is unknown.
 
     Args:
-        view: The view of the page with the link: its run and number of ranks are kept.
+        view: The view of the page with the link: its run and number of ranks stay.
         launch: The launch (pass_id, segment).
         step: Number of the step.
-        windows: From where to where steps of that launch lie, of ``figures.step_window``.
-        text: What the link says.
+        windows: Start and end of the steps of that launch, of ``figures.step_window``.
+        text: Text of the link.
     """
     if step not in windows:
         return units.MISSING

@@ -1,4 +1,4 @@
-"""Choices that belong to the view: what is chosen goes into the address, and nowhere else."""
+"""Choices of the view: a choice is stored in the address, and nowhere else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,17 +17,17 @@ def view_select(
 ) -> dmc.Select:
     """A list to choose from, whose choice becomes ``key`` of the address.
 
-    The page is drawn anew when the address changes, so ``key`` has to be one of its ``KEYS``.
+    The page is redrawn when the address changes, so ``key`` has to be one of its ``KEYS``.
 
     Args:
         key: Key of the address, such as ``np``.
-        label: Name for screen readers; a ``description`` among ``looks`` is seen above the list.
+        label: Name for screen readers; a ``description`` in ``looks`` is shown above the list.
         options: Texts, or mappings with ``value`` and ``label``.
-        value: What is chosen now, also where it is a default that the address does not name.
+        value: The current choice, also where it is a default that the address does not name.
         looks: Further properties of the component.
     """
     return dmc.Select(
-        # What was shown is part of the id: only what differs from it was chosen by the reader.
+        # The shown value is part of the id: only a value that differs from it was chosen.
         id={"type": ids.CONTROL, "key": key, "shown": value or ""},
         data=list(options),
         value=value,

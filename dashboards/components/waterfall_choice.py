@@ -1,4 +1,4 @@
-"""Which cell the waterfall is about: from the address, else the one that the verdict is about."""
+"""The cell of the waterfall: from the address, else that of the verdict."""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,12 @@ _PLAIN = "none average"
 def chosen_cell(
     cells: Sequence[WaterfallCell], view: View, model: str, np: int
 ) -> WaterfallCell | None:
-    """The cell that the address asks for, or the nearest to it; None where there are none.
+    """The cell in the address, or the nearest to it; None without cells.
 
     Args:
         cells: The cells to choose from.
-        view: What the address says.
-        model: The model where the address names none that is there, such as that of the verdict.
+        view: The view in the address.
+        model: The model where the address names no available one, such as that of the verdict.
         np: The number of ranks where the address names none.
     """
 
@@ -37,7 +37,7 @@ def chosen_cell(
 
 
 def cell_selects(cells: Sequence[WaterfallCell], chosen: WaterfallCell) -> dmc.Group:
-    """Lists of the numbers of ranks, models and toggles; only those that leave a choice."""
+    """Lists of the numbers of ranks, models and toggles; only those with a choice."""
     of_model = [cell for cell in cells if cell.model == chosen.model]
     of_size = [cell for cell in of_model if cell.np == chosen.np]
     offers = (

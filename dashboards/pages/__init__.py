@@ -1,37 +1,38 @@
-"""The pages, one module each. What a page is, for authors of one.
+"""The pages, one module each: the contract of a page.
 
 A page is a module with
 
 * ``PATH``: its path in the address, such as ``"/stalls"``; ``TITLE``: its name in the navigation;
-* ``KEYS``: keys of the address that decide what is drawn, such as ``("np", "pass")``; the run is
-  always one of them. When one of these changes, the shell draws the page anew; other keys (a zoom)
-  are left to callbacks of the page's own;
+* ``KEYS``: keys of the address that the content depends on, such as ``("np", "pass")``; the run is
+  always one of them. When one of these changes, the shell redraws the page; other keys (a zoom)
+  are handled by callbacks of the page;
 * ``layout(runs, view)``: the whole page of a view, a pure function of the run and the address. It
   is only called with a run (``view.run`` is a ``str`` that is there). An ``HvdprofError`` that it
   raises is shown as an alert with its hint;
-* ``register(app, runs)``: callbacks of the page's own; does nothing where there are none.
+* ``register(app, runs)``: the callbacks of the page, if any.
 
 and is named in ``PAGES`` of ``hvdprof.dashboards.app``. Nothing is computed in a page: tables come
 from the store, figures from ``hvdprof.figures``, numbers become texts in ``hvdprof.units``.
 
 From the address: ``view.run``, ``view.np`` (an int or ``None``), ``view.pass_id``,
-``view.text("tensor")``, ``view.whole("step")``. Values come from the browser and may name what is
-not there: look them up, never use them as paths, and fall back to a default. A link to another
+``view.text("tensor")``, ``view.whole("step")``. Values come from the browser and can name
+missing things: look them up, never use them as paths, and fall back to a default. A link to another
 view is ``dmc.Anchor("...", href=view.at("/timeline").changed(step=12).href)``; choosing with
 ``components.view_control.view_select(key, label, options, value)`` writes ``key`` into the address
 without any callback; ``key`` then has to be one of ``KEYS``.
 
 From the store: ``runs.table(view.run, "collectives")`` is any declared table (of the recording or
-the analysis, for run directories and lone files alike, without rows where there are none);
+the analysis, for run directories and standalone files alike, without rows where there are none);
 ``runs.run(view.run)`` the recording, ``runs.analysis(view.run)`` the analysis of a run directory
-(raises for a lone file), ``runs.made(view.run, key, make)`` keeps what is costly to compute.
+(raises for a standalone file), ``runs.made(view.run, key, make)`` caches costly results.
 
 To show: ``components.section.section(title, *children, about=...)`` is a card,
 ``components.figure_card.figure_card(name, title, figure, about=...)`` one with a figure and its
 PNG and SVG buttons, ``components.data_table.table_card(title, TABLE, frame, columns=[...])`` one
 with a sortable table and its CSV button, and ``components.empty_state.empty_state(why, command)``
-stands where there are no data: it says why, and the command that makes them.
+replaces missing data: the reason, and the command that makes them. Terms of the glossary in an
+``about`` text become links with their definition.
 
-Names of tensors, hosts and files are other people's text: components show them as text; in texts
-of plotly, which reads some HTML, put them through ``hvdprof.figures.style.plain_text.plain``.
+Names of tensors, hosts and files come from outside: components show them as text; in texts of
+plotly, which renders some HTML, pass them through ``hvdprof.figures.style.plain_text.plain``.
 """

@@ -1,9 +1,8 @@
-"""What a step consists of, by rank and over the steps, and how steady steps were."""
-
-from typing import Any
+"""Parts of a step, by rank and over the steps, and the steady state of step times."""
 
 import dash_mantine_components as dmc
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
@@ -25,8 +24,8 @@ KEYS: tuple[str, ...] = ("np", KEY)
 _PART_COLUMNS = ("rank", "part", "time_ns", "share")
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of a run or a lone file."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of a run or a standalone file."""
     steps = runs.table(str(view.run), STEPS.name)
     launch = chosen_launch(runs, view, steps)
     if launch is not None:
@@ -34,8 +33,7 @@ def layout(runs: RunStore, view: View) -> Any:
     return dmc.Stack(
         [
             empty_state(
-                "No rank recorded its steps here; a timeline alone does not tell what they "
-                "consist of.",
+                "No recorder files: a timeline alone does not hold the parts of a step.",
                 "hvdprof bench --preset quick",
                 "hvdprof run -np 4 python train.py",
                 about="This page then shows data, forward, backward, exposed communication and "
@@ -51,7 +49,7 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]:
+def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Component]:
     run_id = str(view.run)
     recording = runs.run(run_id)
     breakdown = rows_of_launch(runs.table(run_id, BREAKDOWN.name), launch)
@@ -62,14 +60,14 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]
         *([select] if select is not None else []),
         figure_card(
             "parts-by-rank",
-            "The mean step of each rank",
+            "Mean step of each rank",
             parts_by_rank(breakdown),
-            about="Steady steps. Exposed communication is the time in which the rank stood still "
-            "in synchronize(): waiting for late ranks and transfer.",
+            about="Steady steps. Exposed communication is the time the rank is blocked in "
+            "synchronize(): waiting for stragglers, and transfer.",
         ),
         figure_card(
             "parts-over-steps",
-            "Over the steps",
+            "Parts over the steps",
             parts_over_steps(rows_of_launch(recording.steps, launch)),
             about="The same parts in each step, mean over ranks.",
         ),
@@ -77,15 +75,15 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]
             "step-times",
             "Warm-up and drift",
             step_time_course(rows_of_launch(of_job, launch), rows_of_launch(by_launch, launch)),
-            about="From the end of the last rank's step to the next. Hollow points are cut as "
-            "warm-up; the line is the mean of the rest with its drift.",
+            about="Step time of the job. Hollow points are excluded as warm-up; the line is the "
+            "mean of the steady state with its drift.",
         ),
         figure_card(
             "step-distribution",
-            "How long steps are",
+            "Step time distribution",
             step_time_distribution(rows_of_cell(recording.segments, of_job, launch)),
-            about="Steady steps of all launches of this cell. Launches that lie apart are why "
-            "one launch is not enough.",
+            about="Steady steps of all launches of this cell. Launches that differ show why one "
+            "launch is not enough.",
         ),
     ]
     if len(breakdown):
@@ -93,15 +91,15 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]
     return cards
 
 
-def _inferred(runs: RunStore, run_id: str) -> list[Any]:
+def _inferred(runs: RunStore, run_id: str) -> list[Component]:
     steps = runs.table(run_id, INFERRED_STEPS.name)
     if steps.empty:
         return []
     return [
         table_card(
-            "Steps as the timeline suggests them",
+            "Steps inferred from the timeline",
             INFERRED_STEPS,
             steps,
-            about="A guess by recurring sets of reduced tensors; confidence says how good.",
+            about="Estimated from recurring sets of reduced tensors, with a confidence.",
         )
     ]

@@ -1,9 +1,8 @@
-"""What collectives cost: size against time, bandwidth, fusion, overlap and cycles."""
-
-from typing import Any
+"""Collectives: size against time, bandwidth, fusion, overlap and cycles."""
 
 import dash_mantine_components as dmc
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
@@ -49,18 +48,18 @@ _COLLECTIVE_COLUMNS = (
 )
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of a run or a lone file."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of a run or a standalone file."""
     collectives = runs.table(str(view.run), COLLECTIVES.name)
     launch = chosen_launch(runs, view, collectives)
     network = network_cards(runs, str(view.run))
     if launch is None:
         nothing = empty_state(
-            "No collective is recorded here: only Horovod's timeline tells them.",
+            "No collectives: only a Horovod timeline holds them.",
             "hvdprof bench --preset quick",
             "HOROVOD_TIMELINE=timeline.json horovodrun -np 4 python train.py",
-            about="A benchmark traces one pass of each number of ranks; a timeline of your own "
-            "job can be opened here too: hvdprof dashboard timeline.json",
+            about="hvdprof bench traces one pass per number of ranks. A timeline of your own job "
+            "works too: hvdprof dashboard timeline.json",
         )
         return dmc.Stack([*network, nothing], gap="md")
     cards = [*_of_run(runs, view), *network, *_of_launch(runs, view, launch)]
@@ -71,7 +70,7 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _of_run(runs: RunStore, view: View) -> list[Any]:
+def _of_run(runs: RunStore, view: View) -> list[Component]:
     run_id = str(view.run)
     recording = runs.run(run_id)
     collectives, fits = runs.table(run_id, COLLECTIVES.name), runs.table(run_id, LINK_FIT.name)
@@ -82,9 +81,9 @@ def _of_run(runs: RunStore, view: View) -> list[Any]:
             "transfer-by-size",
             "Size against time",
             sizes,
-            about="Medians over the executions of each payload, bars from 5 to 95 % of them; the "
-            "dashed line is alpha + beta * bytes. A transfer lasts until the last rank has "
-            "entered, so a late rank makes both larger.",
+            about="Median over the executions of each payload, with bars from the 5th to the 95th "
+            "percentile; the dashed line is alpha + beta * bytes. A transfer includes the wait for "
+            "a straggler, which makes both larger.",
         )
     ]
     if len(fits):
@@ -94,7 +93,7 @@ def _of_run(runs: RunStore, view: View) -> list[Any]:
                 LINK_FIT,
                 fits,
                 columns=_FIT_COLUMNS,
-                about="alpha is the time of an empty message, beta what a MB more takes.",
+                about="alpha is the time of an empty message, beta the additional time per MB.",
             )
         )
     return [
@@ -103,26 +102,26 @@ def _of_run(runs: RunStore, view: View) -> list[Any]:
             "bus-bandwidth",
             "Bus bandwidth",
             busbw,
-            about="Payload by time, times the share of links that the collective needs, as "
-            "nccl-tests define it: comparable between numbers of ranks.",
+            about="busbw as in nccl-tests: payload divided by transfer time, times the bus factor. "
+            "Comparable between numbers of ranks.",
         ),
         figure_card(
             "fusion-fill",
-            "How full the fusion buffer is",
+            "Fill of the fusion buffer",
             fusion_fill(collectives),
-            about="Payload of an execution by HOROVOD_FUSION_THRESHOLD. Far below 100 % a larger "
-            "threshold changes nothing; a longer HOROVOD_CYCLE_TIME may.",
+            about="Payload of an execution divided by HOROVOD_FUSION_THRESHOLD. Far below 100 %, a "
+            "larger threshold changes nothing; a longer HOROVOD_CYCLE_TIME can.",
         ),
         *_cycles(runs, run_id),
     ]
 
 
-def _cycles(runs: RunStore, run_id: str) -> list[Any]:
+def _cycles(runs: RunStore, run_id: str) -> list[Component]:
     events = runs.run(run_id).events
     if not has_cycles(events):
         return [
             empty_state(
-                "This timeline marks no cycles, so how long they really were is not known.",
+                "This timeline holds no cycle marks, so the measured cycle time is unknown.",
                 "HOROVOD_TIMELINE_MARK_CYCLES=1 HOROVOD_TIMELINE=timeline.json "
                 "horovodrun -np 4 python train.py",
             )
@@ -132,12 +131,12 @@ def _cycles(runs: RunStore, run_id: str) -> list[Any]:
             "cycles",
             "Cycles of Horovod's loop",
             cycle_times(events),
-            about="From one cycle to the next; HOROVOD_CYCLE_TIME (1 ms where unset) is the least.",
+            about="Measured cycle time; HOROVOD_CYCLE_TIME (1 ms by default) is the lower bound.",
         )
     ]
 
 
-def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]:
+def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Component]:
     run_id = str(view.run)
     collectives = runs.table(run_id, COLLECTIVES.name)
     rows = rows_of_launch(collectives, launch)
@@ -147,23 +146,23 @@ def _of_launch(runs: RunStore, view: View, launch: tuple[str, str]) -> list[Any]
         *([select] if select is not None else []),
         figure_card(
             "messages",
-            "Messages a step",
+            "Messages per step",
             messages_per_step(rows),
-            about="How many collectives Horovod executed in each step, and the tensors in them. "
-            "Many small ones cost alpha each.",
+            about="Executed collectives in each step, and the tensors in them. Each collective "
+            "costs at least alpha.",
         ),
         figure_card(
             "overlap",
-            "Overlap with work",
+            "Overlap with computation",
             overlap_per_step(overlap),
-            about="Time in which a collective was in progress, by what the rank did meanwhile; "
-            "mean over ranks. What is covered costs nothing.",
+            about="Communication time, split by the state of the rank; mean over ranks. Overlapped "
+            "communication costs nothing.",
         ),
         table_card(
             "Every collective of this launch",
             COLLECTIVES,
             rows.sort_values("transfer_ns", ascending=False),
             columns=_COLLECTIVE_COLUMNS,
-            about="The longest transfer first.",
+            about="Sorted by transfer time, longest first.",
         ),
     ]

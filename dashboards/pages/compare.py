@@ -1,13 +1,13 @@
-"""Two configurations side by side, of one run or of two; and what the toggles bring."""
+"""Two configurations side by side, of one run or of two, and the effect of toggles."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.api import waterfall_diff
@@ -24,6 +24,7 @@ from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import waterfall_difference
 from hvdprof.model.causes import CAUSES
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import TOGGLES
 
@@ -53,7 +54,7 @@ _TOGGLE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: a cell of a run, its row of SCALING and its rows of WATERFALL."""
+    """One side: a cell of a run, its row of SCALING and its rows of WATERFALL."""
 
     run_id: str
     label: str
@@ -61,15 +62,15 @@ class Side:
     waterfall: pd.DataFrame
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of the run and of the one to compare it with."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of the run and of the run to compare with."""
     looked = runs.look(str(view.run))
     if not isinstance(looked, RunAnalysis) or not _cells(looked):
         return empty_state(
-            "There is nothing to compare here: that takes a run directory with measured cells.",
+            "Nothing to compare: a run directory with measured cells is required.",
             "hvdprof bench --preset quick --fp16-allreduce --use-adasum",
-            about="This page then shows what one configuration takes longer than another, by "
-            "cause, and whether fp16 compression and Adasum pay.",
+            about="This page then shows the difference of two configurations by cause, and the "
+            "speedup of fp16 compression and Adasum.",
         )
     other_id = view.text("with") if view.text("with") in runs.ids else str(view.run)
     other, problem = _other(runs, str(other_id))
@@ -97,19 +98,19 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Any]:
-    """The run to compare with; where it cannot be, None and a card that says why."""
+def _other(runs: RunStore, run_id: str) -> tuple[RunAnalysis | None, Component | None]:
+    """The run to compare with; otherwise None and a card with the reason."""
     try:
         analysis = runs.analysis(run_id)
     except HvdprofError as error:
         return None, empty_state(f"{run_id} cannot be compared: {error.message}")
     if _cells(analysis):
         return analysis, None
-    return None, empty_state(f"{run_id} cannot be compared: no cell of it was measured.")
+    return None, empty_state(f"{run_id} cannot be compared: it has no measured cell.")
 
 
 def _cells(analysis: RunAnalysis) -> dict[str, pd.Series]:
-    """The measured cells of Horovod and DDP by what stands for each in the address."""
+    """The measured cells of Horovod and DDP, by their text in the address."""
     rows = analysis.scaling[with_engine(analysis.scaling)]
     return {_BETWEEN.join(str(row[key]) for key in CELL_KEY): row for _, row in rows.iterrows()}
 
@@ -119,10 +120,10 @@ def _chosen(cells: dict[str, pd.Series], asked: str | None, default: str) -> str
 
 
 def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[str, str]:
-    """What to compare where the address does not say it.
+    """The default cells to compare.
 
-    With another run the cell of the verdict in both. Within one run that cell and one with a
-    toggle or under DDP beside it; without these the fewest ranks of that model and that cell.
+    With another run: the cell of the verdict in both. Within one run: that cell and one with a
+    toggle or under DDP, otherwise the same model on the fewest ranks.
     """
     cells = list(_cells(analysis))
     verdict = analysis.verdict
@@ -141,7 +142,7 @@ def _defaults(analysis: RunAnalysis, other: RunAnalysis, view: View) -> tuple[st
 
 
 def _names(cell: str) -> list[str]:
-    """What names a cell, in the order of ``CELL_KEY``; the name of a script may hold any sign."""
+    """The parts of a cell in the order of ``CELL_KEY``; a script name can hold any character."""
     return cell.rsplit(_BETWEEN, len(CELL_KEY) - 1)
 
 
@@ -177,11 +178,11 @@ def _controls(
                 view_select("other", "Second", options[1], other[1], **looks[2]),
             ]
         ),
-        about="The first configuration is of the run chosen above; the second may be of another.",
+        about="The first configuration is of the run chosen above; the second can be of another.",
     )
 
 
-def _difference(one: Side, other: Side) -> list[Any]:
+def _difference(one: Side, other: Side) -> list[Component]:
     differences = waterfall_diff(one.waterfall, other.waterfall)
     rows = [
         (
@@ -200,15 +201,15 @@ def _difference(one: Side, other: Side) -> list[Any]:
             ("what", "first", "second"),
             _side_by_side(one, other),
             narrowest=_THREE,
-            about="Samples a second and efficiency with their 95 % intervals over launches.",
+            about="Throughput and scaling efficiency with their 95 % CI over launches.",
         ),
         figure_card(
             "difference",
-            "What the second takes longer, by cause",
+            "Difference by cause, second minus first",
             waterfall_difference(differences),
-            about="Difference of the two waterfalls, term by term, with its 95 % interval. Both "
-            "are taken as independent; with a baseline in common the interval is rather too wide. "
-            "Pale bars may be chance: their interval holds 0.",
+            about="Difference of the two waterfalls, term by term, with its 95 % CI. Both are "
+            "taken as independent; with a common baseline the interval is conservative. Pale bars "
+            "are not significant: their interval contains 0.",
         ),
     ]
     if rows:
@@ -218,7 +219,7 @@ def _difference(one: Side, other: Side) -> list[Any]:
                 "The same in numbers",
                 _DIFFERENCE_HEAD,
                 rows,
-                about="Time a step that each cause adds to that of the cell's own baseline.",
+                about="Time per step that each cause adds to the step time of the cell's baseline.",
             )
         )
     return cards
@@ -228,8 +229,8 @@ def _side_by_side(one: Side, other: Side) -> list[tuple[str, str, str]]:
     return list(zip(_HEADS, _numbers(one), _numbers(other), strict=True))
 
 
-def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Any]:
-    """Every configuration of both runs, where they are more than the two above."""
+def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Component]:
+    """Every configuration of both runs, if there are more than the two above."""
     sides = [
         _side(analysis, run_id, cell)
         for run_id, analysis in dict(runs).items()
@@ -244,7 +245,7 @@ def _all_sides(runs: Sequence[tuple[str, RunAnalysis]]) -> list[Any]:
             _HEADS,
             [_numbers(side) for side in sides],
             narrowest=_SIX,
-            about="All that was measured in what is compared, with the same intervals.",
+            about="All measured configurations of the compared runs, with the same intervals.",
         )
     ]
 
@@ -263,30 +264,30 @@ def _numbers(side: Side) -> tuple[str, ...]:
     )
 
 
-def _judged(row: Mapping[Hashable, Any]) -> str:
+def _judged(row: FrameRow) -> str:
     if math.isnan(row["low_ns"]) or math.isnan(row["high_ns"]):
         return "unknown"
     return "yes" if row["significant"] else "no"
 
 
-def _toggles(analysis: RunAnalysis) -> list[Any]:
+def _toggles(analysis: RunAnalysis) -> list[Component]:
     toggles = analysis.table(TOGGLES.name)
     if toggles.empty:
         return [
             empty_state(
-                "No toggle was measured beside the same configuration without it.",
+                "No toggle was measured together with the same configuration without it.",
                 "hvdprof bench --np 1,2 --fp16-allreduce --use-adasum --engine horovod,ddp",
-                about="With both, this shows whether fp16 compression, Adasum and DDP pay.",
+                about="With both, this page shows the speedup of fp16 compression, Adasum and DDP.",
             )
         ]
     return [
         figure_card(
             "toggles",
-            "Do fp16, Adasum and DDP pay?",
+            "Speedup of fp16, Adasum and DDP",
             toggle_speedups(toggles),
-            about="Throughput by that of the same cell without the toggle (DDP: by that of "
-            "Horovod), paired by repeat; "
-            "intervals are widened by the number of comparisons. The dashed line changes nothing.",
+            about="Throughput divided by that of the same cell without the toggle (DDP: by that of "
+            "Horovod), paired by repeat. Intervals are corrected for the number of comparisons; "
+            "the dashed line marks no change.",
         ),
         table_card("Toggles", TOGGLES, toggles, columns=_TOGGLE_COLUMNS),
     ]
@@ -297,8 +298,8 @@ def _learning(analysis: RunAnalysis, cell: str) -> dmc.Paper:
     recording = analysis.run
     return figure_card(
         "learning",
-        "Do they learn alike?",
+        "Training loss",
         learning_curves(recording.steps, recording.segments, model, int(num_ranks)),
-        about=f"Training loss of {model} at np={num_ranks}, a line a launch; only what is "
-        "faster to the same loss is faster.",
+        about=f"Training loss of {model} at np={num_ranks}, one line per launch. A speedup counts "
+        "only at the same loss.",
     )

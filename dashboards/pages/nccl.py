@@ -1,10 +1,11 @@
-"""What NCCL's logs say: communicators, rings and trees, transports, warnings, and nccl-tests."""
+"""NCCL logs: communicators, rings and trees, transports, warnings, and nccl-tests."""
 
 from typing import Any
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
@@ -41,24 +42,24 @@ _CONTROLS: dict[str, dict[str, Any]] = {
 _TEST_COLUMNS = ("size_bytes", "in_place", "time_ns", "algbw_gb_s", "busbw_gb_s", "num_wrong")
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of a run or of lone logs."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of a run or of standalone logs."""
     run_id = str(view.run)
     parts = [
         *_trouble(runs, run_id),
         *_communicator(runs, view),
         *_tests(runs, view),
-        *_surroundings(runs, run_id),
+        *_environment(runs, run_id),
     ]
     if parts:
         return dmc.Stack(parts, gap="md")
     return empty_state(
-        "No log of NCCL and no output of nccl-tests is here.",
+        "No NCCL log and no nccl-tests output.",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,NET,TUNING,COLL "
         "NCCL_DEBUG_FILE=nccl.%h.%p.log horovodrun -np 4 python train.py",
         "hvdprof dashboard nccl.log",
-        about="This page then shows who is connected to whom and by what, along which rings and "
-        "trees NCCL sends, and what is wrong. Jobs on CPUs alone use no NCCL.",
+        about="This page then shows the transports between ranks, NCCL's rings and trees, and "
+        "problems. Jobs on CPUs alone use no NCCL.",
     )
 
 
@@ -66,7 +67,7 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _trouble(runs: RunStore, run_id: str) -> list[Any]:
+def _trouble(runs: RunStore, run_id: str) -> list[Component]:
     findings = runs.table(run_id, FINDINGS.name)
     of_nccl = findings[findings["id"].astype(str).str.startswith("nccl")]
     problems = runs.table(run_id, NCCL_PROBLEMS.name)
@@ -74,11 +75,11 @@ def _trouble(runs: RunStore, run_id: str) -> list[Any]:
     if len(of_nccl):
         cards.append(
             table_card(
-                "What is wrong",
+                "Problems",
                 FINDINGS,
                 of_nccl,
                 columns=_FINDING_COLUMNS,
-                about="Errors do not work, warnings cost speed, notes are worth knowing.",
+                about="Errors break the job, warnings cost speed, notes are information.",
             )
         )
     if len(problems):
@@ -90,7 +91,7 @@ def _trouble(runs: RunStore, run_id: str) -> list[Any]:
     return cards
 
 
-def _communicator(runs: RunStore, view: View) -> list[Any]:
+def _communicator(runs: RunStore, view: View) -> list[Component]:
     run_id = str(view.run)
     communicators = runs.table(run_id, NCCL_COMMUNICATORS.name)
     if communicators.empty:
@@ -106,7 +107,7 @@ def _communicator(runs: RunStore, view: View) -> list[Any]:
     asked = view.whole("channel")
     channel = asked if asked in numbers else next(iter(numbers), 0)
     about = (
-        "Lines are coloured by the connection, rims of ranks by host; point at a rank to see its "
+        "Lines are coloured by transport, borders of ranks by host; hover over a rank to see its "
         "host."
     )
     cards = [
@@ -114,15 +115,15 @@ def _communicator(runs: RunStore, view: View) -> list[Any]:
             "Communicators",
             NCCL_COMMUNICATORS,
             communicators,
-            about="Who trains together, put together from the lines of its ranks.",
+            about="Groups of ranks, joined from the lines of their ranks.",
         ),
         _controls(communicators, chosen, numbers, channel),
         figure_card(
             "transports",
-            "Who is connected by what",
+            "Transports between ranks",
             transport_matrix(connections),
-            about="The slowest connection of each pair over all channels. Ranks of one host "
-            "should be direct, hosts with GPUs connected by GPUDirect RDMA.",
+            about="The slowest connection of each pair over all channels. Expected: P2P within a "
+            "host, GPUDirect RDMA between hosts with GPUs.",
         ),
         figure_card(
             "ring",
@@ -177,11 +178,11 @@ def _of(table: pd.DataFrame, communicator: int) -> pd.DataFrame:
     return table[(table["communicator"] == communicator).fillna(False).to_numpy(dtype=bool)]
 
 
-def _surroundings(runs: RunStore, run_id: str) -> list[Any]:
+def _environment(runs: RunStore, run_id: str) -> list[Component]:
     cards = []
     for title, table, columns, about in (
-        ("Networks", NCCL_NETWORKS, _NETWORK_COLUMNS, "What each process found and chose."),
-        ("Settings", NCCL_SETTINGS, _SETTING_COLUMNS, "Variables that are not NCCL's defaults."),
+        ("Networks", NCCL_NETWORKS, _NETWORK_COLUMNS, "Networks found and chosen by each process."),
+        ("Settings", NCCL_SETTINGS, _SETTING_COLUMNS, "Settings other than NCCL's defaults."),
     ):
         rows = runs.table(run_id, table.name)
         if len(rows):
@@ -189,7 +190,7 @@ def _surroundings(runs: RunStore, run_id: str) -> list[Any]:
     return cards
 
 
-def _tests(runs: RunStore, view: View) -> list[Any]:
+def _tests(runs: RunStore, view: View) -> list[Component]:
     run_id = str(view.run)
     tests = runs.table(run_id, NCCL_TESTS.name)
     if tests.empty:
@@ -200,8 +201,8 @@ def _tests(runs: RunStore, view: View) -> list[Any]:
             "nccl-tests",
             "Bus bandwidth by nccl-tests",
             busbw,
-            about="What the machine reaches when nothing else runs, by size, beside what the job "
-            "reached where a timeline is there. The gap between both is not the network's.",
+            about="Bus bandwidth of the idle machine, by size, and that of the job where a "
+            "timeline exists. The gap between both is not caused by the network.",
         ),
         table_card("Results of nccl-tests", NCCL_TESTS, tests, columns=_TEST_COLUMNS),
     ]

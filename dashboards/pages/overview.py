@@ -1,11 +1,11 @@
-"""The first page: how well it scaled, what costs most, and how far the numbers can be trusted."""
+"""The first page: scaling efficiency, largest losses, findings, and data quality."""
 
 import shlex
 from functools import cache
-from typing import Any
 
 import dash_mantine_components as dmc
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components import waterfall_choice
@@ -30,16 +30,16 @@ PATH = "/"
 TITLE = "Overview"
 KEYS: tuple[str, ...] = waterfall_choice.KEYS
 
-_LOOK = "Its longest step in the timeline"
+_LOOK = "Longest step in the timeline"
 _WATERFALL = "waterfall"
 _FINDINGS_ABOUT = (
-    "What is wrong or unusual, what costs most first. What mending gives back at most is computed "
-    "by replaying the measured steps without it."
+    "Problems in order of their cost. The potential gain is computed by replaying the measured "
+    "steps without the problem."
 )
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of a run or a lone file."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of a run or a standalone file."""
     looked = runs.look(str(view.run))
     if isinstance(looked, FoundAnalysis):
         return found_content(looked)
@@ -51,7 +51,7 @@ def register(app: Dash, runs: RunStore) -> None:
 
 
 def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
-    """What the page shows of a run directory."""
+    """The page of a run directory."""
     page = shape_page(analysis)
     parts = [
         _verdict(page.verdict, page.caveat),
@@ -64,18 +64,18 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
 
 
 def found_content(found: FoundAnalysis) -> dmc.Stack:
-    """What the page shows of lone files: what each comes down to, its facts, what stays open."""
+    """The page of standalone files: verdict and facts of each, and open questions."""
     return dmc.Stack([part for file in found.files for part in _file(file)], gap="md")
 
 
-def _file(file: FilePage) -> list[Any]:
+def _file(file: FilePage) -> list[Component]:
     facts = fact_table([(fact.label, _value(fact)) for fact in file.facts])
     about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
     parts = [_verdict(file.verdict, file.caveat)] if file.verdict else []
     parts.append(section(file.file, facts, about=about))
     if file.unanswered:
         open_ = [empty_state(one.question, one.command) for one in file.unanswered]
-        parts.append(section("What this file cannot say", *open_))
+        parts.append(section("Not in this file", *open_))
     return parts
 
 
@@ -94,7 +94,7 @@ def _verdict(sentence: str, caveat: str) -> dmc.Paper:
     return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
 
 
-def _figures(analysis: RunAnalysis, view: View) -> list[Any]:
+def _figures(analysis: RunAnalysis, view: View) -> list[Component]:
     return [
         _waterfall(analysis, view, kind)
         if kind.name == _WATERFALL
@@ -118,12 +118,12 @@ def _waterfall(analysis: RunAnalysis, view: View, kind: FigureKind) -> dmc.Paper
     )
 
 
-def _findings(analysis: RunAnalysis, view: View) -> list[Any]:
+def _findings(analysis: RunAnalysis, view: View) -> list[Component]:
     if analysis.findings.empty:
         return []
 
     @cache
-    def look(model: str, np: int, engine: str) -> Any:
+    def look(model: str, np: int, engine: str) -> Component | str | None:
         found = longest_step(analysis, model, np, engine)
         if found is None:
             return None

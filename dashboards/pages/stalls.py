@@ -1,16 +1,15 @@
-"""Who waited for whom: late ranks, the tensors they are waited for, and the longest stalls."""
-
-from typing import Any
+"""Waiting between ranks: stragglers, their tensors, and the longest stalls."""
 
 import dash_mantine_components as dmc
 import pandas as pd
 from dash import Dash
+from dash.development.base_component import Component
 
 from hvdprof import units
 from hvdprof.dashboards.components.data_table import table_card
 from hvdprof.dashboards.components.empty_state import empty_state
 from hvdprof.dashboards.components.figure_card import figure_card
-from hvdprof.dashboards.components.launch_choice import KEY, LaunchKey, chosen_launch, launch_select
+from hvdprof.dashboards.components.launch_choice import KEY, chosen_launch, launch_select
 from hvdprof.dashboards.components.text_table import text_card
 from hvdprof.dashboards.components.timeline_link import timeline_link
 from hvdprof.dashboards.run_store import RunStore
@@ -20,6 +19,7 @@ from hvdprof.figures.launch import launches_in, rows_of_launch
 from hvdprof.figures.negotiation import longest_negotiations, negotiation_times
 from hvdprof.figures.step_window import step_windows
 from hvdprof.figures.waits import longest_stalls, steady_arrivals, wait_by_rank, wait_by_tensor
+from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, LATENESS, PATTERNS, STRAGGLERS
 
@@ -52,18 +52,19 @@ _STRAGGLER_COLUMNS = (
 )
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """What the page shows of a run or a lone file."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of a run or a standalone file."""
     parts = [*_recorded(runs, view), *_negotiated(runs, view), *_printed(runs, view)]
     if parts:
         return dmc.Stack(parts, gap="md")
     return empty_state(
-        "Nobody's waiting is recorded here: that takes two ranks with hvdprof's recorder, or a "
-        "timeline of Horovod.",
+        "No wait data in this run: recorder files of at least two ranks, or a Horovod timeline, "
+        "are "
+        "required.",
         "hvdprof bench --preset quick",
         "hvdprof run -np 4 python train.py",
-        about="This page then shows which rank was late in which step, by how much, in which "
-        "phase, and what that cost the others.",
+        about="This page then shows stragglers with step, lateness and phase, and the wait that "
+        "they cause.",
     )
 
 
@@ -71,7 +72,7 @@ def register(app: Dash, runs: RunStore) -> None:
     """The page has no callbacks of its own."""
 
 
-def _recorded(runs: RunStore, view: View) -> list[Any]:
+def _recorded(runs: RunStore, view: View) -> list[Component]:
     run_id = str(view.run)
     caused_wait = runs.table(run_id, CAUSED_WAIT.name)
     launch = chosen_launch(runs, view, caused_wait)
@@ -86,31 +87,31 @@ def _recorded(runs: RunStore, view: View) -> list[Any]:
         *([select] if select is not None else []),
         figure_card(
             "lateness",
-            "Who is late, step by step",
+            "Lateness of each rank, step by step",
             lateness_map(rows_of_launch(runs.table(run_id, LATENESS.name), launch)),
-            about="How much longer a rank needed from release to arrival than the median of the "
-            "others, by its own clock. Orange is late, blue is early.",
+            about="Time from release to arrival on the rank's own clock, minus the median of the "
+            "other ranks. Orange is late, blue is early.",
         ),
         figure_card(
             "wait-by-rank",
-            "Who waited, and for whom",
+            "Wait and caused wait",
             wait_by_rank(rows_of_launch(caused_wait, launch)),
-            about="Fair share: the time between two arrivals is split among the ranks that are "
-            "still missing. As the last: what the last arrival would have been earlier without it.",
+            about="Caused wait (Shapley): the cost of each gap between two arrivals is split among "
+            "the ranks still missing. Wait as last rank: the gap before the last arrival.",
         ),
         *_ranks(runs, run_id, launch),
         figure_card(
             "wait-by-tensor",
-            "The tensors that are waited for",
+            "Tensors with the longest wait",
             wait_by_tensor(arrivals),
-            about="From the first rank that had a gradient ready to the last, summed over ranks; "
-            "mean of the steady steps. Point at a bar to see who is last.",
+            about="Wait for the last rank after each ready time, summed over ranks; mean of the "
+            "steady steps. Hover over a bar to see the last rank.",
         ),
         *_stalls(runs, view, arrivals, launch),
     ]
 
 
-def _ranks(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Any]:
+def _ranks(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Component]:
     caused_wait = rows_of_launch(runs.table(run_id, CAUSED_WAIT.name), launch)
     late = rows_of_launch(runs.table(run_id, STRAGGLERS.name), launch)
     patterns = "; ".join(f"{name}: {meaning}" for name, meaning in PATTERNS.items())
@@ -139,14 +140,16 @@ def _ranks(runs: RunStore, run_id: str, launch: LaunchKey) -> list[Any]:
 def _clocks(clocks: pd.DataFrame) -> str:
     largest = float(clocks["u_ns"].max())
     if largest == 0:
-        return "Times a step. All ranks read the same clock."
+        return "Times per step. All ranks read the same clock."
     return (
-        f"Times a step. Clocks are known to {units.milliseconds(largest)}; nothing below twice "
-        "that is blamed on a rank."
+        f"Times per step. The clock error is at most {units.milliseconds(largest)}; no wait below "
+        "twice that is attributed to a rank."
     )
 
 
-def _stalls(runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKey) -> list[Any]:
+def _stalls(
+    runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKey
+) -> list[Component]:
     found = longest_stalls(arrivals)
     windows = step_windows(runs.run(str(view.run)), launch, found["step"])
     rows = [
@@ -165,15 +168,14 @@ def _stalls(runs: RunStore, view: View, arrivals: pd.DataFrame, launch: LaunchKe
         text_card(
             "longest-stalls",
             "Longest stalls",
-            ("tensor", "step", "last", "first to last rank", "look at it"),
+            ("tensor", "step", "last", "first to last rank", "show"),
             rows,
-            about="The tensor of each step for which the first rank waited longest, steady steps "
-            "alone.",
+            about="The tensor with the longest wait in each steady step.",
         )
     ]
 
 
-def _negotiated(runs: RunStore, view: View) -> list[Any]:
+def _negotiated(runs: RunStore, view: View) -> list[Component]:
     uses = runs.table(str(view.run), "tensor_uses")
     if uses.empty:
         return []
@@ -195,20 +197,20 @@ def _negotiated(runs: RunStore, view: View) -> list[Any]:
     return [
         figure_card(
             "negotiation",
-            "How long tensors are negotiated",
+            "Negotiation time of tensors",
             negotiation_times(uses),
-            about="From the first rank that was ready to the last, as rank 0 saw it in whole "
-            "cycles of Horovod's loop; all traced launches, warm-up left out.",
+            about="From the first ready rank to the last, as rank 0 records it in whole cycles; "
+            "all traced launches, without warm-up.",
         ),
         *(
             [
                 text_card(
                     "longest-negotiations",
                     "Longest negotiations",
-                    ("tensor", "step", "negotiation", "look at it"),
+                    ("tensor", "step", "negotiation", "show"),
                     rows,
-                    about="The longest of each step. Horovod's timeline rarely names the rank: "
-                    "the recorder does.",
+                    about="The longest negotiation of each step. Horovod's timeline rarely names "
+                    "the rank; the recorder does.",
                 )
             ]
             if rows
@@ -217,7 +219,7 @@ def _negotiated(runs: RunStore, view: View) -> list[Any]:
     ]
 
 
-def _printed(runs: RunStore, view: View) -> list[Any]:
+def _printed(runs: RunStore, view: View) -> list[Component]:
     run_id = str(view.run)
     stalls, incidents = runs.table(run_id, STALLS.name), runs.table(run_id, INCIDENTS.name)
     cards = []
@@ -231,5 +233,5 @@ def _printed(runs: RunStore, view: View) -> list[Any]:
             )
         )
     if len(incidents):
-        cards.append(table_card("What else went wrong", INCIDENTS, incidents))
+        cards.append(table_card("Other failures", INCIDENTS, incidents))
     return cards

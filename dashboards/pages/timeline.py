@@ -1,7 +1,6 @@
-"""What every rank and Horovod did when: all of it at once, down to the single event."""
+"""The time axis of all ranks and of Horovod, down to the single event."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import dash_mantine_components as dmc
 import numpy as np
@@ -19,7 +18,7 @@ from hvdprof.dashboards.timeline_window import (
     MEASURE,
     at_window,
     dragged,
-    drawn_stretch,
+    drawn_span,
     is_measuring,
     measured_of,
     moved,
@@ -37,9 +36,9 @@ TITLE = "Timeline"
 KEYS = ("np", "pass", "lanes", "tensor", "drag")
 
 _ABOUT = (
-    "Drag across the figure to zoom or to measure; double-click shows the whole pass. Where "
-    "events are too many to be drawn one by one, a bin has the colour of what took most of it, "
-    "the paler the less of it was busy. Horovod's timeline is written by rank 0."
+    "Drag across the figure to zoom or to measure; double-click shows the whole pass. Above 2,000 "
+    "events, a bin has the colour of its largest category, paler where less of the bin is busy. "
+    "Rank 0 writes Horovod's timeline."
 )
 _BUTTONS = (
     ("left", "◀", "Earlier"),
@@ -59,16 +58,16 @@ _LANE_NAMES = [
 ]
 
 
-def layout(runs: RunStore, view: View) -> Any:
-    """The figure of the pass that the address names, and how to move in it."""
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The figure of the pass in the address, and the controls to move in it."""
     run_id = str(view.run)
     passes = timeline_passes(runs.run(run_id))
     if not passes:
         return empty_state(
-            "Nothing was recorded on a time axis here.",
+            "No events on a time axis in this run.",
             "hvdprof bench --preset quick",
-            about="This page shows what every rank did when, from recordings of hvdprof bench or "
-            "hvdprof run, and Horovod's own timeline, also from a lone timeline.json.",
+            about="This page shows the phases of every rank, from recorder files of hvdprof bench "
+            "or hvdprof run, and Horovod's timeline, also from a standalone timeline.json.",
         )
     lanes = _lanes(runs, view)
     drawn = drawing(lanes, view)
@@ -94,13 +93,13 @@ def layout(runs: RunStore, view: View) -> Any:
 
 
 def register(app: Dash, runs: RunStore) -> None:
-    """Gestures change the address; the address changes the figure."""
+    """Callbacks: gestures change the address, the address changes the figure."""
     _register_drawing(app, runs)
     _register_moves(app, runs)
 
 
 def drawing(lanes: Lanes, view: View) -> TimelineView:
-    """The figure of a view, with a frame around the event that was clicked and what is measured."""
+    """The figure of a view, with the clicked event framed and the measured span shaded."""
     window = window_of(view, lanes)
     shown = shown_lanes(lanes, view)
     drawn = timeline_view(lanes, shown, window.first_ns, window.last_ns)
@@ -118,20 +117,20 @@ def drawing(lanes: Lanes, view: View) -> TimelineView:
 
 
 def shown_lanes(lanes: Lanes, view: View) -> Ints:
-    """Numbers of the lanes: all, or those of ranks and of the tensors that are searched for."""
+    """Numbers of the lanes: all, or those of ranks and of the tensors that match the search."""
     return lanes.matching(view.text("tensor") or "")
 
 
 def chosen_pass(passes: dict[str, str], view: View) -> str:
-    """The pass of the address if it is there, else the best one of the asked number of ranks."""
+    """The pass in the address if it exists, else the first one with that number of ranks."""
     if view.pass_id in passes:
         return str(view.pass_id)
     ranks = " 1 rank)" if view.np == 1 else f" {units.count(view.np or 0)} ranks)"
     return next((one for one, label in passes.items() if label.endswith(ranks)), next(iter(passes)))
 
 
-def clicked(view: View, lanes: Lanes, click: dict[str, Any]) -> View:
-    """The view after a click into the figure: an event, or a place in a lane of bins."""
+def clicked(view: View, lanes: Lanes, click: Mapping[str, object]) -> View:
+    """The view after a click in the figure: an event, or a position in a lane of bins."""
     points = click.get("points")
     point = points[0] if isinstance(points, list) and points else None
     if not isinstance(point, dict):
@@ -142,7 +141,7 @@ def clicked(view: View, lanes: Lanes, click: dict[str, Any]) -> View:
     if isinstance(row, int | float):
         return view.changed(event=int(row), lane=None, at=None)
     shown = shown_lanes(lanes, view)
-    # A mark stands a little below the middle of its lane.
+    # A mark is drawn a little below the middle of its lane.
     if isinstance(x, int | float) and isinstance(y, int | float) and 0 <= y < len(shown):
         return view.changed(event=None, lane=int(shown[int(y)]), at=round(x * 1e6))
     return view
@@ -214,7 +213,7 @@ def _moves(view: View) -> dmc.Group:
                 data=_DRAGS,
                 value=drag,
                 size="xs",
-                **{"aria-label": "What dragging does"},
+                **{"aria-label": "Mode of dragging"},
             ),
         ]
         + [
@@ -240,7 +239,7 @@ def _register_drawing(app: Dash, runs: RunStore) -> None:
         State(ids.LOCATION, "pathname"),
         prevent_initial_call=True,
     )
-    def draw(search: Any, pathname: Any) -> tuple[Any, Any, Any]:
+    def draw(search: object, pathname: object) -> tuple[object, object, object]:
         view = View.of_address(text_or_none(pathname), text_or_none(search))
         if view.path != PATH or view.run not in runs.ids:
             return no_update, no_update, no_update
@@ -250,15 +249,15 @@ def _register_drawing(app: Dash, runs: RunStore) -> None:
 
 
 def _register_moves(app: Dash, runs: RunStore) -> None:
-    # One callback for each: a figure tells of its layout at any time, and what one callback still
-    # computes is dropped when it is asked again, such as the answer to a click.
+    # One callback each: a figure reports its layout at any time, and Dash drops the pending answer
+    # of a callback that is triggered again, such as the answer to a click.
     @app.callback(
         Output(ids.LOCATION, "search", allow_duplicate=True),
         Input({"type": ids.TIMELINE_MOVE, "to": ALL}, "n_clicks"),
         State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def move(_clicks: Any, search: Any) -> Any:
+    def move(_clicks: object, search: object) -> object:
         to = str(ctx.triggered_id["to"])
         return _steered(runs, search, lambda view, lanes: _moved(view, lanes, to))
 
@@ -268,7 +267,7 @@ def _register_moves(app: Dash, runs: RunStore) -> None:
         State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def drag(relayout: Any, search: Any) -> Any:
+    def drag(relayout: object, search: object) -> object:
         area = mapping_or_none(relayout)
         return _steered(runs, search, lambda view, lanes: _dragged(view, lanes, area))
 
@@ -278,7 +277,7 @@ def _register_moves(app: Dash, runs: RunStore) -> None:
         State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def click(data: Any, search: Any) -> Any:
+    def click(data: object, search: object) -> object:
         point = mapping_or_none(data) or {}
         return _steered(runs, search, lambda view, lanes: clicked(view, lanes, point))
 
@@ -288,13 +287,13 @@ def _register_moves(app: Dash, runs: RunStore) -> None:
         State(ids.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def go_to(step: Any, search: Any) -> Any:
+    def go_to(step: object, search: object) -> object:
         at_step = {"step": step if isinstance(step, int) else None, "from": None, "to": None}
         return _steered(runs, search, lambda view, _lanes: view.changed(**at_step))
 
 
-def _steered(runs: RunStore, search: Any, change: Callable[[View, Lanes], View]) -> Any:
-    """The address after a change of the view; no_update where nothing was asked or changes."""
+def _steered(runs: RunStore, search: object, change: Callable[[View, Lanes], View]) -> object:
+    """The address after a change of the view; no_update without a request or a change."""
     view = View.of_address(PATH, text_or_none(search))
     if view.run not in runs.ids or not any(one["value"] for one in ctx.triggered):
         return no_update
@@ -307,8 +306,8 @@ def _moved(view: View, lanes: Lanes, to: str) -> View:
     return at_window(view, window, lanes.length_ns)
 
 
-def _dragged(view: View, lanes: Lanes, area: dict[str, Any] | None) -> View:
-    measured = drawn_stretch(area) if is_measuring(view) else None
+def _dragged(view: View, lanes: Lanes, area: Mapping[str, object] | None) -> View:
+    measured = drawn_span(area) if is_measuring(view) else None
     if measured is not None:
         return view.changed(measure_from=measured.first_ns, measure_to=measured.last_ns)
     window = dragged(area, lanes.length_ns)

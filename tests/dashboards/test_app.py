@@ -60,7 +60,7 @@ def test_a_fault_of_one_page_is_told_and_costs_no_other(tmp_path, caplog):
 
     runs = RunStore([tmp_path], read=fail)
     alert = content(PAGES[0], runs, View("/", {"run": tmp_path.name}))
-    assert "fault of hvdprof" in alert.title
+    assert "bug in hvdprof" in alert.title
     assert "ZeroDivisionError: by zero" in alert.children.children
     assert "Overview" in caplog.text
 

@@ -9,17 +9,17 @@ from tests.builders.served_dashboard import (
     page_text,
 )
 
-NOTHING = "No rank recorded its steps here"
+NOTHING = "No recorder files"
 
 
 @pytest.mark.slow
 def test_a_measured_run_tells_parts_warmup_and_drift(tmp_path):
     text = page_text(breakdown, measured_run(tmp_path / "run"))
     for heading in (
-        "The mean step of each rank",
-        "Over the steps",
+        "Mean step of each rank",
+        "Parts over the steps",
         "Warm-up and drift",
-        "How long steps are",
+        "Step time distribution",
         "All parts",
     ):
         assert f'"{heading}"' in text
@@ -37,7 +37,7 @@ def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
 def test_a_lone_timeline_tells_the_steps_it_suggests(tmp_path):
     text = page_text(breakdown, lone_timeline(tmp_path))
     assert NOTHING in text
-    assert "Steps as the timeline suggests them" in text
+    assert "Steps inferred from the timeline" in text
 
 
 def test_without_data_it_says_how_to_get_them(tmp_path):

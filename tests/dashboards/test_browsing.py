@@ -81,7 +81,7 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(tmp_path, width):
         page.wait_for_function(
             "document.querySelector('.waterfall .yaxislayer-above').textContent.includes('2 ranks')"
         )
-        page.get_by_role("link", name="Its longest step in the timeline").first.click()
+        page.get_by_role("link", name="Longest step in the timeline").first.click()
         page.wait_for_url("**/timeline?*from=*")
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
         assert "each drawn" in page.inner_text("#timeline-caption")
@@ -128,7 +128,7 @@ def test_figures_and_tables_are_saved(tmp_path):
         assert "/timeline?run=run" in stalls[1][-1]
         for form, begin in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
             with page.expect_download(timeout=30_000) as download:
-                page.get_by_role("button", name=f"Save Who waited, and for whom as {form}").click()
+                page.get_by_role("button", name=f"Save Wait and caused wait as {form}").click()
             assert Path(download.value.path()).read_bytes().startswith(begin)
         assert watched.complaints == []
 

@@ -12,22 +12,27 @@ from tests.builders.served_dashboard import (
 )
 from tests.builders.two_host_run import two_host_run
 
-NOTHING = "No collective is recorded here"
+NOTHING = "No collectives"
 
 
 @pytest.mark.slow
 def test_a_traced_run_tells_size_fusion_and_overlap(tmp_path):
     text = page_text(communication, measured_run(tmp_path / "run"))
-    for heading in ("Size against time", "Bus bandwidth", "Messages a step", "Overlap with work"):
+    for heading in (
+        "Size against time",
+        "Bus bandwidth",
+        "Messages per step",
+        "Overlap with computation",
+    ):
         assert f'"{heading}"' in text
-    assert "covered by the rank's own work" in text
+    assert "overlapped by computation" in text
     assert "HOROVOD_TIMELINE_MARK_CYCLES=1" in text
 
 
 def test_a_lone_timeline_has_no_overlap_and_says_why(tmp_path):
     text = page_text(communication, lone_timeline(tmp_path))
     assert "Size against time" in text
-    assert "Overlap needs recordings and a timeline" in text
+    assert "Overlap requires recorder files and a timeline" in text
 
 
 def test_without_data_it_says_how_to_get_them(tmp_path):
@@ -39,7 +44,7 @@ def test_without_data_it_says_how_to_get_them(tmp_path):
 @pytest.mark.slow
 def test_the_network_of_several_hosts_is_shown_with_what_the_job_makes_of_it(tmp_path):
     text = page_text(communication, two_host_run(tmp_path / "run"))
-    for heading in ("Bandwidth between the hosts", "Links", "What the job makes of the network"):
+    for heading in ("Bandwidth between the hosts", "Links", "Use of the network by the job"):
         assert f'"{heading}"' in text
     # One pair says nothing of which of its two hosts is slow.
     assert "Each host's link" not in text

@@ -19,7 +19,7 @@ from tests.builders.served_dashboard import (
 
 pytestmark = pytest.mark.slow
 
-NOTHING = "There is nothing to compare here"
+NOTHING = "Nothing to compare"
 
 
 def compared(text, row="configuration"):
@@ -32,7 +32,7 @@ def compared(text, row="configuration"):
 def test_a_cell_is_compared_with_its_toggle(tmp_path):
     text = page_text(compare, measured_run(tmp_path / "run"))
     assert compared(text) == ("mnist np=2, none average", "mnist np=2, fp16 average")
-    for heading in ("Side by side", "The same in numbers", "Do fp16, Adasum and DDP pay?"):
+    for heading in ("Side by side", "The same in numbers", "Speedup of fp16, Adasum and DDP"):
         assert f'"{heading}"' in text
     assert "training loss, mean over ranks" in text
     assert '"No toggle was measured' not in text
@@ -62,7 +62,7 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
     text = json.dumps(shown, cls=PlotlyJSONEncoder)
     assert compared(text) == ("mnist np=2, none average",) * 2
     assert compared(text, "run") == ("one", "two")
-    # The same run twice: no cause differs beyond chance.
+    # The same run twice: no cause differs significant.
     assert '"children": "yes"' not in text
 
 
@@ -80,7 +80,7 @@ def test_every_configuration_of_both_runs_is_in_one_table(tmp_path):
     view = View(compare.PATH, {"run": "one", "with": "two"})
     text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
     table = text[text.index("Every configuration") :]
-    table = table[: table.index("Do fp16")]
+    table = table[: table.index("Speedup of fp16")]
     for run in ("one", "two"):
         assert table.count(f'"children": "{run}"') == 3
     assert table.count("mnist np=2, fp16 average") == 2

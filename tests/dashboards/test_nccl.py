@@ -10,14 +10,14 @@ from tests.builders.served_dashboard import (
     page_text,
 )
 
-NOTHING = "No log of NCCL and no output of nccl-tests is here"
+NOTHING = "No NCCL log and no nccl-tests output"
 
 
 def test_a_log_tells_communicators_ring_tree_and_transports(tmp_path):
     text = page_text(nccl, nccl_file(tmp_path))
     for heading in (
         "Communicators",
-        "Who is connected by what",
+        "Transports between ranks",
         "Ring of channel 0",
         "Tree of channel 0",
         "Connections",
@@ -57,5 +57,5 @@ def test_without_data_it_says_how_to_get_them(tmp_path, make):
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 390])
 def test_in_a_browser(tmp_path, width):
-    expected = {"nccl": "Who is connected by what", "empty": NOTHING, "timeline": NOTHING}
+    expected = {"nccl": "Transports between ranks", "empty": NOTHING, "timeline": NOTHING}
     check_in_browser(nccl, tmp_path, width, expected)

@@ -40,7 +40,7 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
 @pytest.mark.slow
 def test_a_finding_leads_to_the_longest_step_of_its_cell_on_the_time_axis(tmp_path):
     text = page_text(overview, measured_run(tmp_path / "run"))
-    assert "Its longest step in the timeline" in text
+    assert "Longest step in the timeline" in text
     assert "/timeline?run=run&pass=09-np2-trace-r1&from=" in text
 
 

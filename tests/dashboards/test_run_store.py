@@ -108,7 +108,7 @@ def test_a_lone_timeline_has_tables_but_no_analysis(tmp_path):
     assert len(runs.table("timeline.json", "events")) == len(runs.run("timeline.json").events) > 0
     assert runs.table("timeline.json", "collectives").columns.size
     assert runs.table("timeline.json", "scaling").empty
-    with pytest.raises(UnreadableInputError, match="stands alone"):
+    with pytest.raises(UnreadableInputError, match="standalone file"):
         runs.analysis("timeline.json")
 
 

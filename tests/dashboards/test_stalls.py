@@ -11,12 +11,17 @@ from tests.builders.served_dashboard import (
 
 pytestmark = pytest.mark.slow
 
-NOTHING = "Nobody's waiting is recorded here"
+NOTHING = "No wait data in this run"
 
 
 def test_a_measured_run_tells_who_is_late_and_links_to_the_timeline(tmp_path):
     text = page_text(stalls, measured_run(tmp_path / "run"))
-    for heading in ("Who is late, step by step", "Caused wait", "Stragglers", "Longest stalls"):
+    for heading in (
+        "Lateness of each rank, step by step",
+        "Caused wait",
+        "Stragglers",
+        "Longest stalls",
+    ):
         assert f'"{heading}"' in text
     assert "persistent" in text
     assert "rank 1" in text
@@ -34,7 +39,7 @@ def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
 
 def test_a_lone_timeline_tells_its_negotiations(tmp_path):
     text = page_text(stalls, lone_timeline(tmp_path))
-    assert "How long tensors are negotiated" in text
+    assert "Negotiation time of tensors" in text
     assert "Who is late" not in text
 
 
@@ -48,8 +53,8 @@ def test_without_data_it_says_how_to_get_them(tmp_path):
 @pytest.mark.parametrize("width", [1280, 390])
 def test_in_a_browser(tmp_path, width):
     expected = {
-        "measured": "Who is late, step by step",
+        "measured": "Lateness of each rank, step by step",
         "empty": NOTHING,
-        "timeline": "How long tensors are negotiated",
+        "timeline": "Negotiation time of tensors",
     }
     check_in_browser(stalls, tmp_path, width, expected)

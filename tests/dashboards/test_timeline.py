@@ -8,7 +8,7 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.timeline_window import (
     Window,
     dragged,
-    drawn_stretch,
+    drawn_span,
     fitted,
     measured_of,
     moved,
@@ -137,8 +137,8 @@ def test_what_is_no_click_changes_nothing(click):
         (None, None),
     ],
 )
-def test_a_drawn_stretch_of_time_is_read(relayout, expected):
-    assert drawn_stretch(relayout) == expected
+def test_a_drawn_span_of_time_is_read(relayout, expected):
+    assert drawn_span(relayout) == expected
 
 
 def test_what_was_measured_is_in_the_address_and_in_the_figure():

@@ -1,0 +1,85 @@
+"""Terms of the glossary within a text: each shows its definition and links to its page."""
+
+import re
+from collections.abc import Iterator
+
+import dash_mantine_components as dmc
+from dash.development.base_component import Component
+
+from hvdprof.model.glossary import GLOSSARY, Term
+
+GLOSSARY_PATH = "/glossary"
+
+_BASIC = ("rank", "step", "cell", "launch", "wait", "transfer", "collective", "replay")
+"""Terms of nearly every sentence: links on them would hide the others."""
+
+_WIDTH = 320
+_SHORT = re.compile(r" \([^)]*\)$")
+
+
+def linked_terms(text: str) -> list[Component | str]:
+    """The text with a link at the first use of each term of the glossary.
+
+    Args:
+        text: Plain text.
+    """
+    return list(_pieces(text))
+
+
+def term_link(term: Term, text: str) -> dmc.Tooltip:
+    """A text that shows the definition of a term on hover and focus, with a link to the glossary.
+
+    Args:
+        term: The term.
+        text: Its spelling in the sentence.
+    """
+    return dmc.Tooltip(
+        dmc.Anchor(
+            text,
+            href=f"{GLOSSARY_PATH}#{term.anchor}",
+            target="_blank",
+            className="term",
+            inherit=True,
+        ),
+        label=term.definition.replace("`", ""),
+        multiline=True,
+        w=_WIDTH,
+        withArrow=True,
+        events={"hover": True, "focus": True, "touch": True},
+    )
+
+
+def _pieces(text: str) -> Iterator[Component | str]:
+    at, seen = 0, set()
+    for match in _PATTERN.finditer(text):
+        term = _BY_SPELLING[match[0].lower()]
+        if term.name in seen:
+            continue
+        seen.add(term.name)
+        if match.start() > at:
+            yield text[at : match.start()]
+        yield term_link(term, match[0])
+        at = match.end()
+    if at < len(text):
+        yield text[at:]
+
+
+def _spellings() -> dict[str, Term]:
+    """Each term under its name and its name without parentheses; the first term wins."""
+    spellings: dict[str, Term] = {}
+    for term in GLOSSARY:
+        if term.name not in _BASIC:
+            spellings.setdefault(term.name.lower(), term)
+    for term in GLOSSARY:
+        short = _SHORT.sub("", term.name).lower()
+        if short not in _BASIC:
+            spellings.setdefault(short, term)
+    return spellings
+
+
+_BY_SPELLING = _spellings()
+# The longest first, so that "exposed communication" is not found within a longer term.
+_PATTERN = re.compile(
+    r"\b(?:" + "|".join(map(re.escape, sorted(_BY_SPELLING, key=len, reverse=True))) + r")(?!\w)",
+    re.IGNORECASE,
+)
