@@ -88,7 +88,7 @@ def _value(fact: Fact) -> str:
 
 
 def _verdict(sentence: str, caveat: str) -> dmc.Paper:
-    parts: list[Any] = [dmc.Title(sentence, order=1, size="h3", fw=600)]
+    parts: list[Component] = [dmc.Title(sentence, order=1, size="h3", fw=600)]
     if caveat:
         parts.append(dmc.Text(f"Caveat: {caveat}", size="sm"))
     return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")

@@ -40,7 +40,7 @@ def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
 def test_a_lone_timeline_tells_its_negotiations(tmp_path):
     text = page_text(stalls, lone_timeline(tmp_path))
     assert "Negotiation time of tensors" in text
-    assert "Who is late" not in text
+    assert "Lateness of each rank" not in text
 
 
 def test_without_data_it_says_how_to_get_them(tmp_path):

@@ -1,0 +1,31 @@
+"""The definition of a term in a real browser: by keyboard, and on its page."""
+
+import pytest
+
+from hvdprof.dashboards.pages import breakdown
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.model.glossary import term
+from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.served_dashboard import measured_run, served
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(tmp_path, width):
+    runs = RunStore([measured_run(tmp_path / "run")])
+    exposed = term("exposed communication")
+    with served(runs) as address, watched_page(address, width=width) as watched:
+        page = watched.page
+        show(watched, f"{address}{breakdown.PATH}?run=run")
+        link = page.get_by_role("link", name="Exposed communication", exact=True)
+        link.focus()
+        page.wait_for_selector("[role=tooltip]")
+        assert page.inner_text("[role=tooltip]") == exposed.definition
+        assert serious_violations(page) == []
+        show(watched, f"{address}/glossary?run=run#{exposed.anchor}")
+        page.wait_for_function(
+            "id => { const at = document.getElementById(id).getBoundingClientRect().top;"
+            " return at >= -1 && at < window.innerHeight; }",
+            arg=exposed.anchor,
+        )
+        assert serious_violations(page) == []
