@@ -1,14 +1,14 @@
-"""Everything hvdprof raises on purpose; the command line makes it one message and an exit code.
+"""The exceptions of hvdprof; the command line turns each into one message and an exit code.
 
-HvdprofError                     exit 1   any failure without a kind of its own
-|-- UsageError                   exit 2   options that contradict each other or name nothing known
-|-- UnreadableInputError         exit 3   a file or folder that holds nothing usable
+HvdprofError                     exit 1   any failure without a class of its own
+|-- UsageError                   exit 2   options contradict each other or name something unknown
+|-- UnreadableInputError         exit 3   a file or folder holds nothing usable
 |-- MissingExtraError            exit 4   a command needs packages that are not installed
-|-- EnvironmentNotReadyError     exit 5   this machine cannot run what was asked for
-|-- SweepIncompleteError         exit 6   the sweep ended, but something in it failed
+|-- EnvironmentNotReadyError     exit 5   this machine cannot run the command
+|-- SweepIncompleteError         exit 6   the sweep ended, but a configuration failed
 |-- StorageError                 exit 7   a file could not be written, or would be overwritten
 |-- BuildFailedError             exit 8   Horovod could not be built
-`-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM ended it; what was measured is kept
+`-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM; what was measured is kept
 """
 
 from typing import ClassVar
@@ -19,7 +19,7 @@ class HvdprofError(Exception):
 
     Args:
         message: What happened and where, one sentence.
-        hint: What to do about it, one sentence or command; empty where nothing can be advised.
+        hint: How to fix it, one sentence or command; empty where no advice exists.
     """
 
     exit_code: ClassVar[int] = 1
@@ -37,7 +37,7 @@ class UsageError(HvdprofError):
 
 
 class UnreadableInputError(HvdprofError):
-    """A file or folder holds nothing that could be used."""
+    """A file or folder holds nothing usable."""
 
     exit_code = 3
 
@@ -55,7 +55,7 @@ class MissingExtraError(HvdprofError):
 
 
 class EnvironmentNotReadyError(HvdprofError):
-    """This machine cannot run what was asked for."""
+    """This machine cannot run the command."""
 
     exit_code = 5
 

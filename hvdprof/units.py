@@ -32,7 +32,7 @@ def points(ratio: float) -> str:
 def milliseconds(duration_ns: float) -> str:
     """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``.
 
-    Less than half a nanosecond is rounding and told as 0.
+    Less than half a nanosecond is a rounding error and becomes 0.
     """
     if math.isnan(duration_ns):
         return MISSING
@@ -120,7 +120,7 @@ def interval_of_unit(value: float, low: float, high: float, unit: str) -> str:
 
 
 def _open_ends(low: float, high: float, text: Callable[[float], str]) -> str:
-    """What is known of an interval that lacks an end: a number without any would look exact."""
+    """The known end of an interval: a number without any end would look exact."""
     if not math.isnan(low):
         return f" ({text(low)} or more)"
     return "" if math.isnan(high) else f" ({text(high)} or less)"

@@ -20,9 +20,11 @@ from hvdprof.rundir.manifest import Manifest
 class FunctionRun:
     """A function that has been run under the recorder.
 
-    ``folder`` is its run directory; ``returned`` what it returned by rank, in the first launch at
-    the largest number of ranks; ``returned_by_launch`` the same for every launch, under the names
-    of their passes. None stands for a rank that was ended after the steps that were asked for.
+    Attributes:
+        folder: Its run directory.
+        returned: What it returned by rank, in the first launch at the largest number of ranks.
+            None stands for a rank that was ended after ``num_steps``.
+        returned_by_launch: The same for every launch, by the name of its pass.
     """
 
     folder: Path
@@ -30,23 +32,24 @@ class FunctionRun:
     returned_by_launch: dict[str, list[Any]]
 
     def load(self) -> Run:
-        """The recording, as ``load_run`` gives it."""
+        """The recording, as ``load_run`` returns it."""
         return load_run(self.folder)
 
     def analyze(self) -> RunAnalysis:
-        """The finished analysis, as ``analyze_run`` gives it."""
+        """The finished analysis, as ``analyze_run`` returns it."""
         return analyze_run(self.load())
 
 
 class FunctionRunner(FunctionOptions):
     """Runs Horovod functions from Python, a notebook included, and records them.
 
-    The function is what ``horovod.run`` would be given: it imports ``horovod.torch`` and trains. It
-    goes to the ranks by value, so that a notebook needs no module, and a script no ``__main__``.
+    The function is one for ``horovod.run``: it imports ``horovod.torch`` and trains. It is sent to
+    the ranks by value, so a notebook needs no module and a script no ``__main__`` guard. The
+    options are those of ``FunctionOptions``.
     """
 
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionRun:
-        """Run a function in every rank and record it, in launches as `hvdprof run` makes them.
+    def run(self, function: Callable[..., object], *args: object, **kwargs: object) -> FunctionRun:
+        """Run a function on every rank and record it, in the launches that `hvdprof run` makes.
 
         Args:
             function: The training of one rank.
@@ -54,7 +57,7 @@ class FunctionRunner(FunctionOptions):
             kwargs: Its keyword arguments.
 
         Raises:
-            UsageError: A choice cannot be used, or the function cannot be handed over.
+            UsageError: An option cannot be used, or the function cannot be pickled.
             MissingExtraError: pyspark or ray is not installed.
             EnvironmentNotReadyError: This machine cannot run it.
             SweepIncompleteError: A launch failed; the message says why, and the run directory keeps
@@ -65,7 +68,7 @@ class FunctionRunner(FunctionOptions):
         try:
             measured = measure_function(function, args, kwargs, self)
         except HvdprofError as error:
-            # Whoever does not catch it sees this too.
+            # A traceback shows the notes of an exception, and not its hint.
             if error.hint:
                 error.add_note(error.hint)
             raise
@@ -74,14 +77,14 @@ class FunctionRunner(FunctionOptions):
 
 
 class HorovodRunner:
-    """In place of Databricks' class of that name: the same call, recorded.
+    """A replacement for Databricks' class of that name: the same call, recorded.
 
-    The function runs once, without Horovod's timeline; ``FunctionRunner`` has all choices. The
+    The function runs once, without Horovod's timeline; ``FunctionRunner`` has all options. The
     recording of the last call is ``last``.
 
     Args:
-        np: Number of ranks, on the open Spark session; if negative, as many processes on this host.
-        driver_log_verbosity: Of no effect: what ranks print stands in the run directory.
+        np: Number of ranks on the open Spark session; if negative, as many processes on this host.
+        driver_log_verbosity: No effect: the run directory keeps the output of the ranks.
 
     Raises:
         UsageError: ``np`` is 0.
@@ -94,8 +97,8 @@ class HorovodRunner:
         self._runner = FunctionRunner(np=abs(np), launcher=launcher, trace=False)
         self.last: FunctionRun | None = None
 
-    def run(self, main: Callable[..., Any], **kwargs: Any) -> Any:
-        """Run a function in every rank and record it; what it returned on rank 0.
+    def run(self, main: Callable[..., object], **kwargs: object) -> Any:
+        """Run a function on every rank and record it; returns the result of rank 0.
 
         Args:
             main: The training of one rank.

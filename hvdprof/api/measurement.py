@@ -80,6 +80,8 @@ def resume(
 def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
     """The options that a run was started with; None where its manifest records none.
 
+    ``measure(replace(options, output=None))`` measures the same again, into a new run directory.
+
     Args:
         run: The manifest, ``load_run(folder).manifest``.
 

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from hvdprof.api.options import NetOptions
 from hvdprof.errors import HvdprofError
@@ -63,7 +62,9 @@ def measure_net(
     names = probe.host_names()
     folder = make_run_folder(manifest, options.folder, "net")
     try:
-        manifest.hosts = _survey(probe, folder)
+        manifest.hosts = host_records(
+            survey_hosts(names, host_shell(settings), folder=folder, controller=settings.controller)
+        )
         if on_start is not None:
             on_start(names, folder)
         probe.measure().write(folder)
@@ -76,14 +77,3 @@ def measure_net(
     manifest.status = Status.DONE
     manifest.write(RunPaths(folder))
     return folder
-
-
-def _survey(probe: NetProbe, folder: Path) -> list[dict[str, Any]]:
-    """The hosts for the manifest, as each describes itself."""
-    described = survey_hosts(
-        probe.host_names(),
-        host_shell(probe.settings),
-        folder=folder,
-        controller=probe.settings.controller,
-    )
-    return host_records(described)

@@ -26,42 +26,42 @@ Paths = str | Path | Sequence[str | Path]
 def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> Run:
     """What a run directory of ``hvdprof bench`` holds, or any files together.
 
-    The tables of a run directory: ``segments`` (one row a model with its toggles in one launch:
+    The tables of a run directory: ``segments`` (one row per model and toggles in one launch:
     pass_id, segment, mode, repeat, engine, model, size, ...), ``ranks`` (hostname, device, threads,
     clock), ``steps`` (start_ns, dur_ns, data_ns, forward_ns, backward_ns, blocked_ns, optimizer_ns,
     other_ns, samples, loss by rank and step), ``arrivals`` (ready_ns by tensor, rank and step) and
     ``events`` (Horovod's timeline). All times are ns on rank 0's monotonic clock. ``notes`` say
-    what is missing or damaged; a run in progress loads with what there is.
+    what is missing or damaged; a run in progress loads with what is written so far.
 
     Files are recognised by their content: Horovod timelines (rows of ``events`` whose pass_id is
     the file, times on the file's own clock), recorder files, and text, whose parts become the
     tables of ``hvdprof.model.tables.log_tables``. ``tables`` maps the name of every table that has
-    rows to its frame, ``table(name)`` gives one, with or without rows. The manifest of such a run
-    holds nothing but a name, and ``recorded`` is false.
+    rows to its frame, ``table(name)`` returns a table with or without rows. The manifest of such a
+    run holds only a name, and ``recorded`` is false.
 
     Args:
         paths: A run directory; or a file, a folder of files, a pattern, or several of these.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
-            never for tables that are kept of an earlier reading.
+            never for tables that are in the cache.
 
     Raises:
-        UnreadableInputError: Nothing usable is there, or a run directory stands among files.
+        UnreadableInputError: The paths hold nothing usable, or a run directory is among files.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     return load.load_run(given, progress=progress)
 
 
 def is_run_directory(path: Path) -> bool:
-    """Whether a folder is a run directory of ``hvdprof bench``, or will be: it has a manifest."""
+    """Whether a folder is a run directory: it has a manifest, even if no launch has run yet."""
     return load.is_run_directory(path)
 
 
 def analyze_files(run: Run) -> FoundAnalysis:
-    """What lone files say: a page of facts a file, and tables made of all of them.
+    """The analysis of standalone files: a page of facts per file, and tables made of all files.
 
     ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest
     number of ranks (ratio 0..1, without an interval: these are single numbers). ``unanswered`` of a
-    page names what the file cannot say and the command that would.
+    page names the questions that the file cannot answer, each with a command whose result can.
 
     Args:
         run: A run of ``load_run`` whose ``recorded`` is false.
@@ -72,24 +72,24 @@ def analyze_files(run: Run) -> FoundAnalysis:
 def scaling_of_text(
     lines: Iterable[str], *, name: str = "table", unit: str | None = None, strong: bool = False
 ) -> ScalingOfText:
-    """How well somebody's numbers scale.
+    """The scaling efficiency of speeds that were measured elsewhere.
 
     Args:
         lines: A table of numbers of ranks and speeds as CSV, Markdown or pairs; rows of one size
             are repeats.
-        name: What messages call it.
-        unit: What the speeds are: samples/s, steps/s, s/step, ms/step or speed-up; where not given,
-            the name of the column tells it, and columns without names hold samples/s.
-        strong: Steps are the same work at every size.
+        name: The name of the table in messages.
+        unit: Unit of the speeds: samples/s, steps/s, s/step, ms/step or speed-up. When not given,
+            the name of the column decides; columns without names hold samples/s.
+        strong: Strong scaling: a step is the same work at every size.
 
     Raises:
-        UsageError: There is no such unit.
-        UnreadableInputError: There are not two sizes in it.
+        UsageError: No unit has that name.
+        UnreadableInputError: The table holds fewer than two sizes.
     """
     text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
     scaling = throughput_scaling(text.throughput, repeats=True)
     if text.unit != SAMPLES_PER_S:
-        # Steps and speed-ups compare sizes; how many samples a second that is, they do not say.
+        # Steps/s and speed-ups compare sizes; they do not contain samples/s.
         scaling = scaling.assign(samples_per_s=float("nan"))
     return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
 
@@ -130,7 +130,7 @@ def write_report(
 
     Args:
         analysis: What to write.
-        path: Where to; a name that ends in ``.gz`` is compressed.
+        path: The file; a name that ends in ``.gz`` is compressed.
         overwrite: Whether a file of that name may be replaced.
         format: Name of the format; chosen by the end of the file name where not given.
 
@@ -142,7 +142,7 @@ def write_report(
 
 
 def list_runs(folder: Path) -> tuple[RunEntry, ...]:
-    """The run directories in a folder, newest first; one that cannot be read says why.
+    """The run directories in a folder, newest first; ``problem`` says why a run is unreadable.
 
     Raises:
         UnreadableInputError: The folder does not exist or cannot be listed.

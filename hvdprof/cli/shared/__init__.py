@@ -1,1 +1,1 @@
-"""What several commands have in common: options, ``--sbatch``, loading, the end of a sweep."""
+"""What commands that measure share: their options, ``--sbatch``, and the printed result."""

@@ -1,4 +1,4 @@
-"""Presets: what `hvdprof bench` does when it is told nothing more."""
+"""Presets: the defaults of `hvdprof bench`."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,8 @@ class Preset:
     """The defaults that a preset stands for.
 
     ``sizes`` is None for 1, 2, 4 ... up to the cores (or GPUs) of the hosts; ``image_size`` is
-    None for each model's own on GPUs and ``SMALL_IMAGE_SIZE`` on CPUs, where its own would take
-    minutes a step.
+    None for each model's default on GPUs and ``SMALL_IMAGE_SIZE`` on CPUs, where a step with the
+    default size takes minutes.
     """
 
     summary: str

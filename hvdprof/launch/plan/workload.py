@@ -1,4 +1,4 @@
-"""What the ranks of a pass run: the reference models, or a script of the user's own."""
+"""What the ranks of a pass run: the reference models, or a script of the user."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,9 @@ TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
 LEAST_STEPS = 20
 
-# Else a module run in a clone of Horovod's source would import that.
+# Otherwise a program that starts in a clone of Horovod's source would import the clone.
 INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
-"""What keeps the current folder out of the places where a program of hvdprof finds modules."""
+"""Keeps the current folder out of ``sys.path`` of hvdprof's own programs."""
 
 
 def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
@@ -29,17 +29,17 @@ def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
 def workload_environment(
     settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
 ) -> dict[str, str]:
-    """What is set for the program alone.
+    """The variables that are set for the program of the ranks alone.
 
-    Reference models get their threads; a script keeps its own surroundings, except for the folder
-    in front of PYTHONPATH that starts its recording. A function starts it itself, since PYTHONPATH
-    may be its launcher's.
+    Reference models get their threads. A script keeps its environment, except for the folder at
+    the front of PYTHONPATH that starts its recording. A function starts its recording itself,
+    because its launcher may set PYTHONPATH.
     """
     threads = str(settings.num_threads)
-    of_threads = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+    thread_variables = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     script = settings.script
     if script is None:
-        return of_threads | INSTALLED_ALONE
+        return thread_variables | INSTALLED_ALONE
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=settings.num_steps,
@@ -52,13 +52,13 @@ def workload_environment(
         folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
         variables["PYTHONPATH"] = os.pathsep.join(folders)
     if script.sets_threads:
-        # The last one is TensorFlow's, which does not look at the others.
-        variables |= of_threads | {"TF_NUM_INTRAOP_THREADS": threads}
+        # TensorFlow reads only the last variable.
+        variables |= thread_variables | {"TF_NUM_INTRAOP_THREADS": threads}
     return variables
 
 
 def least_partial_steps(settings: BenchSettings) -> int | None:
-    """Steps after which a launch that fails has a result; None where only whole ones count."""
+    """Steps after which a failed launch has a result; None where only complete launches have."""
     if settings.script is None:
         return None
     return settings.num_warmup_batches + LEAST_STEPS
