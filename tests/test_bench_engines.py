@@ -95,7 +95,8 @@ def test_a_rank_that_others_wait_for_in_ddp_is_named_while_the_job_runs(tmp_path
     )
     assert done.returncode == 0, done.stderr
     first = next(line for line in done.stderr.splitlines() if "stall at step" in line)
-    assert "for rank 1, which is in backward" in first
+    assert "for rank 1 on " in first
+    assert "(in backward of step" in first
     result = json.loads(done.stdout)
     assert {row["engine"] for row in result["scaling"]} == {"ddp"}
     assert result["verdict"]["engine"] == "ddp"

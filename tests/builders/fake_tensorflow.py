@@ -33,7 +33,7 @@ class _Shape:
 
 
 class FakeTensorFlow:
-    """The module ``tensorflow`` as far as it is bracketed; what it computes takes milliseconds."""
+    """The module ``tensorflow``, its calls replaced; what it computes takes milliseconds."""
 
     def __init__(self) -> None:
         self.graph: list[Callable[[], None]] | None = None
@@ -91,7 +91,7 @@ class FakeTensorFlow:
 
 
 def _bound(kind: type, tf: FakeTensorFlow) -> Any:
-    # A class of its own for every fake: brackets are put on classes.
+    # A class of its own for every fake: calls of classes are replaced.
     return type(kind.__name__, (kind,), {"tf": tf})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class FakeTime:
-    """A clock that moves only when told to, ns."""
+    """A clock that moves only by ``advance``, ns."""
 
     def __init__(self, start_ns: int = 1_000_000) -> None:
         self.now_ns = start_ns

@@ -45,7 +45,7 @@ def test_names_ready_times_and_blocked_time(tmp_path, kind):
         sent = [tensor["sent_bytes"] for tensor in declared["tensors"]]
         (ended_segment,) = of_kind(lines, "segment_end")
         if kind in OWN_COMPRESSION:
-            # It is told by what the first step handed over.
+            # Known by what the first step submitted.
             assert sent == [2 * half for half in halves]
             sent = ended_segment["sent_bytes"]
         else:

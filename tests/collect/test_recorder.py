@@ -243,7 +243,7 @@ def test_blocked_time_that_nobody_could_see_is_missing_in_that_step_alone(record
     ]
 
 
-def test_a_wait_that_nobody_brackets_is_told_while_it_lasts(recording):
+def test_a_wait_without_a_mark_is_reported_while_it_lasts(recording):
     with recording.recorder.steps.step(1, False):
         recording.recorder.waits.count(1)
         assert recording.recorder.standing().waits
@@ -415,7 +415,7 @@ def test_a_hook_that_failed_ends_the_recording_at_the_end_of_its_step(recording,
     assert capsys.readouterr().err.count("the training continues") == 1
 
 
-def test_a_step_without_an_end_fills_no_memory_and_is_told(recording, capsys):
+def test_a_step_without_an_end_fills_no_memory_and_is_reported(recording, capsys):
     recorder = recording.recorder
     recording.train_step()
     with recorder.steps.step(8, False):
@@ -472,7 +472,7 @@ def test_samples_of_any_kind_of_number(recording, samples):
     assert type(step["samples"]) is int
 
 
-def test_a_step_whose_samples_nobody_tells_counts_as_one(recording):
+def test_a_step_without_samples_counts_as_one(recording):
     with recording.recorder.steps.step(0, False):
         recording.time.advance(5)
     recording.recorder.stop()

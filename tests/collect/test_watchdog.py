@@ -26,7 +26,7 @@ class Rank:
         self.now_s = now_s
         return self.dog.look()
 
-    def told(self) -> dict[str, Any]:
+    def reported(self) -> dict[str, Any]:
         return dict(json.loads(self.paths.watch_file(1).read_text()))
 
 
@@ -39,7 +39,7 @@ def test_a_rank_that_gets_on_writes_once_and_then_nothing(rank: Rank) -> None:
     for second in range(60):
         rank.standing = replace(rank.standing, step=second)
         assert rank.look(100.0 + second)
-    assert rank.told()["beat"] == 1
+    assert rank.reported()["beat"] == 1
     assert not rank.paths.stack_file(1).exists()
 
 
@@ -48,32 +48,37 @@ def test_a_rank_that_stands_still_says_where_and_shows_its_stack(rank: Rank) -> 
     rank.standing = WAITING
     rank.look(101.0)
     rank.look(110.9)
-    assert rank.told()["still_s"] == 0
+    assert rank.reported()["still_s"] == 0
     rank.look(111.0)
-    told = rank.told()
-    assert told["still_s"] == 10.0
-    assert (told["step"], told["waits"], told["ready"], told["missing"]) == (4, True, ["a"], ["b"])
+    reported = rank.reported()
+    assert reported["still_s"] == 10.0
+    assert [reported[key] for key in ("step", "waits", "ready", "missing")] == [
+        4,
+        True,
+        ["a"],
+        ["b"],
+    ]
     assert "test_watchdog.py" in rank.paths.stack_file(1).read_text()
     rank.look(112.0)
-    assert rank.told()["beat"] == told["beat"]
+    assert rank.reported()["beat"] == reported["beat"]
     rank.look(114.0)
-    assert rank.told()["still_s"] == 13.0
+    assert rank.reported()["still_s"] == 13.0
 
 
 def test_a_rank_that_gets_on_again_takes_it_back(rank: Rank) -> None:
     for second in (100.0, 111.0):
         rank.look(second)
-    assert rank.told()["still_s"] == 11.0
+    assert rank.reported()["still_s"] == 11.0
     rank.standing = WAITING
     rank.look(112.0)
-    assert rank.told()["still_s"] == 0.0
+    assert rank.reported()["still_s"] == 0.0
 
 
-def test_the_end_of_the_recording_is_told_and_ends_the_watch(rank: Rank) -> None:
+def test_the_end_of_the_recording_is_reported_and_ends_the_watch(rank: Rank) -> None:
     rank.look(100.0)
     rank.standing = Standing(ended=True)
     assert not rank.look(101.0)
-    assert rank.told()["ended"]
+    assert rank.reported()["ended"]
 
 
 @pytest.mark.parametrize("value", [None, "0", "soon", "-1", "inf", "nan"])
@@ -94,7 +99,7 @@ def test_the_thread_looks_on(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["ended"]
 
 
-def test_a_system_without_another_thread_is_told_and_does_not_stop_the_script(
+def test_a_system_without_another_thread_is_reported_and_does_not_stop_the_script(
     tmp_path, monkeypatch, capsys
 ):
     def none_left(_):
@@ -105,7 +110,7 @@ def test_a_system_without_another_thread_is_told_and_does_not_stop_the_script(
     assert "stall reporting disabled: can't start new thread" in capsys.readouterr().err
 
 
-def test_what_fails_within_the_watch_is_told_in_one_line(tmp_path, capsys):
+def test_what_fails_within_the_watch_is_reported_in_one_line(tmp_path, capsys):
     def broken():
         raise ValueError("odd name of a tensor")
 

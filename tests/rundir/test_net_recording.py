@@ -19,7 +19,7 @@ def test_a_run_without_a_measurement(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "is damaged"),
         ("{", "is damaged"),
@@ -29,7 +29,7 @@ def test_a_run_without_a_measurement(tmp_path: Path) -> None:
         ('{"schema_version": 99}\n', "reads up to 1"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path, text: str, message: str) -> None:
     RunPaths(tmp_path).net.write_text(text)
-    with pytest.raises(UnreadableInputError, match=told):
+    with pytest.raises(UnreadableInputError, match=message):
         NetRecording.read(tmp_path)

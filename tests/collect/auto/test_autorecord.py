@@ -27,7 +27,7 @@ BATCH = 4
 def folder(tmp_path, monkeypatch):
     path = tmp_path / "recorder"
     monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(path))
-    # Brackets stay where they are for the life of a process: here only for that of a test.
+    # Calls stay replaced for the life of a process: here only for that of a test.
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
     monkeypatch.setattr(iterator, "__next__", iterator.__next__)
     monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
@@ -222,9 +222,7 @@ def test_a_model_that_the_script_drops_is_freed_while_it_is_recorded(folder):
     assert len(steps_of(script.lines(folder), "main")) == 5
 
 
-def test_a_script_that_goes_on_with_another_model_is_told_that_it_is_not_recorded(
-    script, folder, capsys
-):
+def test_a_script_that_continues_with_another_model_is_warned(script, folder, capsys):
     script.train()
     for _ in range(2):
         script.model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
@@ -246,14 +244,14 @@ def test_a_script_that_trains_in_another_thread_than_it_began_in(script, folder)
     script.hvd.shutdown()
 
     steps = steps_of(script.lines(folder), "main")
-    # The first one is seen when it ends, which tells where the script trains.
+    # The first one is seen when it ends: by then it is known where the script trains.
     for step in steps[1:]:
         assert step["samples"] == BATCH
         for part in ("data", "forward", "backward", "optimizer"):
             assert phase_ns(step, part) > 0, part
 
 
-def test_a_model_that_moves_after_its_optimizer_was_made_is_told(script, folder, monkeypatch):
+def test_a_model_that_moves_after_its_optimizer_was_made_is_reported(script, folder, monkeypatch):
     # To a GPU, which is not here: as if the optimizer had been made elsewhere.
     monkeypatch.setattr(script.recorder, "_device", "meta")
     script.train()
@@ -294,7 +292,7 @@ def test_a_closure_that_computes_the_whole_step_is_recorded_within_the_optimizer
         assert names[-5:] == ["optimizer", "forward", "optimizer", "backward", "optimizer"]
 
 
-def test_inputs_whose_length_cannot_be_told_end_the_recording_and_not_the_training(folder, capsys):
+def test_inputs_of_unknown_length_end_the_recording_and_not_the_training(folder, capsys):
     class Odd(torch.nn.Module):
         def __init__(self, model):
             super().__init__()
@@ -328,8 +326,8 @@ def test_arguments_and_results_of_horovods_calls_pass(script):
         given.append((args, kwargs))
         return "result"
 
-    for bracketed in (own.ending(call), own._blocked(call)):
-        assert bracketed(1, name="two") == "result"
+    for replaced in (own.ending(call), own._blocked(call)):
+        assert replaced(1, name="two") == "result"
     assert given == [((1,), {"name": "two"})] * 2
 
 
@@ -342,7 +340,7 @@ class HorovodInternalError(RuntimeError):
 
 
 class State:
-    """As Horovod's: a commit asks whether hosts have changed, which it may tell by raising."""
+    """As Horovod's: a commit asks whether hosts have changed, and may raise then."""
 
     def __init__(self, *errors):
         self.errors = list(errors)
@@ -409,7 +407,7 @@ def test_every_session_of_an_elastic_job_is_a_recording_of_its_own(elastic, fold
         assert [step["step"] for step in steps] == [0, 1, 2, 3, 4]
         assert [step["warmup"] for step in steps] == [True, False, False, False, False]
         assert all(phase_ns(step, "forward") > 0 for step in steps)
-        # Clocks are compared again, unless there is nobody left to compare with.
+        # Clocks are compared again, unless no peer is left to compare with.
         assert len(of_kind(lines, "clock")) == (1 if why == "lost-peer" else 2)
         assert of_kind(lines, "end")
 

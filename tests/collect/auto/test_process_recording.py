@@ -70,10 +70,10 @@ def test_a_script_that_raises_leaves_an_open_segment(tmp_path):
 
 
 def test_so_does_one_with_a_hook_of_its_own_for_what_it_raises(tmp_path):
-    own = "__import__('sys').__setattr__('excepthook', lambda *_: print('told')) or i == 3"
+    own = "__import__('sys').__setattr__('excepthook', lambda *_: print('reported')) or i == 3"
     ended, lines = run(tmp_path, condition=own)
 
-    assert (ended.returncode, ended.stdout) == (1, "told\n")
+    assert (ended.returncode, ended.stdout) == (1, "reported\n")
     assert len(steps_of(lines, "main")) == 4
     assert of_kind(lines, "segment_end") == []
 

@@ -81,8 +81,8 @@ def test_a_rank_that_does_not_see_it_carries_its_files_and_leaves_none(tmp_path,
 
     end = recorded(write_recording, paths)()
 
-    told = {path: zlib.decompress(data) for path, data in end.files.items()}
-    assert told == {"recorder/rank-0.jsonl": b"a\n", "timeline/main.json": b"[\n"}
+    carried = {path: zlib.decompress(data) for path, data in end.files.items()}
+    assert carried == {"recorder/rank-0.jsonl": b"a\n", "timeline/main.json": b"[\n"}
     assert not Path(pickle.loads(end.value)).exists()
     assert not paths.folder.exists()
 
@@ -96,7 +96,7 @@ def test_a_folder_of_the_same_name_on_another_host_is_not_taken_for_the_pass_fol
     assert not paths.recorder_folder.exists()
 
 
-def test_surroundings_are_those_of_the_pass(tmp_path):
+def test_the_environment_is_that_of_the_pass(tmp_path):
     os.environ["HOROVOD_TIMELINE"] = "inherited.json"
 
     end = recorded(lambda: (dict(os.environ), list(sys.path)), seen(tmp_path))()

@@ -59,17 +59,17 @@ elastic = SimpleNamespace()
 
 
 class Recording:
-    """What is told to the recorder, in order."""
+    """What is reported to the recorder, in order."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
         self.num_total = self.num_ended = 0
 
     def begin_session(self, number, num_before):
-        self.told.append(("begin", number, num_before))
+        self.reported.append(("begin", number, num_before))
 
     def end_session(self, why):
-        self.told.append(("end", why))
+        self.reported.append(("end", why))
 
 
 class Job:
@@ -124,11 +124,11 @@ def test_a_session_lasts_from_the_call_of_the_function_to_its_end(monkeypatch):
 
     @job.hvd.elastic.run
     def train(state):
-        job.recording.told.append("train")
+        job.recording.reported.append("train")
         return 5
 
     assert train(State()) == 5
-    assert job.recording.told == [("begin", 1, 0), "train", ("end", "finished")]
+    assert job.recording.reported == [("begin", 1, 0), "train", ("end", "finished")]
 
 
 def test_a_reset_ends_a_session_and_times_what_lies_between(monkeypatch):
@@ -143,7 +143,7 @@ def test_a_reset_ends_a_session_and_times_what_lies_between(monkeypatch):
 
     train(State(HostsUpdatedInterrupt()))
 
-    assert job.recording.told == [
+    assert job.recording.reported == [
         ("begin", 1, 0),
         ("end", "hosts-updated"),
         ("begin", 2, 0),
@@ -179,14 +179,14 @@ def test_why_a_session_ends(monkeypatch, error, why):
     else:
         with pytest.raises(type(error)):
             train(State())
-    assert job.recording.told[1] == ("end", why)
+    assert job.recording.reported[1] == ("end", why)
 
 
 def test_a_new_rank_takes_number_and_steps_from_the_others(monkeypatch):
     job = Job(monkeypatch, others=[[[4, 120]]])
     job.hvd.elastic.run(lambda state: None)(State())
 
-    assert job.recording.told[0] == ("begin", 4, 120)
+    assert job.recording.reported[0] == ("begin", 4, 120)
 
 
 def test_a_session_whose_ranks_do_not_agree_is_not_recorded_and_its_number_not_used_again(
@@ -202,7 +202,7 @@ def test_a_session_whose_ranks_do_not_agree_is_not_recorded_and_its_number_not_u
 
     train(State())
 
-    assert job.recording.told == [("end", "lost-peer"), ("begin", 2, 0), ("end", "finished")]
+    assert job.recording.reported == [("end", "lost-peer"), ("begin", 2, 0), ("end", "finished")]
     assert "session 1 is not recorded: peer gone" in capsys.readouterr().err
 
 

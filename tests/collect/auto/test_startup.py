@@ -45,7 +45,7 @@ def test_a_process_without_horovod_imports_nothing_heavy():
     assert ended.stderr == ""
 
 
-def test_settings_that_cannot_be_read_are_told_and_harm_nothing(tmp_path):
+def test_settings_that_cannot_be_read_are_reported_and_harm_nothing(tmp_path):
     package = tmp_path / "horovod"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -61,7 +61,7 @@ def test_settings_that_cannot_be_read_are_told_and_harm_nothing(tmp_path):
     assert "nothing is recorded" in ended.stderr
 
 
-def test_the_module_is_bracketed_once_it_is_imported(tmp_path):
+def test_the_module_is_hooked_once_it_is_imported(tmp_path):
     package = tmp_path / "horovod"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -69,14 +69,16 @@ def test_the_module_is_bracketed_once_it_is_imported(tmp_path):
         "def DistributedOptimizer(one): return one\ndef shutdown(): pass\n"
     )
 
-    told = "from horovod.torch import DistributedOptimizer; print(DistributedOptimizer.__wrapped__)"
-    ended = python(told, tmp_path)
+    script = (
+        "from horovod.torch import DistributedOptimizer; print(DistributedOptimizer.__wrapped__)"
+    )
+    ended = python(script, tmp_path)
 
     assert ended.stdout.startswith("<function DistributedOptimizer")
     assert ended.stderr == ""
 
 
-def test_a_horovod_for_tensorflow_is_bracketed_too(tmp_path):
+def test_a_horovod_for_tensorflow_is_hooked_too(tmp_path):
     package = tmp_path / "horovod" / "tensorflow"
     package.mkdir(parents=True)
     (package.parent / "__init__.py").write_text("")
@@ -86,18 +88,18 @@ def test_a_horovod_for_tensorflow_is_bracketed_too(tmp_path):
 
     ended = python("import horovod.tensorflow.keras; print('imported')", tmp_path)
 
-    # This one has nothing that could be bracketed, which is told once.
+    # This one has nothing to hook, which is reported once.
     assert ended.stdout.split() == ["imported"]
     assert ended.stderr.count("nothing is recorded: AttributeError") == 1
 
 
 def test_a_process_without_horovod_feels_next_to_nothing():
-    told = "import sys; print(*sys.modules)"
-    plain = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
+    script = "import sys; print(*sys.modules)"
+    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
-    added = set(python(told).stdout.split()) - set(plain.stdout.split())
+    added = set(python(script).stdout.split()) - set(plain.stdout.split())
 
-    # Whatever is imported here hides a file of that name beside the script.
+    # A module that is imported here hides a file of that name beside the script.
     assert added <= {
         *("sitecustomize", "hvdprof_import_hook", "warnings"),
         *("importlib", "importlib._bootstrap", "importlib._bootstrap_external"),
@@ -160,7 +162,7 @@ def test_an_import_that_fails_fails_as_without_hvdprof_and_may_be_tried_again(tm
     assert ended.stdout.split() == ["no_such_library", "True"]
 
 
-def test_a_loader_that_takes_no_bracket_loads_as_ever(tmp_path):
+def test_a_loader_that_cannot_be_hooked_loads_as_ever(tmp_path):
     fake_horovod(tmp_path)
     program = (
         "import sys, importlib.machinery as machinery\n"

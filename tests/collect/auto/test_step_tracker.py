@@ -111,13 +111,13 @@ def test_a_teacher_between_backward_and_update_is_part_of_the_step(calls):
 
 
 @pytest.mark.parametrize(
-    ("known", "fetched", "told"),
+    ("known", "fetched", "logged"),
     [(None, 0, "samples 3"), (None, 8, "samples 8"), (5, 8, "samples 5")],
 )
-def test_samples_are_those_given_else_of_the_batch_else_of_the_input(calls, known, fetched, told):
+def test_samples_are_those_given_else_of_the_batch_else_of_the_input(calls, known, fetched, logged):
     train(tracker(batch_size=known), fetched)
 
-    assert told in calls.log
+    assert logged in calls.log
 
 
 def test_batches_add_up_until_the_update(calls):
@@ -233,7 +233,7 @@ def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
     assert calls.log == ["begin", "samples 16", "end", "begin"]
 
 
-def test_a_script_that_evaluates_in_every_step_is_told_that_none_counts(calls, capsys):
+def test_a_script_that_evaluates_in_every_step_is_warned_that_none_counts(calls, capsys):
     tracked = tracker()
     for _ in range(4):
         tracked.evaluates()

@@ -58,7 +58,7 @@ def test_values_come_back_by_rank(horovod):
     assert gather(["b", 5]) == [{"host": "a"}, ["b", 5]]
 
 
-def test_a_failure_of_horovod_is_told(horovod):
+def test_a_failure_of_horovod_is_reported(horovod):
     def fail(*_, **__):
         raise RuntimeError("Horovod has been shut down")
 

@@ -55,7 +55,7 @@ def test_one_rank_needs_nobody(loaded):
     assert calls == []
 
 
-def test_ranks_that_nothing_connects_are_told_so(loaded):
+def test_ranks_without_a_connection_are_reported(loaded):
     loaded(horovod=False, distributed=False)
     with pytest.raises(OSError, match="Horovod is not initialised"):
         rank_group(TWO)

@@ -75,7 +75,7 @@ def test_blocked_is_what_backward_waits_after_its_own_work(monkeypatch):
     ]
 
 
-def test_every_backward_of_a_step_is_bracketed(monkeypatch):
+def test_every_backward_of_a_step_is_hooked(monkeypatch):
     watched = Watched(monkeypatch)
     watched.train()
     watched.train()

@@ -76,7 +76,7 @@ def test_only_the_outermost_pass_counts(watch, model, seen, settled):
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_evaluation_is_told_apart(watch, model, seen, settled):
+def test_evaluation_is_distinguished(watch, model, seen, settled):
     if settled:
         model(torch.zeros(1, 4))
         watch.settle()
@@ -95,7 +95,7 @@ def test_models_that_are_not_trained_here_are_no_ones_business(watch, seen):
     assert seen == []
 
 
-def test_after_settling_only_outermost_classes_are_bracketed(watch, model):
+def test_after_settling_only_outermost_classes_are_hooked(watch, model):
     assert type(model.first).__call__ is not torch.nn.Module.__call__
     model(torch.zeros(1, 4))
     watch.settle()
@@ -173,7 +173,7 @@ def test_an_exception_in_forward_leaves_nothing_open(watch, model, seen):
     assert seen == [8, 2]
 
 
-def test_all_brackets_can_be_taken_off(watch, model, seen):
+def test_all_calls_can_be_restored(watch, model, seen):
     model(torch.zeros(1, 4))
     watch.settle()
     watch.remove()
@@ -200,7 +200,7 @@ def test_the_length_of_a_batch(batch, length):
     assert first_length(batch) == length
 
 
-def test_what_fails_in_the_watch_is_told_and_the_model_computes(model, seen):
+def test_what_fails_in_the_watch_is_reported_and_the_model_computes(model, seen):
     def begin(inputs):
         raise ValueError("no length today")
 
@@ -265,10 +265,10 @@ def test_a_model_of_the_script_itself_goes_to_other_processes_without_the_record
 
 def test_a_call_that_somebody_put_there_meanwhile_stays(model, seen):
     watch = watching(model, seen)
-    bracketed = Net.__call__
+    replaced = Net.__call__
 
     def later(module, *args):
-        return bracketed(module, *args)
+        return replaced(module, *args)
 
     try:
         Net.__call__ = later

@@ -163,7 +163,7 @@ def test_watch_that_fails_half_way_takes_its_hooks_off():
     assert model.parameters["weight"].hooks == []
 
 
-def test_hook_that_fails_is_kept_for_the_end_of_the_step_and_not_raised():
+def test_hook_that_fails_is_stored_for_the_end_of_the_step_and_not_raised():
     watched = Watched(wait_ns=100)
     failure = RuntimeError("Event device does not match the stream's device")
 
@@ -220,7 +220,7 @@ def test_synchronize_that_was_replaced_meanwhile_is_left_alone():
 
 
 class OwnCompression:
-    """Of a script: what it does is its own affair, so nobody else may call it."""
+    """A compression of a script, which only the script may call."""
 
     def compress(self, tensor):
         raise AssertionError("called by the recorder")
@@ -256,24 +256,26 @@ def test_what_an_own_compression_made_is_seen_in_the_first_step(monkeypatch):
     assert handed.step({handed.weight: "b", handed.bias: "b"}) == [3, 4]
 
 
-def test_members_of_a_group_are_handed_over_together(monkeypatch):
+def test_members_of_a_group_are_submitted_together(monkeypatch):
     handed = HandedOver(monkeypatch, a=(FakeParameter(3, 1), FakeParameter(2, 2)))
     assert handed.step({(handed.weight, handed.bias): "a"}) == [3, 4]
 
 
-def test_a_gradient_that_was_not_handed_over_counts_as_before(monkeypatch):
+def test_a_gradient_that_was_not_submitted_counts_as_before(monkeypatch):
     handed = HandedOver(monkeypatch, b=FakeParameter(2, 2))
     # Of a sparse one the handle is a function.
     assert handed.step({handed.weight: print, handed.bias: "b"}) == [40, 4]
 
 
-def test_a_horovod_that_keeps_it_elsewhere_is_told_once_and_costs_nothing_else(monkeypatch, capsys):
+def test_a_horovod_that_keeps_it_elsewhere_is_reported_once_and_costs_nothing_else(
+    monkeypatch, capsys
+):
     handed = HandedOver(monkeypatch)
     monkeypatch.setitem(sys.modules, "horovod.torch.mpi_ops", SimpleNamespace())
     for _ in range(2):
         assert handed.step({handed.weight: "a"}) == [40, 8]
-    told = capsys.readouterr().err
-    assert told.count("compressed sizes are not known: AttributeError") == 1
+    reported = capsys.readouterr().err
+    assert reported.count("compressed sizes are not known: AttributeError") == 1
 
 
 def test_a_parameter_that_came_later_is_named_after_its_place():

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from hvdprof import collect
+from hvdprof.collect.faults import injection
 from tests.builders.fake_torch import FakeHorovodOptimizer, FakeModel, FakeParameter, FakeTime
 from tests.builders.recorded import of_kind, phase_ns, recorded, steps_of
 
@@ -79,13 +80,27 @@ def test_a_pause_lies_between_steps(folder, monkeypatch):
     assert [gap >= SLEEP_NS for gap in gaps] == [False] * 4 + [True, False, True]
 
 
-def test_the_recording_says_it_and_other_ranks_stay_clean(folder, monkeypatch):
+@pytest.fixture
+def injected(monkeypatch):
+    """The faults that happen, none of which takes time."""
+    faults = []
+    monkeypatch.setattr(injection, "_pass_time", lambda *fault: faults.append(fault))
+    return faults
+
+
+def test_a_fault_comes_after_the_clean_steps(folder, monkeypatch, injected):
+    monkeypatch.setenv("HVDPROF_FAULTS", "sleep:phase=data,rank=0,amount=20ms")
+    train()
+    assert injected == [("sleep", SLEEP_NS)] * 2
+
+
+def test_the_recording_says_it_and_other_ranks_stay_clean(folder, monkeypatch, injected):
     text = "sleep:phase=data,rank=1,amount=20ms"
     monkeypatch.setenv("HVDPROF_FAULTS", text)
     model = train()
     lines = recorded(folder / "rank-0.jsonl")
     assert of_kind(lines, "problem")[0]["message"] == f"faults were injected on purpose: {text}"
-    assert all(step["dur_ns"] < SLEEP_NS for step in steps_of(lines, "one"))
+    assert injected == []
     assert all(parameter.hooks == [] for parameter in model.parameters.values())
 
 
@@ -97,9 +112,9 @@ def test_without_a_recorder_too(tmp_path, monkeypatch):
     assert time.monotonic_ns() - begin_ns >= 2 * SLEEP_NS
 
 
-def test_an_unknown_fault_is_told_and_nothing_happens(folder, monkeypatch, capsys):
+def test_an_unknown_fault_is_reported_and_nothing_happens(folder, monkeypatch, capsys, injected):
     monkeypatch.setenv("HVDPROF_FAULTS", "crash:amount=20ms")
     train()
     assert "no faults are injected" in capsys.readouterr().err
-    lines = recorded(folder / "rank-0.jsonl")
-    assert all(step["dur_ns"] < SLEEP_NS for step in steps_of(lines, "one"))
+    assert len(steps_of(recorded(folder / "rank-0.jsonl"), "one")) == 7
+    assert injected == []

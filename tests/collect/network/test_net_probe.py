@@ -37,9 +37,9 @@ class _Meeting:
         def all_gather(value: Any) -> list[Any]:
             self._values[rank] = json.loads(json.dumps(value))
             self._barrier.wait()
-            gathered = list(self._values)
+            values = list(self._values)
             self._barrier.wait()
-            return gathered
+            return values
 
         return RankGroup(rank, self.size, all_gather)
 
@@ -75,7 +75,9 @@ def _records(size: int, printed: str) -> list[dict[str, Any]]:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_all_pairs_are_told_by_rank_0_alone(size: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_pairs_are_printed_by_rank_0_alone(
+    size: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     meeting, horovod = _Meeting(size), _Horovod(size)
     effort = Effort((4, 4096), 0.01)
     ranks = [
@@ -86,12 +88,12 @@ def test_all_pairs_are_told_by_rank_0_alone(size: int, capsys: pytest.CaptureFix
         rank.start()
     for rank in ranks:
         rank.join(60)
-    told = _records(size, capsys.readouterr().out)
-    assert told[0] == {"what": "hosts", "hosts": [socket.gethostname()] * size}
-    assert told[-1] == {"what": "end"}
+    reported = _records(size, capsys.readouterr().out)
+    assert reported[0] == {"what": "hosts", "hosts": [socket.gethostname()] * size}
+    assert reported[-1] == {"what": "end"}
     of_pairs = {
         (one["what"], min(one["from"], one["to"]), max(one["from"], one["to"]), one["size_bytes"])
-        for one in told
+        for one in reported
         if "from" in one
     }
     pairs = list(itertools.combinations(range(size), 2))
@@ -101,5 +103,5 @@ def test_all_pairs_are_told_by_rank_0_alone(size: int, capsys: pytest.CaptureFix
         for pair in pairs
         for length in effort.sizes
     }
-    assert [one["size_bytes"] for one in told if one["what"] == "allreduce"] == [4, 4096]
-    assert all(time_ns > 0 for one in told for time_ns in one.get("times_ns", ()))
+    assert [one["size_bytes"] for one in reported if one["what"] == "allreduce"] == [4, 4096]
+    assert all(time_ns > 0 for one in reported for time_ns in one.get("times_ns", ()))

@@ -69,7 +69,7 @@ def test_a_stranger_is_not_served() -> None:
     assert list(time_messages(server.offer, Effort((4,), 0.01), soon())) == [4]
 
 
-def test_nobody_there_is_told_in_time() -> None:
+def test_no_answer_is_reported_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     offer = net_tcp.Offer(["127.0.0.1"], port, "00")

@@ -57,7 +57,7 @@ def test_phase_that_is_never_left_ends_with_the_step():
     assert marks.phases == [("forward", 0, 6)]
 
 
-def test_nothing_is_kept_outside_a_step():
+def test_nothing_is_recorded_outside_a_step():
     marks = StepMarks(HostClock(FakeTime()))
     assert marks.enter("forward") is None
     assert marks.leave("forward") is None

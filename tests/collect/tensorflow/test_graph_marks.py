@@ -13,14 +13,14 @@ from tests.builders.fake_tensorflow import FakeTensor, FakeTensorFlow
 from tests.builders.fake_torch import FakeTime
 
 
-def moments(*told):
-    return [Moment(kind, at_ns) for kind, at_ns in told]
+def moments(*seen):
+    return [Moment(kind, at_ns) for kind, at_ns in seen]
 
 
 def test_a_call_is_taken_apart_by_its_moments():
-    told = moments((DATA, 12), (LOSS, 30), (READY, 50), (REDUCED, 80))
+    seen = moments((DATA, 12), (LOSS, 30), (READY, 50), (REDUCED, 80))
 
-    assert pieces(told, 10, 100) == [
+    assert pieces(seen, 10, 100) == [
         ("data", 10, 12),
         ("forward", 12, 30),
         ("backward", 30, 50),
@@ -30,22 +30,22 @@ def test_a_call_is_taken_apart_by_its_moments():
 
 
 def test_two_models_of_one_call_reduce_one_after_the_other():
-    told = moments((LOSS, 10), (LOSS, 20), (READY, 30), (READY, 35), (REDUCED, 50), (REDUCED, 70))
+    seen = moments((LOSS, 10), (LOSS, 20), (READY, 30), (READY, 35), (REDUCED, 50), (REDUCED, 70))
 
-    found = pieces(told, 0, 90)
+    found = pieces(seen, 0, 90)
 
     assert sum(stop - start for name, start, stop in found if name == "collective") == 70 - 35
     assert sum(stop - start for _, start, stop in found) == 90
 
 
-def test_a_pass_whose_gradients_are_kept_ends_in_backward():
+def test_a_pass_whose_gradients_stay_local_ends_in_backward():
     assert pieces(moments((DATA, 1), (LOSS, 4)), 0, 9)[-1] == ("backward", 4, 9)
 
 
-def test_a_moment_that_was_told_late_came_before_what_it_must_precede():
-    told = moments((DATA, 10), (READY, 50), (LOSS, 55), (REDUCED, 80))
+def test_a_moment_that_was_reported_late_came_before_what_it_must_precede():
+    seen = moments((DATA, 10), (READY, 50), (LOSS, 55), (REDUCED, 80))
 
-    assert pieces(told, 0, 90) == [
+    assert pieces(seen, 0, 90) == [
         ("data", 0, 10),
         ("forward", 10, 50),
         ("collective", 50, 80),
@@ -53,9 +53,9 @@ def test_a_moment_that_was_told_late_came_before_what_it_must_precede():
     ]
 
 
-@pytest.mark.parametrize("told", [[], moments((DATA, 0))])
-def test_without_moments_nothing_is_made_up(told):
-    assert pieces(told, 0, 9) == []
+@pytest.mark.parametrize("seen", [[], moments((DATA, 0))])
+def test_without_moments_nothing_is_made_up(seen):
+    assert pieces(seen, 0, 9) == []
 
 
 def test_moments_of_a_graph_come_with_every_call():
@@ -79,7 +79,7 @@ def test_moments_of_a_graph_come_with_every_call():
 
 @pytest.mark.parametrize("length", [0, 3])
 @pytest.mark.parametrize("kind", ["StatefulPartitionedCall", "StatelessIf"])
-def test_results_of_calls_are_handed_over_since_calls_are_inlined(kind, length):
+def test_results_of_calls_are_submitted_since_calls_are_inlined(kind, length):
     tf, handed = FakeTensorFlow(), []
     tf.numpy_function = lambda call, inputs, _: handed.extend(inputs)
     tensors = [FakeTensor(2), FakeTensor(length, kind)]
@@ -88,7 +88,7 @@ def test_results_of_calls_are_handed_over_since_calls_are_inlined(kind, length):
     assert handed == [0, [0][:length]]
 
 
-def test_of_nothing_no_arrival_is_told():
+def test_of_nothing_no_arrival_is_reported():
     tf = FakeTensorFlow()
     marks = GraphMarks(tf, lambda _: None)
     marks.insert(READY, [None, None])

@@ -121,7 +121,7 @@ def test_the_update_of_a_second_optimizer_ends_no_step(script):
     assert len(script.steps()) == 4
 
 
-def test_gradients_that_are_kept_end_no_step(script):
+def test_gradients_that_stay_local_end_no_step(script):
     reduce = script.hvd._make_allreduce_grads_fn()
     calls = []
 
@@ -183,7 +183,7 @@ def test_collectives_of_the_script_are_blocked_time_unless_they_are_traced(scrip
     assert len(first["blocked"]) == len(second["blocked"]) == 2
 
 
-def test_on_a_gpu_nothing_is_told_of_the_inside(folder, monkeypatch):
+def test_on_a_gpu_nothing_is_reported_of_the_inside(folder, monkeypatch):
     script = Script(folder, monkeypatch)
     script.tf.gpus = ["GPU:0"]
     train = script.tf.function(script.train)
@@ -197,7 +197,7 @@ def test_on_a_gpu_nothing_is_told_of_the_inside(folder, monkeypatch):
     assert [step["blocked"] for step in steps] == [None] * 3
 
 
-def test_on_a_gpu_a_step_that_is_not_compiled_tells_what_it_waited(folder, monkeypatch):
+def test_on_a_gpu_a_step_that_is_not_compiled_reports_its_wait(folder, monkeypatch):
     script = Script(folder, monkeypatch)
     script.tf.gpus = ["GPU:0"]
     for batch in script.batches(3):
@@ -240,7 +240,7 @@ def test_before_an_optimizer_or_a_tape_nothing_is_recorded(script, folder):
     assert not folder.exists()
 
 
-def test_a_horovod_that_is_not_known_is_told(monkeypatch, capsys):
+def test_a_horovod_that_is_not_known_is_reported(monkeypatch, capsys):
     settings = AutoSettings(
         num_warmup_steps=1, num_steps=None, batch_size=None, timeline="", num_timeline_steps=5
     )

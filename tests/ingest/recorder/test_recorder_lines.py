@@ -35,13 +35,13 @@ def test_a_whole_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "sent"), [([2000, 20], 2020), ([], 4040), ([1], 4040), ([1, 2, 3], 4040)]
+    ("at_end", "sent"), [([2000, 20], 2020), ([], 4040), ([1], 4040), ([1, 2, 3], 4040)]
 )
 def test_bytes_at_the_end_of_a_segment_replace_those_at_its_begin(
-    tmp_path: Path, told: list[int], sent: int
+    tmp_path: Path, at_end: list[int], sent: int
 ) -> None:
     lines = [json.loads(line) for line in LINES]
-    ends = [line | {"sent_bytes": told} for line in lines if line["kind"] == "segment_end"]
+    ends = [line | {"sent_bytes": at_end} for line in lines if line["kind"] == "segment_end"]
     others = [line for line in lines if line["kind"] != "segment_end"]
     file = read(tmp_path, "".join(json.dumps(line) + "\n" for line in [*others, *ends]))
     assert [one.sent_bytes for one in file.segments.values()] == [sent]
@@ -86,7 +86,7 @@ def test_a_step_that_repeats_a_number_is_damage(tmp_path: Path) -> None:
     assert file.problems == ["1 damaged lines were skipped"]
 
 
-def test_kinds_of_a_later_version_are_told(tmp_path: Path) -> None:
+def test_kinds_of_a_later_version_are_reported(tmp_path: Path) -> None:
     file = read(tmp_path, "\n".join([*LINES, '{"kind": "gpu_clock"}']) + "\n")
     assert file.problems == ["1 lines of the unknown kind 'gpu_clock' were skipped"]
 
@@ -97,7 +97,7 @@ def test_a_second_recording_replaces_the_first(tmp_path: Path) -> None:
     assert file.problems == ["1 earlier recordings in the same file were skipped"]
 
 
-def test_nothing_of_the_first_recording_is_told_of_the_second(tmp_path: Path) -> None:
+def test_problems_of_the_first_recording_are_not_those_of_the_second(tmp_path: Path) -> None:
     # Cut off within a segment, behind lines that could not be used.
     first = [*LINES[:6], "{damaged", '{"kind": "gpu_clock"}']
     mark = json.dumps({"kind": "mark", "name": "begin", "monotonic_ns": 5})
@@ -122,7 +122,7 @@ def test_numbers_of_the_header_that_are_none_are_missing(tmp_path: Path, value: 
     assert (file.header["num_threads"], num_steps(file)) == (3, 5)
 
 
-def test_the_recorders_own_problems_are_told(tmp_path: Path) -> None:
+def test_the_recorders_own_problems_are_reported(tmp_path: Path) -> None:
     line = json.dumps({"kind": "problem", "message": "no hooks in this torch"})
     file = read(tmp_path, "\n".join([LINES[0], line, *LINES[1:]]) + "\n")
     assert file.problems == ["the recorder reported: no hooks in this torch"]
