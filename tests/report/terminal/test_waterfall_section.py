@@ -64,4 +64,4 @@ def test_in_strong_scaling_a_step_is_held_against_as_many_samples(tmp_path):
     assert page.title.endswith(" more per step than as many samples take with horovod np=1")
     (own,) = analysis.findings.loc[analysis.findings["id"] == "compute-inflation", "evidence"]
     assert "more per step than the baseline needs for as many samples" in own
-    assert waterfall_figure(analysis).data[0].y == ("baseline,<br>as many<br>samples",)
+    assert waterfall_figure(analysis).data[0].y == ("baseline,<br>same number<br>of samples",)
