@@ -10,7 +10,7 @@ from hvdprof import units
 from hvdprof.dashboards.components.copied_text import copied_text
 from hvdprof.model.cell_key import short_name
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.report.finding_texts import FindingTexts, finding_texts
+from hvdprof.report.finding_texts import finding_texts
 
 _FIRST = 8
 
@@ -50,13 +50,13 @@ def _card(row: FrameRow, look: Look) -> dmc.Paper:
                 variant="outline",
                 className=f"severity severity-{texts.severity}",
             ),
-            dmc.Text(_about(row, texts), size="sm", className="about"),
+            dmc.Text(_about(row), size="sm", className="about"),
         ],
         gap="xs",
     )
     parts: list[Component | str] = [head, dmc.Text(texts.title, fw=700), dmc.Text(texts.evidence)]
-    if texts.gain:
-        parts.append(dmc.Text(f"{texts.gain}."))
+    if texts.figures:
+        parts.append(dmc.Text(texts.figures))
     if texts.quote:
         parts.append(dmc.Code(texts.quote, block=True, className="keep-lines"))
     if texts.action:
@@ -68,9 +68,9 @@ def _card(row: FrameRow, look: Look) -> dmc.Paper:
     return dmc.Paper(dmc.Stack(parts, gap=6), withBorder=True, p="sm", radius="sm")
 
 
-def _about(row: FrameRow, texts: FindingTexts) -> str:
+def _about(row: FrameRow) -> str:
     where = short_name(*_cell(row)) if _is_of_cell(row) else ""
-    return ", ".join(text for text in (str(row["confidence"]), where, texts.cost) if text)
+    return ", ".join(text for text in (str(row["confidence"]), where) if text)
 
 
 def _cell(row: FrameRow) -> tuple[str, int, str]:

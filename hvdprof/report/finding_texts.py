@@ -19,7 +19,7 @@ class FindingTexts:
         severity: error, warning or note.
         title: The problem as a noun phrase.
         evidence: What was measured, in sentences.
-        cost: ``costs 4.02 ms per step (16.8 %)``.
+        cost: ``Costs 4.02 ms per step (16.8 % of step time)``.
         gain: ``Potential gain if fixed: up to 16.8 % of step time``.
         quote: The log line or setting behind its file and line.
         action: How to fix it.
@@ -32,6 +32,11 @@ class FindingTexts:
     gain: str
     quote: str
     action: str
+
+    @property
+    def figures(self) -> str:
+        """Cost and potential gain as sentences; empty where neither is known."""
+        return " ".join(f"{text}." for text in (self.cost, self.gain) if text)
 
 
 def finding_texts(row: Mapping[Hashable, object]) -> FindingTexts:
@@ -54,9 +59,9 @@ def findings_texts(findings: pd.DataFrame) -> list[FindingTexts]:
 
 def _cost(cost_ns: float, share: float) -> str:
     if cost_ns != cost_ns:
-        return f"costs {units.percent(share)} of step time" if share == share else ""
+        return f"Costs {units.percent(share)} of step time" if share == share else ""
     percent = f" ({units.percent(share)} of step time)" if share == share else ""
-    return f"costs {units.milliseconds(cost_ns)} per step{percent}"
+    return f"Costs {units.milliseconds(cost_ns)} per step{percent}"
 
 
 def _gain(share: float) -> str:

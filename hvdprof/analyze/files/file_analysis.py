@@ -6,6 +6,7 @@ import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
+from hvdprof.analyze.files.log_verdict import log_verdict
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -22,7 +23,7 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, FoundAnalysis, Unanswered
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import FILES, THROUGHPUT, THROUGHPUT_SCALING
+from hvdprof.model.tables.log_tables import FILES, STALLS, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.tables.run_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -40,12 +41,13 @@ def analyze_files(run: Run) -> FoundAnalysis:
     """
     files = run.table(FILES.name).to_dict("records")
     joins = _joined_calls(run)
-    pages = [_page(run, row, joins) for row in files if row["kind"] != _RECORDER]
+    findings = findings_of_jobs(run.nccl)
+    pages = [_page(run, row, joins, findings) for row in files if row["kind"] != _RECORDER]
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))
     derived = {
         THROUGHPUT_SCALING.name: scaling,
-        FINDINGS.name: findings_of_jobs(run.nccl),
+        FINDINGS.name: findings,
         NCCL_JOINED_CALLS.name: joins.pairs,
     }
     if not run.cached:
@@ -55,9 +57,12 @@ def analyze_files(run: Run) -> FoundAnalysis:
     )
 
 
-def _page(run: Run, row: FrameRow, joins: JobJoins) -> FilePage:
+def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> FilePage:
     file = str(row["file"])
     facts, unanswered, verdict = _of_timeline(run, file)
+    if not verdict.sentence:
+        stalls = run.table(STALLS.name)
+        verdict = log_verdict(findings[findings["file"] == file], stalls[stalls["file"] == file])
     return FilePage(
         file=file,
         kind=str(row["kind"]),

@@ -1,5 +1,6 @@
 """What a rule on a run or on NCCL logs returns."""
 
+import re
 from dataclasses import dataclass
 
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -10,6 +11,9 @@ SMALLEST_COST = 0.05
 
 WARNING_COST = 0.1
 ERROR_COST = 0.2
+
+_PARENTHESES = re.compile(r" \([^()]*\)")
+_FIRST_SENTENCE = re.compile(r"^.*?\.(?= [A-Z]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,21 @@ def sentences(*parts: str) -> str:
 def otherwise(first: str, action: str) -> str:
     """A second action behind a first one; the action alone where there is no first one."""
     return f"{first} Otherwise, {action[0].lower()}{action[1:]}" if first else action
+
+
+def title_inside(title: str) -> str:
+    """A title inside a sentence: ``persistent straggler (rank 3, data phase)``."""
+    head, colon, rest = title.partition(": ")
+    # A name such as NCCL or GPUDirect keeps its capitals.
+    lead = head if head[1:2].isupper() else head[0].lower() + head[1:]
+    return f"{lead} ({rest})" if colon else lead
+
+
+def first_fix(action: str) -> str:
+    """The first sentence of an action without its parentheses and full stop."""
+    found = _FIRST_SENTENCE.match(action)
+    first = _PARENTHESES.sub("", found[0] if found else action).removesuffix(".")
+    return first[0].lower() + first[1:]
 
 
 def severity_of_cost(share: float) -> str:

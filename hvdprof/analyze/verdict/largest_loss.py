@@ -1,10 +1,9 @@
 """The second sentence of a verdict: the largest loss of the cell and its fix."""
 
-import re
-
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.finding import first_fix, title_inside
 from hvdprof.model.run import Verdict
 from hvdprof.model.step_parts import PART_NAMES
 
@@ -28,9 +27,6 @@ SMALLEST_GAIN = 0.01
 SMALLEST_OFFSET = 0.02
 """Parts that got faster are named from here on: the largest loss then exceeds the whole loss."""
 
-_PARENTHESES = re.compile(r" \([^()]*\)")
-_FIRST_SENTENCE = re.compile(r"^.*?\.(?= [A-Z]|$)")
-
 
 def largest_loss(verdict: Verdict, findings: pd.DataFrame) -> str:
     """The largest loss with its share and its fix, or the largest part of LOSSES; may be empty.
@@ -53,8 +49,8 @@ def largest_loss(verdict: Verdict, findings: pd.DataFrame) -> str:
     title, action = str(row["title"]), str(row["action"])
     share = units.percent(float(row["cost_share"]))
     reached = _reached(verdict, float(row["gain_share"]))
-    gain = f" (up to {reached} without this loss)" if reached else ""
-    return f"Largest loss: {_inside(title)}, {share} of step time; fix: {_first(action)}{gain}."
+    fix = first_fix(action) + (f" (up to {reached} without this loss)" if reached else "")
+    return f"Largest loss: {title_inside(title)}, {share} of step time; fix: {fix}."
 
 
 def offset(verdict: Verdict) -> str:
@@ -74,17 +70,3 @@ def _reached(verdict: Verdict, gain: float) -> str:
         return ""
     reached = verdict.efficiency / (1 - gain)
     return units.percent(reached) if reached <= 1 else ""
-
-
-def _inside(title: str) -> str:
-    """A title inside a sentence: ``persistent straggler (rank 3, data phase)``."""
-    head, colon, rest = title.partition(": ")
-    lead = head[0].lower() + head[1:]
-    return f"{lead} ({rest})" if colon else lead
-
-
-def _first(action: str) -> str:
-    """The first sentence of an action without its parentheses and full stop."""
-    found = _FIRST_SENTENCE.match(action)
-    first = _PARENTHESES.sub("", found[0] if found else action).removesuffix(".")
-    return first[0].lower() + first[1:]

@@ -90,13 +90,13 @@ def print_caused_wait(console: Console, page: CausedWaitPage | None) -> None:
     for name in (
         "\n  rank",
         "last\nin",
-        "itself\nwaited",
+        "\nwaited",
         "wait\ncaused",
         "as\nlast",
         "step-time\ncost",
     ):
         frame.add_column(name, justify="right", no_wrap=True)
-    frame.add_column("\nlate", overflow="fold")
+    frame.add_column("\npattern", overflow="fold")
     for row in page.rows:
         frame.add_row(
             f"  {row.rank}",
@@ -123,8 +123,8 @@ def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
 def _pattern(rows: pd.DataFrame, launches: int) -> str:
     named = rows[rows["pattern"].isin(["persistent", "transient"])]
     if named.empty:
-        turns = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
-        return "by turns" if turns else "-"
+        rotating = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
+        return "rotating" if rotating else "-"
     first = named.iloc[0]
     where = "" if first["phase"] == "unattributed" else f" in {first['phase']}"
     often = "" if len(named) == launches else f", {len(named)} of {launches} launches"

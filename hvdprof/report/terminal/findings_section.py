@@ -23,10 +23,8 @@ def _print_finding(console: Console, finding: FindingTexts) -> None:
     style = _STYLES[finding.severity]
     print_hanging(console, "  ", f"{finding.severity}: {finding.title}", style=style)
     print_hanging(console, "    ", finding.evidence)
-    cost = f"{finding.cost[:1].upper()}{finding.cost[1:]}"
-    figures = [f"{text}." for text in (cost, finding.gain) if text]
-    if figures:
-        print_hanging(console, "    ", " ".join(figures))
+    if finding.figures:
+        print_hanging(console, "    ", finding.figures)
     if finding.quote:
         print_hanging(console, "    | ", finding.quote, style="dim")
     if finding.action:
