@@ -27,9 +27,8 @@ _SOURCE = re.compile(r"[^/]+$")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line of Horovod's logging; ``before`` is what stood in front of it."""
+    """One line of Horovod's logging."""
 
-    before: str
     message: str
     level: str
     source: str
@@ -54,7 +53,6 @@ class LogHeader:
         source = _SOURCE.search(found["source"] or found["bare_source"] or "")
         rank = int(found["rank"]) if found["rank"] else line.rank
         return LogLine(
-            before=line.text[: found.start()],
             message=line.text[found.end() :],
             level=_LEVELS[level],
             source=source.group() if source else "",

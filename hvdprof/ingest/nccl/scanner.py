@@ -46,7 +46,6 @@ class Scanner:
     """
 
     def __init__(self, log: Logbook, kinds: LineKinds) -> None:
-        self.num_foreign = 0
         self.num_rejoined = 0
         self._log = log
         self._kinds = kinds
@@ -206,9 +205,6 @@ class Scanner:
             self._say(self._head(found), whole.text[found.end() :], whole)
 
     def _read_foreign(self, raw: str) -> None:
-        if not raw or raw.isspace():
-            return
-        self.num_foreign += 1
         if "CCL" in raw or "ccl" in raw or " died from signal " in raw:
             read_foreign(self._log, raw, self._file, self._line)
 
