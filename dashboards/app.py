@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from dash import Dash
-from waitress.server import create_server  # type: ignore[import-untyped]
+from waitress.server import create_server
 
 from hvdprof.dashboards import guard, shell
 from hvdprof.dashboards.components import data_table, figure_card, text_table

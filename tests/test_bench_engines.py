@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +41,12 @@ def report_and_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, RunAn
     return done.stdout, analyze_run(load_run(folder))
 
 
-def of_engine(analysis: RunAnalysis, engine: str) -> dict[str, Any]:
+def of_engine(analysis: RunAnalysis, engine: str) -> dict[Hashable, Any]:
     scaling = analysis.scaling
     return scaling[scaling["engine"] == engine].iloc[0].to_dict()
 
 
-def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:  # type: ignore[no-untyped-def]
+def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:
     _, analysis = report_and_run
     horovod, ddp = (of_engine(analysis, engine) for engine in ("horovod", "ddp"))
     assert ddp["num_launches"] == horovod["num_launches"] == 2
@@ -57,7 +58,7 @@ def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:  # typ
     assert (toggle["engine"], toggle["toggle"], toggle["num_pairs"]) == ("ddp", "ddp", 2)
 
 
-def test_the_late_rank_is_named_under_both(report_and_run) -> None:  # type: ignore[no-untyped-def]
+def test_the_late_rank_is_named_under_both(report_and_run) -> None:
     _, analysis = report_and_run
     findings = analysis.findings
     late = findings[findings["id"].astype(str).str.endswith("-straggler")]
@@ -66,7 +67,7 @@ def test_the_late_rank_is_named_under_both(report_and_run) -> None:  # type: ign
     assert late["title"].str.endswith("rank 1, forward phase").all()
 
 
-def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> None:  # type: ignore[no-untyped-def]
+def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> None:
     _, analysis = report_and_run
     collectives = analysis.table("collectives")
     of_ddp = collectives[collectives["segment"] == "mnist-ddp-none-average"]
@@ -80,7 +81,7 @@ def test_buckets_of_ddp_are_collectives_with_their_overlap(report_and_run) -> No
     assert own["blocking_exposed_ns"].sum() > 0
 
 
-def test_the_report_says_which_is_faster(report_and_run) -> None:  # type: ignore[no-untyped-def]
+def test_the_report_says_which_is_faster(report_and_run) -> None:
     report, _ = report_and_run
     assert "DDP against Horovod" in report
     assert "mnist on 2 ranks: Horovod" in report

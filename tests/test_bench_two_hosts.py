@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import Run, analyze_run, load_run
+from hvdprof.api import analyze_run, load_run
+from hvdprof.model.run import Run
 from tests.builders import user_script
 from tests.builders.network_hosts import NetworkHosts, network_hosts
 

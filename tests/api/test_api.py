@@ -32,7 +32,7 @@ def test_type_checkers_see_the_names_that_exist() -> None:
 
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'load_runs'"):
-        api.load_runs()  # type: ignore[operator]
+        api.load_runs()
 
 
 def test_importing_it_imports_no_tables() -> None:

@@ -48,7 +48,7 @@ def _sweep(folder: Path, launcher: _Launcher, settings: BenchSettings) -> Sweep:
         paths=RunPaths(folder),
         launcher=launcher,
         mpi=None,
-        observer=None,  # type: ignore[arg-type]
+        observer=None,
         environment=dict(os.environ),
     )
 

@@ -48,7 +48,7 @@ def main() -> None:
         _write(file, {"kind": "end"})
 
 
-def _train(segment, files, kind):  # type: ignore[no-untyped-def]
+def _train(segment, files, kind):
     if kind == "stuck":
         _fail(kind)
     for file in files:
@@ -84,7 +84,7 @@ def _fail(kind: str) -> None:
     time.sleep(600)
 
 
-def _write(file, record) -> None:  # type: ignore[no-untyped-def]
+def _write(file, record) -> None:
     file.write(json.dumps(record) + "\n")
     file.flush()
 

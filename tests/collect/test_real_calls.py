@@ -7,8 +7,9 @@ import pytest
 
 from hvdprof.collect.auto.auto_settings import AUTORECORD, AutoSettings
 from hvdprof.collect.auto.startup import FOLDER
+from tests.builders.places import ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
-from tests.builders.training_job import ROOT, mpirun, run_ranks
+from tests.builders.training_job import mpirun, run_ranks
 
 pytestmark = pytest.mark.horovod
 

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from tests.builders.places import ROOT
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
-from tests.builders.training_job import ROOT, Ended, mpirun, run_ranks
+from tests.builders.training_job import Ended, mpirun, run_ranks
 
 pytestmark = pytest.mark.horovod
 

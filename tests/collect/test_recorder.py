@@ -141,7 +141,7 @@ def test_bytes_that_were_seen_in_a_step_stand_at_the_end_of_the_segment(
     monkeypatch.setitem(sys.modules, "horovod.torch.mpi_ops", module)
     model = FakeModel(weight=FakeParameter(10))
     optimizer = FakeHorovodOptimizer(model, recording.time, compression=object())
-    optimizer._handles = {model.parameters["weight"]: (7, None)}
+    optimizer._handles = {model.parameters["weight"]: (7, None)}  # type: ignore[attr-defined]
     if lasts:
         recording.recorder.gradients.watch(model, optimizer)
     with recording.recorder.segment("one"):

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def documented(heading: str) -> list[str]:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> dict[str, object]:
+def written(tmp_path: Path) -> Mapping[str, object]:
     (tmp_path / "timeline.json").write_text(TIMELINE)
     (tmp_path / "job.out").write_text(MIXED)
     (tmp_path / "nccl.log").write_text("\n".join([*job("NET/Socket/0"), call_line(0, 8)]) + "\n")

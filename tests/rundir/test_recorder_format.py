@@ -119,7 +119,7 @@ def written_and_read(lines: list[Line]) -> tuple[RecorderFile, RankState]:
         paths = PassPaths(Path(folder))
         writer = LineWriter(paths.recorder_file(0))
         for line in lines:
-            writer.write(line)  # type: ignore[arg-type]
+            writer.write(line)
         writer.close()
         progress = PassProgress(paths)
         progress.update()

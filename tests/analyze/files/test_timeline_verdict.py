@@ -42,7 +42,8 @@ def test_a_rank_that_every_use_shows_late_is_named():
     ],
 )
 def test_a_file_without_every_rank_names_none_and_says_what_it_holds(kind, words):
-    found = timeline_verdict(*uses_without_ranks(), INFERRED_STEPS.empty(), {"rank_ticks": kind})
+    uses, executions = uses_without_ranks()
+    found = timeline_verdict(uses, executions, INFERRED_STEPS.empty(), {"rank_ticks": kind})
 
     assert f"No straggler can be named: {words}" in found.caveat
     assert "straggler" not in found.sentence

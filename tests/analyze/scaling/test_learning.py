@@ -9,7 +9,7 @@ from tests.builders.run_directory import PassSpec, SegmentSpec
 
 
 def segment(num_steps: int, loss: object, **cell: object) -> SegmentSpec:
-    return SegmentSpec(num_warmup_batches=0, num_steps=num_steps, batch_size=10, loss=loss, **cell)  # type: ignore[arg-type]
+    return SegmentSpec(num_warmup_batches=0, num_steps=num_steps, batch_size=10, loss=loss, **cell)
 
 
 def test_losses_are_compared_after_the_same_number_of_samples(tmp_path: Path) -> None:

@@ -99,6 +99,6 @@ def test_the_parts_sum_to_the_whole(
     lost = analysis.losses.groupby("np")["lost_share"].sum()
     efficiency = analysis.scaling.set_index("np")["efficiency"]
     assert list(lost.index) == list(range(2, 2 + len(cells)))
-    for size, share in lost.items():
-        assert share == pytest.approx(1 - efficiency[size], abs=1e-9)
+    for np, share in lost.items():
+        assert share == pytest.approx(1 - efficiency[np], abs=1e-9)
     assert list(analysis.losses["part"].unique()) == list(PARTS)

@@ -149,5 +149,5 @@ def test_where_only_the_timeline_was_recorded_it_is_throughput_that_is_missing(
     told = analysis_of(tmp_path / "traced", [traced]).verdict.sentence
     assert told.startswith("No throughput was measured: no measurement of it was finished")
     failed = SegmentSpec(status="failed", failure=Failure(reason="It hung."))
-    told = analysis_of(tmp_path / "both", [PassSpec(size=2, segments=[failed]), traced])
-    assert told.verdict.sentence.startswith("No throughput was measured: 1 of 2 planned")
+    both = analysis_of(tmp_path / "both", [PassSpec(size=2, segments=[failed]), traced])
+    assert both.verdict.sentence.startswith("No throughput was measured: 1 of 2 planned")

@@ -302,7 +302,7 @@ def test_inputs_of_unknown_length_end_the_recording_and_not_the_training(folder,
             return self.model(inputs[0])
 
     script = Script()
-    script.model = Odd(script.model)
+    script.model = Odd(script.model)  # type: ignore[assignment]
     script.wrap()
 
     class Inputs(list):

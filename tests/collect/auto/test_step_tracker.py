@@ -169,7 +169,8 @@ def test_the_step_of_an_optimizer_stays_a_method_that_schedulers_can_take_apart(
     optimizer = Optimizer()
     tracker().follow(optimizer)
 
-    assert optimizer.step.__func__.__get__(optimizer, Optimizer)(5) == 5
+    function = getattr(optimizer.step, "__func__")  # noqa: B009
+    assert function.__get__(optimizer, Optimizer)(5) == 5
     assert optimizer.step.__name__ == "step"
 
 

@@ -1,3 +1,4 @@
+import socket
 import threading
 import time
 
@@ -142,5 +143,5 @@ def test_single_rank_needs_nobody():
 
 def test_own_addresses_begin_with_the_name_and_leave_loopback_out():
     addresses = own_addresses()
-    assert addresses[0] == clock_exchange.socket.gethostname()
+    assert addresses[0] == socket.gethostname()
     assert not any(address.startswith("127.") for address in addresses[1:])

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.torch
 
 def ranks_of(size: int):
     """The gathers of all ranks, each with a count of its own as if in its own process."""
-    store = torch.distributed.HashStore()
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
     store.set_timeout(timedelta(seconds=10))
     for rank in range(size):
         yield gather_over_store(
             SimpleNamespace(
-                PrefixStore=torch.distributed.PrefixStore,
+                PrefixStore=torch.distributed.PrefixStore,  # type: ignore[attr-defined]
                 distributed_c10d=SimpleNamespace(_get_default_store=lambda: store),
                 get_rank=lambda rank=rank: rank,
                 get_world_size=lambda: size,

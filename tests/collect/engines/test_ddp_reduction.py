@@ -94,7 +94,7 @@ def test_backward_that_failed_does_not_hide_the_next_wait(monkeypatch):
 def test_rank_counts_as_waiting_while_ddp_waits(monkeypatch):
     watched = Watched(monkeypatch)
     seen = []
-    watched.model._time = SimpleNamespace(
+    watched.model._time = SimpleNamespace(  # type: ignore[assignment]
         advance=lambda ns: (seen.append(watched.marks.num_waits), watched.time.advance(ns))
     )
     watched.train()
@@ -164,6 +164,6 @@ def test_bucket_is_marked_from_its_handing_over_to_its_end(monkeypatch):
 def test_bucket_outside_a_step_is_reduced_all_the_same(monkeypatch):
     watched = Watched(monkeypatch)
     watched.marks.close(watched.time())
-    hook = recorded_hook(lambda state, bucket: "future", watched.marks, watched.source.now)
+    hook = recorded_hook(lambda *_: "future", watched.marks, watched.source.now)
     assert hook(None, bucket_of()) == "future"
     assert watched.marks.buckets == []

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from hvdprof.collect.clock.handshake import Offer
 from hvdprof.collect.network import net_tcp
 from hvdprof.collect.network.net_tcp import EchoServer, Effort, time_messages
 
@@ -14,6 +15,7 @@ def soon(seconds: float = 10.0) -> float:
     return time.monotonic() + seconds
 
 
+@pytest.mark.timing
 def test_every_size_is_timed_several_times() -> None:
     server = EchoServer(["127.0.0.1"], soon())
     found = time_messages(server.offer, Effort((4, 1000, 3_000_000), 0.02), soon())
@@ -72,7 +74,7 @@ def test_a_stranger_is_not_served() -> None:
 def test_no_answer_is_reported_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    offer = net_tcp.Offer(["127.0.0.1"], port, "00")
+    offer = Offer(["127.0.0.1"], port, "00")
     with pytest.raises(OSError, match=r"127\.0\.0\.1: "):
         time_messages(offer, Effort((4,), 0.01), soon(1))
 

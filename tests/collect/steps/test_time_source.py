@@ -1,3 +1,4 @@
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -92,7 +93,7 @@ def test_device_names():
 
 
 def test_cuda_without_torch_is_said(monkeypatch):
-    monkeypatch.delitem(time_source.sys.modules, "torch", raising=False)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(LookupError, match="torch is not imported"):
         time_source_of("cuda:1")
 
@@ -113,13 +114,13 @@ def test_events_are_recorded_where_the_model_computes(monkeypatch, device, strea
         Event=Event,
         current_stream=lambda index: f"stream of {0 if index is None else index}",
     )
-    monkeypatch.setitem(time_source.sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     clock = time_source_of(device)
     clock.now()
     assert recorded_on == [stream] * 2
 
 
 def test_a_gpu_without_a_number_is_refused(monkeypatch):
-    monkeypatch.setitem(time_source.sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
     with pytest.raises(ValueError, match="'cuda:first' is no GPU"):
         time_source_of("cuda:first")

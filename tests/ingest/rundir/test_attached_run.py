@@ -1,11 +1,11 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
-from hvdprof.ingest.rundir import attached_run as attach_module
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
 from hvdprof.rundir.attached import AttachedKind, attached_files
@@ -237,7 +237,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     def full(source: object, target: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(attach_module.shutil, "copyfileobj", full)
+    monkeypatch.setattr(shutil, "copyfileobj", full)
     printed = output(tmp_path / "given", "job.out")
     with pytest.raises(StorageError, match="No space left"):
         attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))

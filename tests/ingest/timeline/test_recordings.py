@@ -38,7 +38,7 @@ def training(steps: int, **known: object) -> Known:
         "steps": steps,
         "ticks": 12,
     }
-    return Known(**(fields | known))  # type: ignore[arg-type]
+    return Known(**(fields | known))
 
 
 BASICS = {

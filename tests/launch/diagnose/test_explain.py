@@ -22,7 +22,7 @@ def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
     paths = PassPaths(folder)
     paths.recorder_folder.mkdir(parents=True)
     for rank, num_steps in steps_by_rank.items():
-        lines = [{"kind": "segment", "id": "mnist-none-average"}]
+        lines: list[dict[str, object]] = [{"kind": "segment", "id": "mnist-none-average"}]
         lines += [{"kind": "step", "step": step} for step in range(num_steps)]
         text = "".join(json.dumps(line) + "\n" for line in lines)
         paths.recorder_file(rank).write_text(text)

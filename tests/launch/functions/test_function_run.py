@@ -1,4 +1,5 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,12 +80,7 @@ def test_values_are_those_of_the_first_launch_at_the_largest_size():
         record(4, Mode.THROUGHPUT, 2, 2),
     ]
 
-    class OfPasses:
-        pass
-
-    manifest = OfPasses()
-    manifest.passes = passes
-    assert main_launch(manifest) == "02"
+    assert main_launch(SimpleNamespace(passes=passes)) == "02"
 
 
 def command(controller="mpi", hosts=None, device="cpu", yields=True):

@@ -1,4 +1,5 @@
 import socket
+import time
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_asking_to_the_end_ends_with_an_answer(monkeypatch: pytest.MonkeyPatch) 
     def sleep(seconds: float) -> None:
         clock.now_s += seconds + 3
 
-    monkeypatch.setattr(host_watch.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     watch = HostWatch({"b": [1], "c": [2]}, hosts, clock)
     hosts.gone = {"b"}
     watch.ask_to_the_end()

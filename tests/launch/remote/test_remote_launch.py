@@ -13,6 +13,7 @@ from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.processes.launch_process import Launch, Watch
 from hvdprof.launch.remote import remote_launch as host_launch
 from hvdprof.launch.remote.fetch import fetch
+from hvdprof.launch.remote.host_watch import HostWatch
 from hvdprof.launch.remote.kill_ranks import main as end_ranks
 from hvdprof.launch.remote.remote_launch import LaunchOnHosts, ranks_of_hosts
 from hvdprof.launch.remote.remote_shell import HostShell
@@ -133,7 +134,7 @@ def test_a_host_that_vanishes_ends_the_launch_and_is_named(
 ) -> None:
     on_hosts, paths = _on_hosts(tmp_path)
     gone = tmp_path / "gone"
-    watch = host_launch.HostWatch
+    watch = HostWatch
     monkeypatch.setattr("hvdprof.launch.remote.host_watch.NO_PROGRESS_S", 0.1)
     monkeypatch.setattr("hvdprof.launch.remote.host_watch.LEAST_SILENT_S", 1.0)
     monkeypatch.setattr("hvdprof.launch.remote.host_watch._PAUSE_S", 0.2)

@@ -8,12 +8,12 @@ import pytest
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.tables.log_tables import FILES, STALLS
 from hvdprof.report.tables.table_files import (
-    TableFormat,
     pick,
     write_all,
     write_object,
     write_table,
 )
+from hvdprof.report.tables.table_format import TableFormat
 
 FRAME = FILES.frame(
     [

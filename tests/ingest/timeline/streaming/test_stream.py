@@ -47,7 +47,7 @@ class Read:
     def __init__(self, path: Path, **options: int) -> None:
         self.parts: list[tuple[EventRows, UseRows, ExecutionRows]] = []
         self.reductions: list[Reductions] = []
-        known = read_in_parts(path, self.take, **options)  # type: ignore[arg-type]
+        known = read_in_parts(path, self.take, **options)
         steps = infer_steps(lambda: self.reductions)
         self.summary = summary_of(known.raw, known.counts, steps)
         cycle = self.summary.facts.cycle

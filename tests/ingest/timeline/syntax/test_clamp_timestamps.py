@@ -28,7 +28,7 @@ def test_a_time_that_no_clock_shows_spoils_itself_alone(ph: str, moved: int, sig
     assert odd.problems[0].startswith(f"{moved} records have times that no clock shows")
     assert odd.rows.start_us.tolist()[: len(whole.rows)] == whole.rows.start_us.tolist()
     assert abs(odd.rows.start_us[-1]) == LATEST_US
-    block = timeline_blocks("", "", odd, timeline_clock(odd, None), None)
+    block = timeline_blocks(("", ""), odd, timeline_clock(odd, None), None)
     starts = stacked(EVENTS, [block["events"]])["start_ns"]
     assert np.sign(starts.iloc[-1]) == (-1 if sign else 1)
 
@@ -39,7 +39,7 @@ def test_an_end_far_away_leaves_a_length_that_fits() -> None:
     )
     file = parse_timeline(text)
     assert file.rows.dur_us.tolist() == [2 * LATEST_US]
-    block = timeline_blocks("", "", file, timeline_clock(file, None), None)
+    block = timeline_blocks(("", ""), file, timeline_clock(file, None), None)
     assert stacked(EVENTS, [block["events"]])["dur_ns"].tolist() == [2000 * LATEST_US]
 
 
