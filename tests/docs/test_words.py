@@ -96,7 +96,6 @@ FOLDERS = (
 NOT_YET: tuple[str, ...] = (
     "hvdprof/analyze",
     "hvdprof/ingest",
-    "hvdprof/launch",
     "hvdprof/model",
     "tests",
 )
