@@ -14,13 +14,13 @@ import pandas as pd
 from hvdprof.api import all_tables, analyze_files, analyze_run, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.model.run import Run, RunAnalysis, declared_table
-from hvdprof.model.standalone_files import FoundAnalysis
+from hvdprof.model.standalone_files import FilesAnalysis
 
 _MOST_CACHED = 8
 _MOST_MADE = 4
 
 Made = TypeVar("Made")
-Looked = RunAnalysis | FoundAnalysis
+Looked = RunAnalysis | FilesAnalysis
 
 
 def read_and_analyze(path: Path) -> Looked:

@@ -22,7 +22,7 @@ from hvdprof.figures.catalogue import FIGURES, FigureKind
 from hvdprof.figures.step_window import longest_step, step_windows
 from hvdprof.figures.waterfall_figure import waterfall_cells, waterfall_figure
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
+from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
 from hvdprof.report.terminal.report_page import Page, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
 
@@ -41,7 +41,7 @@ _FINDINGS_ABOUT = (
 def layout(runs: RunStore, view: View) -> dmc.Stack:
     """The page of a run or a standalone file."""
     looked = runs.look(str(view.run))
-    if isinstance(looked, FoundAnalysis):
+    if isinstance(looked, FilesAnalysis):
         return found_content(looked)
     return content(looked, view)
 
@@ -63,7 +63,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     return dmc.Stack([*parts, _facts(analysis, page)], gap="md")
 
 
-def found_content(found: FoundAnalysis) -> dmc.Stack:
+def found_content(found: FilesAnalysis) -> dmc.Stack:
     """The page of standalone files: verdict and facts of each, and open questions."""
     return dmc.Stack([part for file in found.files for part in _file(file)], gap="md")
 

@@ -14,7 +14,7 @@ from hvdprof.ingest import load
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.model.run import Run, RunAnalysis, RunEntry
-from hvdprof.model.standalone_files import FoundAnalysis, ScalingOfText
+from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.formats import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
@@ -56,7 +56,7 @@ def is_run_directory(path: Path) -> bool:
     return load.is_run_directory(path)
 
 
-def analyze_files(run: Run) -> FoundAnalysis:
+def analyze_files(run: Run) -> FilesAnalysis:
     """The analysis of standalone files: a page of facts per file, and tables made of all files.
 
     ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest

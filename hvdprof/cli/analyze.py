@@ -105,9 +105,9 @@ def _analyze_files(
     paths: list[Path], format_: ReportFormat | None, output: Path | None, *, force: bool
 ) -> None:
     from hvdprof.report.formats import write_text
-    from hvdprof.report.terminal.files_report import render_found, render_found_json
+    from hvdprof.report.terminal.files_report import render_files, render_files_json
 
-    renderers = {ReportFormat.TERMINAL: render_found, ReportFormat.JSON: render_found_json}
+    renderers = {ReportFormat.TERMINAL: render_files, ReportFormat.JSON: render_files_json}
     chosen = format_ or _format_of(output)
     if chosen not in renderers:
         raise UsageError(

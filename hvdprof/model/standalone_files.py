@@ -51,7 +51,7 @@ class FilePage:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundAnalysis:
+class FilesAnalysis:
     """Finished pages and tables of standalone files; everything after it only formats.
 
     ``derived`` holds tables computed from those of the run, by name.

@@ -1,4 +1,7 @@
-"""What every report format offers."""
+"""What every report format offers.
+
+Tested in ``tests/report/test_formats.py``.
+"""
 
 from typing import IO, ClassVar, Protocol
 

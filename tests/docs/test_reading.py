@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import analyze_files, load_run
-from hvdprof.report.terminal.files_report import found_json
+from hvdprof.report.terminal.files_report import files_json
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import ROOT
 from tests.builders.recorder_lines import recorder_lines
@@ -36,7 +36,7 @@ def written(tmp_path: Path) -> Mapping[str, object]:
     (tmp_path / "nccl.log").write_text("\n".join([*job("NET/Socket/0"), call_line(0, 8)]) + "\n")
     lines = [json.dumps(line) for line in recorder_lines(PassSpec(size=1), 0)]
     (tmp_path / "rank-0.jsonl").write_text("\n".join(lines) + "\n")
-    return found_json(analyze_files(load_run(tmp_path)))
+    return files_json(analyze_files(load_run(tmp_path)))
 
 
 def test_the_keys_of_the_object_and_of_a_file(written: dict[str, list[dict[str, object]]]) -> None:

@@ -5,12 +5,12 @@ from functools import cache
 import pytest
 
 from hvdprof import api
-from hvdprof.model.standalone_files import FoundAnalysis
+from hvdprof.model.standalone_files import FilesAnalysis
 from tests.builders.places import RECORDINGS, recording
 
 
 @cache
-def found(name: str) -> FoundAnalysis:
+def found(name: str) -> FilesAnalysis:
     return api.analyze_files(api.load_run(recording(name)))
 
 

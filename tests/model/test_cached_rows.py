@@ -6,7 +6,7 @@ import pytest
 from hvdprof.api import analyze_files, load_run
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.cached_table import CachedTable
-from hvdprof.report.terminal.files_report import found_json
+from hvdprof.report.terminal.files_report import files_json
 from tests.builders.places import RECORDINGS
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,6 @@ def test_rows_are_counted_without_reading_a_large_table(
     monkeypatch.setattr(CachedTable, "frame", never_read)
 
     assert kept.run.cached[str(path)].keys() >= {"events", "tensor_uses", "executions"}
-    assert kept.run.row_counts == plain == found_json(kept)["row_counts"]
+    assert kept.run.row_counts == plain == files_json(kept)["row_counts"]
     assert plain["events"] > 100
     assert list(plain) == list(kept.run.row_counts)

@@ -1,4 +1,7 @@
-"""The analysis of standalone files: a page for each file, and tables made of all of them."""
+"""The analysis of standalone files: a page for each file, and tables made of all of them.
+
+Tested in ``tests/cli/test_analyze_files.py``.
+"""
 
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
-from hvdprof.model.standalone_files import Fact, FilePage, FileVerdict, FoundAnalysis, Unanswered
+from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis, FileVerdict, Unanswered
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import FILES, STALLS, THROUGHPUT, THROUGHPUT_SCALING
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
@@ -34,7 +37,7 @@ _RECORDER = "recorder file"
 _ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
 
 
-def analyze_files(run: Run) -> FoundAnalysis:
+def analyze_files(run: Run) -> FilesAnalysis:
     """The finished analysis of a run that was put together from standalone files.
 
     The tables on communication are left out where a timeline is in the cache: they are as large.
@@ -52,7 +55,7 @@ def analyze_files(run: Run) -> FoundAnalysis:
     }
     if not run.cached:
         derived |= communication_tables(run, JOB_STEPS.empty(), COLLECTIVE_ARRIVALS.empty())
-    return FoundAnalysis(
+    return FilesAnalysis(
         run, tuple(pages), scaling, {name: frame for name, frame in derived.items() if len(frame)}
     )
 

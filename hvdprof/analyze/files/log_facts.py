@@ -1,4 +1,7 @@
-"""Facts of standalone logs, one function per table: of the rows of one file."""
+"""Facts of standalone logs, one function per table: of the rows of one file.
+
+Tested in ``tests/cli/test_analyze_files.py``.
+"""
 
 from collections.abc import Callable, Iterable
 

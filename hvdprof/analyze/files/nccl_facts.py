@@ -1,4 +1,7 @@
-"""Facts of a job's NCCL logs; ``nccl_findings`` finds what is wrong in them."""
+"""Facts of a job's NCCL logs; ``nccl_findings`` finds what is wrong in them.
+
+Tested in ``tests/cli/test_analyze_files.py``.
+"""
 
 import pandas as pd
 

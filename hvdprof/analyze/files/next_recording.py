@@ -1,4 +1,7 @@
-"""Commands that answer the open questions of a standalone file: they record a script as it is."""
+"""Commands that answer the open questions of a standalone file: they record a script as it is.
+
+Tested in ``tests/analyze/files/test_timeline_verdict.py``.
+"""
 
 SCALING_COMMAND = "hvdprof run --np 1,2,4 -- python train.py"
 """Measures how well a script scales, every rank recorded."""

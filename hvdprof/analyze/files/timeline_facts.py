@@ -1,4 +1,7 @@
-"""Facts and open questions of a standalone Horovod timeline, from its tables."""
+"""Facts and open questions of a standalone Horovod timeline, from its tables.
+
+Tested in ``tests/cli/test_analyze_files.py``.
+"""
 
 import pandas as pd
 

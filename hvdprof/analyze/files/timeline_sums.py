@@ -1,4 +1,7 @@
-"""Sums over the rows of a standalone timeline, which come in pieces."""
+"""Sums over the rows of a standalone timeline, which come in pieces.
+
+Tested in ``tests/analyze/files/test_timeline_verdict.py``.
+"""
 
 from collections import Counter
 

@@ -1,4 +1,7 @@
-"""What findings on one cell have in common: its rows, its costly terms, its name and its cost."""
+"""What findings on one cell have in common: its rows, its costly terms, its name and its cost.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The input of the rules on a run."""
+"""The input of the rules on a run.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What a rule on a run or on NCCL logs returns."""
+"""What a rule on a run or on NCCL logs returns.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The verdict on a run of attached files: it has no baseline, so no efficiency."""
+"""The verdict on a run of attached files: it has no baseline, so no efficiency.
+
+Tested in ``tests/ingest/rundir/test_attached_run.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace

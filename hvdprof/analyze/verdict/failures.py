@@ -1,4 +1,7 @@
-"""Which measurements have no result, and why."""
+"""Which measurements have no result, and why.
+
+Tested in ``tests/analyze/verdict/test_data_quality.py``.
+"""
 
 from hvdprof.model.run import FailedSegment
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, SegmentRecord, Status

@@ -1,4 +1,7 @@
-"""Horovod's own timeline in a Chrome trace: executions once each, and negotiation."""
+"""Horovod's own timeline in a Chrome trace: executions once each, and negotiation.
+
+Tested in ``tests/report/chrome/test_chrome_trace.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

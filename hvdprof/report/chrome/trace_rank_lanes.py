@@ -1,4 +1,7 @@
-"""The lanes of one rank in a Chrome trace: steps, phases, gradients as they become ready."""
+"""The lanes of one rank in a Chrome trace: steps, phases, gradients as they become ready.
+
+Tested in ``tests/report/chrome/test_chrome_trace.py``.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them."""
+"""Which part of a run a Chrome trace shows: passes lie at different times, so it is one of them.
+
+Tested in ``tests/report/chrome/test_chrome_trace.py``.
+"""
 
 from dataclasses import dataclass
 

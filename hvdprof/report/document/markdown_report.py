@@ -1,4 +1,7 @@
-"""The finished analysis as Markdown, to be pasted into an issue or a pull request."""
+"""The finished analysis as Markdown, to be pasted into an issue or a pull request.
+
+Tested in ``tests/report/document/test_html_report.py``.
+"""
 
 from typing import IO, ClassVar
 

@@ -1,4 +1,7 @@
-"""What the reports that are made of a template share: their words, and how text gets into them."""
+"""What the reports that are made of a template share: their words, and how text gets into them.
+
+Tested in ``tests/report/document/test_html_report.py``.
+"""
 
 import re
 import shlex

@@ -1,4 +1,7 @@
-"""The result of a SQL query as text, CSV or JSON, and the list of tables one can ask."""
+"""The result of a SQL query as text, CSV or JSON, and the list of tables one can ask.
+
+Tested in ``tests/cli/test_sql.py``.
+"""
 
 import csv
 import datetime as dt

@@ -1,4 +1,7 @@
-"""The formats in which tables are written; light to import."""
+"""The formats in which tables are written; light to import.
+
+Tested in ``tests/report/tables/test_table_files.py``.
+"""
 
 from enum import StrEnum
 

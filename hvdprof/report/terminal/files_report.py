@@ -10,19 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.standalone_files import Fact, FilePage, FoundAnalysis
+from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
-FOUND_SCHEMA_VERSION = 2
+FILES_SCHEMA_VERSION = 2
 
 _MOST_SIZES = 40
 
 
-def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = None) -> None:
+def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = None) -> None:
     """Write the pages of all files, then tables made of them, findings and warnings.
 
     Args:
@@ -44,13 +44,13 @@ def render_found(found: FoundAnalysis, stream: IO[str], *, width: int | None = N
         print_hanging(console, "  ! ", note)
 
 
-def found_json(found: FoundAnalysis) -> JsonObject:
+def files_json(found: FilesAnalysis) -> JsonObject:
     """The analysis as plain dictionaries, lists, texts, numbers and ``None``.
 
     ``tables`` holds the derived tables, with the columns that docs/reference/tables.md lists.
     """
     return {
-        "schema_version": FOUND_SCHEMA_VERSION,
+        "schema_version": FILES_SCHEMA_VERSION,
         "files": [
             {
                 "file": page.file,
@@ -72,9 +72,9 @@ def found_json(found: FoundAnalysis) -> JsonObject:
     }
 
 
-def render_found_json(found: FoundAnalysis, stream: IO[str]) -> None:
+def render_files_json(found: FilesAnalysis, stream: IO[str]) -> None:
     """Write one indented JSON object and a newline."""
-    write_json(found_json(found), stream)
+    write_json(files_json(found), stream)
 
 
 def _print_page(console: Console, page: FilePage) -> None:
@@ -101,7 +101,7 @@ def _text(fact: Fact) -> str:
     return units.of_unit(value, fact.unit)
 
 
-def _print_nccl_tests(console: Console, found: FoundAnalysis) -> None:
+def _print_nccl_tests(console: Console, found: FilesAnalysis) -> None:
     rows = found.run.table(NCCL_TESTS.name)
     runs = found.run.table(NCCL_TEST_RUNS.name)
     if len(runs) != 1 or not len(rows):
@@ -126,7 +126,7 @@ def _measured(rows: pd.DataFrame) -> list[str]:
     return [units.milliseconds(float(row["time_ns"])), f"{units.rate(row['busbw_gb_s'])} GB/s"]
 
 
-def _print_scaling(console: Console, found: FoundAnalysis) -> None:
+def _print_scaling(console: Console, found: FilesAnalysis) -> None:
     scaling = found.throughput_scaling
     several = len(scaling["file"].unique()) > 1
     for series, members in scaling.groupby("series", observed=True, sort=False):

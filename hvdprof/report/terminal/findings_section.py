@@ -1,4 +1,7 @@
-"""Findings in a terminal: title, evidence, cost and potential gain, quote, action."""
+"""Findings in a terminal: title, evidence, cost and potential gain, quote, action.
+
+Tested in ``tests/report/terminal/test_terminal_report.py``.
+"""
 
 import pandas as pd
 from rich.console import Console

@@ -1,4 +1,7 @@
-"""Text that may hold anything, such as lines of a log, wrapped below a lead."""
+"""Text that may hold anything, such as lines of a log, wrapped below a lead.
+
+Tested in ``tests/report/terminal/test_terminal_report.py``.
+"""
 
 import re
 import textwrap

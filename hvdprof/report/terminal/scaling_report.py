@@ -1,4 +1,7 @@
-"""The scaling of a user's table, in a terminal and as one JSON object."""
+"""The scaling of a user's table, in a terminal and as one JSON object.
+
+Tested in ``tests/cli/test_scaling.py``.
+"""
 
 from typing import IO
 

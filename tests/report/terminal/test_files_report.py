@@ -4,7 +4,7 @@ import io
 from pathlib import Path
 
 from hvdprof import api
-from hvdprof.report.terminal.files_report import render_found
+from hvdprof.report.terminal.files_report import render_files
 
 
 def test_what_stands_in_brackets_in_the_name_of_a_file_is_shown(tmp_path: Path) -> None:
@@ -12,5 +12,5 @@ def test_what_stands_in_brackets_in_the_name_of_a_file_is_shown(tmp_path: Path) 
         np_ = 1 if name.startswith("one") else 4
         (tmp_path / name).write_text(f"Total img/sec on {np_} CPU(s): {rate} +-1.0\n")
     stream = io.StringIO()
-    render_found(api.analyze_files(api.load_run(tmp_path)), stream, width=200)
+    render_files(api.analyze_files(api.load_run(tmp_path)), stream, width=200)
     assert stream.getvalue().count("one[bold].txt") == 2

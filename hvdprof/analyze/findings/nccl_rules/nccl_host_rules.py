@@ -1,4 +1,7 @@
-"""Rules on what happens within a host: peer access, shared memory, NVLink, channels."""
+"""Rules on what happens within a host: peer access, shared memory, NVLink, channels.
+
+Tested in ``tests/analyze/findings/test_nccl_findings.py``.
+"""
 
 from collections.abc import Iterator
 

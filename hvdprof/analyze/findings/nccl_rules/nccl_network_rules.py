@@ -1,4 +1,7 @@
-"""Rules on the network that NCCL took, and on GPUDirect RDMA."""
+"""Rules on the network that NCCL took, and on GPUDirect RDMA.
+
+Tested in ``tests/analyze/findings/test_nccl_findings.py``.
+"""
 
 from collections.abc import Iterator
 

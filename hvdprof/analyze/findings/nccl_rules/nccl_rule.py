@@ -1,4 +1,7 @@
-"""What rules on NCCL logs share: rows by pattern, their file and line, hosts and ranks as text."""
+"""What rules on NCCL logs share: rows by pattern, their file and line, hosts and ranks as text.
+
+Tested in ``tests/analyze/findings/test_nccl_findings.py``.
+"""
 
 import pandas as pd
 

@@ -1,4 +1,7 @@
-"""Rules on variables that usually hurt when they stay set."""
+"""Rules on variables that usually hurt when they stay set.
+
+Tested in ``tests/analyze/findings/test_nccl_findings.py``.
+"""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,7 @@
-"""Rules on what broke: ranks stuck in init, error trails, watchdogs, versions that differ."""
+"""Rules on what broke: ranks stuck in init, error trails, watchdogs, versions that differ.
+
+Tested in ``tests/analyze/findings/test_nccl_findings.py``.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""Rules on where the time of a step goes: input, compute slowdown, sizes."""
+"""Rules on where the time of a step goes: input, compute slowdown, sizes.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""Rules on how collectives are cut and covered, from Horovod's timeline beside recordings."""
+"""Rules on how collectives are cut and covered, from Horovod's timeline beside recordings.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 

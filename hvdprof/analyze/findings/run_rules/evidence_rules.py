@@ -1,4 +1,7 @@
-"""Rules on the evidence itself: what was done to a run on purpose, and clocks that contradict."""
+"""Rules on the evidence itself: what was done to a run on purpose, and clocks that contradict.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 

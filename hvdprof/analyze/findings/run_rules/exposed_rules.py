@@ -1,4 +1,7 @@
-"""The rule on exposed communication: what is likely behind it depends on the place."""
+"""The rule on exposed communication: what is likely behind it depends on the place.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

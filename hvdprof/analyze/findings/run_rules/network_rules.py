@@ -1,4 +1,7 @@
-"""Rules on the network between hosts, as it was measured on its own before the run."""
+"""Rules on the network between hosts, as it was measured on its own before the run.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 

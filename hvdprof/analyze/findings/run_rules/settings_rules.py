@@ -1,4 +1,7 @@
-"""Rules on how Horovod was set up: what is known to cost, from settings and from its own logs."""
+"""Rules on how Horovod was set up: what is known to cost, from settings and from its own logs.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Rules on single long steps of the whole job."""
+"""Rules on single long steps of the whole job.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

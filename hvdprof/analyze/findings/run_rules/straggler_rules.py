@@ -1,4 +1,7 @@
-"""Rules on stragglers: one rank, many alike, and rotating ones."""
+"""Rules on stragglers: one rank, many alike, and rotating ones.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
