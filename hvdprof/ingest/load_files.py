@@ -14,7 +14,8 @@ from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile, read_recorder_file
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
+from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline

@@ -9,11 +9,8 @@ import pandas as pd
 
 from hvdprof.ingest.load_files import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
-from hvdprof.ingest.recorder.recorder_lines import (
-    RecorderFile,
-    SegmentRecording,
-    read_recorder_file,
-)
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs

@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.ingest.recorder.recorder_lines import (
-    RecorderFile,
-    SegmentRecording,
-    read_recorder_file,
-)
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_codec import from_bytes, is_step, to_bytes

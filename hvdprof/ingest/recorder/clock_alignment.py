@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.recorder.recorder_lines import Exchange, RecorderFile
+from hvdprof.ingest.recorder.recorder_file import Exchange, RecorderFile
 from hvdprof.rundir.recorder_format import SAME_CLOCK
 
 UNKNOWN_ERROR_NS = 1_000_000_000

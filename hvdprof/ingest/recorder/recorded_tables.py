@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.ingest.recorder.clock_alignment import Alignment
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.step_parts import RECORDED_PARTS

@@ -6,15 +6,18 @@ is used, what cannot is counted and reported in ``problems``.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, intervals, part_lengths
+from hvdprof.ingest.recorder.recorder_file import (
+    Exchange,
+    Mark,
+    RecorderFile,
+    SegmentRecording,
+    TimelineSwitch,
+)
+from hvdprof.ingest.recorder.step_phases import intervals, part_lengths
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
@@ -33,134 +36,9 @@ from hvdprof.rundir.recorder_format import (
     TimelineLine,
 )
 
-_STEP_COLUMNS = 5 + NUM_STEP_PARTS
 _LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
 _HEADER_NUMBERS = ("size", "local_rank", "local_size", "pid", "num_gpus", "num_threads")
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One clock exchange: at ``monotonic_ns`` of the rank, aligned time was ``offset_ns`` more."""
-
-    monotonic_ns: int
-    offset_ns: int
-    error_ns: int
-    method: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineSwitch:
-    """When Horovod's timeline was started or stopped, on both clocks of rank 0's host."""
-
-    action: str
-    file: str
-    monotonic_ns: int
-    wall_ns: int
-
-
-def _int64s() -> "array[int]":
-    return array("q")
-
-
-@dataclass(slots=True)
-class SegmentRecording:
-    """What a rank recorded in one segment, on the rank's own clock.
-
-    Numbers are packed one after the other, eight bytes each, since hundreds of ranks are in memory
-    at once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
-    ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
-    ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
-    the other; ``sent_of`` what a rank submits of each tensor, in bytes.
-    """
-
-    id: str
-    tensors: list[str] = field(default_factory=list)
-    size_bytes: int = 0
-    sent_of: list[int] = field(default_factory=list)
-    steps: "array[int]" = field(default_factory=_int64s)
-    losses: "array[float]" = field(default_factory=lambda: array("d"))
-    ready_row: "array[int]" = field(default_factory=_int64s)
-    ready_ns: "array[int]" = field(default_factory=_int64s)
-    parts: "array[int]" = field(default_factory=_int64s)
-    part_codes: "array[int]" = field(default_factory=_int64s)
-    part_names: dict[str, int] = field(default_factory=dict)
-    buckets: "array[int]" = field(default_factory=_int64s)
-    bucket_members: "array[int]" = field(default_factory=_int64s)
-
-    @property
-    def sent_bytes(self) -> int:
-        """Bytes that a rank submits of all tensors per step."""
-        return sum(self.sent_of)
-
-    @property
-    def num_steps(self) -> int:
-        """The number of steps."""
-        return len(self.losses)
-
-    @property
-    def last_start_ns(self) -> int:
-        """The start of the last step; there must be one."""
-        return self.steps[2 - _STEP_COLUMNS]
-
-    def step_table(self) -> NDArray[np.int64]:
-        """One row per step: step, warmup, start_ns, dur_ns, samples, and the ``RECORDED_PARTS``.
-
-        A part may be ``step_phases.UNSEEN``.
-        """
-        return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
-
-    def ready_table(self) -> NDArray[np.int64]:
-        """Offsets of the gradients, a column per tensor; row i belongs to step ``ready_row[i]``."""
-        return np.asarray(self.ready_ns, dtype=np.int64).reshape(-1, max(len(self.tensors), 1))
-
-    def part_table(self) -> NDArray[np.int64]:
-        """One row per recorded interval: row of the step, offset and length in ns."""
-        return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
-
-    def bucket_table(self) -> NDArray[np.int64]:
-        """One row per bucket: row of the step, offset and length in ns, number of its tensors."""
-        return np.asarray(self.buckets, dtype=np.int64).reshape(-1, 4)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """An instant that the training script named; ``segment`` is empty outside of segments."""
-
-    name: str
-    segment: str
-    monotonic_ns: int
-
-
-@dataclass(slots=True)
-class RecorderFile:
-    """Everything a rank recorded; ``problems`` are clauses that say what could not be used.
-
-    ``header`` is empty where the file has none; its numbers are whole, and missing where they were
-    not. ``session`` and ``session_end`` are the lines of that kind of an elastic job, None
-    elsewhere.
-    """
-
-    header: Mapping[str, object] = field(default_factory=dict)
-    exchanges: list[Exchange] = field(default_factory=list)
-    segments: dict[str, SegmentRecording] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
-    timeline: list[TimelineSwitch] = field(default_factory=list)
-    session: SessionLine | None = None
-    session_end: SessionEndLine | None = None
-    ended: bool = False
-    problems: list[str] = field(default_factory=list)
-
-    def header_number(self, key: str, default: int) -> int:
-        """A whole number of the header, or the default."""
-        value = self.header.get(key)
-        return value if isinstance(value, int) else default
-
-    def host_fact(self, key: str) -> str | None:
-        """A text among the facts of the rank's host, None where it is unknown."""
-        host = self.header.get("host")
-        value = host.get(key) if isinstance(host, Mapping) else None
-        return value if isinstance(value, str) else None
 
 
 def read_recorder_file(path: Path) -> RecorderFile:
@@ -277,7 +155,7 @@ class _Reader:
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
         reduced = _buckets(line.get("buckets", ()), len(recording.tensors))
-        if recording.num_steps and row[0] <= recording.steps[-_STEP_COLUMNS]:
+        if recording.num_steps and row[0] <= recording.last_step:
             raise ValueError("steps are numbered upwards")
         if len(ready) == len(recording.tensors):
             recording.ready_row.append(recording.num_steps)

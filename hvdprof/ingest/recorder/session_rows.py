@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.rundir.layout import session_id
 from hvdprof.rundir.manifest import PassRecord

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.ingest.recorder.clock_alignment import Alignment
-from hvdprof.ingest.recorder.recorder_lines import SegmentRecording
+from hvdprof.ingest.recorder.recorder_file import SegmentRecording
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES

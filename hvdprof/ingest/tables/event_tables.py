@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.storage.blocks import Block, names
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS

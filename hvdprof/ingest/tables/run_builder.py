@@ -16,7 +16,7 @@ from hvdprof.ingest.recorder.recorded_tables import (
     rank_block,
     step_block,
 )
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.storage.blocks import Block, stacked
 from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.ingest.tables.bucket_tables import bucket_blocks

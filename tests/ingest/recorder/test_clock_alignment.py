@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, alignment_of
-from hvdprof.ingest.recorder.recorder_lines import Exchange, RecorderFile
+from hvdprof.ingest.recorder.recorder_file import Exchange, RecorderFile
 
 HEADER = {"rank": 1, "monotonic_ns": 500, "wall_ns": 10_500, "host": {"boot_id": "a"}}
 

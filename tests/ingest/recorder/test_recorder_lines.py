@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.recorder.recorder_lines import RecorderFile, read_recorder_file
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
+from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from tests.builders.recorder_lines import recorder_lines
 from tests.builders.run_spec import PassSpec, SegmentSpec
 
