@@ -48,14 +48,16 @@ if TYPE_CHECKING:
         check_machine,
         install_horovod,
     )
-    from hvdprof.api.measurement import (
-        Measurement,
-        PlannedLaunch,
+    from hvdprof.api.measured_runs import (
         measure,
         options_of,
         plan_measurement,
         plan_resume,
         resume,
+    )
+    from hvdprof.api.measurement import (
+        Measurement,
+        PlannedLaunch,
     )
     from hvdprof.api.network import (
         measure_net,
@@ -167,14 +169,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "check_machine",
         "install_horovod",
     ),
-    "measurement": (
-        "Measurement",
-        "PlannedLaunch",
+    "measured_runs": (
         "measure",
         "options_of",
         "plan_measurement",
         "plan_resume",
         "resume",
+    ),
+    "measurement": (
+        "Measurement",
+        "PlannedLaunch",
     ),
     "network": ("measure_net",),
     "options": (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hvdprof.api.measurement import check_bench
+from hvdprof.api.measured_runs import check_bench
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.launch.launchers.job_script import JobScript, submit

@@ -33,7 +33,7 @@ def analyze(
         ReportFormat | None,
         typer.Option(
             "--format",
-            help="How to show it; terminal, unless the name of --output says otherwise.",
+            help="Format; the name of --output chooses it when not given, else terminal.",
             show_default=False,
         ),
     ] = None,

@@ -32,7 +32,7 @@ def inject(
 ) -> None:
     """Run a command with faults in its ranks: delays whose place and size are known.
 
-    The recordings of such a run say so, and the analysis repeats it.
+    The recordings of such a run name the faults, and the analysis reports them.
     """
     variables = api.fault_environment(fault)
     program = shutil.which(command[0])

@@ -39,7 +39,7 @@ def sql(
         ResultFormat | None,
         typer.Option(
             "--format",
-            help="How to show it; table, unless the name of --output says otherwise.",
+            help="Format; the name of --output chooses it when not given, else table.",
             show_default=False,
         ),
     ] = None,

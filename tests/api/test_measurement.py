@@ -5,20 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.api import measurement
-from hvdprof.api.measurement import Measurement, measure_network, options_of, plan_resume
-from hvdprof.api.options import BenchOptions
+from hvdprof.api.measurement import Measurement, measure_network
 from hvdprof.collect.network.net_probe import MARK
-from hvdprof.errors import UnreadableInputError
 from hvdprof.launch.launchers.launch_job import Job
-from hvdprof.launch.plan.options import record_of
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.run.bench_run import Tools, planned_manifest
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.net_recording import NetRecording
-from tests.builders.bench_settings import FOUR_CORES, bench_options, bench_settings
+from tests.builders.bench_settings import FOUR_CORES, bench_settings
 from tests.builders.run_directory import write_run
 from tests.builders.survey import make_build, make_mpi
 
@@ -56,10 +52,9 @@ def _sweep(folder: Path, launcher: _Launcher, settings: BenchSettings) -> Sweep:
 TOOLS = Tools(make_build(), make_mpi())
 
 
-def _planned(options: BenchOptions | None = None) -> Manifest:
+def _planned() -> Manifest:
     manifest = planned_manifest(bench_settings(), FOUR_CORES, TOOLS)
     manifest.name = "bench"
-    manifest.options = {} if options is None else record_of(options)
     return manifest
 
 
@@ -76,40 +71,6 @@ def test_planning_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     folder = planned.make_folder()
     assert folder == planned.make_folder() == planned.folder
     assert Manifest.read(folder).passes == planned.manifest.passes
-
-
-def test_a_run_is_measured_again_with_the_options_of_its_manifest(tmp_path: Path) -> None:
-    given = bench_options(np=[1, 2], models=("mnist",), net=False, data_dir=tmp_path)
-    folder = Measurement(_planned(given), TOOLS, None, output=tmp_path / "r").make_folder()
-    assert options_of(Manifest.read(folder)) == given
-
-
-def test_a_run_of_an_earlier_version_has_no_options(tmp_path: Path) -> None:
-    assert options_of(Manifest.read(write_run(tmp_path, []))) is None
-
-
-def test_options_of_another_version_are_refused() -> None:
-    manifest = _planned(bench_options())
-    manifest.options["num_gpus_per_hour"] = 3
-    with pytest.raises(UnreadableInputError, match="num_gpus_per_hour"):
-        options_of(manifest)
-
-
-@pytest.mark.parametrize(("recorded", "given", "net"), [(False, None, False), (False, True, True)])
-def test_a_resumed_run_measures_the_network_as_it_began(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    recorded: bool,
-    given: bool | None,
-    net: bool,
-) -> None:
-    monkeypatch.setattr(measurement, "find_tools", lambda: TOOLS)
-    manifest = _planned(bench_options(net=recorded))
-    folder = Measurement(manifest, TOOLS, None, output=tmp_path / "r").make_folder()
-    asked: list[Sweep] = []
-    monkeypatch.setattr(measurement, "measure_network", asked.append)
-    plan_resume(folder, net=given).ready_hosts()
-    assert bool(asked) == net
 
 
 TWO_HOSTS = bench_settings(hosts="h1:1,h2:1", sizes=(1, 2), controller="gloo")

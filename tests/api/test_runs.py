@@ -22,7 +22,7 @@ def test_the_format_may_be_named(tmp_path: Path) -> None:
     analysis = analyze_run(load_run(write_run(tmp_path / "run", [PassSpec()])))
     target = tmp_path / "report.data"
     write_report(analysis, target, format="json")
-    assert json.loads(target.read_text())["schema_version"] == 1
+    assert json.loads(target.read_text())["schema_version"] == 2
     with pytest.raises(UsageError):
         write_report(analysis, tmp_path / "other.data")
 

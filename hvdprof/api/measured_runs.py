@@ -1,0 +1,137 @@
+"""Measure the reference models or a script: measure, resume, and their preparation.
+
+from hvdprof.api import BenchOptions, analyze_run, load_run, measure
+
+folder = measure(BenchOptions(np=(1, 2), models=("mnist",), preset="quick"))
+print(analyze_run(load_run(folder)).verdict.sentence)
+"""
+
+from pathlib import Path
+
+from hvdprof.api.measurement import Measurement
+from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
+from hvdprof.errors import UnreadableInputError
+from hvdprof.launch.plan.bench_settings import check_bench_options
+from hvdprof.launch.run.bench_run import find_tools, prepare_bench, read_for_resuming
+from hvdprof.launch.run.script_run import check_run_options, prepare_script
+from hvdprof.launch.run.sweep import SweepObserver
+from hvdprof.rundir.json_codec import decode
+from hvdprof.rundir.manifest import Manifest
+
+
+def measure(options: BenchOptions | RunOptions, *, observer: SweepObserver | None = None) -> Path:
+    """Run the reference models or an unmodified script, as ``hvdprof bench`` and ``run`` do.
+
+    Args:
+        options: What to measure.
+        observer: Shows the progress.
+
+    Returns:
+        The run directory, for ``load_run``.
+
+    Raises:
+        UsageError: An option cannot be used, or no configuration can run.
+        EnvironmentNotReadyError: This machine or another host cannot run it.
+        SweepIncompleteError: A launch failed; the run directory keeps what was measured.
+        InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+        StorageError: The run directory cannot be written.
+    """
+    return plan_measurement(options, observer=observer).measure()
+
+
+def resume(
+    folder: str | Path, *, net: bool | None = None, observer: SweepObserver | None = None
+) -> Path:
+    """Run what an unfinished run has left, with its own options and settings.
+
+    Args:
+        folder: The run directory.
+        net: Measure the network first; what the run began with when not given.
+        observer: Shows the progress.
+
+    Returns:
+        The run directory.
+
+    Raises:
+        UnreadableInputError: The folder holds no run that this version can resume.
+        UsageError: The run is complete, is still running, or is of a function.
+        HvdprofError: As ``measure``.
+    """
+    return plan_resume(folder, net=net, observer=observer).measure()
+
+
+def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
+    """The options that a run was started with; None where its manifest records none.
+
+    ``measure(replace(options, output=None))`` measures the same again, into a new run directory.
+
+    Args:
+        run: The manifest, ``load_run(folder).manifest``.
+
+    Raises:
+        UnreadableInputError: They are not those of this version.
+    """
+    script = run.settings.get("script")
+    if not run.options or (script and script["is_function"]):
+        return None
+    kind: type[BenchOptions | RunOptions] = RunOptions if script else BenchOptions
+    try:
+        return decode(kind, run.options, "options", unknown_keys=False)
+    except ValueError as error:
+        raise UnreadableInputError(
+            f"The options of the run are not those of this hvdprof ({error}).",
+            hint=f"hvdprof {run.hvdprof_version} wrote it.",
+        ) from error
+
+
+def plan_measurement(
+    options: BenchOptions | RunOptions, *, observer: SweepObserver | None = None
+) -> Measurement:
+    """A measurement that is ready to start; nothing is written.
+
+    Raises:
+        UsageError: An option cannot be used, no configuration can run, or there is no script.
+        EnvironmentNotReadyError: This machine cannot run it.
+        UnreadableInputError: ``data_dir`` does not hold MNIST's files.
+    """
+    if isinstance(options, BenchOptions):
+        check_bench(options)
+        tools = find_tools()
+        manifest = prepare_bench(options, KNOWN_MODELS, tools)
+    else:
+        check_run_options(options)
+        tools = find_tools()
+        manifest = prepare_script(options, tools)
+    return Measurement(manifest, tools, observer, output=options.folder, net=options.net)
+
+
+def plan_resume(
+    folder: str | Path, *, net: bool | None = None, observer: SweepObserver | None = None
+) -> Measurement:
+    """The rest of an unfinished run, ready to start; the arguments are those of ``resume``.
+
+    Raises:
+        UnreadableInputError: The folder holds no run that this version can resume.
+        UsageError: The run is complete, is still running, or is of a function.
+        EnvironmentNotReadyError: This machine cannot run it.
+    """
+    manifest = read_for_resuming(Path(folder))
+    options = options_of(manifest)
+    if net is None:
+        net = options is None or options.net
+    return Measurement(manifest, find_tools(), observer, resumed=Path(folder), net=net)
+
+
+def check_bench(options: BenchOptions) -> None:
+    """Find mistakes that show without asking this machine anything.
+
+    Raises:
+        UsageError: An option has a value that cannot be used.
+        UnreadableInputError: ``data_dir`` does not hold MNIST's files.
+    """
+    check_bench_options(options, KNOWN_MODELS)
+    if options.data_dir is not None:
+        # Imports torch, only where the files are asked for.
+        from hvdprof.bench_models.digit_data import idx_digits
+
+        idx_digits(Path(options.data_dir))
