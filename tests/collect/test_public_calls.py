@@ -8,6 +8,7 @@ import pytest
 from hvdprof import collect
 from hvdprof.collect import _hooks
 from tests.builders.fake_torch import FakeModel, FakeOptimizer, FakeParameter, FakeTime
+from tests.builders.places import ROOT
 from tests.builders.recorded import of_kind, recorded, steps_of
 
 
@@ -133,8 +134,10 @@ def test_import_needs_the_standard_library_alone():
 
 
 def test_exported_names_are_documented_functions():
+    page = (ROOT / "docs" / "explain" / "recorder.md").read_text(encoding="utf-8")
     for name in collect.__all__:
         assert getattr(collect, name).__doc__
+        assert f"`{name}(" in page or f"collect.{name}(" in page, name
 
 
 def test_sessions_of_an_elastic_job_get_folders_of_their_own(tmp_path, monkeypatch):
