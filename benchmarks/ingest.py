@@ -4,12 +4,14 @@
 
 One fresh process for each measurement, all ways in turn and that several times over, so that a
 disturbance meets all of them; medians are printed. Rates are MB of the file by second. What is
-compiled is warm: each process first reads a small file, which is not timed. A way whose package is
-missing, or that a file is too large for, is left out.
+compiled is warm: each process first reads a small file (of hvdprof's ways the head of the file),
+which is not timed. A way whose package is missing, or that a file is too large for, is left out.
+With ``--against`` a checkout of an earlier version is measured side by side.
 """
 
 import argparse
 import importlib
+import io
 import json
 import os
 import resource
@@ -21,31 +23,52 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hvdprof.ingest.timeline.parse import read_raw
-
 SMALL = '[{"ph": "B", "name": "A", "ts": 1, "pid": 1},{"ph": "E", "ts": 2, "pid": 1}]'
+HEAD_BYTES = 40_000_000
 MOST_BYTES_FOR_OBJECTS = 600_000_000
 
 
 def ours(path: Path) -> int:
     """To the finished slice table in memory."""
-    from hvdprof.ingest.timeline import parse as read
-
+    read = importlib.import_module("hvdprof.ingest.timeline.parse")
     read.SMALL_BYTES = 0
-    return len(read_raw(path).slices)
+    return len(read.read_raw(path).slices)
 
 
-def ours_to_parquet(path: Path) -> int:
-    """To all tables in Parquet files, in parts."""
-    from hvdprof.ingest.storage import parquet_cache
-    from hvdprof.ingest.tables.standalone_timeline import cached_timeline
+def analyze(path: Path) -> int:
+    """What `hvdprof analyze` prints of a file without a cache, from Python."""
+    from hvdprof import api
+    from hvdprof.report.terminal.files_report import render_found
 
-    parquet_cache.CACHE_FROM_BYTES = 0
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         linked = Path(folder) / "timeline.json"
         os.link(path, linked)
-        files = cached_timeline(linked, lambda done, size: None)
-        return 0 if files is None else len(files)
+        text = io.StringIO()
+        render_found(api.analyze_files(api.load_run(linked)), text)
+        return len(text.getvalue())
+
+
+def analyze_command(path: Path) -> int:
+    """The command `hvdprof analyze` on a file without a cache, with its start and its imports."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        linked = Path(folder) / "timeline.json"
+        os.link(path, linked)
+        command = [sys.executable, "-m", "hvdprof", "analyze", str(linked)]
+        return len(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+def events(path: Path) -> int:
+    """The rows of EVENTS of a file without a cache, all of them piece by piece."""
+    from hvdprof import api
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        linked = Path(folder) / "timeline.json"
+        os.link(path, linked)
+        run = api.load_run(linked)
+        # ``kept`` is the name in earlier versions.
+        cached = getattr(run, "cached", None) or run.kept
+        ((_, tables),) = cached.items()
+        return sum(map(len, tables["events"].pieces()))
 
 
 def json_load(path: Path) -> int:
@@ -82,28 +105,48 @@ def simdjson_dom(path: Path) -> int:
 
 WAYS: dict[str, Callable[[Path], int]] = {
     way.__name__: way
-    for way in (ours, ours_to_parquet, json_load, json_columns, duckdb_array, simdjson_dom)
+    for way in (
+        ours,
+        analyze,
+        analyze_command,
+        events,
+        json_load,
+        json_columns,
+        duckdb_array,
+        simdjson_dom,
+    )
 }
 _OBJECTS = {"json_load", "json_columns", "simdjson_dom"}
+_OF_HVDPROF = {"ours", "analyze", "analyze_command", "events"}
+_SELF_AND_CHILDREN = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 def measure_one(name: str, path: Path) -> None:
-    """Measure one way in this process and print it as JSON."""
-    with tempfile.TemporaryDirectory() as folder:
-        small = Path(folder) / "small.json"
-        small.write_text(SMALL)
-        WAYS[name](small)
-    before, wall = time.process_time(), time.perf_counter()
+    """Measure one way in this process and its children, and print it as JSON."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        head = Path(folder) / "head.json"
+        with path.open("rb") as file:
+            content = file.read(HEAD_BYTES)
+        head.write_bytes(content if name in _OF_HVDPROF else SMALL.encode())
+        WAYS[name](head)
+    before, wall = _cpu_s(), time.perf_counter()
     number = WAYS[name](path)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    wall, cpu = time.perf_counter() - wall, _cpu_s() - before
+    peak = max(resource.getrusage(who).ru_maxrss for who in _SELF_AND_CHILDREN) / 1024
     print(json.dumps({"wall_s": wall, "cpu_s": cpu, "peak_mib": peak, "rows": number}))
 
 
-def measured(name: str, path: Path) -> dict[str, float] | None:
+def _cpu_s() -> float:
+    usage = [resource.getrusage(who) for who in _SELF_AND_CHILDREN]
+    return sum(one.ru_utime + one.ru_stime for one in usage)
+
+
+def measured(name: str, path: Path, checkout: Path) -> dict[str, float] | None:
     """One measurement in a fresh process; ``None`` where the way does not work here."""
-    command = [sys.executable, __file__, str(path), "--only", name]
-    folders = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    # Slices are read by other names in other versions: each brings its own.
+    script = checkout / "benchmarks" / "ingest.py" if name == "ours" else Path(__file__)
+    command = [sys.executable, str(script), str(path), "--only", name]
+    folders = [str(checkout), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
@@ -120,19 +163,28 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=WAYS, help="one way, in this process")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--against", type=Path, help="a checkout of an earlier version")
     options = parser.parse_args()
     if options.only:
         measure_one(options.only, options.file)
         return
     megabytes = options.file.stat().st_size / 1e6
     too_large = _OBJECTS if 1e6 * megabytes > MOST_BYTES_FOR_OBJECTS else set()
-    ways = [way for way in options.ways if way not in too_large]
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    checkouts = {"": Path(__file__).parents[1]}
+    if options.against is not None:
+        checkouts[" before"] = options.against
+    ways = {
+        (way, version): checkout
+        for way in options.ways
+        for version, checkout in checkouts.items()
+        if way not in too_large and (not version or way in _OF_HVDPROF)
+    }
+    found: dict[tuple[str, str], list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(options.repeats):
-        for way in list(ways):
-            result = measured(way, options.file)
+        for way, checkout in list(ways.items()):
+            result = measured(way[0], options.file, checkout)
             if result is None:
-                ways.remove(way)
+                del ways[way]
             else:
                 found[way].append(result)
     print(f"{megabytes:.0f} MB, load {os.getloadavg()[0]:.1f}, medians of {options.repeats}")
@@ -143,7 +195,7 @@ def main() -> None:
             for key in ("wall_s", "cpu_s", "peak_mib")
         )
         rates = f"{megabytes / wall:.0f} | {megabytes / cpu:.0f} | {cpu / wall:.2f}"
-        print(f"| {way} | {rates} | {peak:.0f} |")
+        print(f"| {''.join(way)} | {rates} | {peak:.0f} |")
 
 
 if __name__ == "__main__":

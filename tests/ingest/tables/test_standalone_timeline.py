@@ -95,8 +95,9 @@ def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_t
         watched.setattr(CachedTable, "frame", told)
         large = analyze_files(run)
     assert sorted(set(read) - {"timelines", "notes"}) == ["inferred_steps"]
+    assert not list((kept / FOLDER).glob("*-events-*")), "analyze needs no row of EVENTS"
     assert large.files == small.files
-    assert "Rank 1 is late" in large.files[0].verdict
+    assert "Rank 1 is a straggler" in large.files[0].verdict
     assert len(list(run.cached[str(path)]["events"].pieces())) > 2
     assert len(run.events) == len(small.run.events)
     assert run.events is run.events
@@ -109,6 +110,19 @@ def test_rows_stay_readable_where_a_later_reading_takes_their_place(kept: Path) 
     half = load_run(path)
     path.write_bytes(whole)
     assert len(load_run(path).events) > len(half.events) > 0
+
+
+def test_a_file_that_is_replaced_before_its_events_are_used_is_an_error(kept: Path) -> None:
+    pytest.importorskip("numba", reason="reading in parts is compiled")
+    path = kept / "replaced.json"
+    shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
+    run = load_run(path)
+    num_events = run.row_counts["events"]
+    shutil.copy(RECORDINGS / "07_mpi_fp16.json", path)
+    with pytest.raises(UnreadableInputError, match="was replaced while it was read"):
+        len(run.events)
+    assert load_run(path).row_counts["events"] != num_events
+    assert not list((kept / FOLDER).glob("*-events-*"))
 
 
 def test_the_name_is_the_one_that_was_given_now(
