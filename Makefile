@@ -53,7 +53,8 @@ bench: $(VENV)/.hvdprof-horovod  ## Measure on this machine; ARGS="..." goes to 
 test-fast: $(VENV)/.hvdprof-fast  ## Run what needs nothing but Python, in an environment without torch: a minute on two cores.
 	$(FAST) $(ARGS)
 
-# Real ranks and browsers mostly wait, two at a time on any machine. What measures time runs alone.
+# Real ranks and browsers: two files at a time on any machine, the longest first (tests/conftest.py).
+# What measures time runs alone.
 test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with coverage, the rest, and alone what measures time.
 	@$(call provide,command -v chromium,A browser for the tests of the dashboard is,chromium)
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { $(call provide,PATH="$$PATH:/usr/sbin" command -v slurmctld && PATH="$$PATH:/usr/sbin" command -v slurmd && command -v srun && command -v munge && ls /usr/lib/*/pmix2/lib/libpmix.so,Slurm for the tests of its launcher is,slurmctld slurmd slurm-client munge libpmix-dev); }
@@ -61,7 +62,7 @@ test: setup $(VENV)/.hvdprof-sessions  ## Run every test: the fast ones with cov
 	failed=0; \
 	$(FAST) --cov || failed=1; \
 	$(BIN)/python -m pytest -n logical --dist worksteal -m "(slow or torch) and not ($(REAL) or $(ALONE))" || failed=1; \
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "($(REAL)) and not ($(ALONE))" || failed=1; \
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "($(REAL)) and not ($(ALONE))" || failed=1; \
 	$(BIN)/python -m pytest -m "$(ALONE)" || failed=1; \
 	exit $$failed
 

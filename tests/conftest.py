@@ -18,6 +18,22 @@ NOT_FAST = {
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
+LONGEST_FIRST = (
+    "test_several_hosts.py",
+    "test_bench_slurm.py",
+    "test_run_function.py",
+    "test_bench_end_to_end.py",
+    "test_run_end_to_end.py",
+    "test_run_elastic.py",
+    "test_other_mpis.py",
+    "test_analysis_only_install.py",
+    "test_browsing.py",
+    "test_run_tutorials.py",
+    "test_run_faults.py",
+    "test_bench_two_hosts.py",
+)
+"""Files that take minutes: a worker that starts one last leaves the other without work."""
+
 # How long an example takes says nothing on a machine that others use too.
 settings.register_profile("shared_machine", deadline=None)
 settings.load_profile("shared_machine")
@@ -36,8 +52,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Omit single tests by their markers."""
+    """Omit single tests by their markers, or start with the files that take longest."""
     if not config.getoption("--fast"):
+        places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: places.get(item.path.name, len(places)))
         return
     omitted = [item for item in items if {mark.name for mark in item.iter_markers()} & NOT_FAST]
     config.hook.pytest_deselected(items=omitted)

@@ -4,7 +4,7 @@ import re
 from itertools import combinations
 
 from tests.builders.places import ROOT
-from tests.conftest import NOT_FAST
+from tests.conftest import LONGEST_FIRST, NOT_FAST
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -48,3 +48,8 @@ def test_the_fast_part_omits_what_another_part_runs() -> None:
 def test_every_marker_that_the_fast_part_omits_is_registered() -> None:
     pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert {name for name in NOT_FAST if f'  "{name}: ' in pyproject} == NOT_FAST
+
+
+def test_files_that_are_started_first_exist() -> None:
+    names = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert set(LONGEST_FIRST) <= names

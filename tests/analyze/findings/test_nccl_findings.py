@@ -244,6 +244,7 @@ def corpus_logs() -> list[Path]:
     ]
 
 
+@pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
 def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) -> None:
@@ -254,6 +255,7 @@ def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) 
     ] == []
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_the_troubles_of_public_logs_are_those_of_files_that_are_there() -> None:
     assert CORPUS_TROUBLES.keys() <= {path.name for path in corpus_logs()}

@@ -12,7 +12,7 @@ from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.rundir.log_prefixes import TAG, without_colours
 from tests.builders.places import CORPUS, needs_corpus
 
-pytestmark = needs_corpus
+pytestmark = [pytest.mark.slow, needs_corpus]
 
 NO_BEGINNING = {
     ("alcf_polaris_vae_20250115_with_aws.log", "GDR"): 1,

@@ -41,6 +41,7 @@ def test_a_cut_anywhere_loses_at_most_the_last_line(tmp_path: Path) -> None:
         assert len(recording.calls) >= TEXT[:done].count(b"opCount")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(150))
 def test_mutants_never_raise_but_for_nothing_usable(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
