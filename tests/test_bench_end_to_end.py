@@ -125,7 +125,7 @@ def test_a_killed_rank_is_named_and_the_run_stays_readable(tmp_path: Path) -> No
     assert "rank 1 was ended by SIGKILL" in " ".join(shown.stdout.split())
 
 
-def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path) -> None:
+def test_an_interrupt_ends_every_rank_and_resume_continues(tmp_path: Path) -> None:
     arguments = ("bench", *SHORT, "--np", "2", "-o", "run", "--controller", "gloo")
     with started(*arguments, "--num-steps", str(ENDLESS), cwd=tmp_path) as process:
         pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=8))
@@ -138,11 +138,11 @@ def test_an_interrupt_ends_every_rank_and_resume_goes_on(tmp_path: Path) -> None
     manifest = Manifest.read(tmp_path / "run")
     assert manifest.status == Status.INTERRUPTED
 
-    _goes_on_for_a_few_steps(tmp_path, instead_of=ENDLESS)
+    _resumes_for_a_few_steps(tmp_path, instead_of=ENDLESS)
     assert not analyze_run(load_run(tmp_path / "run")).failed
 
 
-def _goes_on_for_a_few_steps(folder: Path, *, instead_of: int) -> None:
+def _resumes_for_a_few_steps(folder: Path, *, instead_of: int) -> None:
     manifest_file = folder / "run/manifest.json"
     text = manifest_file.read_text()
     manifest_file.write_text(text.replace(f'"num_steps": {instead_of}', '"num_steps": 12'))
@@ -178,7 +178,7 @@ def test_a_disk_that_fills_up_ends_in_one_message_and_a_readable_run(small_disk:
     assert "disk" in stderr
     assert load_run(small_disk / "run").steps.shape[0] > 8
     filler.unlink()
-    _goes_on_for_a_few_steps(small_disk, instead_of=LASTING)
+    _resumes_for_a_few_steps(small_disk, instead_of=LASTING)
 
 
 @pytest.fixture

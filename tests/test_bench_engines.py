@@ -58,7 +58,7 @@ def test_both_are_measured_alike_and_learn_alike(report_and_run) -> None:
     assert (toggle["engine"], toggle["toggle"], toggle["num_pairs"]) == ("ddp", "ddp", 2)
 
 
-def test_the_late_rank_is_named_under_both(report_and_run) -> None:
+def test_the_straggler_is_named_under_both(report_and_run) -> None:
     _, analysis = report_and_run
     findings = analysis.findings
     late = findings[findings["id"].astype(str).str.endswith("-straggler")]

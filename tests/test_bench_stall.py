@@ -23,7 +23,7 @@ def bench(folder: Path, fault: str, *options: str) -> "subprocess.CompletedProce
     )
 
 
-def test_a_late_rank_is_named_with_its_stack_while_gloo_says_nothing(tmp_path: Path) -> None:
+def test_a_stalled_rank_is_named_with_its_stack_while_gloo_reports_nothing(tmp_path: Path) -> None:
     fault = "sleep:phase=backward,rank=1,amount=9s,every=7"
     options = ("--num-steps", "8", "--num-warmup-batches", "3", "--controller", "gloo")
     done = bench(tmp_path / "run", fault, *options, "--stall-warn", "4")

@@ -204,7 +204,7 @@ def test_horovodrun_does_not_know_mpich(mpich: OtherMpi, tmp_path: Path) -> None
     assert not (tmp_path / "run" / "passes").exists()
 
 
-def test_a_horovod_of_another_mpi_is_told_before_anything_starts(
+def test_a_horovod_of_another_mpi_is_an_error_before_anything_starts(
     mpich_and_refused: tuple[OtherMpi, Refused],
 ) -> None:
     _, refused = mpich_and_refused

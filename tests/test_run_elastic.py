@@ -76,7 +76,7 @@ def test_a_rank_that_comes_in_starts_a_session_of_its_own(tmp_path):
     assert {"mark", "part"} == set(commits["phase"].astype(str))
 
 
-def test_a_rank_that_dies_is_named_and_both_timelines_are_kept(tmp_path):
+def test_a_rank_that_dies_is_named_and_both_timelines_remain(tmp_path):
     ended, folder = run(
         tmp_path,
         "localhost:1\n127.0.0.1:1\n",

@@ -117,7 +117,7 @@ def test_a_rank_that_others_wait_for_is_named_and_ended(tmp_path):
     assert "rank 1" in " ".join(ended.stdout.split())
 
 
-def test_an_exit_code_after_the_training_is_told(tmp_path):
+def test_an_exit_code_after_the_training_is_reported(tmp_path):
     ended = run(tmp_path / "r", "-np", "2", "--no-trace", "--", "--exit-code", "3")
 
     assert ended.returncode == 6
@@ -125,7 +125,7 @@ def test_an_exit_code_after_the_training_is_told(tmp_path):
     assert "samples/s" in ended.stdout.splitlines()[0]
 
 
-def test_a_script_without_horovod_runs_unharmed_and_is_told_apart(tmp_path):
+def test_a_script_without_horovod_runs_unharmed_and_is_recognized(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text("import sys\nsys.stdout.write('done\\n')\n")
 

@@ -110,7 +110,9 @@ def test_a_rank_that_raises(tmp_path: Path, controller: str) -> None:
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_ctrl_c_keeps_the_steps_before_and_resume_goes_on(tmp_path: Path, controller: str) -> None:
+def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
+    tmp_path: Path, controller: str
+) -> None:
     limits = ("--num-steps", "99999", "--num-warmup-batches", "3")
     arguments = command(controller, "--no-trace", *limits)
     with started(*arguments, cwd=tmp_path) as process:

@@ -179,7 +179,7 @@ def test_a_host_of_a_function_that_vanishes_is_named(hosts, tmp_path):
     assert "samples/s" in analyze_run(load_run(tmp_path / "r")).verdict.sentence
 
 
-def test_what_a_rank_raises_is_told_and_what_it_recorded_is_kept(tmp_path):
+def test_an_exception_of_a_rank_is_reported_and_its_recording_remains(tmp_path):
     runner = FunctionRunner(np=2, controller="gloo", trace=False, output=tmp_path / "r")
 
     with pytest.raises(

@@ -82,7 +82,7 @@ def test_recordings_come_back_from_ranks_that_do_not_see_the_run_also_when_one_r
     assert "[1]<stderr>:Traceback" in errors
 
 
-def test_what_the_session_lacks_is_told_before_anything_starts(session):
+def test_a_missing_or_too_small_session_is_an_error_before_anything_starts(session):
     kind, folder, results = session
 
     assert results["no session"][0] == results["too large"][0] == "EnvironmentNotReadyError"

@@ -110,7 +110,7 @@ def test_kinds_of_keras_scripts(tmp_path, kind):
     assert min(seen.values()) > 0.95
 
 
-def test_passes_whose_gradients_are_kept_belong_to_one_step(tmp_path):
+def test_accumulated_backward_passes_belong_to_one_step(tmp_path):
     options = ("-np", "2", "--no-trace", "--controller", "gloo", "--", "--accumulate=2")
     ended = run(tmp_path, KERAS, *options)
 

@@ -52,7 +52,7 @@ def test_three_significant_digits_do_not_invent_zeros_before_the_point() -> None
         (float("nan"), "ns", "-"),
     ],
 )
-def test_a_number_is_told_in_the_unit_of_its_column(value: float, unit: str, text: str) -> None:
+def test_a_number_is_printed_in_the_unit_of_its_column(value: float, unit: str, text: str) -> None:
     assert units.of_unit(value, unit) == text
 
 

@@ -80,7 +80,7 @@ def test_the_verdict_is_about_horovod_where_both_were_measured(compared):
 
 
 @pytest.mark.parametrize("name", ["losses", "waterfall", "pop", "ceilings"])
-def test_every_table_of_cells_tells_the_engines_apart(compared, name):
+def test_every_table_of_cells_separates_the_engines(compared, name):
     table = compared.table(name)
     of_two = table[table["np"] == 2]
     assert list(dict.fromkeys(of_two["engine"])) == ["horovod", "ddp"]
@@ -130,7 +130,7 @@ def test_fp16_under_ddp_is_compared_with_ddp(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_late_rank_under_ddp_is_named_and_not_laid_on_horovod(tmp_path):
+def test_a_straggler_under_ddp_is_named_without_horovod(tmp_path):
     found = analysis_of(tmp_path, both_engines(late_ms=4.0)).findings
     late = found[found["id"] == "persistent-straggler"]
     assert late[["subject", "model", "np", "engine"]].to_numpy().tolist() == [
@@ -141,7 +141,7 @@ def test_a_late_rank_under_ddp_is_named_and_not_laid_on_horovod(tmp_path):
     assert row["evidence"].startswith("mnist on 2 ranks under DDP: the other ranks wait for rank 1")
 
 
-def test_what_is_exposed_under_ddp_is_not_mended_by_horovods_knobs(tmp_path):
+def test_exposed_communication_of_ddp_is_not_fixed_by_horovod_settings(tmp_path):
     passes = [one for one in both_engines() if one.segments[0].engine != "horovod"]
     found = analysis_of(tmp_path, passes).findings
     (row,) = found[found["id"] == "exposed-transfer"].to_dict("records")

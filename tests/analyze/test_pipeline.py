@@ -29,7 +29,7 @@ def test_a_run_without_anything_has_empty_tables(tmp_path: Path) -> None:
     assert analysis.warnings == ()
 
 
-def test_blocked_time_that_nobody_saw_is_missing_everywhere(tmp_path: Path) -> None:
+def test_unobserved_blocked_time_is_missing_everywhere(tmp_path: Path) -> None:
     hidden = SegmentSpec(parts_ms=typical_parts(10, blocked_ms=4), seen_inside=False)
     seen = SegmentSpec(model="other", parts_ms=typical_parts(10, blocked_ms=4))
     analysis = analysis_of(tmp_path, [PassSpec(size=2, segments=[hidden, seen])])
@@ -55,7 +55,7 @@ def test_blocked_time_that_nobody_saw_is_missing_everywhere(tmp_path: Path) -> N
     assert "nan" not in stream.getvalue().lower()
 
 
-def test_ranks_that_recorded_nothing_but_finished_are_told(tmp_path: Path) -> None:
+def test_ranks_that_finished_without_a_recording_are_reported(tmp_path: Path) -> None:
     analysis = analysis_of(tmp_path, [PassSpec(size=2, missing_ranks=[0, 1])])
     assert len(analysis.scaling) == 0
     assert "with 0 of 2" in analysis.warnings[0]

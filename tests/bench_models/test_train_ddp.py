@@ -98,7 +98,7 @@ def test_same_seed_gives_the_same_training_as_horovod(tmp_path):
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_a_late_rank_makes_the_other_one_wait(tmp_path, phase):
+def test_a_straggler_makes_the_other_rank_wait(tmp_path, phase):
     ended = run_job(
         torchrun(2),
         plan(2, segment("one", engine="ddp", num_steps=12)),

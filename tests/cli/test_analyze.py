@@ -105,7 +105,7 @@ main()
 
 
 @pytest.mark.slow
-def test_what_the_nccl_logs_of_the_passes_show_is_told_once(run_folder):
+def test_a_problem_in_the_nccl_logs_of_all_passes_is_reported_once(run_folder):
     passes = sorted((run_folder / "passes").iterdir())
     text = "\n".join(job("SHM", extra=["NCCL_P2P_DISABLE set by environment to 1."])) + "\n"
     for folder in passes[:2]:

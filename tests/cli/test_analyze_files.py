@@ -71,6 +71,6 @@ def test_findings_stand_below_their_log() -> None:
 @pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("kind", ["nccl_tests", "nccl_logs", "horovod_logs", "specimens"])
-def test_every_file_of_the_corpus_can_be_told(kind: str) -> None:
+def test_every_file_of_the_corpus_can_be_reported(kind: str) -> None:
     found = json.loads(invoke("analyze", CORPUS / kind, "--format", "json").stdout)
     assert len(found["files"]) == len(list((CORPUS / kind).iterdir()))

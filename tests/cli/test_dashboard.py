@@ -61,7 +61,7 @@ def test_a_folder_without_runs_and_a_missing_one_are_said(tmp_path):
         dashboard(tmp_path / "gone")
 
 
-def test_a_lone_file_is_offered(tmp_path, offered):
+def test_a_standalone_file_is_offered(tmp_path, offered):
     (tmp_path / "timeline.json").write_text("[]")
     dashboard(tmp_path / "timeline.json", "--no-open")
     assert offered["folders"] == ["timeline.json"]

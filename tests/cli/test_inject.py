@@ -18,7 +18,7 @@ def inject(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_command_gets_the_faults_and_its_exit_code_is_kept():
+def test_the_command_gets_the_faults_and_its_exit_code_is_returned():
     code = "import os; print(os.environ['HVDPROF_FAULTS']); raise SystemExit(9)"
     first, second = "pause:amount=5%", "sleep:phase=data,rank=1,amount=1ms"
     done = inject("--fault", first, "--fault", second, "--", sys.executable, "-c", code)

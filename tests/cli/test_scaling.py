@@ -32,7 +32,7 @@ def test_a_file_as_json(tmp_path):
     assert content["verdicts"][0].startswith("90.0 %")
 
 
-def test_what_cannot_be_read_is_told_without_a_traceback(tmp_path):
+def test_unreadable_input_is_an_error_without_a_traceback(tmp_path):
     for arguments, text in ((("-",), "nothing"), ((str(tmp_path / "no.csv"),), "")):
         ended = scaling(*arguments, text=text)
 
@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_told_without_a_traceback(tmp_path):
         assert "Traceback" not in ended.stderr
 
 
-def test_the_name_of_the_column_tells_the_unit_and_no_rate_is_made_up():
+def test_the_unit_is_read_from_the_column_name_and_no_rate_is_made_up():
     ended = scaling("-", text="np;step_time_ms\n1;262\n4;381\n8;n/a\n")
 
     assert ended.stdout.startswith("68.8 % scaling efficiency on 4 ranks")

@@ -61,7 +61,7 @@ def test_the_tables_with_their_sentences(table: Path) -> None:
     assert "Without rows here: segments" in text
 
 
-def test_many_rows_are_told_not_printed(table: Path) -> None:
+def test_many_rows_are_counted_not_printed(table: Path) -> None:
     text = invoke("sql", table, "SELECT range AS i FROM range(2500)").stdout
     assert "... and 1,500 rows more" in text
     assert " 1000\n" not in text

@@ -231,7 +231,7 @@ def test_phases_that_are_over_by_the_systems_clock_are_added(tmp_path):
     assert [length for _, length in step["blocked"]] == [30]
 
 
-def test_blocked_time_that_nobody_could_see_is_missing_in_that_step_alone(recording):
+def test_unobservable_blocked_time_is_missing_in_that_step_alone(recording):
     recording.train_step()
     with recording.recorder.steps.step(1, False):
         recording.recorder.waits.unseen()
@@ -327,7 +327,7 @@ def test_closed_file_and_closed_stderr_do_not_reach_the_script(recording, monkey
     assert len(recording.successors) == 1
 
 
-def test_timeline_without_horovod_is_a_problem_and_recording_goes_on(recording, capsys):
+def test_timeline_without_horovod_is_a_problem_and_recording_continues(recording, capsys):
     with recording.recorder.lines.timeline(
         recording.file.path.parent.parent / "timeline" / "one.json"
     ):

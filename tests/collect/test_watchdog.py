@@ -35,7 +35,7 @@ def rank(tmp_path: Path) -> Rank:
     return Rank(tmp_path)
 
 
-def test_a_rank_that_gets_on_writes_once_and_then_nothing(rank: Rank) -> None:
+def test_a_rank_that_makes_progress_writes_once_and_then_nothing(rank: Rank) -> None:
     for second in range(60):
         rank.standing = replace(rank.standing, step=second)
         assert rank.look(100.0 + second)
@@ -43,7 +43,7 @@ def test_a_rank_that_gets_on_writes_once_and_then_nothing(rank: Rank) -> None:
     assert not rank.paths.stack_file(1).exists()
 
 
-def test_a_rank_that_stands_still_says_where_and_shows_its_stack(rank: Rank) -> None:
+def test_a_stalled_rank_names_the_place_and_shows_its_stack(rank: Rank) -> None:
     rank.look(100.0)
     rank.standing = WAITING
     rank.look(101.0)
@@ -65,7 +65,7 @@ def test_a_rank_that_stands_still_says_where_and_shows_its_stack(rank: Rank) -> 
     assert rank.reported()["still_s"] == 13.0
 
 
-def test_a_rank_that_gets_on_again_takes_it_back(rank: Rank) -> None:
+def test_a_rank_that_makes_progress_again_withdraws_its_stall(rank: Rank) -> None:
     for second in (100.0, 111.0):
         rank.look(second)
     assert rank.reported()["still_s"] == 11.0
@@ -82,7 +82,7 @@ def test_the_end_of_the_recording_is_reported_and_ends_the_watch(rank: Rank) -> 
 
 
 @pytest.mark.parametrize("value", [None, "0", "soon", "-1", "inf", "nan"])
-def test_nobody_looks_on_where_it_was_not_asked_for(tmp_path: Path, value: str | None) -> None:
+def test_no_watchdog_runs_unless_requested(tmp_path: Path, value: str | None) -> None:
     environment = {} if value is None else {STALL_WARN: value}
     watch_over(lambda: Standing(), tmp_path / "recorder", 0, environment)
     time.sleep(0.05)

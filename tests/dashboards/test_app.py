@@ -54,7 +54,7 @@ def test_a_run_that_cannot_be_read_is_an_alert_with_the_hint(tmp_path):
     assert alert.children.children == "Run it again."
 
 
-def test_a_fault_of_one_page_is_told_and_costs_no_other(tmp_path, caplog):
+def test_an_error_of_one_page_is_shown_and_leaves_the_others_working(tmp_path, caplog):
     def fail(folder):
         raise ZeroDivisionError("by zero")
 

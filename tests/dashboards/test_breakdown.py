@@ -13,7 +13,7 @@ NOTHING = "No recorder files"
 
 
 @pytest.mark.slow
-def test_a_measured_run_tells_parts_warmup_and_drift(tmp_path):
+def test_a_measured_run_shows_phases_warmup_and_drift(tmp_path):
     text = page_text(breakdown, measured_run(tmp_path / "run"))
     for heading in (
         "Mean step of each rank",
@@ -34,7 +34,7 @@ def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
     assert '"name": "04-np2-throughput-r1"' not in text
 
 
-def test_a_lone_timeline_tells_the_steps_it_suggests(tmp_path):
+def test_a_standalone_timeline_shows_its_inferred_steps(tmp_path):
     text = page_text(breakdown, lone_timeline(tmp_path))
     assert NOTHING in text
     assert "Steps inferred from the timeline" in text

@@ -16,7 +16,7 @@ NOTHING = "No collectives"
 
 
 @pytest.mark.slow
-def test_a_traced_run_tells_size_fusion_and_overlap(tmp_path):
+def test_a_traced_run_shows_size_fusion_and_overlap(tmp_path):
     text = page_text(communication, measured_run(tmp_path / "run"))
     for heading in (
         "Size against time",
@@ -29,7 +29,7 @@ def test_a_traced_run_tells_size_fusion_and_overlap(tmp_path):
     assert "HOROVOD_TIMELINE_MARK_CYCLES=1" in text
 
 
-def test_a_lone_timeline_has_no_overlap_and_says_why(tmp_path):
+def test_a_standalone_timeline_has_no_overlap_and_says_why(tmp_path):
     text = page_text(communication, lone_timeline(tmp_path))
     assert "Size against time" in text
     assert "Overlap requires recorder files and a timeline" in text
@@ -60,7 +60,7 @@ def test_a_network_without_a_job_is_shown_too(tmp_path):
 
 
 @pytest.mark.slow
-def test_several_hosts_without_a_measurement_are_told_how_to_make_it(tmp_path):
+def test_several_hosts_without_a_network_measurement_get_the_command(tmp_path):
     run = two_host_run(tmp_path / "run")
     (run / "net.jsonl").unlink()
     text = page_text(communication, run)

@@ -66,7 +66,7 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
     assert '"children": "yes"' not in text
 
 
-def test_a_run_that_cannot_be_compared_is_said_and_the_page_goes_on(tmp_path):
+def test_a_run_that_cannot_be_compared_is_named_and_the_page_continues(tmp_path):
     paths = [measured_run(tmp_path / "one"), lone_timeline(tmp_path), empty_run(tmp_path / "none")]
     for name in ("timeline.json", "none"):
         view = View(compare.PATH, {"run": "one", "with": name})

@@ -13,7 +13,7 @@ from tests.builders.served_dashboard import (
 NOTHING = "No NCCL log and no nccl-tests output"
 
 
-def test_a_log_tells_communicators_ring_tree_and_transports(tmp_path):
+def test_a_log_shows_communicators_ring_tree_and_transports(tmp_path):
     text = page_text(nccl, nccl_file(tmp_path))
     for heading in (
         "Communicators",

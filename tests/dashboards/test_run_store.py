@@ -40,7 +40,7 @@ def test_an_unchanged_run_is_read_once(tmp_path):
     assert read.folders == ["quick"]
 
 
-def test_a_run_that_goes_on_is_read_again(tmp_path):
+def test_a_run_in_progress_is_read_again(tmp_path):
     read = CountingRead()
     folder = run_folder(tmp_path, "quick")
     runs = RunStore([folder], read=read, check_every_s=0)
@@ -58,7 +58,7 @@ def test_a_file_that_is_gone_by_now_hides_no_run(tmp_path):
     assert RunStore([folder], read=CountingRead()).analysis("quick")
 
 
-def test_only_the_latest_runs_are_kept(tmp_path):
+def test_only_the_latest_runs_stay_in_memory(tmp_path):
     read = CountingRead()
     names = [f"run{number}" for number in range(9)]
     runs = RunStore([run_folder(tmp_path, name) for name in names], read=read, check_every_s=0)
@@ -100,7 +100,7 @@ def test_a_new_run_in_a_watched_folder_is_offered_and_ids_keep_their_meaning(tmp
         runs.analysis("quick (2)")
 
 
-def test_a_lone_timeline_has_tables_but_no_analysis(tmp_path):
+def test_a_standalone_timeline_has_tables_but_no_analysis(tmp_path):
     file = tmp_path / "timeline.json"
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
     runs = RunStore([file])

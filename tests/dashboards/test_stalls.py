@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 NOTHING = "No wait data in this run"
 
 
-def test_a_measured_run_tells_who_is_late_and_links_to_the_timeline(tmp_path):
+def test_a_measured_run_shows_stragglers_and_links_to_the_timeline(tmp_path):
     text = page_text(stalls, measured_run(tmp_path / "run"))
     for heading in (
         "Lateness of each rank, step by step",
@@ -37,7 +37,7 @@ def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
     assert "pass=03-np2-throughput-r1&" in wrong
 
 
-def test_a_lone_timeline_tells_its_negotiations(tmp_path):
+def test_a_standalone_timeline_shows_its_negotiations(tmp_path):
     text = page_text(stalls, lone_timeline(tmp_path))
     assert "Negotiation time of tensors" in text
     assert "Lateness of each rank" not in text

@@ -211,7 +211,7 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
 
 
 @pytest.mark.browser
-def test_a_lone_timeline_is_shown(tmp_path):
+def test_a_standalone_timeline_is_shown(tmp_path):
     file = tmp_path / "timeline.json"
     file.write_text(timeline_text(SegmentSpec(timeline=True), 2, 0))
     with served(RunStore([file])) as address, watched_page(address) as watched:

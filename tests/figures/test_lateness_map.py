@@ -20,7 +20,7 @@ def late_run(folder, num_ranks=3, late_rank=2):
     return analysis_of(folder, [PassSpec(size=num_ranks, segments=[segment])])
 
 
-def test_the_late_rank_is_late_by_what_it_was(tmp_path):
+def test_the_straggler_has_its_injected_delay(tmp_path):
     figure = lateness_map(late_run(tmp_path / "run").table("lateness"))
     cells = figure.data[0]
     assert list(cells.y) == [0, 1, 2]

@@ -50,7 +50,7 @@ def test_else_with_the_most_ranks_without_toggle_and_without_timeline():
     assert found == ("04", "resnet18-none-average")
 
 
-def test_a_lone_file_has_no_segments():
+def test_a_standalone_file_has_no_segments():
     lone = LAUNCHES.frame([launch_row("timeline.json", "")])
     launch = opening_launch(SEGMENTS.empty(), lone)
     assert launch == ("timeline.json", "")

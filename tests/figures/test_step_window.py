@@ -7,7 +7,7 @@ from tests.builders.analysis import analysis_of
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 
 
-def test_steps_of_two_segments_of_one_pass_are_told_apart(tmp_path):
+def test_steps_of_two_segments_of_one_pass_are_distinguished(tmp_path):
     segments = [SegmentSpec(model=model, num_steps=5) for model in ("mnist", "resnet18")]
     run = load_run(write_run(tmp_path / "run", [PassSpec(size=2, segments=segments)]))
     launches = list(

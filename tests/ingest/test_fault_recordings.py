@@ -94,7 +94,7 @@ def test_ranks_of_several_hosts_are_counted(name, ranks):
 
 
 @pytest.mark.slow
-def test_no_recording_names_a_late_rank():
+def test_no_recording_names_a_straggler():
     names = [path.name.removesuffix(".json.gz") for path in (RECORDINGS / "faults").iterdir()]
     assert len(names) == 20
     for name in names:

@@ -37,7 +37,7 @@ def facts_of(path: Path) -> dict[str, object]:
     return {fact.name: fact.value for fact in page.facts}
 
 
-def test_a_lone_timeline(tmp_path: Path) -> None:
+def test_a_standalone_timeline(tmp_path: Path) -> None:
     path = tmp_path / "timeline.json"
     path.write_text(TIMELINE)
     run = load_run(path)
@@ -211,7 +211,7 @@ def test_a_run_directory_is_not_read_with_others(tmp_path: Path) -> None:
         load_run([folder, tmp_path / "job.out"])
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.out").write_text(MIXED)
     (tmp_path / "b.out").write_text(MIXED)
     told: list[tuple[str, int, int]] = []

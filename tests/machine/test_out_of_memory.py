@@ -10,7 +10,7 @@ def test_the_count_of_the_kernel(tmp_path: Path) -> None:
     assert oom_kills(path) == 3
 
 
-def test_a_kernel_that_does_not_tell(tmp_path: Path) -> None:
+def test_a_kernel_without_a_count(tmp_path: Path) -> None:
     path = tmp_path / "vmstat"
     assert oom_kills(path) is None
     path.write_text("nr_free_pages 7\n")

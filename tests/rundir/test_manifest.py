@@ -158,5 +158,5 @@ def test_recorder_files_are_listed_by_rank(tmp_path: Path) -> None:
         ({"script": {"is_function": True}}, "FunctionRunner(...).run(...)"),
     ],
 )
-def test_a_run_goes_on_with_its_own_command(settings: dict[str, Any], command: str) -> None:
+def test_the_resume_command_is_that_of_the_run(settings: dict[str, Any], command: str) -> None:
     assert replace(_manifest(), settings=settings).resume_command(Path("my run")) == command

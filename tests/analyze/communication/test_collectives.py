@@ -55,7 +55,7 @@ def test_the_bus_factor_follows_the_collective(collective, factor):
     assert bus_factor(collective, 4) == factor
 
 
-def test_waiting_is_told_apart_from_transfer():
+def test_waiting_and_transfer_are_separated():
     row = of(
         execution(wait_ns=30, queue_ns=20, copy_ns=100, transfer_ns=700),
         use("a", 1000, 500),
@@ -106,7 +106,7 @@ def test_the_fill_is_a_share_of_the_threshold():
         ({"HOROVOD_AUTOTUNE": "0"}, 128 * 2**20),
     ],
 )
-def test_the_threshold_is_known_only_where_the_environment_tells(environment, threshold):
+def test_the_threshold_is_known_only_from_the_environment(environment, threshold):
     assert fusion_threshold(environment) == threshold
 
 

@@ -21,7 +21,7 @@ def slow_ones(table):
     return list(table.loc[table["bandwidth_share_high"] < SLOW_SHARE, "host"])
 
 
-def test_a_slow_link_is_told_by_the_best_pair_of_its_host():
+def test_a_slow_link_shows_in_the_best_pair_of_its_host():
     table = hosts_of(of_hosts([1e8, 1e8, 2.5e7, 1e8]))
     assert table["host"].tolist() == ["h1", "h2", "h3", "h4"]
     assert table["num_pairs"].tolist() == [3, 3, 3, 3]
@@ -31,7 +31,7 @@ def test_a_slow_link_is_told_by_the_best_pair_of_its_host():
     assert slow_ones(table) == ["h3"]
 
 
-def test_two_slow_links_of_six_are_both_told():
+def test_two_slow_links_of_six_are_both_named():
     assert slow_ones(hosts_of(of_hosts([1e8, 2e7, 1e8, 1e8, 3e7, 1e8], noise=0.02))) == ["h2", "h5"]
 
 
@@ -40,7 +40,7 @@ def test_two_hosts_say_nothing_of_which_is_slow():
     assert net_hosts(NET_LINKS.empty()).empty
 
 
-def test_racks_that_are_slow_between_them_blame_no_host():
+def test_a_slow_link_between_racks_names_no_host():
     recording = of_hosts([1e8] * 4)
     for record in recording.records:
         if (record["from"] < 2) != (record["to"] < 2):
@@ -48,7 +48,7 @@ def test_racks_that_are_slow_between_them_blame_no_host():
     assert slow_ones(hosts_of(recording)) == []
 
 
-def test_a_far_host_is_told_by_its_latency_alone():
+def test_a_far_host_shows_in_its_latency_alone():
     table = hosts_of(of_hosts([1e9] * 4, delays_ns=[10_000, 10_000, 10_000, 900_000]))
     assert slow_ones(table) == []
     row = table[table["host"] == "h4"].iloc[0]

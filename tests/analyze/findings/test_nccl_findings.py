@@ -180,7 +180,7 @@ def test_what_is_only_unusual_is_a_note(
         ["NET/Plugin: Failed to find ncclCollNetPlugin_v5 symbol."],
     ],
 )
-def test_harmless_settings_and_lines_are_quiet(tmp_path: Path, extra: list[str]) -> None:
+def test_harmless_settings_and_lines_give_no_finding(tmp_path: Path, extra: list[str]) -> None:
     assert ids(recorded(tmp_path, job(extra=extra)), least="note") == []
 
 
@@ -188,7 +188,7 @@ def test_devices_that_cannot_be_opened_are_harmless_beside_one_that_can(tmp_path
     assert "nccl-socket-despite-rdma" not in ids(recorded(tmp_path, [*job(), UNOPENED]))
 
 
-def test_a_twin_with_more_channels_is_told(tmp_path: Path) -> None:
+def test_a_twin_with_more_channels_is_reported(tmp_path: Path) -> None:
     twin = [
         line.replace("4 coll channels", "12 coll channels")
         .replace("0x51ab", "0x77")
@@ -247,7 +247,7 @@ def corpus_logs() -> list[Path]:
 @pytest.mark.slow
 @needs_corpus
 @pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
-def test_public_logs_tell_their_troubles_and_healthy_ones_are_quiet(path: Path) -> None:
+def test_public_logs_give_their_findings_and_healthy_logs_give_none(path: Path) -> None:
     recording = read_nccl_logs([path])
     assert set(ids(recording)) == CORPUS_TROUBLES.get(path.name, set())
     assert [

@@ -313,7 +313,7 @@ def test_the_rule_is_triggered(rule):
 
 
 @pytest.mark.parametrize("rule", CASES)
-def test_the_rule_is_quiet(rule):
+def test_the_rule_gives_no_finding(rule):
     assert rule not in ids(CASES[rule][1])
 
 
@@ -330,7 +330,7 @@ def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
     assert told == set(CASES)
 
 
-def test_input_is_blamed_though_some_number_of_the_cell_is_missing():
+def test_input_bound_is_found_without_the_observer_overhead():
     unobserved = cell(observer_cost=float("nan"), observer_cost_low=float("nan"))
     given = evidence([("scaling", scaling(unobserved))], steps=data_steps(0.3))
 
@@ -402,7 +402,7 @@ def test_severity_follows_cost():
     assert sorted([finding, worse], key=by_gravity) == [worse, finding]
 
 
-def test_injected_faults_are_told_once_however_many_ranks_say_so():
+def test_faults_injected_into_many_ranks_are_reported_once():
     passes = ("01-np2-throughput-r1", "02-np2-trace-r1")
     notes = [
         f"{name}: recording of rank {rank}: {REPORTED} {INJECTED}."
@@ -438,7 +438,7 @@ def test_contradicting_clocks_name_their_launches_and_ranks():
         ([5, 35, 58], ": single steps take"),
     ],
 )
-def test_stalls_at_a_regular_distance_are_told_apart(which, words):
+def test_stalls_at_a_regular_interval_are_distinguished(which, words):
     row = findings(long_steps(which)).iloc[0]
 
     assert row["id"] == "stalled-steps"
@@ -492,7 +492,7 @@ def test_the_share_of_the_network_stands_as_evidence_with_its_interval():
     )
 
 
-def test_a_host_slow_over_tcp_is_told_once():
+def test_a_host_slow_over_tcp_is_reported_once():
     of_tcp = links_of([1e8, 1e8, 2e7])[1]
     both = pd.concat([of_tcp, links_of([1e8, 1e8, 2e7], what="broadcast")[1]])
     (row,) = findings(evidence([("net_hosts", both)])).to_dict("records")
@@ -503,7 +503,7 @@ def test_a_host_slow_over_tcp_is_told_once():
     assert "ethtool" in row["action"]
 
 
-def test_a_host_slow_under_horovod_alone_is_not_blamed_on_its_cable():
+def test_a_host_slow_under_horovod_alone_is_no_network_fault():
     quick = links_of([1e8] * 3)[1]
     slow = links_of([1e8, 1e8, 2e7], what="broadcast")[1]
     (row,) = findings(evidence([("net_hosts", pd.concat([quick, slow]))])).to_dict("records")
@@ -512,7 +512,7 @@ def test_a_host_slow_under_horovod_alone_is_not_blamed_on_its_cable():
     assert "NCCL_SOCKET_IFNAME" in row["action"]
 
 
-def test_input_of_one_rank_alone_is_not_blamed_on_every_rank():
+def test_slow_input_of_one_rank_is_not_reported_for_every_rank():
     assert "input-bound" not in ids(evidence(steps=data_steps(0.01, 0.6)))
     (row,) = findings(evidence(steps=data_steps(0.2, 0.6))).to_dict("records")
     assert "every rank spends at least 20.0 % of its step" in row["evidence"]
@@ -526,7 +526,7 @@ def test_input_of_one_rank_alone_is_not_blamed_on_every_rank():
         ({"ranks": ranks(0, 1, num_threads=1)}, "Every core computes"),
     ],
 )
-def test_slower_own_work_is_told_by_where_the_ranks_ran(values, words):
+def test_compute_slowdown_names_where_the_ranks_ran(values, words):
     (row,) = findings(evidence([term("compute-inflation", 0.3)], **values)).to_dict("records")
     assert words in row["action"]
     assert ("nvidia-smi" in row["action"]) == (words == "nvidia-smi")
@@ -534,7 +534,7 @@ def test_slower_own_work_is_told_by_where_the_ranks_ran(values, words):
     assert row["evidence"].endswith("30.0 % (15.0 or more) of the step.")
 
 
-def test_slower_own_work_beside_other_processes_is_theirs_first():
+def test_compute_slowdown_beside_other_processes_names_them_first():
     given = evidence([term("compute-inflation", 0.3)], **crowded(1.7))
     (row,) = findings(given).to_dict("records")
     assert row["evidence"].endswith(" Other processes kept up to 1.7 of 2 cores busy.")
@@ -543,7 +543,7 @@ def test_slower_own_work_beside_other_processes_is_theirs_first():
 
 
 @pytest.mark.parametrize(("others", "cores"), [(0.1, 2), (1.7, 64), (None, 2)])
-def test_other_processes_that_take_no_core_of_the_ranks_are_not_blamed(others, cores):
+def test_other_processes_on_spare_cores_are_not_reported_as_the_cause(others, cores):
     given = evidence([term("compute-inflation", 0.3)], **crowded(others, cores))
     (row,) = findings(given).to_dict("records")
     assert "processes" not in row["evidence"] + row["action"]
@@ -568,7 +568,7 @@ def test_stalls_are_a_mean_over_all_launches_of_the_cell():
     assert row["evidence"].endswith("4 such steps occur in 1 of 2 launches.")
 
 
-def test_a_phase_beyond_the_lateness_is_told_in_words():
+def test_a_phase_longer_than_the_delay_is_explained():
     (row,) = findings(evidence([straggler("persistent", phase_share=1.38)])).to_dict("records")
     assert (
         "The data phase explains all of the delay, and 38 % more that other phases offset."
@@ -583,7 +583,7 @@ def test_what_costs_one_rank_stands_last_of_its_severity():
     assert sorted([one, note, two], key=by_gravity) == [two, one, note]
 
 
-def test_ranks_slow_by_turns_beside_other_processes_are_theirs_first():
+def test_rotating_stragglers_beside_other_processes_name_them_first():
     (row,) = findings(evidence([term("transient-imbalance", 0.3)], **crowded(1.7))).to_dict(
         "records"
     )
@@ -636,7 +636,7 @@ def test_steps_of_ranks_that_share_cores_are_long_for_a_reason_that_is_known():
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])
-def test_a_late_rank_of_a_host_without_gpus_is_not_sent_to_nvidia_smi(phase):
+def test_a_straggler_on_a_host_without_gpus_gets_no_nvidia_smi_command(phase):
     (row,) = findings(evidence([straggler("persistent", phase=phase)])).to_dict("records")
     assert "nvidia-smi" not in row["action"]
     assert "/proc/cpuinfo" in row["action"]

@@ -125,7 +125,7 @@ def test_an_unknown_type_fits_any() -> None:
     assert typed(allreduces(8), ["float16"], executions(8), [""]) == {(0, 0)}
 
 
-def test_what_horovod_hands_over_as_bytes_is_joined_whatever_its_type() -> None:
+def test_tensors_that_horovod_reduces_as_bytes_are_joined_for_any_type() -> None:
     assert typed([("Broadcast", 8)], ["int8"], [("BROADCAST", [8])], ["float32"]) == {(0, 0)}
 
 

@@ -41,7 +41,7 @@ def test_equal_values_have_no_error() -> None:
 
 
 @pytest.mark.parametrize("num", [0, 1])
-def test_one_value_has_no_error_to_tell(num: int) -> None:
+def test_one_value_has_no_error(num: int) -> None:
     assert math.isnan(mean_of(np.ones(num)).error)
 
 

@@ -118,7 +118,7 @@ def test_how_a_worker_went(tmp_path, why, code, told):
     assert analysis.table("sessions")["gone"].iloc[0].endswith(f"process 300{told})")
 
 
-def test_what_a_worker_said_last_is_told(tmp_path):
+def test_the_last_line_of_a_worker_is_reported(tmp_path):
     analysis = analysed(
         tmp_path,
         [
@@ -148,7 +148,7 @@ def test_workers_with_the_same_first_rank_take_their_exit_codes_in_turn(tmp_path
     assert second == "rank 1 (node2 slot 0, process 300, ended by SIGSEGV)"
 
 
-def test_a_job_that_nobody_survives_names_the_last_workers(tmp_path):
+def test_a_job_without_survivors_names_the_last_workers(tmp_path):
     analysis = analysed(tmp_path, [SessionSpec(workers=[A, B], why="")])
 
     assert analysis.table("sessions")["ended"].tolist() == ["unknown"]
@@ -198,7 +198,7 @@ def test_a_run_that_is_not_elastic_has_no_sessions(tmp_path):
     assert analysis.table("resets").empty
 
 
-def test_damaged_lines_of_a_session_are_told(tmp_path):
+def test_damaged_lines_of_a_session_are_reported(tmp_path):
     folder = write_elastic_run(tmp_path, [SessionSpec(workers=[A])])
     path = folder / "passes" / f"{LAUNCH}-session1" / "recorder" / "rank-0.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()]

@@ -56,13 +56,13 @@ def test_wait_as_last_is_the_gap_to_the_arrival_before_the_last():
     assert found.caused_wait.tolist() == [[0.0, 7.5 + 30.0, 7.5]]
 
 
-def test_nobody_is_last_within_what_the_clocks_may_be_off():
+def test_no_rank_is_last_within_the_clock_error():
     arrived = np.array([[0.0, 100.0], [0.0, 300.0]])
 
     assert step_waits(arrived, np.array([0.0, 200.0])).last.tolist() == [UNDECIDED, 1]
 
 
-def test_the_cost_of_a_late_rank_is_what_it_was_late():
+def test_the_cost_of_a_straggler_is_its_delay():
     work = simulated(80, 4, noise=0.0, extra_ms={"backward": np.array([0, 0, 20.0, 0])})
 
     table = caused_wait(work, np.zeros(4), ("p", "s"))

@@ -83,7 +83,7 @@ def test_ranks_of_a_slow_host_are_named_together_though_each_alone_costs_nothing
     assert row["cost_share"].max() < 0.02
 
 
-def test_ranks_that_are_slow_by_turns_are_rotating_and_none_is_named():
+def test_rotating_stragglers_are_not_named():
     extra = np.zeros((STEPS, RANKS))
     extra[np.arange(STEPS), np.arange(STEPS) % RANKS] = 30.0
 
@@ -103,7 +103,7 @@ def test_time_lost_in_several_phases_is_unattributed():
     assert (row["pattern"], row["phase"]) == ("persistent", "unattributed")
 
 
-def test_below_five_percent_of_the_step_nobody_is_named():
+def test_below_five_percent_of_the_step_no_rank_is_named():
     work = simulated(STEPS, RANKS, noise=0.001, extra_ms={"forward": late(slice(None), 0, 3.0)})
 
     assert set(table_of(work)["pattern"]) == {"none"}
@@ -114,7 +114,7 @@ def test_below_five_percent_of_the_step_nobody_is_named():
     ("num_ranks", "noise", "correlation"),
     [(2, 0.05, 0.0), (2, 0.15, 0.0), (2, 0.15, 0.6), (4, 0.1, 0.3), (8, 0.15, 0.6)],
 )
-def test_clean_runs_name_nobody(num_ranks: int, noise: float, correlation: float) -> None:
+def test_clean_runs_name_no_rank(num_ranks: int, noise: float, correlation: float) -> None:
     runs = 200
     alarms = 0
     for seed in range(runs):

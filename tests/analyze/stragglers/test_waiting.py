@@ -152,14 +152,14 @@ def test_all_four_tables_of_a_launch():
     assert tables.clocks["u_ns"].tolist() == [0, 0, 0]
 
 
-def test_a_single_rank_waits_for_nobody():
+def test_a_single_rank_never_waits():
     tables = waiting_tables(arrivals_of(np.ones((3, 1, 1))), {KEY: simulated(20, 1)})
 
     assert tables.caused_wait.empty
     assert tables.stragglers.empty
 
 
-def test_a_recording_tells_which_rank_slept_and_where_it_did_not():
+def test_a_recording_shows_which_rank_slept_and_where_it_did_not():
     arrivals, work = recorded_waits()
 
     tables = waiting_tables(arrivals, {KEY: work})

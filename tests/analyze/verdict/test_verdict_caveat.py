@@ -16,7 +16,7 @@ def caveat(folder, other_cpu_cores, num_cores=2):
 
 
 @pytest.mark.slow
-def test_a_machine_that_others_used_is_told_with_the_verdict(tmp_path):
+def test_other_processes_on_the_machine_are_a_caveat_of_the_verdict(tmp_path):
     assert caveat(tmp_path / "crowded", 1.7).startswith(
         "Other processes kept up to 1.7 of 2 cores busy. Measure again without them before acting."
     )

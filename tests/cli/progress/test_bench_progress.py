@@ -61,7 +61,7 @@ def test_plain_torch_is_called_so() -> None:
     assert "1 rank, plain torch, repeat 1" in stream.getvalue()
 
 
-def test_quiet_is_silent() -> None:
+def test_silent_option_prints_nothing() -> None:
     stream = io.StringIO()
     observer = observer_for(stream, silent=True)
     observer.sweep_started(_passes())

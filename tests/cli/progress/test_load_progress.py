@@ -41,7 +41,7 @@ def timelines(tmp_path: Path) -> Path:
     ids=lambda arguments: arguments[0],
 )
 @pytest.mark.usefixtures("slow")
-def test_a_large_timeline_without_compiled_code_is_told_once(
+def test_a_large_timeline_without_compiled_code_gives_one_hint(
     timelines: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -55,7 +55,7 @@ def test_a_large_timeline_without_compiled_code_is_told_once(
 
 
 @pytest.mark.usefixtures("slow")
-def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
+def test_a_run_directory_gives_the_hint_too(tmp_path: Path) -> None:
     segment = SegmentSpec(timeline=True)
     folder = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
     assert invoke("analyze", folder).stderr.count(HINT) == 1
@@ -64,7 +64,7 @@ def test_it_is_told_of_a_run_directory_too(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("lone", [True, False], ids=["file", "run"])
-def test_nothing_is_told_where_kept_tables_are_used(
+def test_cached_tables_give_no_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lone: bool
 ) -> None:
     monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
@@ -79,7 +79,7 @@ def test_nothing_is_told_where_kept_tables_are_used(
 
 
 @pytest.mark.usefixtures("slow")
-def test_an_export_tells_it_too(tmp_path: Path) -> None:
+def test_an_export_gives_the_hint_too(tmp_path: Path) -> None:
     segment = SegmentSpec(timeline=True)
     folder = write_run(tmp_path / "run", [PassSpec(size=2, mode="trace", segments=[segment])])
     assert invoke("export", folder, "-o", tmp_path / "trace.json").stderr.count(HINT) == 1
@@ -115,12 +115,12 @@ def test_a_run_directory_that_takes_long_shows_the_bar(
 
 
 @pytest.mark.usefixtures("slow")
-def test_nothing_is_told_of_other_files(tmp_path: Path) -> None:
+def test_other_files_give_no_hint(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(MIXED)
     assert invoke("analyze", tmp_path / "job.out").stderr == ""
 
 
-def test_nothing_is_told_where_reading_is_fast(timelines: Path) -> None:
+def test_fast_reading_gives_no_hint(timelines: Path) -> None:
     assert invoke("analyze", timelines).stderr == ""
 
 

@@ -107,7 +107,7 @@ def test_the_environment_is_that_of_the_pass(tmp_path):
     assert path[-1] == "/of/the/notebook"
 
 
-def test_stalls_are_watched_for_only_where_somebody_sees_them(tmp_path):
+def test_stalls_are_watched_for_only_where_they_are_shown(tmp_path):
     def watched():
         return STALL_WARN in os.environ
 

@@ -137,7 +137,7 @@ def test_turn_after_a_failed_start_says_so_and_gathers_nothing():
         turns.take()
 
 
-def test_single_rank_needs_nobody():
+def test_a_single_rank_needs_no_peer():
     assert ClockExchange(RankGroup(0, 1, lambda value: [value])).run().method == "same-clock"
 
 

@@ -49,7 +49,7 @@ def test_horovod_goes_before_torch_distributed(loaded, horovod, distributed, use
     assert calls == [used]
 
 
-def test_one_rank_needs_nobody(loaded):
+def test_one_rank_needs_no_peer(loaded):
     calls = loaded(horovod=False, distributed=True)
     assert rank_group(Identity(0, 1, 0, 1)).all_gather("alone") == ["alone"]
     assert calls == []

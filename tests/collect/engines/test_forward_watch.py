@@ -263,7 +263,7 @@ def test_a_model_of_the_script_itself_goes_to_other_processes_without_the_record
     assert seen == [3]
 
 
-def test_a_call_that_somebody_put_there_meanwhile_stays(model, seen):
+def test_a_hook_set_by_other_code_meanwhile_stays(model, seen):
     watch = watching(model, seen)
     replaced = Net.__call__
 

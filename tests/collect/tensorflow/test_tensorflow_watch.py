@@ -160,7 +160,7 @@ def test_evaluation_of_keras_is_in_no_step(script):
     assert all(step["dur_ns"] < 400e6 for step in script.steps())
 
 
-def test_batches_that_nobody_trains_on_are_for_evaluation(script):
+def test_batches_without_training_are_for_evaluation(script):
     train = script.tf.function(script.train)
     for _ in range(2):
         for batch in script.batches(2):

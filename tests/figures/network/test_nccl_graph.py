@@ -115,7 +115,7 @@ def test_ranks_stand_in_ring_order_and_lines_have_the_colour_of_the_connection()
     assert shared.line.color == TRANSPORT_COLOURS[2]
 
 
-def test_without_ring_lines_the_order_of_the_channel_tells_it():
+def test_without_ring_lines_the_channel_gives_the_order():
     assert list(ranks_of(ring_of(order="0 3 1 2"))) == [0, 3, 1, 2]
 
 

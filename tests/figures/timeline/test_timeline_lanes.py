@@ -31,7 +31,7 @@ def test_every_part_of_a_rank_takes_its_time():
     assert busy_ms(lanes, 1, "blocked") == pytest.approx(4)
 
 
-def test_a_fused_execution_counts_once_and_its_kinds_are_told_apart():
+def test_a_fused_execution_counts_once_for_each_kind():
     lanes = lanes_of()
     assert busy_ms(lanes, 3, "operation") == pytest.approx(3.2)
     assert busy_ms(lanes, 3, "copy") == pytest.approx(0.4)

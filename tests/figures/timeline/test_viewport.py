@@ -65,7 +65,7 @@ def test_many_lanes_get_fewer_bins_and_no_bin_is_shorter_than_a_nanosecond():
     assert index.bins(0, 10, np.arange(4)).busy.shape == (4, 1, 10)
 
 
-def test_it_takes_less_than_a_hundred_bytes_an_event():
+def test_it_takes_less_than_a_hundred_bytes_per_event():
     rng = np.random.default_rng(1)
     start = rng.integers(0, 10**9, 100_000)
     overlapping = Spans(

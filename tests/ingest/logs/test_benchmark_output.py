@@ -52,7 +52,7 @@ def test_the_synthetic_benchmark(tmp_path: Path) -> None:
     assert list(tables["throughput"]["np"]) == [4, 4]
 
 
-def test_a_total_of_unknown_ranks_is_told(tmp_path: Path) -> None:
+def test_a_total_of_unknown_ranks_gives_a_warning(tmp_path: Path) -> None:
     tables, reader = read_part(BenchmarkOutput, "total images/sec: 5.0\n", tmp_path)
     assert len(tables["throughput"]) == 0
     assert reader.notes() == ["1 totals do not state the number of ranks"]

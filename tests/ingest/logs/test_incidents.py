@@ -22,7 +22,7 @@ from tests.builders.printed import read_part
         ("=   BAD TERMINATION OF ONE\n=   PID 7 RUNNING AT a\n=   EXIT CODE: 139", None, 139, None),
     ],
 )  # fmt: skip
-def test_how_launchers_tell_of_an_end(
+def test_how_launchers_report_an_end(
     tmp_path: Path, text: str, rank: int | None, code: int | None, signal: int | None
 ) -> None:
     tables, _ = read_part(Incidents, f"before\n{text}\nafter\n", tmp_path)

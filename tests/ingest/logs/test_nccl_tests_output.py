@@ -74,7 +74,7 @@ def test_rows_that_others_cut_are_put_together(tmp_path: Path, row: str) -> None
     assert {one["line"] for one in rows} == {2}
 
 
-def test_a_row_without_its_end_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_truncated_row_is_skipped_with_a_warning(tmp_path: Path) -> None:
     text = (
         NEW
         + "  8  2  float  sum  -1  12.90  0.00  0.00  0\n 16  4  float  sum  -1  1.0 0.1 0.2 0 1.0 0.1 0.2 0\n"

@@ -28,7 +28,9 @@ from hvdprof.ingest.logs.printed_lines import printed_lines, without_prefixes
         ("\x1b[32mgreen\x1b[0m", None, "green"),
     ],
 )  # fmt: skip
-def test_wrappers_come_off_and_give_the_rank(text: str, rank: int | None, plain: str) -> None:
+def test_log_prefixes_are_removed_and_give_the_rank(
+    text: str, rank: int | None, plain: str
+) -> None:
     line = without_prefixes(text)
     assert (line.rank, line.text) == (rank, plain)
 

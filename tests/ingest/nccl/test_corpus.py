@@ -150,7 +150,7 @@ def test_ranks_that_never_completed_are_known() -> None:
     assert sorted(ranks.loc[ranks["started"] & ~ranks["complete"], "rank"]) == [1, 5, 7]
 
 
-def test_communicators_of_one_size_are_told_apart_only_where_the_log_does() -> None:
+def test_communicators_of_one_size_are_distinguished_only_where_the_log_does() -> None:
     recording = recording_of("nccl_logs/bigscience_meg_ds_3d_gpt2_perf_n16.out")
     joins = recording.communicators["join"].value_counts()
     assert joins["single"] == 64

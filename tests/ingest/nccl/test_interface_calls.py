@@ -14,7 +14,7 @@ from tests.builders.nccl_log import (
 )
 
 
-def test_calls_alone_tell_collectives_and_communicators(tmp_path: Path) -> None:
+def test_calls_alone_give_collectives_and_communicators(tmp_path: Path) -> None:
     lines = [init_call(rank, 2) for rank in range(2)]
     lines += [collective_call(rank, count) for count in (10, 70) for rank in range(2)]
     lines.append(collective_call(0, 3, op="Broadcast", dtype=0))
@@ -36,7 +36,7 @@ def test_calls_alone_tell_collectives_and_communicators(tmp_path: Path) -> None:
     assert recording.line_kinds["understood"].all()
 
 
-def test_a_call_that_coll_tells_too_is_one_row(tmp_path: Path) -> None:
+def test_a_call_with_a_coll_line_too_is_one_row(tmp_path: Path) -> None:
     lines = job(num_ranks=2)
     for number, count in enumerate((10, 70)):
         lines += [call_line(0, count, n=number), collective_call(0, count)]
@@ -54,7 +54,7 @@ def test_an_init_that_both_kinds_of_lines_report_is_one_rank(tmp_path: Path) -> 
     assert recording.ranks["complete"].tolist() == [True]
 
 
-def test_before_2_16_only_the_call_tells_the_id(tmp_path: Path) -> None:
+def test_before_2_16_only_the_call_has_the_id(tmp_path: Path) -> None:
     lines = []
     for comm, comm_id in ((1, "0x51ab"), (2, "0x51ac")):
         # By turns: without the id nobody could tell which ranks belong together.

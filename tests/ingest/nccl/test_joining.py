@@ -25,7 +25,7 @@ def joined(*told: tuple[int, int | None, int, str]) -> list[tuple[tuple[int, ...
     return [(one.members, one.join, one.num_joined) for one in found]
 
 
-def test_the_comm_id_tells_them_apart() -> None:
+def test_the_comm_id_distinguishes_communicators() -> None:
     assert joined((0, 0, 2, "a"), (1, 0, 2, "b"), (0, 1, 2, "b"), (1, 1, 2, "a")) == [
         ((0, 3), "commId", 1),
         ((1, 2), "commId", 1),
@@ -47,7 +47,7 @@ def test_complete_sets_of_the_same_processes_come_one_after_the_other() -> None:
     ]
 
 
-def test_sets_that_cannot_be_told_apart_are_ambiguous() -> None:
+def test_sets_that_cannot_be_distinguished_are_ambiguous() -> None:
     by_turns = joined((0, 0, 2, ""), (2, 0, 2, ""), (1, 1, 2, ""), (3, 1, 2, ""))
     assert by_turns == [((0, 1, 2, 3), "ambiguous", 2)]
     other_processes = joined((0, 0, 2, ""), (1, 1, 2, ""), (2, 0, 2, ""), (3, 1, 2, ""))

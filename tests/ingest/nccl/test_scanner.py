@@ -19,7 +19,7 @@ WRAPPERS = {
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS, ids=str)
-def test_wrappers_are_taken_off_and_their_rank_kept(tmp_path: Path, wrapper: str) -> None:
+def test_log_prefixes_are_removed_and_their_rank_is_used(tmp_path: Path, wrapper: str) -> None:
     text, rank = WRAPPERS[wrapper]
     line = text + said(init_line(1, 2, "COMPLETE"))
     row = recorded(tmp_path, line + "\r\n").ranks.iloc[0]
@@ -36,9 +36,7 @@ def test_wrappers_are_taken_off_and_their_rank_kept(tmp_path: Path, wrapper: str
         "a1b2c3d4e5f6:919:1150 [-1] NCCL INFO NCCL_IB_DISABLE set by environment to 1.",
     ],
 )
-def test_prefixes_without_the_word_nccl_with_brackets_and_without_device(
-    tmp_path: Path, line: str
-) -> None:
+def test_settings_are_read_behind_every_kind_of_prefix(tmp_path: Path, line: str) -> None:
     assert recorded(tmp_path, [line]).settings["value"].tolist() == ["1"]
 
 
@@ -166,7 +164,7 @@ def test_a_log_full_of_damage_does_not_try_for_ever(tmp_path: Path) -> None:
     assert kinds.to_dict() == {"Channel": 500, "cudaDriverVersion": 500}
 
 
-def test_only_the_next_line_can_be_the_rest_of_a_line_that_nobody_cut(tmp_path: Path) -> None:
+def test_only_the_next_line_can_be_the_rest_of_an_interrupted_line(tmp_path: Path) -> None:
     broken, rest = said("Channel 01/0 : 0[0] -> 2[0] [send] via"), "NET/IB/0"
     assert len(recorded(tmp_path, [broken, rest]).connections) == 1
     assert recorded(tmp_path, [broken, "other words", rest]).connections.empty

@@ -27,7 +27,7 @@ def test_blocked_time_is_taken_out_of_the_phase_it_lies_in() -> None:
     }
 
 
-def test_blocked_time_that_nobody_saw_lies_in_the_rest_of_the_step() -> None:
+def test_unobserved_blocked_time_lies_in_the_rest_of_the_step() -> None:
     line = {"dur_ns": 100, "phases": [["data", 0, 10]], "blocked": None}
     found = dict(zip(RECORDED_PARTS, part_lengths(line), strict=True))
     assert (found["data"], found["blocked"], found["other"]) == (10, UNSEEN, 90)

@@ -76,17 +76,17 @@ def test_files_become_a_run_that_can_be_analysed(
     assert "first in line 2, by rank 0: RuntimeError: out of luck." in sentence
 
 
-def test_the_number_of_ranks_is_told_by_communicators(tmp_path: Path, nccl_logs: Path) -> None:
+def test_the_number_of_ranks_is_read_from_communicators(tmp_path: Path, nccl_logs: Path) -> None:
     manifest = attach(tmp_path / "run", Given(nccl_logs=[nccl_logs]), Stated(name="a"))
     assert manifest.passes[0].size == 4
 
 
-def test_the_number_of_ranks_is_told_by_tags(tmp_path: Path) -> None:
+def test_the_number_of_ranks_is_read_from_tags(tmp_path: Path) -> None:
     printed = output(tmp_path, "job.out")
     assert attach(tmp_path / "r", Given(outputs=[printed]), Stated(name="a")).passes[0].size == 2
 
 
-def test_the_number_of_ranks_is_told_by_tags_of_hydra(tmp_path: Path) -> None:
+def test_the_number_of_ranks_is_read_from_tags_of_hydra(tmp_path: Path) -> None:
     text = "[0] step 1\n[2] Traceback (most recent call last):\n[2] RuntimeError: out of luck\n"
     printed = output(tmp_path, "job.out", text)
     manifest = attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
@@ -98,7 +98,7 @@ def test_the_number_of_ranks_is_told_by_tags_of_hydra(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[0]<stdout>:step 1\n", "[0] a\n[0] b\n[0] c\n"])
-def test_tags_of_rank_0_alone_do_not_tell_the_number_of_ranks(tmp_path: Path, text: str) -> None:
+def test_tags_of_rank_0_alone_do_not_give_the_number_of_ranks(tmp_path: Path, text: str) -> None:
     printed = output(tmp_path, "job.out", text)
     with pytest.raises(UsageError, match="how many ranks"):
         attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
@@ -112,7 +112,7 @@ def test_a_number_of_ranks_that_the_files_contradict_is_a_warning(
     assert manifest.warnings == ["--np 2 was stated, but NCCL made a communicator of 4 ranks."]
 
 
-def test_nothing_that_tells_the_number_of_ranks_is_an_error(tmp_path: Path) -> None:
+def test_an_unknown_number_of_ranks_is_an_error(tmp_path: Path) -> None:
     printed = output(tmp_path, "job.out", "hello\n")
     with pytest.raises(UsageError, match="how many ranks") as error:
         attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
@@ -121,7 +121,7 @@ def test_nothing_that_tells_the_number_of_ranks_is_an_error(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_names_tell_ranks_where_they_tell_them_apart(tmp_path: Path) -> None:
+def test_ranks_are_read_from_file_names_that_differ_by_rank(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     for rank in range(2):
         output(folder, f"rank.{rank}/stdout", "ValueError: no such thing\n")
@@ -178,7 +178,7 @@ def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").table("nccl_communicators")["num_ranks"].tolist() == [4]
 
 
-def test_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
+def test_files_of_one_name_get_copies_of_their_own(tmp_path: Path) -> None:
     paths = [output(tmp_path / name, "job.out", name) for name in ("a", "b")]
     manifest = attach(tmp_path / "run", Given(outputs=paths), Stated(name="a", size=1))
     kept = [(tmp_path / "run" / file.copy).read_text() for file in attached_files(manifest)]

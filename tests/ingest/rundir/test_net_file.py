@@ -24,14 +24,14 @@ def test_a_row_for_every_message() -> None:
     assert frame["time_ns"].iloc[4] == 50_000 + round(1024 * 1e9 / 25e6)
 
 
-def test_a_pair_that_could_not_be_measured_is_told() -> None:
+def test_a_pair_that_could_not_be_measured_is_reported() -> None:
     problem = {"what": "tcp", "from": 1, "to": 0, "problem": "no answer on port 7"}
     frame, notes = net_transfers(net_recording(records=[problem]))
     assert frame.empty
     assert notes == ["The network from h2 to h1 was not measured (tcp): no answer on port 7."]
 
 
-def test_hosts_of_one_name_are_told_apart() -> None:
+def test_hosts_of_one_name_are_distinguished() -> None:
     frame, _ = net_transfers(net_recording(hosts=["node", "node"]))
     assert set(frame["from_host"]) == {"node#0", "node#1", "all"}
 

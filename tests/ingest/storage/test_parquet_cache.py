@@ -69,7 +69,7 @@ def test_the_second_time_nothing_is_built_and_the_frame_is_the_same(source: Path
     assert len(list((source.parent / FOLDER).iterdir())) == 1
 
 
-def test_an_empty_table_is_kept_too(source: Path) -> None:
+def test_an_empty_table_is_cached_too(source: Path) -> None:
     cached(TABLE, source, TABLE.empty)
     found = cached(TABLE, source, Builder())
     pd.testing.assert_frame_equal(found, TABLE.empty(), check_categorical=False)
@@ -137,7 +137,7 @@ def test_without_any_place_for_it_the_table_is_built(
     pd.testing.assert_frame_equal(cached(TABLE, source, build), frame(2))
 
 
-def test_tables_built_together_are_kept_together(source: Path) -> None:
+def test_tables_built_together_are_cached_together(source: Path) -> None:
     second = source.with_name("second")
     second.write_text("")
     calls = []

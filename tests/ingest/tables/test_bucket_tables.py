@@ -46,7 +46,7 @@ def test_a_bucket_is_an_execution_as_rank_0_saw_it(tmp_path):
     assert offsets.tolist() == [6_000_000, 8_500_000] * 3
 
 
-def test_its_gradients_are_uses_of_tensors_that_nobody_negotiated(tmp_path):
+def test_its_gradients_are_uses_of_tensors_without_negotiation(tmp_path):
     uses = run_of(tmp_path).table(TENSOR_USES.name)
     assert uses["tensor"].astype(str).tolist() == ["fc.bias", "fc.weight", "conv.weight"] * 3
     assert uses["occurrence"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]

@@ -95,7 +95,7 @@ def trained() -> TimelineFile:
     return parse_timeline(writer.text())
 
 
-def test_inferred_steps_stand_in_where_nobody_recorded() -> None:
+def test_inferred_steps_replace_missing_recordings() -> None:
     tables = tables_of(trained(), None)
     steps = tables["inferred_steps"]
     assert steps["step"].tolist() == [0, 1, 2, 3]

@@ -46,7 +46,7 @@ def assert_same(left: Run, right: Run) -> None:
     ],
 )
 @pytest.mark.parametrize("rows_at_once", [100, 1 << 18])
-def test_a_kept_file_says_what_it_said_when_it_was_parsed(
+def test_a_cached_file_has_the_tables_of_the_parsed_file(
     name: str, rows_at_once: int, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = pytest.importorskip(
@@ -70,7 +70,7 @@ def test_a_kept_file_says_what_it_said_when_it_was_parsed(
     assert (kept / FOLDER).is_dir()
 
 
-def test_the_analysis_of_a_kept_file_is_that_of_a_small_one_and_takes_no_large_table_into_memory(
+def test_a_cached_file_is_analyzed_like_a_small_one_without_a_large_table_in_memory(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = pytest.importorskip(
@@ -139,9 +139,7 @@ def test_the_name_is_the_one_that_was_given_now(
 
 
 @pytest.mark.slow
-def test_several_files_are_kept_each_for_itself(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_files_are_cached_separately(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("11_dynamic_a.json", "12_dynamic_b_started_midop.json"):
         shutil.copy(RECORDINGS / name, kept / name)
     together = load_run(kept)

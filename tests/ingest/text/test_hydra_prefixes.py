@@ -107,7 +107,7 @@ def test_the_halves_of_a_line_find_each_other_among_other_ranks(lines_of):
     ]
 
 
-def test_brackets_in_words_stay(lines_of):
+def test_bracketed_words_stay(lines_of):
     words = [
         *("[0] first", "shape [1] of it", "value of x[0]", "a[7] = 3", "[1, 2, 3]", ""),
         "node:12:13 [0] NCCL INFO comm",
@@ -168,7 +168,7 @@ def test_tags_of_hydra_are_recognised(lines):
         ["0: [a, b]", "1: [a]", "0: [c]"],
     ],
 )
-def test_other_brackets_are_not_taken_for_tags(lines):
+def test_other_bracketed_text_is_not_taken_for_tags(lines):
     assert not by_hydra(*lines)
 
 
@@ -187,7 +187,7 @@ def as_hydra_writes(pieces):
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(st.sampled_from("ab:[\n"), min_size=1))))
-def test_whatever_ranks_write_comes_back_as_their_lines(written):
+def test_everything_ranks_write_comes_back_as_their_lines(written):
     pieces = HydraPieces(range(4))
     told = [pieces.take(line) for line in as_hydra_writes(written).split("\n") if line]
     told += pieces.rest()

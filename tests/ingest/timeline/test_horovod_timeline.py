@@ -192,7 +192,7 @@ def test_a_compressed_file_says_the_same(tmp_path: Path) -> None:
         (b"a line of text\n", "it holds no record of a Horovod timeline: it is other text"),
     ],
 )
-def test_a_file_that_is_no_timeline_is_told_and_no_error(
+def test_a_file_that_is_no_timeline_gives_a_warning_and_no_error(
     tmp_path: Path, content: bytes, problem: str
 ) -> None:
     path = tmp_path / "timeline.json"
@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         read_timeline_file(tmp_path / "timeline.json")
 
 
-def test_reading_tells_how_far_it_is() -> None:
+def test_reading_reports_its_progress() -> None:
     told: list[tuple[int, int]] = []
     path = RECORDINGS / "07_mpi_fp16.json"
     read_timeline_file(path, progress=lambda done, size: told.append((done, size)))

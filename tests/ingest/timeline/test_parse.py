@@ -48,7 +48,7 @@ def test_empty_files_are_read(tmp_path: Path, content: str) -> None:
     assert len(read_raw(path).slices) == 0
 
 
-def test_large_files_take_the_fast_road_with_the_same_result(
+def test_large_files_take_the_fast_path_with_the_same_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")

@@ -268,7 +268,7 @@ def test_a_rank_that_starts_late_is_the_last_of_the_first_broadcast() -> None:
 
 
 @needs_corpus
-def test_a_lone_worker() -> None:
+def test_a_single_worker() -> None:
     facts = corpus_file("tflogs_single_worker_fusion").facts
     assert facts.uses_by_collective == {"BROADCAST": 13, "ALLREDUCE": 120}
     assert facts.size == 1

@@ -156,7 +156,7 @@ def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
     assert failure.rank == 1
 
 
-def test_a_hang_in_which_all_stand_at_the_same_step_blames_nobody(tmp_path: Path) -> None:
+def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
     failure = explain(
         Outcome(-15, hung=True, duration_s=40.0),
         _progress(tmp_path, {0: 15, 1: 15}),
@@ -207,7 +207,7 @@ def test_what_srun_says(tmp_path: Path, stderr: str, reason: str) -> None:
     assert failure.exit_code in (7, None)
 
 
-def test_the_processes_that_an_elastic_launch_lost_are_kept_with_their_last_lines() -> None:
+def test_processes_lost_by_an_elastic_launch_are_recorded_with_their_last_lines() -> None:
     stdout = "[0]<stdout>:done\nProcess 1 exit with status code 137.\n"
     stdout += "Process 0 exit with status code 1.\n"
     stderr = "[0]<stderr>:Traceback\n[0]<stderr>:ValueError: no\n[1]<stderr>:Killed\n"
@@ -251,7 +251,7 @@ def test_workers_that_only_lost_a_peer_explain_nothing(ends: list[WorkerEnd]) ->
 
 
 @pytest.mark.parametrize(("exit_code", "name"), [(-9, "SIGKILL"), (-11, "SIGSEGV")])
-def test_a_launcher_that_was_ended_itself_is_told_by_its_signal(
+def test_a_launcher_that_was_killed_is_reported_with_its_signal(
     tmp_path: Path, exit_code: int, name: str
 ) -> None:
     failure = _explained(tmp_path, "", "the last words\n", exit_code)

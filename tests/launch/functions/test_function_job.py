@@ -22,7 +22,7 @@ def end_of(rank, value=None, error="", files=None):
     return RankEnd(rank=rank, value=pickled, error=error, files=files or {})
 
 
-def test_functions_are_handed_over_with_their_surroundings():
+def test_functions_are_pickled_with_their_closure():
     factor = 3
 
     def train(rate, *, epochs):
@@ -33,7 +33,7 @@ def test_functions_are_handed_over_with_their_surroundings():
     assert function(*args, **kwargs) == 30
 
 
-def test_what_cannot_be_handed_over_is_told_before_anything_starts():
+def test_a_function_that_cannot_be_pickled_is_reported_before_anything_starts():
     lock = threading.Lock()
 
     def train():
@@ -67,7 +67,7 @@ def test_what_ranks_carried_back_lies_where_they_would_have_written_it(tmp_path)
     assert returned(job.values["03-np2-throughput-r1"]) == ["a", "b"]
 
 
-def test_what_ranks_raised_fails_the_launch_and_is_told_by_rank(tmp_path):
+def test_exceptions_of_ranks_fail_the_launch_and_are_reported_per_rank(tmp_path):
     job, launch = job_of(), launch_into(tmp_path)
     error = "Traceback (most recent call last):\n  File ...\nValueError: on purpose\n"
 
@@ -97,7 +97,7 @@ def test_nothing_is_written_outside_of_the_pass(tmp_path):
     assert not (tmp_path / "outside").exists()
 
 
-def test_a_folder_that_is_gone_is_told(tmp_path):
+def test_a_missing_folder_is_an_error(tmp_path):
     launch = launch_into(tmp_path / "pass")
     (tmp_path / "pass").rmdir()
 

@@ -28,7 +28,7 @@ def controller(mpi=OPEN_MPI_4, **choices):
     return function_run._controller(FunctionOptions(**choices), mpi)
 
 
-def test_an_unknown_launcher_is_told_with_those_that_are_known():
+def test_an_unknown_launcher_is_an_error_that_lists_the_known_ones():
     with pytest.raises(UsageError, match="launcher='flink'") as raised:
         measure_function(print, (), {}, FunctionOptions(launcher="flink"))
     assert raised.value.hint == "Known: horovod.run, spark, ray"

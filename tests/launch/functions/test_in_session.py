@@ -51,7 +51,7 @@ def test_what_a_session_raises_is_the_end_of_the_launch_and_among_its_errors(tmp
     assert "RuntimeError: Process name: 1" in launch.paths.stderr.read_text()
 
 
-def test_a_launch_that_stands_still_is_ended(tmp_path):
+def test_a_stalled_launch_is_ended(tmp_path):
     standing = Standing()
     watch = Watch(progress=lambda: 5, timeout_s=0.6)
 
@@ -79,7 +79,7 @@ def test_ranks_that_record_elsewhere_are_not_taken_for_hung(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_interrupts_whatever_the_session_makes_of_it(tmp_path, number):
+def test_a_signal_interrupts_even_when_the_session_handles_it(tmp_path, number):
     def with_handlers_of_its_own():
         came = threading.Event()
         for one in (signal.SIGINT, signal.SIGTERM):

@@ -28,11 +28,11 @@ def test_lines_come_whole_and_name_the_task_instead_of_a_rank():
     )
 
 
-def test_lines_of_nobody_stay_as_they_are():
+def test_lines_without_a_task_stay_as_they_are():
     assert lines_of("a [1]<stderr>:b\n\n") == "a [1]<stderr>:b\n\n"
 
 
-def test_the_last_line_is_kept_and_what_comes_too_late_is_not(tmp_path):
+def test_the_last_line_is_written_and_later_lines_are_dropped(tmp_path):
     path = tmp_path / "stdout.txt"
     path.write_text("before\n")
     with TaskLines.into(path) as lines:

@@ -86,7 +86,7 @@ def test_hosts_are_those_that_the_script_prints(tmp_path):
     assert discover_hosts(printing, 2) == (Host("server1", 4), Host("server2", 2))
 
 
-def test_a_script_may_name_nobody_yet(tmp_path):
+def test_a_script_may_name_no_host_yet(tmp_path):
     assert discover_hosts(script(tmp_path, "true"), None) == ()
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_host_is_quoted(tmp_path, text):
     assert repr(text.removeprefix("echo ")) in raised.value.message
 
 
-def test_a_script_that_fails_tells_what_it_said(tmp_path):
+def test_a_failing_script_is_reported_with_its_stderr(tmp_path):
     with pytest.raises(EnvironmentNotReadyError) as raised:
         discover_hosts(script(tmp_path, "echo no cluster >&2; exit 3"), None)
 
@@ -129,7 +129,7 @@ def test_an_interface_that_horovod_would_refuse_is_refused_before_the_start():
     assert "lo" in raised.value.message
 
 
-def test_what_keeps_a_job_from_starting_is_told():
+def test_reasons_that_keep_a_job_from_starting_are_reported():
     lone = (Host("server1", 4),)
 
     assert reasons_to_wait(lone, "eth0", 4) == []

@@ -22,7 +22,7 @@ def test_a_working_tree_has_a_commit_and_may_be_dirty(tree):
     assert git_state(tree)["dirty"] is True
 
 
-def test_a_tree_of_which_git_cannot_tell_is_not_called_clean(tree):
+def test_a_tree_that_git_cannot_read_is_not_called_clean(tree):
     (tree / ".git" / "index").write_bytes(b"no index")
 
     assert git_state(tree)["dirty"] is None

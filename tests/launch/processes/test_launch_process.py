@@ -29,7 +29,7 @@ def _run(tmp_path: Path, script: str, watch: Watch = NO_WATCH) -> Outcome:
     )
 
 
-def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
+def test_output_and_exit_code_are_recorded(tmp_path: Path) -> None:
     outcome = _run(tmp_path, "echo hello; echo oops >&2; exit 7")
     assert (outcome.exit_code, outcome.hung) == (7, False)
     assert (tmp_path / "out").read_text() == "hello\n"
@@ -157,7 +157,7 @@ def test_a_signal_while_ranks_are_ended_does_not_leave_them_behind(
     assert not is_running(int(pid_file.read_text()))
 
 
-def test_what_is_wrong_with_the_disk_is_not_blamed_on_the_launcher(tmp_path: Path) -> None:
+def test_a_disk_error_is_not_reported_as_a_launcher_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"absent/out: No such file or directory"):
         _run(tmp_path / "absent", "exit 0")
 

@@ -35,7 +35,7 @@ def test_all_that_ranks_write_is_fetched(far: HostShell, paths: PassPaths) -> No
         assert path.read_text() == path.name
 
 
-def test_why_nothing_came_back_is_told(paths: PassPaths) -> None:
+def test_the_reason_for_a_failed_fetch_is_reported(paths: PassPaths) -> None:
     shell = HostShell(("/bin/sh", "-c", "echo the disk is gone >&2; exit 5"), {})
     assert fetch(paths, ["far"], shell) == {"far": "the disk is gone"}
     assert fetch(paths, ["far"], HostShell(("true",), {})) == {"far": "no files came back"}
@@ -45,7 +45,7 @@ def test_why_nothing_came_back_is_told(paths: PassPaths) -> None:
     assert "No such file or directory" in reason
 
 
-def test_what_stands_still_is_fetched_only_while_nobody_gets_on(
+def test_files_are_fetched_only_while_no_rank_makes_progress(
     far: HostShell, paths: PassPaths
 ) -> None:
     now_s = [100.0]
@@ -83,7 +83,7 @@ def test_something_on_every_host_at_once() -> None:
     assert on_each([], act) == {}
 
 
-def test_the_last_line_of_errors_is_told() -> None:
+def test_the_last_line_of_stderr_is_reported() -> None:
     shell = HostShell(("/bin/sh", "-c", "cat >&2; exit 1"), {})
     assert module_error(shell, "far", ("some.module",), b"first\nlast\n\n") == "last"
     assert module_error(HostShell(("true",), {}), "far", ("some.module",)) == ""

@@ -66,7 +66,7 @@ def test_a_host_with_too_few_cores_is_named_with_the_sizes_it_is_too_small_for(t
     assert not any(one.pinned for one in manifest.passes if one.size == 4)
 
 
-def test_a_single_core_is_told_apart(tmp_path):
+def test_a_host_with_a_single_core_is_oversubscribed(tmp_path):
     settings, manifest = fitted(tmp_path, a=1, b=1)
 
     assert settings.num_threads == 1
@@ -85,7 +85,7 @@ def test_gpus_of_each_host_count_where_ranks_use_them(tmp_path):
     assert manifest.warnings == ["b has 1 GPU for 2 ranks at np=4 (oversubscribed)."]
 
 
-def test_a_run_that_goes_on_keeps_its_threads_and_its_warnings(tmp_path):
+def test_a_resumed_run_keeps_its_threads_and_its_warnings(tmp_path):
     manifest = planned(tmp_path)
     manifest.passes[0].status = Status.DONE
     cores = Capacity({"a": 16, "b": 4}, {}, nccl=False)
@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_keeps_its_threads_and_its_warnings(tmp_path):
     assert not manifest.passes[0].oversubscribed
 
 
-def test_hosts_that_do_not_tell_their_cores_change_nothing(tmp_path):
+def test_hosts_with_unknown_cores_change_nothing(tmp_path):
     manifest = planned(tmp_path)
 
     assert fit_to_hosts(PLANNED, manifest, NOTHING_KNOWN) == PLANNED
@@ -199,7 +199,7 @@ def test_a_function_brings_its_files_back_and_keeps_who_starts_it(sweep):
     assert {host["hostname"] for host in made.manifest.hosts} >= {"a", "b"}
 
 
-def test_a_sweep_on_this_host_alone_asks_nobody(sweep, monkeypatch):
+def test_a_sweep_on_this_host_alone_asks_no_host(sweep, monkeypatch):
     def ask(*_):
         raise AssertionError
 

@@ -122,7 +122,7 @@ def test_what_a_job_does_not_use_may_differ() -> None:
     assert list(problems_of(briefs, "gloo")) == []
 
 
-def test_a_host_name_that_nobody_knows_matters_to_gloo_alone() -> None:
+def test_an_unresolvable_host_name_matters_to_gloo_alone() -> None:
     briefs = {"n1": _brief(), "n2": _brief(hostname_resolves=False)}
     assert list(problems_of(briefs, "mpi")) == []
     (found,) = problems_of(briefs, "gloo")

@@ -25,7 +25,7 @@ class _Hosts:
         return name not in self.gone
 
 
-def test_hosts_are_not_asked_while_ranks_get_on() -> None:
+def test_hosts_are_not_asked_while_ranks_make_progress() -> None:
     clock, hosts = _Clock(), _Hosts()
     watch = HostWatch({"b": [1]}, hosts, clock)
     for step in range(50):

@@ -74,7 +74,7 @@ def test_a_torn_line_costs_its_own_size_alone() -> None:
 
 
 @pytest.mark.parametrize("text", ["", _line(HOSTS) + _line(TCP), _line(TCP) + _line(END)])
-def test_what_did_not_come_to_its_end_is_told_with_its_last_lines(text: str) -> None:
+def test_an_unfinished_measurement_is_reported_with_its_last_lines(text: str) -> None:
     with pytest.raises(EnvironmentNotReadyError) as raised:
         _probe(_Prints(text, "Traceback\nRuntimeError: no route\n", 1)).measure()
     assert raised.value.message == (

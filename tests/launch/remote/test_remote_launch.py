@@ -167,7 +167,7 @@ def test_a_launch_that_fails_by_itself_keeps_its_own_reason(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("reason", [StorageError("no space left"), InterruptedRunError("SIGTERM")])
-def test_whatever_ends_the_watch_over_a_launch_ends_its_ranks(
+def test_every_end_of_the_watch_over_a_launch_ends_its_ranks(
     tmp_path: Path, reason: HvdprofError
 ) -> None:
     on_hosts, paths = _on_hosts(tmp_path)
@@ -205,7 +205,7 @@ def test_ranks_that_a_launcher_leaves_behind_are_ended(tmp_path: Path) -> None:
             process.wait()
 
 
-def test_what_is_left_behind_is_kept_in_the_manifest(tmp_path: Path) -> None:
+def test_hosts_left_behind_are_recorded_in_the_manifest(tmp_path: Path) -> None:
     manifest = _manifest(tmp_path, "p1")
     manifest.passes = [replace(manifest.passes[0], left_behind=["far"])]
     manifest.write(RunPaths(tmp_path))

@@ -27,7 +27,7 @@ def test_a_horovod_without_torch_cannot_run_the_reference_models():
     ("host", "is_crowded"),
     [("localhost", True), ("127.0.0.1", True), (socket.gethostname(), True), ("192.0.2.1", False)],
 )
-def test_the_cores_of_this_host_are_known_by_whatever_name_it_has(host, is_crowded):
+def test_the_cores_of_this_host_are_known_under_each_of_its_names(host, is_crowded):
     settings = bench_settings(sizes=(8,), hosts=f"{host}:8")
     manifest = planned_manifest(settings, FOUR_CORES, Tools(make_build(), None))
 

@@ -12,6 +12,6 @@ def test_room_is_taken_and_given_back_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_there_is_no_room_nothing_is_kept(tmp_path: Path) -> None:
+def test_without_disk_space_there_is_no_reserve(tmp_path: Path) -> None:
     hold_disk_reserve(tmp_path / "nowhere" / "reserve")
     assert not release_disk_reserve(tmp_path / "nowhere" / "reserve")

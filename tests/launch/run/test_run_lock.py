@@ -19,19 +19,19 @@ def try_in_another_process(folder):
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-def test_another_process_is_kept_out_until_the_first_has_ended(tmp_path):
+def test_another_process_is_locked_out_until_the_first_has_ended(tmp_path):
     with exclusive_run(tmp_path):
         refused = try_in_another_process(tmp_path)
     assert "Another hvdprof is measuring into" in refused.stderr
     assert try_in_another_process(tmp_path).returncode == 0
 
 
-def test_a_folder_that_is_not_there_is_kept_from_nobody(tmp_path):
+def test_a_missing_folder_is_not_locked(tmp_path):
     with exclusive_run(tmp_path / "absent"):
         assert not (tmp_path / "absent").exists()
 
 
-def test_a_run_that_goes_on_is_not_taken_up_by_a_second_one(tmp_path):
+def test_a_run_in_progress_is_not_resumed_by_a_second_process(tmp_path):
     folder = write_run(tmp_path / "run", [], status="running")
     with exclusive_run(folder), pytest.raises(UsageError, match="Another hvdprof") as caught:
         read_for_resuming(folder)

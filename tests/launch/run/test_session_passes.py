@@ -116,7 +116,7 @@ def test_sessions_become_passes_behind_their_launch_as_they_begin(
     assert sorted(progress.ranks) == [0, 1]
 
 
-def test_a_launch_that_ended_well_is_told_by_its_sessions(tmp_path, manifest, launch, progress):
+def test_the_success_of_a_launch_is_read_from_its_sessions(tmp_path, manifest, launch, progress):
     write_session(tmp_path, launch, 1, [3])
     write_session(tmp_path, launch, 2, [4, 5])
     progress.update()
@@ -140,7 +140,7 @@ def test_a_launch_that_failed_keeps_the_failure_and_its_sessions_their_steps(
     assert manifest.passes[1].segments[0].status == Status.DONE
 
 
-def test_sessions_whose_end_nobody_saw_are_kept_as_they_were_recorded(
+def test_sessions_without_an_observed_end_stay_as_they_were_recorded(
     tmp_path, manifest, launch, progress
 ):
     write_session(tmp_path, launch, 1, [3])
@@ -187,7 +187,7 @@ def test_the_next_attempt_stands_behind_the_sessions_and_knows_nothing_of_their_
     assert place_after(manifest, manifest.passes[2]) == 3
 
 
-def test_a_launch_without_a_session_failed_whatever_it_says(manifest, launch, progress):
+def test_a_launch_without_a_session_failed(manifest, launch, progress):
     settle_sessions(manifest, launch, progress, SETTINGS, None)
 
     (segment,) = launch.segments

@@ -137,7 +137,7 @@ def test_a_sweep_in_which_all_goes_well(sweep_of: Callable[..., Sweep]) -> None:
     ]
 
 
-def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
+def test_observers_are_called_in_order(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,))
     sweep.run()
     assert isinstance(sweep.observer, _Seen)
@@ -154,7 +154,7 @@ def test_observers_are_told_in_order(sweep_of: Callable[..., Sweep]) -> None:
 
 
 @pytest.mark.slow
-def test_a_segment_that_fails_is_explained_and_the_rest_goes_on(
+def test_a_segment_that_fails_is_explained_and_the_sweep_continues(
     sweep_of: Callable[..., Sweep],
 ) -> None:
     sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="raise:mnist-none-average:once")
@@ -172,7 +172,7 @@ def test_a_segment_that_fails_is_explained_and_the_rest_goes_on(
     assert manifest.status == Status.FAILED
 
 
-def test_a_segment_that_was_measured_before_a_kill_is_kept(sweep_of: Callable[..., Sweep]) -> None:
+def test_a_segment_measured_before_a_kill_is_preserved(sweep_of: Callable[..., Sweep]) -> None:
     sweep = sweep_of(sizes=(2,), models=(MNIST, RESNET), fault="kill:resnet18-none-average:once")
     with pytest.raises(SweepIncompleteError):
         sweep.run()
@@ -406,7 +406,7 @@ def test_a_full_disk_ends_the_sweep_with_what_was_measured(
     assert _statuses(manifest)["03-np2-throughput-r1"]["mnist-none-average"] == "planned"
 
 
-def test_a_disk_that_takes_no_manifest_takes_it_in_the_room_that_was_kept(
+def test_on_a_full_disk_the_manifest_is_written_into_the_disk_reserve(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = sweep_of(fault="raise:mnist-none-average", sizes=(2,))

@@ -170,7 +170,7 @@ def test_the_first_real_error_and_what_to_do(name: str) -> None:
     assert word in (advice(text) or "")
 
 
-def test_an_error_of_unknown_cause_is_told_without_advice() -> None:
+def test_an_error_of_unknown_cause_is_reported_without_advice() -> None:
     text = HEAD + "  /src/operations.cc:12:3: error: 'foo' was not declared\n" + TAIL
     assert first_error(text) == "/src/operations.cc:12:3: error: 'foo' was not declared"
     assert advice(text) is None

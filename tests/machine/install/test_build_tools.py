@@ -109,7 +109,7 @@ def test_root_on_debian_installs_and_updates_the_lists_when_needed(
 
 
 @pytest.mark.parametrize("codes", [[1, 1], [1, 0, 1], [0]])
-def test_an_installation_that_does_not_help_is_told(
+def test_an_installation_that_does_not_help_is_reported(
     codes: list[int], tmp_path: Path, headers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     become(0, monkeypatch)

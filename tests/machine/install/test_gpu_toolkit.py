@@ -65,7 +65,7 @@ def test_named_folders_come_first(tmp_path: Path) -> None:
     assert toolkit.nccl_include == tmp_path / "nccl/include"
 
 
-def test_nvcc_in_path_tells_the_toolkits_folder(tmp_path: Path) -> None:
+def test_nvcc_in_path_gives_the_folder_of_the_toolkit(tmp_path: Path) -> None:
     nvcc = touch_toolkit(tmp_path / "cuda")
     nvcc.chmod(0o755)
     touch(tmp_path / "site/nvidia/nccl/include/nccl.h")

@@ -123,7 +123,7 @@ def make_installer(
     )
 
 
-def test_built_kept_installed_and_tried(machine: FakeMachine, tmp_path: Path) -> None:
+def test_built_cached_installed_and_tried(machine: FakeMachine, tmp_path: Path) -> None:
     listener = Listener()
     result = make_installer(machine, tmp_path, listener).install()
     assert (result.source, machine.kinds) == ("built", ["build", "install"])
@@ -139,7 +139,7 @@ def test_built_kept_installed_and_tried(machine: FakeMachine, tmp_path: Path) ->
     assert "[ 50%] Building" in log
 
 
-def test_a_second_environment_gets_the_kept_wheel(machine: FakeMachine, tmp_path: Path) -> None:
+def test_a_second_environment_gets_the_cached_wheel(machine: FakeMachine, tmp_path: Path) -> None:
     first = make_installer(machine, tmp_path).install()
     machine.installed = None
     machine.commands.clear()
@@ -185,7 +185,7 @@ def test_a_damaged_wheel_is_built_anew(machine: FakeMachine, tmp_path: Path) -> 
     assert again.wheel == kept
 
 
-def test_a_kept_wheel_that_does_not_work_here_is_built_anew(
+def test_a_cached_wheel_that_does_not_work_here_is_built_anew(
     machine: FakeMachine, tmp_path: Path
 ) -> None:
     make_installer(machine, tmp_path).install()
@@ -252,7 +252,7 @@ def test_without_torch_the_extra_is_named(machine: FakeMachine, tmp_path: Path) 
     assert "hvdprof[bench]" in caught.value.hint
 
 
-def test_a_failed_build_tells_the_error_the_cure_and_the_log(
+def test_a_failed_build_reports_the_error_the_fix_and_the_log(
     machine: FakeMachine, tmp_path: Path
 ) -> None:
     machine.codes = {"build": 1}
@@ -289,7 +289,7 @@ def test_what_was_installed_and_cannot_be_imported_is_a_failure(
         make_installer(machine, tmp_path).install()
 
 
-def test_a_wheel_that_cannot_be_kept_is_installed_all_the_same(
+def test_a_wheel_that_cannot_be_cached_is_installed_all_the_same(
     machine: FakeMachine, tmp_path: Path
 ) -> None:
     (tmp_path / "wheels").write_text("a file in the way")
@@ -311,7 +311,7 @@ def test_jobs_reach_make(machine: FakeMachine, tmp_path: Path) -> None:
     assert machine.environments[0]["MAKEFLAGS"] == "-j3"
 
 
-def test_debian_packages_are_told(
+def test_debian_packages_are_named(
     machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

@@ -35,7 +35,7 @@ def fake_python(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_failing_start_tells_its_error(tmp_path: Path) -> None:
+def test_a_failing_start_reports_its_error(tmp_path: Path) -> None:
     text = "echo '-----'; echo 'loading'; echo 'ImportError: libmpi.so.40' >&2; exit 7"
     python = fake_python(tmp_path / "python", text)
     trials = try_horovod(make_build(mpi=False, gloo=False), None, python)
@@ -62,7 +62,7 @@ def test_gloo_is_not_started_where_it_would_crash(
     assert "does not resolve" in trials[1].reason
 
 
-def test_a_missing_launcher_and_a_hang_are_told(
+def test_a_missing_launcher_and_a_hang_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "_TIMEOUT_S", 0.3)

@@ -62,7 +62,7 @@ def test_the_name_is_stable_and_readable() -> None:
     assert KEY.folder_name.startswith("horovod-0.28.1-torch-2.13.0+cpu-cpython-311-openmpi-4.1.8-")
 
 
-def test_tags_tell_this_interpreter_and_machine() -> None:
+def test_tags_name_this_interpreter_and_machine() -> None:
     assert python_tag().startswith("cpython-3")
     assert platform_tag().startswith("linux-")
 

@@ -61,7 +61,7 @@ def test_a_browser_that_does_not_answer_is_ended_and_started_again(
         os.kill(int(hung), 0)
 
 
-def test_a_browser_that_never_answers_is_told_and_leaves_no_file(
+def test_a_browser_that_never_answers_is_reported_and_leaves_no_file(
     analysis, drawn_by, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(figure_file, "_ATTEMPT_LIMIT_S", 0.5)
@@ -82,7 +82,7 @@ def test_a_browser_that_never_answers_is_told_and_leaves_no_file(
         (f"sys.exit({draw_image.NO_BROWSER})", "missing or does not start"),
     ],
 )
-def test_why_nothing_was_drawn_is_told(analysis, drawn_by, tmp_path, lines, told):
+def test_the_reason_for_a_failed_drawing_is_reported(analysis, drawn_by, tmp_path, lines, told):
     drawn_by(lines)
 
     with pytest.raises(EnvironmentNotReadyError, match=told):
@@ -92,7 +92,7 @@ def test_why_nothing_was_drawn_is_told(analysis, drawn_by, tmp_path, lines, told
 
 
 @pytest.mark.browser
-def test_a_browser_that_does_not_start_is_told(analysis, monkeypatch, tmp_path):
+def test_a_browser_that_does_not_start_is_reported(analysis, monkeypatch, tmp_path):
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
     program.chmod(0o755)

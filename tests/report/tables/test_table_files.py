@@ -78,7 +78,7 @@ def test_nothing_is_left_of_a_folder_that_failed(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_table_is_told_with_those_that_are_there() -> None:
+def test_an_unknown_table_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match="'nope'") as caught:
         pick(TABLES, "nope")
     assert "files" in caught.value.hint

@@ -7,7 +7,7 @@ from hvdprof import api
 from hvdprof.report.terminal.files_report import render_files
 
 
-def test_what_stands_in_brackets_in_the_name_of_a_file_is_shown(tmp_path: Path) -> None:
+def test_bracketed_text_in_the_name_of_a_file_is_shown(tmp_path: Path) -> None:
     for name, rate in (("one[bold].txt", 612.0), ("four[bold].txt", 1_960.0)):
         np_ = 1 if name.startswith("one") else 4
         (tmp_path / name).write_text(f"Total img/sec on {np_} CPU(s): {rate} +-1.0\n")

@@ -57,7 +57,7 @@ def test_every_link_is_a_row_with_its_interval(analysed):
     assert lines[-1] == "  ! The network from h2 to h1 was not measured."
 
 
-def test_without_a_fit_the_reason_is_told(analysed):
+def test_without_a_fit_the_reason_is_printed(analysed):
     few = link("tcp", alpha_ns=1000, bytes_per_s=1e9, ends=(1, 0))[:2]
     assert "only 2 different payloads" in _text(analysed(net_recording(records=few)))
 

@@ -64,7 +64,7 @@ def test_markdown_and_html_hold_alpha_and_beta_too(measured):
     assert "Bandwidth between the hosts" in html
 
 
-def test_of_many_pairs_the_slowest_are_told_and_how_many_there_are(tmp_path):
+def test_of_many_pairs_the_slowest_and_their_number_are_printed(tmp_path):
     write_run(tmp_path, [])
     of_hosts([1e8, 1e8, 1e8, 2e7]).write(tmp_path)
     section = shape_network(analyze_run(load_run(tmp_path)))
@@ -75,7 +75,7 @@ def test_of_many_pairs_the_slowest_are_told_and_how_many_there_are(tmp_path):
 
 
 @pytest.mark.slow
-def test_where_use_is_not_known_its_reason_is_told(tmp_path):
+def test_the_reason_for_unknown_link_use_is_printed(tmp_path):
     few = link("allreduce", alpha_ns=1000, bytes_per_s=1e9, ends=None)[:2]
     tcp = link("tcp", alpha_ns=50_000, bytes_per_s=12e6, ends=(1, 0))
     section = shape_network(analyze_run(load_run(two_host_run(tmp_path, records=[*tcp, *few]))))

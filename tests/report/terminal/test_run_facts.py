@@ -15,7 +15,7 @@ def facts(**values):
     return dict(run_facts(finished_analysis.full_analysis(**values)))
 
 
-def test_it_says_where_it_ran_and_what_looking_cost():
+def test_host_conditions_and_observer_overhead_are_printed():
     told = facts()
     assert told["started"] == "2026-11-20 22:48:41 UTC"
     assert told["hosts"] == "node1 (AMD EPYC, 2 cores)"
@@ -36,13 +36,13 @@ def test_passes_are_counted_by_mode_and_controller():
     assert told["settings"].endswith("2 of 3 passes pinned")
 
 
-def test_clocks_are_told_with_their_error():
+def test_clock_offsets_are_printed_with_their_error():
     assert facts(derived=clocks(0))["clocks"] == "all ranks read the same clock"
     assert facts(derived=clocks(120_000))["clocks"].startswith("ranks agree to 0.120 ms")
     assert "clocks" not in facts()
 
 
-def test_what_the_timeline_costs_is_told_by_engine():
+def test_observer_overhead_is_printed_per_engine():
     scaling = SCALING.frame(
         [
             finished_analysis.cell(engine=engine, observer_cost=cost)

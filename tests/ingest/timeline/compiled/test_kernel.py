@@ -136,7 +136,7 @@ def test_begins_without_end_do_not_nest_for_ever() -> None:
 
 
 @needs_corpus
-def test_recordings_of_other_people_are_the_same_on_both_roads() -> None:
+def test_public_recordings_are_the_same_on_both_paths() -> None:
     files = sorted((CORPUS / "horovod_timelines").glob("*.json"))
     assert files
     for path in files:
@@ -146,7 +146,7 @@ def test_recordings_of_other_people_are_the_same_on_both_roads() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_mutants_are_the_same_on_both_roads(seed: int) -> None:
+def test_mutants_are_the_same_on_both_paths(seed: int) -> None:
     numbers = random.Random(seed)
     seeds = [path.read_bytes()[:5000] for path in sorted(RECORDINGS.glob("[01]*[a-z].json"))]
     for _ in range(150):
@@ -165,7 +165,7 @@ def first_rows(tables: tuple[Any, ...], record: int) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def test_rows_that_were_taken_are_those_that_would_have_been_kept() -> None:
+def test_rows_taken_early_equal_the_rows_at_the_end() -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     open_row = {"ph": "B", "name": "NEVER", "ts": 0, "pid": 99}
     content = json.dumps(one * 20 + [open_row] + one * 20).encode()
@@ -194,7 +194,7 @@ def test_rows_that_were_taken_are_those_that_would_have_been_kept() -> None:
 
 
 @pytest.mark.slow
-def test_every_cut_of_a_recording_is_the_same_on_both_roads() -> None:
+def test_every_cut_of_a_recording_is_the_same_on_both_paths() -> None:
     content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
     for cut in range(len(content) + 1):
         plain = parse_plain(content[:cut])

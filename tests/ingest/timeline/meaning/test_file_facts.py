@@ -35,7 +35,7 @@ def executed(*activities: str, op: str = "ALLREDUCE") -> TimelineWriter:
         (["MEMCPY_IN_FUSION_BUFFER", "QUEUE"], ()),
     ],
 )
-def test_backends_are_told_by_their_activities(
+def test_backends_are_read_from_their_activities(
     activities: list[str], backends: tuple[str, ...]
 ) -> None:
     facts = facts_of(executed(*activities))
@@ -56,7 +56,7 @@ def test_backends_are_told_by_their_activities(
         ("something", ()),
     ],
 )
-def test_frameworks_are_told_by_the_names_of_tensors(
+def test_frameworks_are_read_from_the_names_of_tensors(
     tensor: str, frameworks: tuple[str, ...]
 ) -> None:
     writer = TimelineWriter()
@@ -64,7 +64,7 @@ def test_frameworks_are_told_by_the_names_of_tensors(
     assert facts_of(writer).frameworks == frameworks
 
 
-def test_unknown_activities_are_kept_and_named_once() -> None:
+def test_unknown_activities_stay_and_are_named_once() -> None:
     writer = executed("UCC_ALLREDUCE", "UCC_ALLREDUCE")
     file = parse_timeline(writer.text())
     assert file.facts.unknown_activities == {"UCC_ALLREDUCE": 2}
@@ -120,7 +120,7 @@ def test_tensors_of_a_smaller_process_set_are_counted() -> None:
     assert facts_of(writer).fewer_ranks == 1
 
 
-def test_fusion_buffers_made_again_and_again_tell_of_autotuning() -> None:
+def test_repeated_fusion_buffers_show_autotuning() -> None:
     def trained(initialising: int) -> TimelineWriter:
         writer = TimelineWriter()
         for step in range(8):
@@ -136,7 +136,9 @@ def test_fusion_buffers_made_again_and_again_tell_of_autotuning() -> None:
 @pytest.mark.parametrize(
     ("rounds_told", "misses"), [((1, 2, 3, 4), True), ((3,), False), ((), False)]
 )
-def test_a_cache_too_small_is_told_from_a_stall(rounds_told: tuple[int, ...], misses: bool) -> None:
+def test_a_cache_too_small_is_distinguished_from_a_stall(
+    rounds_told: tuple[int, ...], misses: bool
+) -> None:
     writer = TimelineWriter()
     for step in range(6):
         for tensor in ("allreduce.a", "allreduce.b"):
@@ -170,13 +172,13 @@ def test_a_refused_operation_is_an_error_and_is_noted() -> None:
     ("later", "told", "kind"),
     [(0, 0, "none"), (5, 0, "first use"), (5, 2, "some uses"), (5, 5, "every use")],
 )
-def test_what_ticks_say_of_late_ranks(later: int, told: int, kind: str) -> None:
+def test_what_ticks_say_of_stragglers(later: int, told: int, kind: str) -> None:
     evidence = RankEvidence(later, told)
     assert evidence.kind == kind
     assert evidence.sentence.endswith(".")
 
 
-def test_damage_is_told_with_its_places() -> None:
+def test_damage_is_reported_with_its_places() -> None:
     text = executed("MPI_ALLREDUCE").text()
     place = text.index('{"ph": "B", "name": "ALLREDUCE"')
     file = parse_timeline(text[:place] + "\0\0garbage " + text[place:])

@@ -30,7 +30,7 @@ def batches_found(writer: TimelineWriter) -> list[tuple[str, ...]]:
 
 @pytest.mark.slow
 @given(st.lists(PARTITIONS, min_size=1, max_size=4))
-def test_batches_of_a_cpu_are_found_whatever_is_fused(steps: list[list[tuple[str, ...]]]) -> None:
+def test_batches_of_a_cpu_are_found_for_every_fusion(steps: list[list[tuple[str, ...]]]) -> None:
     writer = TimelineWriter()
     for batches in steps:
         writer.negotiate([tensor for batch in batches for tensor in batch])

@@ -106,7 +106,7 @@ def test_unnamed_tensors_are_refused() -> None:
     assert read(writer).steps.refusal == "no tensor is reduced 3 times"
 
 
-def test_a_lone_tensor_is_half_believed() -> None:
+def test_steps_inferred_from_one_tensor_have_low_confidence() -> None:
     writer = TimelineWriter()
     for _ in range(10):
         train(writer, GRADIENTS[:1])
@@ -115,7 +115,7 @@ def test_a_lone_tensor_is_half_believed() -> None:
     assert steps.confidence == LONE_TENSOR
 
 
-def test_an_operation_whose_size_is_not_told_leaves_the_step_without_one() -> None:
+def test_an_operation_of_unknown_size_leaves_the_step_without_a_size() -> None:
     writer = TimelineWriter()
     for _ in range(4):
         train(writer, GRADIENTS)

@@ -22,7 +22,9 @@ from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN, payloads_of
         ("{", UNKNOWN),
     ],
 )
-def test_bytes_are_elements_by_their_size_and_missing_where_not_told(args: str, size: int) -> None:
+def test_bytes_are_elements_times_their_size_and_missing_where_unknown(
+    args: str, size: int
+) -> None:
     payloads = payloads_of([args])
     assert payloads.size_bytes.tolist() == [size, UNKNOWN]
 
@@ -33,5 +35,5 @@ def test_no_args_have_no_size_and_no_type() -> None:
     assert payloads.dtypes[payloads.dtype[0]] == "int8"
 
 
-def test_a_dtype_of_a_lone_surrogate_is_escaped() -> None:
+def test_a_dtype_of_an_unpaired_surrogate_is_escaped() -> None:
     assert payloads_of(['{"dtype": "\\ud800", "shape": "[3]"}']).dtypes == ("", "\\ud800")

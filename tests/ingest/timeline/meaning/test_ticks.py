@@ -44,11 +44,11 @@ def test_ranks_of_one_cycle_are_a_tie() -> None:
     assert file.uses.last_after_us[0] == CYCLE_US - 49
 
 
-def test_a_lone_rank_is_neither_first_nor_last() -> None:
+def test_a_single_rank_is_neither_first_nor_last() -> None:
     assert told(negotiated([(0, 0)])) == (pd.NA, pd.NA)
 
 
-def test_a_use_out_of_the_cache_tells_no_rank() -> None:
+def test_a_use_out_of_the_cache_names_no_rank() -> None:
     file = negotiated([])
     assert told(file) == (pd.NA, pd.NA)
     assert file.uses.last_after_us.isna().tolist() == [True]
@@ -64,7 +64,7 @@ def test_ticks_of_a_negotiation_that_never_ended_belong_to_it() -> None:
     assert file.uses.negotiation_us.isna().tolist() == [True]
 
 
-def test_ticks_outside_of_negotiations_are_counted_and_kept_as_marks() -> None:
+def test_ticks_outside_of_negotiations_are_counted_and_become_marks() -> None:
     writer = TimelineWriter()
     writer.rank("allreduce.a", 1)
     writer.negotiate(["allreduce.a"])
@@ -121,7 +121,7 @@ def test_without_marks_the_cycle_is_the_default_of_the_version(
     assert "not told by the file" in cycle.origin
 
 
-def test_marks_tell_the_cycle() -> None:
+def test_marks_give_the_cycle() -> None:
     writer = TimelineWriter()
     for _ in range(5):
         writer.cycle()
