@@ -55,12 +55,12 @@ def analyze_run(run: Run) -> RunAnalysis:
     1.  The time of every step of the job, all ranks together.
     2.  The steady steps of each launch, their mean and its error.
     3.  The step time of each cell from its launches.
-    4.  Throughput and efficiency of each cell, learning and the cost of observation beside them.
-    5.  Where the lost time went: by part of the step, and by cause.
-    6.  Who waited for whom, and what would help at most.
-    7.  What collectives cost, how far they are covered, and what the network would allow.
-    8.  What resets of an elastic job cost; what to trust, and the verdict.
-    9.  What is wrong or unusual, what it costs, and what to do.
+    4.  Throughput and efficiency of each cell, with training loss and observer overhead.
+    5.  Lost time by part of the step and by cause.
+    6.  Caused wait, stragglers, and the potential gain of remedies.
+    7.  Collectives, their overlap with computation, and the use of the network.
+    8.  Cost of resets of an elastic job; data quality, and the verdict.
+    9.  Findings: problem, evidence, cost, and action.
     """
     of_job = mark_steady(job_steps(run.steps))
     by_launch = launches(of_job, run.segments)

@@ -94,7 +94,6 @@ FOLDERS = (
     "tests",
 )
 NOT_YET: tuple[str, ...] = (
-    "hvdprof/analyze",
     "hvdprof/ingest",
     "hvdprof/model",
     "tests",

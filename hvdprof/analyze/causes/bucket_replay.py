@@ -1,14 +1,14 @@
-"""Replaying steps from the ready times of gradients and the times of the collectives themselves.
+"""Replay of steps from the ready times of gradients and the times of the collectives.
 
-A check of the picture that everything else here rests on: Horovod reduces fused buckets one after
-the other, each as soon as its last gradient is ready on the last rank and the bucket before it is
-through (dPRO, Hu et al., MLSys 2022, replays the same chain from its own traces):
+A check of the model behind the other replays: Horovod reduces fused buckets one after the other,
+each as soon as its last gradient is ready on the last rank and the previous bucket is finished
+(dPRO, Hu et al., MLSys 2022, replays the same chain from its own traces):
 
     f_i = max(ready_i, f_(i-1)) + lag + c_i
     release = max(f_last, last arrival) + rest
 
-``c_i`` is measured for every bucket, ``lag`` and ``rest`` are one number a launch. What is left is
-what this picture does not explain.
+``c_i`` is measured for every bucket, ``lag`` and ``rest`` are one number per launch. The remaining
+error is not explained by this model.
 """
 
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ def bucket_replays(
     uses: pd.DataFrame,
     executions: pd.DataFrame,
 ) -> pd.DataFrame:
-    """REPLAYS of the launches whose collectives a timeline tells.
+    """REPLAYS of the launches whose collectives are in a timeline.
 
     Args:
         works: The steady steps of each launch.
         collective_arrivals: COLLECTIVE_ARRIVALS.
-        uses: TENSOR_USES, which tell the gradients of each execution.
+        uses: TENSOR_USES, for the gradients of each execution.
         executions: EXECUTIONS.
     """
     buckets = _buckets(collective_arrivals, uses, executions)
@@ -64,7 +64,7 @@ def bucket_replays(
 
 
 def _buckets(arrivals: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFrame) -> pd.DataFrame:
-    """One row an execution of gradients: step, begin and end, when its last gradient was ready."""
+    """One row per execution of gradients: step, start, duration, last ready time."""
     names = dict.fromkeys((*LAUNCH, "tensor"), str)
     fused = uses.loc[
         (uses["fusion_id"] >= 0) & (uses["step"] >= 0), [*LAUNCH, "step", "tensor", "fusion_id"]

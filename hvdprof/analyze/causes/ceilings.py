@@ -1,9 +1,8 @@
-"""What a remedy could give back at most: measured steps replayed with one thing made perfect."""
+"""Potential gain of remedies: measured steps replayed with one thing made perfect."""
 
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import CEILINGS
 
 MOST_RANKS = 8
-"""Ranks of a cell that are replayed on time: those that need longest; the others cost less."""
+"""Ranks of a cell that are replayed on time: the slowest ones; the others cost less."""
 
 _Times = NDArray[np.float64]
 _Replay = Callable[[StepWork], _Times]
@@ -38,14 +37,14 @@ def ceilings(
 ) -> pd.DataFrame:
     """CEILINGS of every cell of two or more ranks in throughput mode.
 
-    Each is a replay (``analyze.replay``) of every launch; the saving is the mean over launches of
-    its share in the launch's step, times the step time of the cell. Remedies overlap, so savings
-    must not be added up. "At most": on a network that is in use anyway, gradients that are ready
-    earlier are not reduced earlier by as much.
+    Each is a replay (``analyze.causes.replay``) of every launch; the saving is the mean over
+    launches of its share in the launch's step, times the step time of the cell. Remedies overlap,
+    so savings must not be added up. They are upper bounds: on a busy network, gradients that are
+    ready earlier are not reduced earlier by as much.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for time in in_order(cells):
         launches = [works[key] for key in time.launches if key in works]
         if time.cell.np > 1 and launches:
@@ -58,7 +57,7 @@ def ceilings(
 
 
 def costs_of_ranks(work: StepWork) -> _Times:
-    """[ranks] What the lateness of each costs a step in the replay, ns; never negative."""
+    """[ranks] Step-time cost of the lateness of each rank, by replay, ns; never negative."""
     if len(work.ranks) < 2:
         return np.full(len(work.ranks), NAN)
     saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
@@ -110,7 +109,7 @@ def _row(
     launches: list[StepWork],
     change: _Replay,
     efficiency: float,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     step_ns = math.exp(time.log_step_time.value)
     shares = [1.0 - float(change(work).mean() / work.step_times.mean()) for work in launches]
     saved = spread(shares).interval()

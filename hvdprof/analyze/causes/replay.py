@@ -1,17 +1,17 @@
-"""Replaying the steps of a launch with something changed: what the step time would have been.
+"""Replay of the steps of a launch with one change: the resulting step time.
 
-The ranks are coupled at one point of a step: nobody is released before the last has arrived. With
-``E`` the end of a step, ``before`` and ``after`` a rank's own time on either side of the waiting,
-and ``tail`` what passes from the last arrival to its release:
+The ranks are coupled at one point of a step: no rank is released before the last rank has arrived.
+With ``E`` the end of a step, ``before`` and ``after`` a rank's own time on either side of the wait,
+and ``tail`` the time from the last arrival to its release:
 
     A_k     = max over ranks of (E_(k-1) + before_k)
     E_k     = A_k + tail_k + after_k
     T_k     = max over ranks of E_k  -  max over ranks of E_(k-1)
 
-With nothing changed this gives back the measured times. With ``tail`` 0 it is the run time on an
-ideal network of the POP methodology (transfer and serialization efficiency, Wagner et al., "A
-Structured Approach to Performance Analysis", 2019). What is changed keeps its effect on later
-steps: a rank that arrives earlier also begins the next step earlier.
+Without a change it returns the measured times. With ``tail`` 0 it is the run time on an ideal
+network of the POP methodology (transfer and serialization efficiency, Wagner et al., "A
+Structured Approach to Performance Analysis", 2019). A change also affects later steps:
+a rank that arrives earlier also starts the next step earlier.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a replay has in place of the measured times [steps, ranks], ns; None keeps them."""
+    """Replacements of the measured times [steps, ranks] in a replay, ns; None keeps them."""
 
     before: Times | None = None
     tail: Times | None = None
@@ -40,14 +40,14 @@ def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
     after = work.after if change.after is None else change.after
     if not len(work.steps):
         return np.empty(0)
-    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): no step has to wait for another.
+    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): all steps can be computed at once.
     rest, begun = _rest_and_begun(work, tail, after)
     times: NDArray[np.float64] = (begun + before).max(axis=1) + rest.max(axis=1) - begun.max(axis=1)
     return times
 
 
 def _rest_and_begun(work: StepWork, tail: Times, after: Times) -> tuple[Times, Times]:
-    """What follows the last arrival of a step, and when ranks begin: after the arrival before."""
+    """Time after the last arrival of a step, and start of each rank after the previous arrival."""
     rest = tail + after
     begun = np.concatenate([work.begin[:1], rest[:-1]])
     is_first = ~work.follows
@@ -57,12 +57,12 @@ def _rest_and_begun(work: StepWork, tail: Times, after: Times) -> tuple[Times, T
 
 
 def on_ideal_network(work: StepWork) -> NDArray[np.float64]:
-    """[steps] Step times, ns, if reduced gradients were there as soon as the last rank arrives."""
+    """[steps] Step times, ns, with reduced gradients available as soon as the last rank arrives."""
     return replay(work, Change(tail=np.zeros_like(work.tail)))
 
 
 def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
-    """[steps] Step times, ns, if one rank never needed longer than the median of the others.
+    """[steps] Step times, ns, if one rank never takes longer than the median of the others.
 
     Args:
         work: The measured steps.
@@ -72,11 +72,11 @@ def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
 
 
 def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.float64]:
-    """[steps] Step times, ns, if none of these ranks needed longer than the median of the others.
+    """[steps] Step times, ns, if none of these ranks takes longer than the median of the others.
 
     Args:
         work: The measured steps.
-        places: The columns of the ranks in ``work.ranks``; of all of them there are no others.
+        places: The columns of the ranks in ``work.ranks``; with all ranks nothing is changed.
     """
     if len(places) >= work.before.shape[1]:
         return replay(work)
@@ -94,7 +94,7 @@ def _as_others(times: Times, places: list[int]) -> Times:
 def with_each_rank_on_time(work: StepWork) -> Times:
     """[steps, ranks] Step times, ns, as of ``with_rank_on_time`` for the rank of each column.
 
-    One rank at a time would go through all others for each: this takes as long as a few of them.
+    One pass for all ranks, instead of one replay per rank.
 
     Args:
         work: The measured steps of two ranks or more.

@@ -1,9 +1,8 @@
-"""The waterfall from ideal to measured: why a cell takes longer than its baseline, by cause."""
+"""The waterfall from the baseline to a cell: additional step time, by cause."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,12 +28,12 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waterfall_tables import POP, WATERFALL
 
 ROUNDING = 1e-9
-"""Shares of a step below this are errors of floating-point sums."""
+"""Shares of a step below this are rounding errors of floating-point sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkShares:
-    """What one launch holds, each as a share of its mean step time.
+    """Own work in one launch, each as a share of its mean step time.
 
     ``mean_own`` is the mean own work over ranks and steps; ``slowest_rank`` the largest mean own
     work of a rank; ``slowest_rank_crossval`` the mean own work of the rank that was slowest in the
@@ -52,7 +51,7 @@ class WorkShares:
 def work_shares(work: StepWork) -> WorkShares:
     """The shares of one launch.
 
-    Of ranks that differ by chance alone one has the largest mean too, so ``slowest_rank`` exceeds
+    Of ranks that differ by noise alone, one has the largest mean too, so ``slowest_rank`` exceeds
     ``mean_own`` by noise. ``slowest_rank_crossval`` does not: the rank is chosen in one half of the
     steps and measured in the other (two-fold, halves in time because steps are correlated).
     """
@@ -78,22 +77,22 @@ def waterfall(
 ) -> pd.DataFrame:
     """WATERFALL of every cell in throughput mode but the baselines.
 
-    With T the step time, C the own work of a rank in a step, 1 the baseline and w the samples a
-    rank and step by those of the baseline:
+    With T the step time, C the own work of a rank in a step, 1 the baseline and w the samples per
+    rank and step divided by those of the baseline:
 
         compute inflation       mean C - w * C_1
-        persistent imbalance    mean C of the rank that is always fullest - mean C
-        transient imbalance     mean over steps of the largest C - that
-        serialization           T on an ideal network - that
+        persistent imbalance    mean C of the slowest rank - mean C
+        transient imbalance     mean over steps of the largest C - mean C of the slowest rank
+        serialization           T on an ideal network - mean over steps of the largest C
         exposed transfer        T - T on an ideal network
         baseline credit         - w * (T_1 - C_1)
 
-    The terms telescope to ``T - w * T_1``; ``residual`` is what their sum lacks to that. Load
+    The terms telescope to ``T - w * T_1``; ``residual`` is the rounding error. Load
     balance, serialization and transfer follow POP (Wagner et al. 2019), which folds transient
     imbalance into serialization. Every term is a mean over launches of its share in the launch's
     step times the step time of the cell.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for time, baseline, shares, base_shares in _compared(times, works):
         step_ns, base_ns = _step_time_ns(time), _step_time_ns(baseline)
         work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
@@ -101,7 +100,7 @@ def waterfall(
         terms = _terms(shares, base_shares, work * base_ns / step_ns, ratio)
         whole = 1.0 - work * base_ns / step_ns
         rest = whole - sum(term.value for term in terms.values())
-        # A sum of floats that should be 0 would be told as -0.0 %.
+        # A sum of floats that should be 0 would be shown as -0.0 %.
         rest = 0.0 if abs(rest) < ROUNDING else rest
         terms[RESIDUAL_TERM] = Spread(rest, math.nan, 0.0)
         rows += [_row(time.cell, name, term, step_ns) for name, term in terms.items()]
@@ -115,9 +114,9 @@ def pop(
 
     ``efficiency = compscal * lb * sere * te / baseline_pe``, exactly (POP's global efficiency
     against a baseline that is itself not perfect). Here ``lb`` takes the rank with the largest mean
-    as POP does, without the waterfall's correction for chance.
+    as POP does, without the waterfall's cross-validation.
     """
-    rows = []
+    rows: list[dict[str, object]] = []
     for time, baseline, shares, base_shares in _compared(times, works):
         work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
         ratio = work * _step_time_ns(baseline) / _step_time_ns(time)
@@ -148,7 +147,7 @@ def pop(
 def shares_of(time: CellTime, works: Mapping[LaunchKey, StepWork]) -> list[WorkShares]:
     """The shares of each launch of a cell that holds steps which all ranks recorded.
 
-    Launches whose steps have no phases say nothing of own work, and have none.
+    Launches whose steps have no phases are omitted: their own work is unknown.
     """
     known = [works[key] for key in time.launches if key in works]
     return [work_shares(work) for work in known if work.own.any()]
@@ -200,7 +199,7 @@ def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Sprea
     return Spread(exact.value, variance, min(exact.degrees, ratio.degrees))
 
 
-def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, Any]:
+def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, object]:
     share = term.interval()
     return {
         **cell.key,

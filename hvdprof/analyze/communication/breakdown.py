@@ -1,4 +1,4 @@
-"""Where the mean step of each rank goes."""
+"""The parts of the mean step of each rank."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ _NAMES = {
 def breakdown(steps: pd.DataFrame, job_steps: pd.DataFrame) -> pd.DataFrame:
     """BREAKDOWN of every rank of every launch, over its steady steps.
 
-    A part that was not seen in all of them has no row.
+    A part that is not measured in all of them has no row.
 
     Args:
         steps: STEPS.

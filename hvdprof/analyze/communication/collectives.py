@@ -1,4 +1,4 @@
-"""What each fused execution cost: waiting, copies, transfer, bandwidth."""
+"""Waiting, copies, transfer and bandwidth of each fused execution."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ _ID = [*LAUNCH, "fusion_id"]
 
 
 def bus_factor(collective: str, num_ranks: float) -> float:
-    """Bus bandwidth by algorithm bandwidth, as nccl-tests' PERFORMANCE.md defines it."""
+    """Busbw divided by algbw, as in PERFORMANCE.md of nccl-tests."""
     if collective in ("ALLREDUCE", "ADASUM"):
         return 2 * (num_ranks - 1) / num_ranks
     if collective in ("ALLGATHER", "REDUCESCATTER", "ALLTOALL"):
@@ -27,9 +27,9 @@ def bus_factor(collective: str, num_ranks: float) -> float:
 
 
 def fusion_threshold(environment: Mapping[str, str]) -> int | None:
-    """Bytes of the fusion buffer by the variables of a launch.
+    """Bytes of the fusion buffer from the environment of a launch.
 
-    None where they do not tell: autotuning moves it, a value is no number, or fusion is off (0).
+    None where it is unknown: autotuning changes it, a value is no number, or fusion is off (0).
     """
     if environment.get(_AUTOTUNE, "0").strip() not in ("", "0"):
         return None
@@ -44,14 +44,14 @@ def collectives(
     ranks_of: Mapping[LaunchKey, int],
     threshold_of: Mapping[LaunchKey, int],
 ) -> pd.DataFrame:
-    """COLLECTIVES, one row an execution.
+    """COLLECTIVES, one row per execution.
 
     Args:
         executions: EXECUTIONS.
-        uses: TENSOR_USES, which tell the negotiation of each tensor.
-        arrivals: COLLECTIVE_ARRIVALS; empty for files beside which nobody recorded.
-        ranks_of: Number of ranks by launch where it is known.
-        threshold_of: Bytes of the fusion buffer by launch where they are known.
+        uses: TENSOR_USES, for the negotiation of each tensor.
+        arrivals: COLLECTIVE_ARRIVALS; empty for timelines without recorder files.
+        ranks_of: Number of ranks by launch where known.
+        threshold_of: Bytes of the fusion buffer by launch where known.
     """
     if executions.empty:
         return COLLECTIVES.empty()
@@ -61,7 +61,7 @@ def collectives(
     table["queue_ns"] += table["wait_ns"]
     table["hold_ns"] = start - table["first_negotiated_ns"]
     table["lag_ns"] = start - table["last_ready_ns"]
-    # Bytes a nanosecond are GB/s; a transfer that lasted 0 microseconds has no bandwidth.
+    # Bytes per nanosecond are GB/s; a transfer of 0 microseconds has no bandwidth.
     transfer = table["transfer_ns"].where(table["transfer_ns"] > 0).astype("float64")
     size = table["size_bytes"].astype("Float64").to_numpy(dtype="float64", na_value=np.nan)
     table["algbw_gb_per_s"] = size / transfer
@@ -71,7 +71,7 @@ def collectives(
 
 
 def _of_tensors(uses: pd.DataFrame, arrivals: pd.DataFrame) -> pd.DataFrame:
-    """By execution: its longest negotiation, first negotiated tensor, last ready gradient."""
+    """Per execution: longest negotiation, first negotiated tensor, last ready gradient."""
     names = dict.fromkeys((*LAUNCH, "tensor"), str)
     fused = uses.loc[
         uses["fusion_id"] >= 0,
@@ -97,7 +97,7 @@ def _factors(table: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> NDArray[
     factors = np.ones(len(table))
     for name in np.unique(names):
         chosen = names == name
-        factors[chosen] = [bus_factor(str(name), one) for one in num_ranks[chosen]]
+        factors[chosen] = [bus_factor(str(name), size) for size in num_ranks[chosen]]
     return np.where(np.isnan(num_ranks), np.nan, factors)
 
 

@@ -1,4 +1,4 @@
-"""The tables on communication of a run or of lone timelines, in the order they need each other."""
+"""The communication tables of a run or of standalone timelines, in order of dependency."""
 
 from collections.abc import Mapping
 
@@ -24,32 +24,32 @@ def communication_tables(
     """BREAKDOWN, OVERLAP, COLLECTIVES and LINK_FIT by name.
 
     Args:
-        run: A run directory, or lone files; of the latter only their timelines say something here.
+        run: A run directory, or standalone files, of which only timelines are used.
         job_steps: JOB_STEPS with ``steady`` set.
         arrivals: COLLECTIVE_ARRIVALS.
     """
     executions = run.table(EXECUTIONS.name)
     ranks_of = _ranks_of(run)
-    carried_out = collectives(
+    executed = collectives(
         executions, run.table(TENSOR_USES.name), arrivals, ranks_of, _threshold_of(run)
     )
     return {
         BREAKDOWN.name: breakdown(run.steps, job_steps),
         OVERLAP.name: overlap(run.steps, run.events, executions),
-        COLLECTIVES.name: carried_out,
-        LINK_FIT.name: link_fit(carried_out, _without_ddp(ranks_of, run.segments)),
+        COLLECTIVES.name: executed,
+        LINK_FIT.name: link_fit(executed, _without_ddp(ranks_of, run.segments)),
     }
 
 
 def _without_ddp(ranks_of: Mapping[LaunchKey, int], segments: pd.DataFrame) -> dict[LaunchKey, int]:
-    """Launches whose transfers are alone on the network: DDP has several buckets under way."""
+    """Launches whose transfers do not overlap: DDP has several buckets in flight."""
     engines = segments[[*LAUNCH, "engine"]].astype(str).itertuples(index=False, name=None)
     under_ddp = {(pass_id, segment) for pass_id, segment, engine in engines if engine == DDP_ENGINE}
     return {key: size for key, size in ranks_of.items() if key not in under_ddp}
 
 
 def _ranks_of(run: Run) -> dict[LaunchKey, int]:
-    """Ranks by launch; of a lone timeline as far as it tells."""
+    """Ranks by launch; of a standalone timeline where the file shows it."""
     segments = run.segments.rename(columns={"size": "np"})
     known = pd.concat([frame[_SIZES] for frame in (run.table(TIMELINES.name), segments)])
     return {

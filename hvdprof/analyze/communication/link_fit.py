@@ -1,10 +1,10 @@
-"""Latency and bandwidth of the network as Horovod's own transfers saw it."""
+"""Latency and bandwidth of the network, fitted to Horovod's own transfers."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN
 from hvdprof.model.launch_key import LaunchKey
@@ -15,12 +15,12 @@ LEAST_SPAN = 8.0
 
 
 def link_fit(collectives: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> pd.DataFrame:
-    """LINK_FIT over the executions of all launches with as many ranks.
+    """LINK_FIT over the executions of all launches with the same number of ranks.
 
     Theil and Sen's slope over the median transfer time of every payload (Sen, JASA 63, 1968), and
-    the median of what it leaves as the time of an empty message: a few stalled transfers move
-    neither. Nothing is fitted to fewer than four payloads, or to payloads
-    that differ by less than a factor of eight.
+    the median of its residuals as the time of an empty message: both are robust against a few
+    stalled transfers. No fit below four payloads, or for payloads that differ by less than a
+    factor of eight.
 
     Args:
         collectives: COLLECTIVES.
@@ -41,7 +41,7 @@ def link_fit(collectives: pd.DataFrame, ranks_of: Mapping[LaunchKey, int]) -> pd
     return LINK_FIT.frame(rows)
 
 
-def _row(num_ranks: int, collective: str, members: pd.DataFrame) -> dict[str, Any]:
+def _row(num_ranks: int, collective: str, members: pd.DataFrame) -> dict[str, object]:
     medians = members.groupby("size_bytes")["transfer_ns"].median()
     sizes = medians.index.to_numpy(dtype=np.float64)
     row = {
@@ -59,8 +59,8 @@ def _row(num_ranks: int, collective: str, members: pd.DataFrame) -> dict[str, An
     return row | _fit(sizes, medians.to_numpy(dtype=np.float64))
 
 
-def _fit(sizes: Any, times: Any) -> dict[str, Any]:
-    # Half a second, which no command needs that has nothing to fit.
+def _fit(sizes: NDArray[np.float64], times: NDArray[np.float64]) -> dict[str, object]:
+    # Importing scipy.stats takes half a second: only commands with a fit pay for it.
     from scipy.stats import theilslopes
 
     found = theilslopes(times, sizes, CONFIDENCE)
@@ -84,10 +84,10 @@ def _fit(sizes: Any, times: Any) -> dict[str, Any]:
 
 
 def _inverse(slope: float) -> float:
-    """Bandwidth of a slope, bytes a nanosecond; NaN where more bytes took no more time."""
+    """Bandwidth of a slope, bytes per nanosecond; NaN where more bytes take no more time."""
     return 1 / slope if slope > 0 else NAN
 
 
-def _no_fit(reason: str) -> dict[str, Any]:
+def _no_fit(reason: str) -> dict[str, object]:
     numbers = [name for name in LINK_FIT.column_names if name.startswith(("alpha", "beta", "band"))]
     return {**dict.fromkeys(numbers, NAN), "reason": reason}

@@ -1,6 +1,4 @@
-"""Whether one host's link is slower than those of the others."""
-
-from typing import Any
+"""The link of each host against those of the other hosts."""
 
 import numpy as np
 import pandas as pd
@@ -15,17 +13,17 @@ _ENDS = ("", "_low", "_high")
 
 
 def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
-    """NET_HOSTS, one row a method and host where three hosts or more were measured in pairs.
+    """NET_HOSTS, one row per method and host where three hosts or more were measured in pairs.
 
-    A pair is as quick as the slower of its two links, so a link is at least as quick as the best
-    pair of its host, and of a slow link every pair is slow. With two hosts, the one pair says
-    nothing of which of them is slow. The ends of a ratio take both intervals at their worst at
-    once: it is held in more than 95 % of all cases.
+    A pair is as fast as the slower of its two links, so a link is at least as fast as the best
+    pair of its host, and all pairs of a slow link are slow. With two hosts, one pair does not show
+    which of them is slow. The ends of a ratio combine the worst ends of both intervals, so the
+    coverage is above 95 %.
 
     Args:
         links: NET_LINKS.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for method in PAIR_METHODS:
         of_method = links[(links["method"] == method) & (links["reason"] == "")]
         pairs = _of_both_ends(of_method)
@@ -54,16 +52,16 @@ def net_hosts(links: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_both_ends(links: pd.DataFrame) -> pd.DataFrame:
-    """The pairs as rows of either of their hosts."""
+    """The pairs as rows of both of their hosts."""
     ends = [links.assign(host=links[name].astype(str)) for name in ("from_host", "to_host")]
     return pd.concat(ends, ignore_index=True)
 
 
 def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArray[np.float64]:
-    """Value, lower and upper end [3, hosts] of the best that any pair of a host allows.
+    """Value, lower and upper end [3, hosts] of the best pair of each host.
 
-    A pair without a value or without an end on the better side may be better than all others, so
-    that the best is not known there. The end on the other side holds whatever it would say.
+    A pair without a value or without an end on the better side can be better than all others, so
+    the best is unknown there. The end on the other side is valid in any case.
     """
     columns = [name.format(end) for end in _ENDS]
     by_host = pairs[columns].groupby(pairs["host"].to_numpy(), sort=False)
@@ -74,7 +72,7 @@ def _best(pairs: pd.DataFrame, hosts: list[str], name: str, best: str) -> NDArra
 
 
 def _against_others(best: NDArray[np.float64], place: int) -> tuple[Interval, float]:
-    """A host's value by the median of the others, and that median."""
+    """A host's value divided by the median of the others, and that median."""
     value, low, high = np.median(np.delete(best, place, axis=1), axis=1)
     own = best[:, place]
     return Interval(own[0] / value, own[1] / high, own[2] / low), float(value)

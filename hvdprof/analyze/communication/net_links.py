@@ -1,20 +1,20 @@
-"""Latency and bandwidth between hosts, from messages that were timed on purpose."""
+"""Latency and bandwidth between hosts, from timed messages."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.stats.uncertainty import median_of
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.net_tables import NET_LINKS
 
 _LINK = ["method", "from_host", "to_host", "np"]
 
 
 def net_links(transfers: pd.DataFrame) -> pd.DataFrame:
-    """NET_LINKS, one row a method and pair of hosts.
+    """NET_LINKS, one row per method and pair of hosts.
 
     The fit is that of ``link_fit``: Theil and Sen's slope over the medians of the sizes. The
     bandwidth is its inverse. The latency is the median of the smallest messages, with the interval
@@ -46,7 +46,7 @@ def net_links(transfers: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _row(link: Mapping[str, Any], members: pd.DataFrame, fit: Mapping[Any, Any]) -> dict[str, Any]:
+def _row(link: Mapping[str, object], members: pd.DataFrame, fit: FrameRow) -> dict[str, object]:
     smallest = members.loc[members["size_bytes"] == members["size_bytes"].min(), "time_ns"]
     latency = median_of(smallest.to_numpy(dtype=np.float64))
     numbers = ("alpha", "beta", "bandwidth")

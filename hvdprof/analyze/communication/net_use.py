@@ -1,7 +1,4 @@
-"""What the job's allreduces reached of what the network between its hosts gives."""
-
-from collections.abc import Mapping
-from typing import Any
+"""Bus bandwidth of the job's allreduces against that of the network between its hosts."""
 
 import numpy as np
 import pandas as pd
@@ -10,13 +7,14 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.analyze.communication.collectives import bus_factor
 from hvdprof.analyze.stats.uncertainty import NAN, Interval, median_of
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 LEAST_EXECUTIONS = 10
 MOST_LATENCY = 0.2
-"""Share of an allreduce's time that the latency may take where bandwidth is what it shows."""
+"""Largest share of latency in an allreduce that counts as limited by bandwidth."""
 
 _ALLREDUCE = "ALLREDUCE"
 _ENDS = ("", "_low", "_high")
@@ -25,24 +23,24 @@ _ENDS = ("", "_low", "_high")
 def net_use(
     collectives: pd.DataFrame, segments: pd.DataFrame, ranks: pd.DataFrame, links: pd.DataFrame
 ) -> pd.DataFrame:
-    """NET_USE, one row a number of ranks that ran on all the hosts of the measured allreduce.
+    """NET_USE, one row per number of ranks that ran on all hosts of the measured allreduce.
 
-    Both are compared as bus bandwidth (nccl-tests, PERFORMANCE.md): a ring sends as much over
-    each link whether a host has one rank or several next to each other. Of each allreduce the
-    measured one, ``alpha + beta * bytes``, is taken at the same payload, with the ends of alpha
-    and beta that go together. Allreduces of which ``alpha`` would take more than a fifth are left
-    out: the number of ranks changes latency, and bus bandwidth does not account for it.
+    Both are compared as bus bandwidth (nccl-tests, PERFORMANCE.md): a ring sends the same number
+    of bytes over each link for one rank per host and for several neighbouring ranks per host. The
+    measured allreduce, ``alpha + beta * bytes``, is evaluated at the payload of each allreduce,
+    with matching ends of alpha and beta. Allreduces with a share of ``alpha`` above a fifth are
+    excluded: latency depends on the number of ranks, and bus bandwidth does not account for it.
 
     Args:
         collectives: COLLECTIVES.
         segments: SEGMENTS.
-        ranks: RANKS, which tell the hosts of a pass.
+        ranks: RANKS, for the hosts of a pass.
         links: NET_LINKS.
     """
     measured = links[links["method"] == "allreduce"].to_dict("records")
     if not measured:
         return NET_USE.empty()
-    link = {str(name): value for name, value in measured[0].items()}
+    link = measured[0]
     launches = _launches_on(segments, ranks, _hosts(links))
     names = dict.fromkeys(LAUNCH, str)
     table = collectives[collectives["collective"] == _ALLREDUCE].astype(names)
@@ -71,7 +69,7 @@ def _launches_on(segments: pd.DataFrame, ranks: pd.DataFrame, hosts: set[str]) -
     return own[[*LAUNCH, "size"]].astype(dict.fromkeys(LAUNCH, str)).drop_duplicates(LAUNCH)
 
 
-def _compared(rows: pd.DataFrame, link: Mapping[str, Any]) -> dict[str, Any]:
+def _compared(rows: pd.DataFrame, link: FrameRow) -> dict[str, object]:
     if link["reason"]:
         return _no_comparison(0, f"the measured allreduce has no fit: {link['reason']}")
     if not link["beta_ns_per_mb"] > 0:
@@ -104,15 +102,15 @@ def _compared(rows: pd.DataFrame, link: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _too_few(number: int, latency_ns: float, link: Mapping[str, Any]) -> str:
+def _too_few(number: int, latency_ns: float, link: FrameRow) -> str:
     least = 1e6 * latency_ns * (1 / MOST_LATENCY - 1) / float(link["beta_ns_per_mb"])
     size = units.byte_size(least)
     which = "no allreduce carries" if number == 0 else f"only {number} allreduces carry"
-    return f"{which} {size} or more, and of smaller ones latency takes more than a fifth"
+    return f"{which} {size} or more, and latency is more than a fifth of smaller ones"
 
 
-def _time(link: Mapping[str, Any], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The measured allreduce at payloads: best guess, longest, shortest time [3, sizes] in ns."""
+def _time(link: FrameRow, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The measured allreduce at payloads: estimate, longest, shortest time [3, sizes] in ns."""
     ends = (("", ""), ("_low", "_high"), ("_high", "_low"))
     times = np.array(
         [
@@ -133,6 +131,6 @@ def _named(name: str, values: NDArray[np.float64]) -> dict[str, float]:
     return dict(zip((name.format(end) for end in _ENDS), map(float, values), strict=True))
 
 
-def _no_comparison(number: int, reason: str) -> dict[str, Any]:
+def _no_comparison(number: int, reason: str) -> dict[str, object]:
     numbers = [one.name for one in NET_USE.columns if one.dtype == "float64"]
     return {"num_executions": number, **dict.fromkeys(numbers, NAN), "reason": reason}

@@ -1,4 +1,4 @@
-"""The network between the hosts of a run: its tables, and the verdict on it alone."""
+"""The network between the hosts of a run: its tables, and the verdict of network-only runs."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from hvdprof.model.tables.net_tables import NET_HOSTS, NET_LINKS, NET_TRANSFERS,
 
 
 def network_tables(run: Run, collectives: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """NET_LINKS, NET_HOSTS and NET_USE by name; without rows where no network was measured.
+    """NET_LINKS, NET_HOSTS and NET_USE by name; without rows if no network was measured.
 
     Args:
         run: Any run.
@@ -28,12 +28,12 @@ def network_tables(run: Run, collectives: pd.DataFrame) -> dict[str, pd.DataFram
 
 
 def network_verdict(run: Run, links: pd.DataFrame, answer: Verdict) -> Verdict:
-    """The verdict of a run in which nothing but the network was measured: its slowest pair.
+    """The verdict of a run in which only the network was measured: its slowest pair.
 
     Args:
         run: Any run.
         links: NET_LINKS of the run.
-        answer: The verdict that holds where something else was measured.
+        answer: The verdict of all other runs.
     """
     if run.manifest.passes or links.empty:
         return answer

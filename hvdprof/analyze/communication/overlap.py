@@ -1,7 +1,7 @@
-"""How far collectives are covered by the ranks' own work, and how long ranks stood still for them.
+"""Overlap of collectives with the computation of each rank, and blocking exposed communication.
 
-Collectives are those of Horovod's timeline, which rank 0 writes: their times are rank 0's view, on
-rank 0's clock, and stand in for all ranks, since a collective ends on all of them together.
+Collectives are those of Horovod's timeline, which rank 0 writes: its times are rank 0's view, on
+rank 0's clock, and are used for all ranks, because a collective ends on all ranks together.
 """
 
 import numpy as np
@@ -18,11 +18,10 @@ _RANK_STEP = ["rank", "step"]
 def overlap(steps: pd.DataFrame, events: pd.DataFrame, executions: pd.DataFrame) -> pd.DataFrame:
     """OVERLAP of the steps in which Horovod's timeline was on, for every rank.
 
-    The timeline is switched on some steps after the recorder: a step without any execution is one
-    that it does not hold.
+    The timeline starts some steps after the recorder: steps without an execution are not in it.
 
     ``communication = overlapped + exposed``, and ``blocking_exposed`` is a part of ``exposed``. A
-    rank is at work in its phases (data, forward, backward, optimizer) while it is not blocked.
+    rank computes in its phases (data, forward, backward, optimizer) while it is not blocked.
 
     Args:
         steps: STEPS.
@@ -52,7 +51,7 @@ def _of_launch(collectives: Union, steps: pd.DataFrame, pieces: pd.DataFrame) ->
     covered = pieces[[*_RANK_STEP, "activity"]].assign(ns=_covered(collectives, pieces))
     is_blocked = (covered["activity"] == "blocked").to_numpy()
     blocked = _sums(covered[is_blocked], "blocking_exposed_ns")
-    # A blocked piece lies within a phase: what it covers is not covered by work.
+    # A blocked piece lies within a phase: its time is not covered by computation.
     phases = _sums(covered[~is_blocked], "phases_ns")
     table = table.merge(blocked, on=_RANK_STEP, how="left").merge(phases, on=_RANK_STEP, how="left")
     filled = table.fillna({"blocking_exposed_ns": 0, "phases_ns": 0})

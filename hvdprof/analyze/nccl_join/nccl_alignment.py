@@ -1,9 +1,9 @@
-"""Two sequences aligned by their longest common subsequence, and which of its pairs are certain.
+"""Alignment of two sequences by their longest common subsequence, and its certain pairs.
 
-A row of the table of lengths is kept as one bit for each place where the length grows, in whole
-numbers of Python: a row then costs a few operations on machine words (H. Hyyrö, Bit-parallel
-LCS-length computation revisited, AWOCA 2004). Rows from the end are made again from one in every so
-many that are kept, so that memory grows with the square root of the calls only.
+A row of the table of lengths is stored as one bit per place where the length grows, in Python
+integers: a row then costs a few operations on machine words (H. Hyyrö, Bit-parallel LCS-length
+computation revisited, AWOCA 2004). Rows from the end are recomputed from stored checkpoints, so
+that memory grows with the square root of the calls only.
 """
 
 import math
@@ -17,17 +17,17 @@ import numpy.typing as npt
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Fits = Callable[[int], Bools]
-"""For a kind of the left: which members of the right it may stand beside."""
+"""For a kind of the left: mask of the members of the right that it can be paired with."""
 
 MOST_CELLS = 40_000_000_000
-"""Product of both lengths that is aligned: 200,000 of either side take half a minute."""
+"""Largest product of both lengths: 200,000 on both sides take half a minute."""
 
 _MOST_MASKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Places of the pairs that every longest alignment has, and the length of those."""
+    """Places of the pairs in every longest alignment, and the length of these alignments."""
 
     left: Ints
     right: Ints
@@ -39,8 +39,8 @@ class Aligned:
 
     Args:
         kinds: The kind of each member of the left.
-        num_right: How many the right has.
-        fits: For a kind, which of the right it may stand beside.
+        num_right: Number of members of the right.
+        fits: For a kind, mask of the members of the right that it can be paired with.
     """
 
     def __init__(self, kinds: Sequence[int], num_right: int, fits: Fits) -> None:
@@ -61,10 +61,10 @@ class Aligned:
         return self._length
 
     def certain(self) -> Alignment:
-        """The pairs that every longest alignment has.
+        """The pairs in every longest alignment.
 
-        A pair lies on a longest alignment where what fits before it, itself and what fits after it
-        make up the whole length; it lies on all of them where no other is at its place.
+        A pair is part of a longest alignment if the lengths before it, itself, and after it sum to
+        the whole length; it is part of all of them if no other pair is at its place.
         """
         if self.length == len(self._kinds) == self._num_right:
             every = np.arange(self.length)
@@ -74,7 +74,7 @@ class Aligned:
         rows = self._rows(self._kinds, self._mask)
         for call, after in enumerate(self._after() if self.length else ()):
             places, others = self._on_path(call, before, after)
-            # Not ``+=``: a member can take the same place beside several of the right.
+            # Not ``+=``: a member can take the same place with several members of the right.
             np.add.at(found[0], places, 1)
             found[1, places], found[2, places] = call, others
             before = next(rows)
@@ -82,9 +82,9 @@ class Aligned:
         return Alignment(found[1, alone], found[2, alone], self.length)
 
     def _on_path(self, call: int, before: int, after: int) -> tuple[Ints, Ints]:
-        """Places in a longest alignment that this member can take, and with which of the right.
+        """Places in a longest alignment that this member can take, and its partners on the right.
 
-        A longest alignment leaves out so few of either side that it stays near the diagonal.
+        A longest alignment omits so few members of either side that it stays near the diagonal.
         """
         start = max(0, call - (len(self._kinds) - self.length))
         end = min(self._num_right, call + self._num_right - self.length + 1)
@@ -93,24 +93,24 @@ class Aligned:
         if not len(others):
             return others, others
         place = _counted(before, start, end)[others]
-        # Rows from the end count the right from its end too.
+        # Rows from the end also count the right from its end.
         mirrored = _counted(after, self._num_right - end, self._num_right - start)
         fits = place + 1 + mirrored[::-1][others] == self.length
         return place[fits], others[fits] + start
 
     def _after(self) -> Iterator[int]:
-        """For each of the left: the row of what can be aligned behind it."""
+        """For each member of the left: the row of the alignment after it."""
         num = len(self._kinds)
         stride = max(math.isqrt(num), 1)
         backward = self._kinds[::-1]
-        kept = {0: 0}
+        checkpoints = {0: 0}
         for number, row in enumerate(self._rows(backward, self._mirrored_mask), start=1):
             if number % stride == 0:
-                kept[number] = row
-        # The row behind the first of the left is that of all others.
+                checkpoints[number] = row
+        # The row after the first of the left covers all others.
         for last in range((num - 1) // stride * stride, -1, -stride):
             part = backward[last : min(last + stride, num) - 1]
-            rows = [kept[last], *self._rows(part, self._mirrored_mask, kept[last])]
+            rows = [checkpoints[last], *self._rows(part, self._mirrored_mask, checkpoints[last])]
             yield from reversed(rows)
 
     def _rows(
@@ -124,13 +124,13 @@ class Aligned:
             yield ~still & self._full
 
     def _mask(self, kind: int) -> int:
-        return _kept(self._forward, kind, lambda: self._fits(kind))
+        return _cached_mask(self._forward, kind, lambda: self._fits(kind))
 
     def _mirrored_mask(self, kind: int) -> int:
-        return _kept(self._backward, kind, lambda: self._fits(kind)[::-1])
+        return _cached_mask(self._backward, kind, lambda: self._fits(kind)[::-1])
 
 
-def _kept(masks: dict[int, int], kind: int, make: Callable[[], Bools]) -> int:
+def _cached_mask(masks: dict[int, int], kind: int, make: Callable[[], Bools]) -> int:
     mask = masks.get(kind)
     if mask is None:
         if len(masks) >= _MOST_MASKS:
@@ -148,7 +148,7 @@ def _bits(row: int, start: int, end: int) -> npt.NDArray[np.uint8]:
 
 
 def _counted(row: int, start: int, end: int) -> Ints:
-    """How many bits stand before each place of a part of a row."""
+    """Number of set bits before each place of a part of a row."""
     counts = np.zeros(end - start, dtype=np.int64)
     np.cumsum(_bits(row, start, end)[:-1], out=counts[1:])
     return counts + (row & ((1 << start) - 1)).bit_count()

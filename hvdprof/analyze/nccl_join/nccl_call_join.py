@@ -1,4 +1,4 @@
-"""NCCL's calls of rank 0 put beside Horovod's fused executions, by order and kind."""
+"""NCCL calls of rank 0 joined to Horovod's fused executions, by order and kind."""
 
 from dataclasses import dataclass
 
@@ -17,23 +17,23 @@ _OPERATIONS = {
     "REDUCESCATTER": ("ReduceScatter",),
     "ALLTOALL": ("AlltoAll", "AllToAll"),
 }
-"""What Horovod's collectives become in NCCL; a hierarchical allreduce begins with ReduceScatter."""
+"""NCCL operations of Horovod's collectives; a hierarchical allreduce starts with ReduceScatter."""
 
 _TYPED = ("AllReduce", "ReduceScatter", "Reduce")
-"""Horovod hands everything else over as bytes (``ncclChar`` in its nccl_operations.cc)."""
+"""Horovod submits everything else as bytes (``ncclChar`` in its nccl_operations.cc)."""
 
 _PADDING = 64
-"""Bytes by which Horovod may round up a tensor within the fusion buffer."""
+"""Largest padding of a tensor within the fusion buffer, bytes."""
 
 _KIND = ["operation", "size_bytes", "dtype"]
 
 
 @dataclass(frozen=True, slots=True)
 class CallJoin:
-    """Joined pairs as ``NCCL_JOINED_CALLS``, and how many of each side were left alone.
+    """Joined pairs as ``NCCL_JOINED_CALLS``, and the number of unjoined members of each side.
 
     ``num_aligned`` is the length of the longest alignment, joined and ambiguous pairs together;
-    ``num_calls`` and ``num_executions`` are those that were to be aligned.
+    ``num_calls`` and ``num_executions`` are the lengths of both sequences.
     """
 
     pairs: pd.DataFrame
@@ -43,17 +43,17 @@ class CallJoin:
 
     @property
     def num_unjoined_calls(self) -> int:
-        """Calls of rank 0 that belong to no execution for sure."""
+        """Calls of rank 0 without a certain execution."""
         return self.num_calls - len(self.pairs)
 
     @property
     def num_unjoined_executions(self) -> int:
-        """Executions to which no call belongs for sure."""
+        """Executions without a certain call."""
         return self.num_executions - len(self.pairs)
 
     @property
     def num_ambiguous(self) -> int:
-        """Pairs of the longest alignments that could be others."""
+        """Pairs that differ between the longest alignments."""
         return self.num_aligned - len(self.pairs)
 
 
@@ -62,27 +62,27 @@ def join_calls_to_executions(
 ) -> CallJoin:
     """Join collective calls of one rank to fused executions of its Horovod timeline.
 
-    Both are sequences in time order, and either may lack a beginning, an end or pieces between.
+    Both are sequences in time order, and either can lack the start, the end or pieces in between.
     They are aligned by their longest common subsequence of operation, bytes and, for reductions,
-    element type (where several tensors are fused, the bytes may be padded). A pair is joined only
-    where every longest alignment has it; all others are ambiguous and stay unjoined. Of more than
-    some 200,000 on either side the first are aligned.
+    element type (where several tensors are fused, the bytes can be padded). A pair is joined only
+    if every longest alignment contains it; all others are ambiguous and stay unjoined. Above about
+    200,000 on both sides, only the first are aligned.
 
     Args:
         calls: Rows of ``NCCL_CALLS``; those of the process that is rank 0 are taken, or all where
             no rank is known.
         events: Rows of ``EVENTS`` of one timeline; its operation rows with a fusion id are taken.
-        uses: Rows of ``TENSOR_USES`` of the same timeline, which tell the types.
+        uses: Rows of ``TENSOR_USES`` of the same timeline, for the types.
 
     Returns:
-        The pairs by label of the row in ``calls`` and by ``fusion_id``, and what was left alone.
+        The pairs by label of the row in ``calls`` and by ``fusion_id``, and the unjoined numbers.
     """
     pairing = Pairing(calls, events, uses)
     return pairing.join()
 
 
 class Pairing:
-    """The calls of one job beside the executions of one timeline.
+    """The calls of one job and the executions of one timeline.
 
     Args:
         calls: As for ``join_calls_to_executions``.
@@ -111,7 +111,7 @@ class Pairing:
         return self._aligned.length / shorter if shorter else 0.0
 
     def join(self) -> CallJoin:
-        """The pairs that are sure."""
+        """The certain pairs."""
         found = self._aligned.certain()
         calls = self._calls.iloc[found.left]
         pairs = NCCL_JOINED_CALLS.frame(
@@ -127,7 +127,7 @@ class Pairing:
 
 
 def _most(num_calls: int, num_executions: int) -> tuple[int, int]:
-    """How many of each are aligned: both cut by the same share where the work would not end."""
+    """Aligned number of each side: both cut by the same share above ``MOST_CELLS``."""
     share = min(1.0, (MOST_CELLS / max(num_calls * num_executions, 1)) ** 0.5)
     return int(num_calls * share), int(num_executions * share)
 
@@ -164,17 +164,17 @@ def _executions(events: pd.DataFrame, uses: pd.DataFrame | None) -> pd.DataFrame
 
 
 def _types(uses: pd.DataFrame | None) -> pd.Series:
-    """The element type of each execution, empty where it is unknown or not one for all."""
+    """The element type of each execution, empty where unknown or mixed."""
     if uses is None or uses.empty:
         return pd.Series([], index=pd.Index([], dtype=np.int64), dtype=str)
-    told = uses.loc[uses["fusion_id"] >= 0, ["fusion_id", "dtype"]].astype({"dtype": str})
-    grouped = told.groupby("fusion_id")["dtype"]
+    typed = uses.loc[uses["fusion_id"] >= 0, ["fusion_id", "dtype"]].astype({"dtype": str})
+    grouped = typed.groupby("fusion_id")["dtype"]
     first = grouped.first()
     return first.where(first == grouped.last(), "")
 
 
 class _Fits:
-    """For a kind of call, which executions it may belong to."""
+    """For a kind of call, mask of the executions that it can belong to."""
 
     def __init__(self, kinds: pd.DataFrame, executions: pd.DataFrame) -> None:
         self._kinds = list(kinds.itertuples(index=False, name=None))
@@ -197,7 +197,7 @@ class _Fits:
 
 
 def _places(names: pd.Series) -> dict[str, npt.NDArray[np.bool_]]:
-    """For each name: where it stands."""
+    """For each name: mask of its places."""
     codes, found = pd.factorize(names.astype(str))
     return {str(name): codes == code for code, name in enumerate(found)}
 

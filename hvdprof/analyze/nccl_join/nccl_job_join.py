@@ -1,4 +1,4 @@
-"""Several NCCL jobs and several timelines: which log belongs to which, and their calls joined."""
+"""Pairing of several NCCL jobs with several timelines, and their joined calls."""
 
 import itertools
 from collections import Counter
@@ -16,10 +16,10 @@ _LEAST_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class JobJoin:
-    """What became of the calls of one job.
+    """Result for the calls of one job.
 
-    ``fitting`` names the timelines whose executions fit them; ``join`` is ``None`` where that is
-    not exactly one, or where that one fits another job too. ``num_timelines`` were tried.
+    ``fitting`` names the timelines whose executions fit them; ``join`` is ``None`` unless exactly
+    one fits, which fits no other job. ``num_timelines`` were tried.
     """
 
     join: CallJoin | None
@@ -29,9 +29,9 @@ class JobJoin:
 
 @dataclass(frozen=True, slots=True)
 class JobJoins:
-    """The pairs of all jobs as ``NCCL_JOINED_CALLS``, and what became of each job by its number.
+    """The pairs of all jobs as ``NCCL_JOINED_CALLS``, and the result of each job by its number.
 
-    Jobs without calls have no entry, and there is none at all without a timeline.
+    Jobs without calls have no entry; without a timeline there are no entries.
     """
 
     pairs: pd.DataFrame
@@ -41,13 +41,13 @@ class JobJoins:
 def join_jobs(jobs: Sequence[NcclRecording], events: pd.DataFrame, uses: pd.DataFrame) -> JobJoins:
     """Pair NCCL jobs with timelines, and join the calls of each pair.
 
-    A timeline fits a job where at least half of the shorter of both sequences can be aligned. A job
-    and a timeline belong together where each is the only one that fits the other. Where several fit
+    A timeline fits a job if at least half of the shorter of both sequences can be aligned. A job
+    and a timeline belong together if each is the only one that fits the other. If several fit,
     nothing is joined: runs of the same model make the same calls.
 
     Args:
-        jobs: The recordings in the order in which their tables were put together.
-        events: Rows of ``EVENTS`` of any timelines; the pass tells them apart.
+        jobs: The recordings in the order in which their tables were concatenated.
+        events: Rows of ``EVENTS`` of any timelines, distinguished by their pass.
         uses: Rows of ``TENSOR_USES`` of these timelines.
 
     Returns:
@@ -83,9 +83,9 @@ def _pairings(
 def _pairs(jobs: Sequence[NcclRecording], by_job: Mapping[int, JobJoin]) -> pd.DataFrame:
     offsets = list(itertools.accumulate((len(job.calls) for job in jobs), initial=0))
     frames = [
-        told.join.pairs.assign(call=told.join.pairs["call"] + offsets[number])
-        for number, told in by_job.items()
-        if told.join is not None and len(told.join.pairs)
+        job_join.join.pairs.assign(call=job_join.join.pairs["call"] + offsets[number])
+        for number, job_join in by_job.items()
+        if job_join.join is not None and len(job_join.join.pairs)
     ]
     if not frames:
         return NCCL_JOINED_CALLS.empty()

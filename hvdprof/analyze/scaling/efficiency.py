@@ -1,7 +1,6 @@
-"""How fast each cell is and how well it scales."""
+"""Throughput and scaling efficiency of each cell."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,11 +24,11 @@ def scaling(
     losses: Mapping[Cell, float],
     sent_bytes: Mapping[LaunchKey, int],
 ) -> pd.DataFrame:
-    """SCALING, one row a cell measured in throughput mode, ordered by ``in_order``.
+    """SCALING, one row per cell measured in throughput mode, ordered by ``in_order``.
 
-    ``samples_per_s = np * samples of a rank and step / step time`` and, with the throughput x of N
-    ranks and that of the baseline's N0, ``efficiency = (x_N / N) / (x_N0 / N0)``. That holds for
-    weak and strong scaling alike, as the samples a rank are part of x.
+    ``samples_per_s = np * samples per rank and step / step time`` and, with the throughput x of N
+    ranks and that of the baseline's N0, ``efficiency = (x_N / N) / (x_N0 / N0)``. This holds for
+    weak and strong scaling, because the samples per rank are part of x.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
@@ -47,7 +46,7 @@ def scaling(
 
 
 def in_order(cells: Sequence[CellTime]) -> list[CellTime]:
-    """Cells by model as measured, np, engine (torch, Horovod, DDP), no toggle before a toggle."""
+    """Cells in the order of model as measured, np, engine (torch, Horovod, DDP), toggles last."""
     models = list(dict.fromkeys(time.cell.model for time in cells))
     engines = list(ENGINE_TITLES)
     return sorted(
@@ -64,15 +63,15 @@ def in_order(cells: Sequence[CellTime]) -> list[CellTime]:
 
 
 def samples_per_rank(time: CellTime, facts: Facts) -> float:
-    """The mean number of samples of a rank and step of a cell."""
+    """Mean number of samples per rank and step of a cell."""
     return float(np.mean([facts[key].samples for key in time.launches]))
 
 
 def part_share(time: CellTime, facts: Facts, part: str) -> float:
-    """The share of a recorded part in the step time of a cell: the mean of that of each launch.
+    """Share of a recorded part in the step time of a cell: the mean over its launches.
 
-    Shares are taken launch by launch because launches differ in length: the mean of a part by the
-    mean of the steps would weigh slow launches more than the step time of the cell does.
+    The share is computed per launch, because launches differ in length: the mean of a part divided
+    by the mean step would weight slow launches more than the step time of the cell does.
     """
     return float(
         np.mean(
@@ -92,7 +91,7 @@ def efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> Inter
     return Interval(work * ratio.value, work * ratio.low, work * ratio.high)
 
 
-def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, Any]:
+def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, object]:
     cell = time.cell
     step_time = time.log_step_time.interval()
     samples = cell.np * samples_per_rank(time, facts) * 1e9

@@ -1,4 +1,4 @@
-"""Whether a toggle changes what is learned: losses compared after the same number of samples."""
+"""Effect of toggles on training: losses compared after the same number of samples."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 COMPARED_SHARE = 0.1
 
 Curves = Mapping[LaunchKey, tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""Of each launch: samples of all ranks seen up to each step, and the mean loss of the step."""
+"""Per launch: samples of all ranks up to each step, and the mean loss of the step."""
 
 
 def loss_curves(steps: pd.DataFrame) -> Curves:
-    """The curves of all launches; a loss is NaN where it was not recorded.
+    """The curves of all launches; a loss is NaN where not recorded.
 
     Args:
         steps: STEPS.
@@ -29,10 +29,10 @@ def loss_curves(steps: pd.DataFrame) -> Curves:
 
 
 def final_losses(curves: Curves, cells: Sequence[CellTime]) -> dict[Cell, float]:
-    """The loss of each cell after as many samples as every cell of its model has seen.
+    """The loss of each cell after the number of samples that every cell of its model has reached.
 
     The mean over launches, ranks and the steps in which the last tenth of these samples lies;
-    warm-up batches count, as the model learned from them too. NaN where no loss was recorded.
+    warm-up batches count, because the model trains on them too. NaN without a recorded loss.
     """
     losses = {}
     for model in dict.fromkeys(time.cell.model for time in cells):
@@ -48,11 +48,11 @@ def final_losses(curves: Curves, cells: Sequence[CellTime]) -> dict[Cell, float]
 
 
 def samples_to_loss_ratio(curves: Curves, own: CellTime, other: CellTime) -> float:
-    """Samples after which one cell reaches a loss, by those of the other.
+    """Samples after which one cell reaches a loss, divided by those of the other.
 
-    The loss is the worse one of what both reach at their end, so that both reach it; a cell reaches
-    it where the mean over a tenth of its samples first gets there, and the mean over its launches
-    counts. NaN where no loss was recorded, or where losses do not fall.
+    The loss is the worse of both final losses, so that both cells reach it. A cell reaches it where
+    the mean over a tenth of its samples is first as low; the mean over its launches counts. NaN
+    without a recorded loss, or where losses do not fall.
     """
     ends: list[float] = []
     smoothed: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = []

@@ -1,8 +1,7 @@
-"""Where the time went that a cell takes longer than its baseline: parts that sum to the whole."""
+"""Additional step time of a cell against its baseline: parts that sum to the whole."""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,20 +16,20 @@ from hvdprof.model.tables.run_tables import LOSSES
 def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
     """LOSSES of every cell in throughput mode but the baselines.
 
-    With the step time T, a part p, and w the samples a rank and step by those of the baseline
-    (1 in weak scaling, N0/N in strong scaling):
+    With the step time T, a part p, and w the samples per rank and step divided by those of the
+    baseline (1 in weak scaling, N0/N in strong scaling):
 
         lost(p) = p_N - w * p_N0        sum over p = T_N - w * T_N0
         share(p) = lost(p) / T_N        sum over p = 1 - efficiency
 
-    A part is its share of the step (the mean over launches of the part by the step time of that
-    launch) times the step time of the cell; ``residual`` is what the step of the job takes beyond
-    the mean step of its ranks, so that the sums are exact. A part that was not seen in one of the
-    two cells has no row, and lies in ``other`` of both.
+    A part is its share of the step (the mean over launches of the part divided by the step time
+    of that launch) times the step time of the cell; ``residual`` is the step time of the job minus
+    the mean step of its ranks, so that the sums are exact. A part that is not measured in one of
+    the two cells has no row, and is part of ``other`` in both.
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for time in in_order(cells):
         baseline = baseline_of.get(time.cell.model)
         if baseline is not None and baseline.cell != time.cell and not time.cell.is_plain_torch:
@@ -39,7 +38,7 @@ def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:
 
 
 def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
-    """The mean of each of ``model.parts.PARTS`` of a cell, ns, NaN for one that was not seen.
+    """The mean of each of ``model.step_parts.PARTS`` of a cell, ns, NaN for unmeasured parts.
 
     The others sum to its step time.
     """
@@ -48,7 +47,7 @@ def part_times_ns(time: CellTime, facts: Facts) -> dict[str, float]:
     return parts | {RESIDUAL: step_time_ns - float(np.nansum(list(parts.values())))}
 
 
-def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, Any]]:
+def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, object]]:
     cell = time.cell
     both = part_times_ns(time, facts), part_times_ns(baseline, facts)
     seen = [part for part in PARTS if not any(math.isnan(parts[part]) for parts in both)]
@@ -67,6 +66,6 @@ def _rows(time: CellTime, baseline: CellTime, facts: Facts) -> list[dict[str, An
 
 
 def _within(seen: Sequence[str], parts: Mapping[str, float]) -> dict[str, float]:
-    """Parts of which only some are told apart; what the rest took lies in no phase."""
+    """The parts measured in both cells; the time of the others is added to ``other``."""
     rest = float(np.nansum([length for part, length in parts.items() if part not in seen]))
     return {part: parts[part] + (rest if part == "other" else 0.0) for part in seen}

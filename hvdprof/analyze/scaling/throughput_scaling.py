@@ -1,8 +1,7 @@
-"""Scaling of throughputs that somebody else measured: against the smallest number of ranks."""
+"""Scaling of given throughputs against the smallest number of ranks."""
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,17 +16,17 @@ _POOL = "series"
 def throughput_scaling(throughput: pd.DataFrame, *, repeats: bool = False) -> pd.DataFrame:
     """The rows of THROUGHPUT_SCALING for rows of THROUGHPUT.
 
-    Efficiency is (x_N / N) / (x_N0 / N0), speed-up x_N / x_N0, in a series of one batch size
-    a rank (weak scaling) as in one of a fixed global batch.
+    Efficiency is (x_N / N) / (x_N0 / N0), speed-up x_N / x_N0, for a fixed batch size
+    per rank (weak scaling) and for a fixed global batch.
 
     Args:
         throughput: Rows of THROUGHPUT.
         repeats: Rows of one series and size are repeats of one measurement: their geometric mean
             counts, and their spread, pooled over the sizes, gives the intervals (Student t).
-            Otherwise such rows stay apart, and where they are at the smallest size the series has
-            no baseline: two jobs differ in something that the series does not say.
+            Otherwise such rows stay separate, and at the smallest size they leave the series
+            without a baseline: two jobs differ in something that the series does not state.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for series, members in throughput.groupby("series", observed=True, sort=False):
         valid = members[members["samples_per_s"] > 0] if repeats else members
         ordered = valid.sort_values("np", kind="stable")
@@ -36,7 +35,7 @@ def throughput_scaling(throughput: pd.DataFrame, *, repeats: bool = False) -> pd
     return THROUGHPUT_SCALING.frame(rows)
 
 
-def _of_single_rows(ordered: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _of_single_rows(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
     smallest = ordered[ordered["np"] == ordered["np"].iloc[0]]
     base = smallest.iloc[0] if len(smallest) == 1 and len(ordered) > 1 else None
     if base is not None and not float(base["samples_per_s"]) > 0:
@@ -48,7 +47,7 @@ def _of_single_rows(ordered: pd.DataFrame) -> Iterator[dict[str, Any]]:
         yield _row(np_, None if base is None else int(base["np"]), rate, speedup, row["file"])
 
 
-def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
     groups = [(int(str(size)), rows) for size, rows in ordered.groupby("np", sort=True)]
     logs = [np.log(rows["samples_per_s"].to_numpy(dtype=np.float64)) for _, rows in groups]
     degrees = sum(len(values) - 1 for values in logs)
@@ -78,7 +77,7 @@ def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-def _row(size: int, base: int | None, rate: float, speedup: float, file: str) -> dict[str, Any]:
+def _row(size: int, base: int | None, rate: float, speedup: float, file: str) -> dict[str, object]:
     scale = NAN if base is None else size / base
     efficiency = speedup / scale
     return {

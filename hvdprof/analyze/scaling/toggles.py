@@ -1,9 +1,8 @@
-"""fp16, Adasum and DDP against the same cell without them, or of Horovod: does it pay?"""
+"""Speedup of fp16, Adasum and DDP against the same cell without the toggle."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from hvdprof.model.tables.waterfall_tables import TOGGLES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
 SMALLEST_EFFECT = 0.02
-"""A speed-up whose whole interval lies within 2 % of 1 is called no effect."""
+"""A speed-up with the whole interval within 2 % of 1 counts as no effect."""
 
 
 def toggles(
@@ -34,8 +33,8 @@ def toggles(
 
     A cell of DDP without toggles is compared with that of Horovod, as if the engine were a toggle.
 
-    The two of a pair ran in one launch or next to each other, so a slow drift of the machine falls
-    on both. The interval of the mean log ratio of their step times (Student t over pairs) is at a
+    Both of a pair ran in one launch or next to each other, so a slow drift of the machine affects
+    both. The interval of the mean log ratio of their step times (Student t over pairs) has a
     level shared among all comparisons of the sweep (Bonferroni, the first step of Holm's).
     """
     cells = {time.cell: time for time in throughput_cells(times)}
@@ -58,14 +57,14 @@ def toggles(
 
 
 def _toggles_on(cell: Cell) -> dict[str, str]:
-    """What a cell has on, by the field of the cell, with the name that TOGGLES has for it."""
+    """The active toggles of a cell: field of the cell to the name in TOGGLES."""
     on = {
         "engine": DDP_ENGINE if cell.engine == DDP_ENGINE else "",
         "compression": cell.compression if cell.compression != "none" else "",
         "reduction": cell.reduction if cell.reduction != "average" else "",
     }
     if not cell.is_base or cell.np == 1:
-        # With a toggle on, the engine is what both have in common; one rank exchanges nothing.
+        # With a toggle on, both have the same engine; one rank exchanges nothing.
         on["engine"] = ""
     return {field: name for field, name in on.items() if name}
 
@@ -74,8 +73,18 @@ def _base_of(cell: Cell, cells: Mapping[Cell, CellTime]) -> CellTime | None:
     on = _toggles_on(cell)
     if len(on) != 1:
         return None
-    off: dict[str, Any] = {"engine": HOROVOD_ENGINE, "compression": "none", "reduction": "average"}
-    return cells.get(replace(cell, **{field: off[field] for field in on}))
+    off = {"engine": HOROVOD_ENGINE, "compression": "none", "reduction": "average"}
+    (field,) = on
+    return cells.get(_with_field(cell, field, off[field]))
+
+
+def _with_field(cell: Cell, field: str, value: str) -> Cell:
+    match field:
+        case "engine":
+            return replace(cell, engine=value)
+        case "compression":
+            return replace(cell, compression=value)
+    return replace(cell, reduction=value)
 
 
 def _log_ratios(
@@ -84,7 +93,7 @@ def _log_ratios(
     works: Mapping[LaunchKey, StepWork],
     repeat_of: Mapping[LaunchKey, int],
 ) -> list[float]:
-    """The logarithm of the speed-up of each repeat in which both were measured."""
+    """Logarithm of the speed-up of each repeat in which both were measured."""
     own, other = (
         {repeat_of[key]: works[key].step_times.mean() for key in of.launches if key in works}
         for of in (time, base)
@@ -98,14 +107,14 @@ def _row(
     logs: list[float],
     num_comparisons: int,
     learned: dict[str, float],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     mean = float(np.mean(logs)) if logs else NAN
     reach = NAN
     if len(logs) > 1:
         level = 1 - (1 - CONFIDENCE) / (2 * num_comparisons)
         quantile = float(scipy.special.stdtrit(len(logs) - 1, level))
         reach = quantile * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
-    # Two repeats that differ much say nothing: beyond this there is no float.
+    # Two repeats that differ much give an interval beyond the range of floats.
     low, high = math.exp(mean - reach), math.exp(min(mean + reach, LARGEST_LOG))
     verdict, reason = _verdict(time, low, high, len(logs))
     return {
@@ -127,7 +136,7 @@ def _verdict(time: CellTime, low: float, high: float, num_pairs: int) -> tuple[s
     if time.oversubscribed:
         return "not comparable", "more ranks than cores or GPUs"
     if time.cell.np == 1:
-        return "not comparable", "nothing is handed over on one rank"
+        return "not comparable", "one rank sends no gradients"
     if num_pairs < 2:
         return "not comparable", "measured in fewer than two repeats, so its interval is unknown"
     if low > 1:
@@ -136,7 +145,7 @@ def _verdict(time: CellTime, low: float, high: float, num_pairs: int) -> tuple[s
         return "costs", ""
     if low > 1 - SMALLEST_EFFECT and high < 1 + SMALLEST_EFFECT:
         return "no effect", ""
-    return "not comparable", "the interval holds both a gain and a loss: measure more repeats"
+    return "not comparable", "the interval contains both a gain and a loss: measure more repeats"
 
 
 def _learned(scaling: pd.DataFrame, time: CellTime, base: CellTime) -> dict[str, float]:

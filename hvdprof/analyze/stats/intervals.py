@@ -1,4 +1,4 @@
-"""Unions of intervals and what they cover, without a loop over intervals."""
+"""Unions of intervals and their coverage, without a loop over intervals."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class Union:
         return int((self.ends - self.starts).sum())
 
     def covered(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How much of each interval from ``low`` to ``high`` the union covers."""
+        """Length of each interval from ``low`` to ``high`` that the union covers."""
         return self._up_to(high) - self._up_to(low)
 
     def _up_to(self, moments: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -28,7 +28,7 @@ class Union:
         last = np.maximum(place - 1, 0)
         if not len(self.starts):
             return np.zeros(len(moments), dtype=np.int64)
-        # Of the interval that began last, at most up to its end.
+        # Of the latest interval that has started, at most up to its end.
         within = np.clip(moments - self.starts[last], 0, self.ends[last] - self.starts[last])
         return np.asarray(np.where(place > 0, before[last] + within, 0), dtype=np.int64)
 
@@ -37,8 +37,8 @@ def union(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Union:
     """The union of intervals in any order; empty and overlapping ones are fine."""
     order = np.argsort(starts, kind="stable")
     begin, end = starts[order], ends[order]
-    kept = end > begin
-    begin, end = begin[kept], end[kept]
+    filled = end > begin
+    begin, end = begin[filled], end[filled]
     if not len(begin):
         return Union(begin, end)
     reach = np.maximum.accumulate(end)

@@ -1,4 +1,4 @@
-"""Means over the launches of a cell with intervals from how far the launches differ."""
+"""Means over the launches of a cell with intervals from the spread of launches."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 class Spread:
     """A mean over launches with the variance of that mean and its degrees of freedom.
 
-    The variance is NaN for a single launch: how far another one would be off is not known.
+    The variance is NaN for a single launch: the spread is unknown.
     """
 
     value: float
@@ -31,7 +31,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The mean of one value a launch."""
+    """The mean of one value per launch."""
     given = np.asarray(values, dtype=np.float64)
     if len(given) < 2:
         return Spread(float(given.mean()) if len(given) else NAN, NAN, 0.0)
@@ -39,7 +39,7 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def less(of: Spread, other: Spread) -> Spread:
-    """The difference of two independent means; degrees after Welch and Satterthwaite."""
+    """The difference of two independent means; degrees of freedom by Welch and Satterthwaite."""
     variance = of.variance + other.variance
     if math.isnan(variance) or variance == 0:
         return Spread(of.value - other.value, variance, min(of.degrees, other.degrees))
@@ -50,5 +50,5 @@ def less(of: Spread, other: Spread) -> Spread:
 
 
 def times(factor: float, of: Spread) -> Spread:
-    """A mean times a number that is known."""
+    """A mean times an exact number."""
     return Spread(factor * of.value, factor**2 * of.variance, of.degrees)

@@ -1,4 +1,4 @@
-"""Medians and unions over rows that come piece by piece, with memory for neither all nor many."""
+"""Streaming medians and unions: rows come piece by piece, in bounded memory."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,18 +9,18 @@ Int64s = NDArray[np.int64]
 
 
 class ValueCounts:
-    """How often each whole number came; lengths in ns repeat, so there are few of them."""
+    """Counts of integer values; lengths in ns repeat, so there are few distinct ones."""
 
     def __init__(self) -> None:
         self._values: Int64s = np.empty(0, dtype=np.int64)
         self._counts: Int64s = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
-        """How many came."""
+        """Number of values."""
         return int(self._counts.sum())
 
     def add(self, values: Int64s) -> None:
-        """Count some more."""
+        """Add values."""
         new, numbers = np.unique(values, return_counts=True)
         both = np.concatenate([self._values, new])
         self._values, place = np.unique(both, return_inverse=True)
@@ -29,7 +29,7 @@ class ValueCounts:
         np.add.at(self._counts, place, weights)
 
     def quantile(self, share: float) -> float | None:
-        """The quantile, between two values by linear interpolation; ``None`` where none came."""
+        """The quantile, with linear interpolation; ``None`` without values."""
         if not len(self._values):
             return None
         position = share * (len(self) - 1)
@@ -43,10 +43,10 @@ class ValueCounts:
 
 
 class RunningUnion:
-    """The union of intervals of which no later piece begins before an earlier one ended.
+    """The union of intervals in pieces, none of which starts before the end of an earlier piece.
 
-    Where one does all the same, as with a clock that was set back, what lies before the end of the
-    pieces before is not counted again.
+    If one does, as after a clock that was set back, the part before the end of the earlier pieces
+    is not counted again.
     """
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class RunningUnion:
         self._reach: int | None = None
 
     def __len__(self) -> int:
-        """How many intervals came."""
+        """Number of intervals."""
         return self._number
 
     def add(self, starts: Int64s, ends: Int64s) -> None:
-        """Take the next piece: intervals in any order."""
+        """Add the next piece: intervals in any order."""
         if not len(starts):
             return
         self._number += len(starts)

@@ -1,11 +1,11 @@
-"""Whether the mean of correlated values lies above zero by more than chance.
+"""Whether the mean of correlated values is significantly above zero.
 
-Two tests, because each is blind where the other sees. Student's t with effective values
-(:func:`hvdprof.analyze.stats.uncertainty.mean_of`) has the sharper eye for small effects in many
-values, but takes a level that drifts within few values for one that is hardly known. The
+Two tests, because each is weak where the other is strong. Student's t with the effective sample
+size (:func:`hvdprof.analyze.stats.uncertainty.mean_of`) has more power for small effects in many
+values, but little for a level that drifts within few values. The
 self-normalised statistic of I. N. Lobato, "Testing that a dependent process is uncorrelated",
-Journal of the American Statistical Association 96 (2001), divides by what the values drift
-instead of by an estimate of their correlation.
+Journal of the American Statistical Association 96 (2001), divides by the drift of the values
+instead of an estimate of their correlation.
 """
 
 import math
@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.uncertainty import mean_of
 
 LEAST_VALUES = 16
-"""With fewer, correlated values pass the self-normalised test too often."""
+"""Below this number, correlated values pass the self-normalised test too often."""
 
 LEVEL_OF_DRIFT_TEST = 1 / 3
-"""The self-normalised test's part of the level: little is added to the false alarms."""
+"""Share of the level for the self-normalised test: it adds few false alarms."""
 
 _ANGLES = (np.arange(2_000) + 0.5) / 2_000 * math.pi / 2
 
 
 def above_zero(values: NDArray[np.float64], level: float) -> bool:
-    """Whether the mean is above 0 by more than chance.
+    """Whether the mean is significantly above 0.
 
     Args:
-        values: In their order in time.
-        level: Accepted probability of saying so of values whose mean is 0.
+        values: Values in order of time.
+        level: Accepted probability of a false alarm for values with mean 0.
     """
     mean = mean_of(values)
     if not mean.value > 0:
@@ -48,7 +48,7 @@ def above_zero(values: NDArray[np.float64], level: float) -> bool:
 def self_normalised(values: NDArray[np.float64]) -> float:
     """Lobato's statistic: n mean^2 / (n^-2 * sum of squares of the partial sums of deviations).
 
-    Infinite where the values do not differ.
+    Infinite where all values are equal.
     """
     num, mean = len(values), float(values.mean())
     drift = float(np.square(np.cumsum(values - mean)).sum()) / num**2

@@ -1,4 +1,4 @@
-"""Where the steady state of a launch begins, and whether it drifts.
+"""The start of the steady state of a launch, and its drift.
 
 Sources: MSER-5, K. P. White Jr., M. J. Cobb and S. C. Spratt, "A comparison of five steady-state
 truncation heuristics for simulation", Winter Simulation Conference 2000.
@@ -15,12 +15,12 @@ from hvdprof.analyze.stats.uncertainty import NAN, autocorrelation_time
 BATCH = 5
 MIN_BATCHES = 4
 CLEAR = 3.0
-"""Standard errors by which the steps to be cut must differ from the rest."""
+"""Standard errors by which the excluded steps must differ from the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyWindow:
-    """The steps from ``num_cut`` on count; ``found`` is false where half of them was not enough."""
+    """Steps from ``num_cut`` are steady; ``found`` is false if excluding half was not enough."""
 
     num_cut: int
     found: bool
@@ -28,35 +28,35 @@ class SteadyWindow:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Change of the step time from the first to the last step, by its mean, and its error."""
+    """Relative change of the step time from the first to the last step, with its error."""
 
     change: float
     error: float
 
 
 def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
-    """The steps left after the warm-up that the counted warm-up batches did not cover.
+    """The steady steps after warm-up that the counted warm-up batches do not cover.
 
     1.  MSER-5: means of batches of 5 steps; of all cuts d up to half of the m batches, the one with
-        the smallest ``sum((x_i - mean)^2) / (m - d)^2`` over what is left, that is the smallest
-        squared error of the mean.
-    2.  The cut is made only where the mean of what it takes away differs from the mean of the rest
-        by 3 standard errors. Without that, MSER cuts into noise, most of all in short launches.
-    3.  Where the best cut is half of the steps, the warm-up may not have ended: ``found`` is false.
+        the smallest ``sum((x_i - mean)^2) / (m - d)^2`` over the rest, that is the smallest squared
+        error of the mean.
+    2.  The cut applies only if the mean of the excluded steps differs from the mean of the rest by
+        3 standard errors. Otherwise MSER cuts into noise, most of all in short launches.
+    3.  If the best cut is half of the steps, warm-up has possibly not ended: ``found`` is false.
 
-    Below 20 steps nothing is cut.
+    Below 20 steps nothing is excluded.
     """
     num_batches = len(times) // BATCH
     if num_batches < MIN_BATCHES:
         return SteadyWindow(0, True)
-    # Whole batches count from the end, so that the odd steps fall to the warm-up side.
+    # Batches count from the end, so that the remaining steps are on the warm-up side.
     odd = len(times) - num_batches * BATCH
     batches = times[odd:].reshape(-1, BATCH).mean(axis=1)
     left = np.arange(num_batches, 0, -1)
     centred = batches - batches.mean()
     sums, squares = (np.cumsum(values[::-1])[::-1] for values in (centred, centred**2))
     largest_cut = num_batches // 2
-    # Rounding must not choose among cuts that leave equal batches; the first of them is meant.
+    # Rounding must not choose among cuts with equal batches; the first one applies.
     spread = np.maximum(squares - sums**2 / left - 1e-9 * squares[0], 0)
     cut = int(np.argmin((spread / left**2)[: largest_cut + 1]))
     num_cut = odd + cut * BATCH if cut else 0
@@ -75,7 +75,7 @@ def drift_of(times: NDArray[np.float64]) -> Drift:
     """The trend over the window: slope of a straight line by its length and the mean step time.
 
     The error is that of least squares times the square root of the residuals' autocorrelation
-    time, so that a slow wave is not taken for a trend. NaN below 10 steps.
+    time, so that a slow wave is no trend. NaN below 10 steps.
     """
     num = len(times)
     if num < 2 * BATCH:

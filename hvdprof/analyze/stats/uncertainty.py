@@ -1,4 +1,4 @@
-"""How far a mean of step times may be off; docs/explain/efficiency.md tells the whole method.
+"""Uncertainty of means of step times; docs/explain/efficiency.md describes the method.
 
 Sources: initial positive sequence, C. J. Geyer, "Practical Markov Chain Monte Carlo", Statistical
 Science 7 (1992); degrees of freedom of a sum of variances, F. E. Satterthwaite, Biometrics
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.95
 NAN = float("nan")
 LARGEST_LOG = 700.0
-"""The exponential of more than that is no float."""
+"""Largest argument of the exponential within the range of floats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean, its standard error, and the independent values that would give the same error."""
+    """A mean, its standard error, and the effective sample size."""
 
     value: float
     error: float
     num_effective: float
 
     def interval(self) -> "Interval":
-        """The mean with its 95 % interval (Student t); NaN ends below two independent values."""
+        """The mean with its 95 % interval (Student t); NaN ends below 2 effective values."""
         degrees = self.num_effective - 1
         if math.isnan(self.error) or not degrees >= 1:
             return Interval(self.value, NAN, NAN)
@@ -38,7 +38,7 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value with the ends of its 95 % interval, NaN where there is none."""
+    """A value with the ends of its 95 % interval, NaN without an interval."""
 
     value: float
     low: float
@@ -49,8 +49,8 @@ class Interval:
 class LogEstimate:
     """The logarithm of a positive quantity with standard error and degrees of freedom.
 
-    ``pool`` names the group of cells whose launches gave the error; empty where the cell's own
-    values did.
+    ``pool`` names the group of cells whose launches determine the error; empty for the cell's own
+    values.
     """
 
     value: float
@@ -74,9 +74,9 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
 
     The sum runs over Geyer's initial positive sequence: pairs of neighbouring lags, up to the first
     pair whose sum is not positive. Estimated correlations of n values are too low by about the
-    autocorrelation time by n, because the mean is estimated too; a second pass adds that back.
-    Negative autocorrelation would make a mean more precise than independent values do; that gain
-    is not claimed.
+    autocorrelation time divided by n, because the mean is estimated too; a second pass corrects
+    this. Negative autocorrelation would make the mean more precise than independent values; this
+    gain is not used.
     """
     num = len(values)
     centred = values - values.mean()
@@ -96,10 +96,10 @@ def _sum_of_positive(pairs: NDArray[np.float64]) -> float:
 
 
 def mean_of(values: NDArray[np.float64]) -> Mean:
-    """The mean of correlated values; the error is NaN below two independent values.
+    """The mean of correlated values; the error is NaN for an effective sample size below 2.
 
-    The variance is divided by ``n_eff - 1``: that undoes both the division by n and what the
-    estimated mean takes from the variance of correlated values.
+    The variance is divided by ``n_eff - 1``, which corrects both the division by n and the loss of
+    variance to the estimated mean of correlated values.
     """
     num = len(values)
     if num == 0:
@@ -112,14 +112,14 @@ def mean_of(values: NDArray[np.float64]) -> Mean:
 
 
 def median_of(values: NDArray[np.float64], *, correlated: bool = False) -> Interval:
-    """The median with the interval of order statistics; NaN ends where too few values allow one.
+    """The median with the interval of order statistics; NaN ends for too few values.
 
-    Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.6. Of correlated
-    values, in the order in which they came, as many count as are independent.
+    Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.6. For correlated
+    values, in order of time, the effective sample size counts.
 
     Args:
         values: One or more.
-        correlated: Whether neighbours may be alike.
+        correlated: Whether neighbouring values can be correlated.
     """
     ordered = np.sort(values)
     num = len(ordered)
@@ -128,13 +128,13 @@ def median_of(values: NDArray[np.float64], *, correlated: bool = False) -> Inter
     median = float(np.median(ordered))
     if below < 1:
         return Interval(median, NAN, NAN)
-    # The same share of all values lies below the interval as of the independent ones.
+    # The share of values below the interval is that of the effective sample.
     left_out = below * num // num_effective
     return Interval(median, float(ordered[left_out - 1]), float(ordered[-left_out]))
 
 
 def _fair_coin_quantile(share: float, num: int) -> int:
-    """The least number of heads in so many throws that are not exceeded with that probability.
+    """Quantile of the number of heads in ``num`` throws of a fair coin.
 
     As ``scipy.stats.binom.ppf``; importing ``scipy.stats`` takes half a second of every command.
     """
@@ -146,7 +146,7 @@ def _fair_coin_quantile(share: float, num: int) -> int:
 
 
 def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:
-    """The logarithm of the ratio ``of / to``; degrees of freedom after Welch and Satterthwaite.
+    """The logarithm of the ratio ``of / to``; degrees of freedom by Welch and Satterthwaite.
 
     Two estimates with the error of the same pool share its degrees of freedom instead: their
     errors are not independent of each other.

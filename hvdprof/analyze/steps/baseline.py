@@ -1,4 +1,4 @@
-"""What the efficiency of a cell refers to."""
+"""The baseline of each model."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from hvdprof.model.cell_key import ENGINE_TITLES
 def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
     """The baseline of each model: the first of these that was measured, without toggles.
 
-    1.  plain PyTorch on one rank, the honest alternative to using Horovod;
+    1.  plain PyTorch on one rank, the alternative to Horovod;
     2.  Horovod on one rank;
-    3.  Horovod on the smallest number of ranks measured.
+    3.  Horovod on the smallest measured number of ranks.
 
-    Where Horovod was not measured DDP takes its place; where both were, both refer to the same
-    baseline. Oversubscribed cells only serve where there is nothing else.
+    Without Horovod, DDP takes its place; with both, both refer to the same baseline. Oversubscribed
+    cells are used only if there is no other.
     """
     chosen: dict[str, CellTime] = {}
     for model in dict.fromkeys(time.cell.model for time in cells):
@@ -26,7 +26,7 @@ def baselines(cells: Sequence[CellTime]) -> dict[str, CellTime]:
 
 
 def baseline_name(baseline: CellTime) -> str:
-    """The baseline in words of the result, such as ``torch np=1``."""
+    """Name of the baseline in tables, such as ``torch np=1``."""
     return f"{baseline.cell.engine} np={baseline.cell.np}"
 
 

@@ -1,8 +1,7 @@
-"""Where the ranks of a cell ran, as far as it decides what is likely behind a loss."""
+"""Placement of the ranks of a cell: the facts behind likely causes of a loss."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -13,15 +12,15 @@ from hvdprof.model.run import Run
 
 @dataclass(frozen=True, slots=True)
 class CellSetting:
-    """Where the ranks of the throughput passes of a cell ran.
+    """Placement of the ranks in the throughput passes of a cell.
 
     Attributes:
-        num_hosts: Hosts; 0 where that is not known.
-        on_gpus: Whether the ranks computed on GPUs.
+        num_hosts: Hosts; 0 where unknown.
+        on_gpus: Whether the ranks compute on GPUs.
         controller: mpi or gloo; empty where passes differ.
         every_core_computes: Whether the ranks had as many threads as there are cores.
-        num_cores: Cores of the host that launched; 0 where unknown.
-        other_cores: The most cores of that host that other processes kept busy in a pass, where
+        num_cores: Cores of the launching host; 0 where unknown.
+        other_cores: Largest number of cores of that host used by other processes in a pass, where
             the ranks needed these cores; else 0.
     """
 
@@ -34,14 +33,14 @@ class CellSetting:
 
     @property
     def crowd(self) -> str:
-        """``other processes kept up to 1.7 of 2 cores busy``; empty where nobody competed."""
+        """``other processes kept up to 1.7 of 2 cores busy``; empty without competition."""
         if not self.other_cores:
             return ""
         return f"other processes kept up to {self.other_cores:.1f} of {self.num_cores} cores busy"
 
 
-def cell_setting(run: Run, cell: Mapping[str, Any]) -> CellSetting:
-    """Where the cell ran.
+def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
+    """Placement of the cell.
 
     Args:
         run: Any run.
@@ -49,7 +48,7 @@ def cell_setting(run: Run, cell: Mapping[str, Any]) -> CellSetting:
     """
     manifest = run.manifest
     segments = run.segments[(run.segments["mode"] == "throughput").to_numpy()]
-    own = of_base_cell(segments, str(cell["model"]), int(cell["np"]), str(cell["engine"]))
+    own = of_base_cell(segments, str(cell["model"]), int(str(cell["np"])), str(cell["engine"]))
     names = set(own["pass_id"].astype(str))
     passes = [one for one in manifest.passes if one.id in names]
     ranks = run.ranks[run.ranks["pass_id"].astype(str).isin(names).to_numpy()]

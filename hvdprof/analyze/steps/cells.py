@@ -1,12 +1,11 @@
-"""What the launches of a cell say together: its step time with an honest error.
+"""The step time of a cell from its launches, with its error.
 
-A cell is a model at a number of ranks under an engine with its toggles, in one way of measuring.
+A cell is a model at a number of ranks under an engine with its toggles, in one mode.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pandas as pd
 
@@ -41,12 +40,12 @@ class Cell:
         return self.compression == "none" and self.reduction == "average"
 
     @property
-    def key(self) -> dict[str, Any]:
-        """What names it in tables: ``model.cell_key.CELL_KEY``."""
+    def key(self) -> dict[str, object]:
+        """Its columns in tables: ``model.cell_key.CELL_KEY``."""
         return {name: getattr(self, name) for name in CELL_KEY}
 
     def in_mode(self, mode: str) -> "Cell":
-        """The same cell measured the other way."""
+        """The same cell in another mode."""
         return replace(self, mode=mode)
 
 
@@ -66,12 +65,12 @@ def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, Cel
     """The step time of every cell with a finished launch, in the order of the segments.
 
     1.  The launch is the unit: the value is the mean of the logarithms of the launch means.
-    2.  Few cells have more than three launches, so what launches differ by is pooled twice: over
-        all cells of the same number of ranks, and over all cells of the same model. Of these and
-        the cell's own spread the largest counts, with its own degrees of freedom (those of the
-        cell at least 2: one degree alone would say nothing).
-    3.  The error is never below what the steps within the launches allow.
-    4.  Where no cell of that number of ranks or model was launched twice, only 3 is known.
+    2.  Few cells have more than three launches, so the spread of launches is pooled twice: over all
+        cells of the same number of ranks, and over all cells of the same model. The largest of
+        these and of the cell's own spread counts, with its degrees of freedom (at least 2 for the
+        cell's own: one degree is not informative).
+    3.  The error is never below the error of the steps within the launches.
+    4.  If no cell of that number of ranks or model has two launches, only 3 is available.
     """
     launches_of: dict[Cell, list[_Launch]] = {}
     for launch in _launches(launches, segments):
@@ -95,13 +94,13 @@ def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, Cel
 
 def _pools_of(own: "Sequence[_Launch]") -> tuple[str, str]:
     cell = own[0].cell
-    # Ranks that share cores vary far more, which says nothing about cells that do not.
+    # Ranks that share cores vary far more, which is no estimate for cells that do not.
     crowd = " oversubscribed" if own[0].oversubscribed else ""
     return f"np={cell.np}", f"model={cell.model}{crowd}"
 
 
 def throughput_cells(times: Mapping[Cell, CellTime]) -> list[CellTime]:
-    """The cells from which efficiency may be read."""
+    """The cells for efficiencies: those in throughput mode."""
     return [time for cell, time in times.items() if cell.mode == Mode.THROUGHPUT]
 
 

@@ -1,4 +1,4 @@
-"""The sessions of an elastic job, who came and went, and what each reset cost."""
+"""The sessions of an elastic job, its new and lost workers, and the cost of each reset."""
 
 import itertools
 import math
@@ -37,7 +37,7 @@ Ends = Mapping[Worker, WorkerEnd]
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """One session: what SESSIONS says without its workers, and its ranks by worker.
+    """One session: its row of SESSIONS without workers, and its ranks by worker.
 
     ``warming_ns`` is the time from the first step of each rank to its first steady one.
     """
@@ -47,7 +47,7 @@ class _Session:
     warming_ns: Mapping[int, float]
 
     def named(self, workers: Iterable[Worker], ends: Ends | None = None) -> str:
-        """The workers as a reader knows them; with ``ends`` also how they ended."""
+        """Names of the workers; with ``ends`` also how they ended."""
         texts = [
             f"rank {self.ranks[one]['rank']} ({_place(self.ranks[one])}"
             + ("" if ends is None else _how(self.ranks[one], ends.get(one)))
@@ -61,19 +61,19 @@ class _Session:
 def session_tables(run: Run, of_job: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """SESSIONS and RESETS of the elastic launches of a run, without rows where it has none.
 
-    1.  A worker is a process; it is new in the first session that it is in, and gone after the
-        last. Its rank may change at every reset.
+    1.  A worker is a process; it is new in its first session, and gone after its last. Its rank
+        can change at every reset.
     2.  Sessions on different rank 0s have different clocks, so the times of a reset are differences
-        on the own clock of a worker that is in both sessions. The one that stood still longest
-        counts, and its pieces sum to the whole.
-    3.  Where a rank was lost, the steps since the last commit are done again.
+        on the own clock of a worker in both sessions. The longest stop counts, and its pieces sum
+        to the whole.
+    3.  After the loss of a rank, the steps since the last commit are repeated.
 
     Args:
         run: The run.
         of_job: JOB_STEPS, with ``steady`` as ``mark_steady`` sets it.
     """
-    sessions: list[dict[str, Any]] = []
-    resets: list[dict[str, Any]] = []
+    sessions: list[dict[str, object]] = []
+    resets: list[dict[str, object]] = []
     table = run.table(SESSION_RANKS.name)
     for launch, of_launch in table.groupby("launch", observed=True, sort=False):
         found = _sessions(run, of_launch, of_job)
@@ -125,10 +125,10 @@ def _worker(rank: Rank) -> Worker:
     return str(rank["hostname"]), str(rank["host"]), int(rank["pid"])
 
 
-def _ended(told: Sequence[str] | pd.Series) -> str:
-    """How a session ended, from what its ranks say; those that were killed say nothing."""
-    said = set(told)
-    return next((name for why, name in _ENDED.items() if why in said), UNKNOWN)
+def _ended(reasons: Sequence[str] | pd.Series) -> str:
+    """End of a session by the reasons of its ranks; killed ranks have none."""
+    known = set(reasons)
+    return next((name for why, name in _ENDED.items() if why in known), UNKNOWN)
 
 
 def _warming(steps: pd.DataFrame, pass_id: str, first_steady: int | None) -> dict[int, float]:
@@ -141,29 +141,29 @@ def _warming(steps: pd.DataFrame, pass_id: str, first_steady: int | None) -> dic
 
 
 def _gone(one: _Session, after: _Session | None) -> Collection[Worker]:
-    """Who is not in the next session; behind the last one who did not come to its end."""
+    """Workers missing in the next session; after the last session those without a regular end."""
     if after is not None:
         return one.ranks.keys() - after.ranks.keys()
     return [worker for worker, rank in one.ranks.items() if rank["why"] != "finished"]
 
 
 def _ends(manifest: Manifest, launch: str, sessions: Sequence[_Session]) -> dict[Worker, WorkerEnd]:
-    """How the workers ended that failed.
+    """Ends of the failed workers.
 
-    The launcher names a process by the rank that it was started with, which may be that of several
-    one after the other: they are taken in the order in which they were gone.
+    The launcher names a process by its rank at the start, which several processes can have in
+    succession: they are assigned in the order in which they were lost.
     """
-    told: dict[int, list[WorkerEnd]] = {}
+    ends_of_rank: dict[int, list[WorkerEnd]] = {}
     for record in manifest.passes:
         for end in record.worker_ends if record.id == launch else ():
-            told.setdefault(end.rank, []).append(end)
+            ends_of_rank.setdefault(end.rank, []).append(end)
     found = {}
     for one, after in zip(sessions, [*sessions[1:], None], strict=True):
         for worker in _gone(one, after):
             rank = one.ranks[worker]
-            its_turn = told.get(int(rank["launch_rank"]))
-            if its_turn:
-                found[worker] = its_turn.pop(0)
+            pending = ends_of_rank.get(int(rank["launch_rank"]))
+            if pending:
+                found[worker] = pending.pop(0)
     return found
 
 
@@ -176,25 +176,25 @@ def _how(rank: Rank, end: WorkerEnd | None) -> str:
     # Horovod ends a worker whose host was removed by SIGABRT, which is no failure.
     if end is None or rank["why"] == "hosts-updated":
         return {
-            "": ", ended without a word",
+            "": ", ended without a message",
             "raised": ", raised",
-            "hosts-updated": ", not needed any more",
-            "lost-peer": ", did not come back",
+            "hosts-updated": ", removed",
+            "lost-peer": ", not restarted",
         }.get(rank["why"], "")
     number = end.exit_code - 128
     if number in {int(sign) for sign in signal.Signals}:
         return f", ended by {signal.Signals(number).name}"
-    said = f": {end.lines[-1].strip()}" if end.lines else ""
-    return f", exit code {end.exit_code}{said}"
+    message = f": {end.lines[-1].strip()}" if end.lines else ""
+    return f", exit code {end.exit_code}{message}"
 
 
-def _reset(one: _Session, after: _Session, new: Collection[Worker]) -> dict[str, Any]:
-    stood = [
+def _reset(one: _Session, after: _Session, new: Collection[Worker]) -> dict[str, object]:
+    stops = [
         pieces
         for worker in one.ranks.keys() & after.ranks.keys()
         if (pieces := _pieces(one.ranks[worker], after.ranks[worker], after.warming_ns))
     ]
-    longest = max(stood, key=lambda pieces: pieces["stopped_ns"], default=None)
+    longest = max(stops, key=lambda pieces: pieces["stopped_ns"], default=None)
     starts = [
         float(rank["initialised_ns"] - rank["started_ns"])
         for rank in (after.ranks[worker] for worker in new)
@@ -227,9 +227,9 @@ _PIECES = (
 
 
 def _pieces(before: Rank, after: Rank, warming_ns: Mapping[int, float]) -> dict[str, float] | None:
-    """How long a worker stood still between its last step and its next, piece by piece.
+    """Time of a worker between its last step and its next, piece by piece.
 
-    None where one of the moments is missing, as in a session in which it ended no step.
+    None where one of the times is missing, as in a session without a finished step.
     """
     moments = [
         before["last_step_end_ns"],
@@ -248,12 +248,12 @@ def _pieces(before: Rank, after: Rank, warming_ns: Mapping[int, float]) -> dict[
 
 
 def _lost_steps(one: _Session) -> int | None:
-    """Steps to be done again; None where no rank that lived on told how many it had committed."""
+    """Steps to repeat; None where no surviving rank recorded its commits."""
     if one.row["ended"] in (HOSTS_UPDATED, FINISHED):
         return 0
-    told = [
+    uncommitted = [
         int(rank["num_updates"]) - int(rank["num_committed"])
         for rank in one.ranks.values()
         if rank["why"] == "lost-peer"
     ]
-    return max(told, default=None)
+    return max(uncommitted, default=None)

@@ -1,4 +1,4 @@
-"""Whether the machine was left to the run, and was the same for every rank."""
+"""Host conditions of a run: load, other processes, the hypervisor, unequal threads."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from hvdprof.rundir.manifest import PassRecord
 
 BUSY_CORES = 0.2
 OWN_LOAD = 0.5
-"""Load that the command itself leaves in the minute's average before its first launch."""
+"""Load average caused by the command itself before its first launch."""
 
 STEAL_SHARE = 0.02
 
 
 def host_condition_warnings(run: Run) -> Iterator[str]:
-    """Sentences on load, other processes, the hypervisor, and unequal threads."""
+    """Warnings on load, other processes, the hypervisor, and unequal threads."""
     yield from _load_before(run)
     yield from _other_processes(run.manifest.passes)
     yield from _steal(run.manifest.passes)
@@ -22,11 +22,11 @@ def host_condition_warnings(run: Run) -> Iterator[str]:
 
 
 def _load_before(run: Run) -> Iterator[str]:
-    # Later passes find the load of the passes before them, which is none of others' doing.
+    # The load before later passes is that of the earlier passes.
     known = [one for one in run.manifest.passes if one.load_average_before is not None]
     here = run.manifest.hosts[0] if run.manifest.hosts else {}
     cores = here.get("num_cores")
-    # In a container the load is that of the whole machine, whose other cores are none of ours.
+    # In a container the load is that of the whole machine, beyond the cores of the container.
     if not known or not cores or here.get("num_machine_cores", cores) != cores:
         return
     load = known[0].load_average_before or 0.0
@@ -39,7 +39,7 @@ def _load_before(run: Run) -> Iterator[str]:
 
 
 def _threads_on(run: Run, hostname: str) -> int:
-    """The most threads that the ranks of one pass had on a host."""
+    """Largest number of threads of the ranks of one pass on a host."""
     ranks = run.ranks[run.ranks["hostname"].astype(str) == hostname]
     threads = ranks["num_threads"].clip(lower=1).groupby(ranks["pass_id"], observed=True).sum()
     return int(threads.max()) if len(threads) else 0
@@ -56,11 +56,12 @@ def _other_processes(passes: list[PassRecord]) -> Iterator[str]:
 
 
 def _steal(passes: list[PassRecord]) -> Iterator[str]:
-    robbed = [one for one in passes if (one.steal_share or 0) > STEAL_SHARE]
-    if robbed:
-        worst = max(robbed, key=lambda one: one.steal_share or 0)
+    affected = [one for one in passes if (one.steal_share or 0) > STEAL_SHARE]
+    if affected:
+        worst = max(affected, key=lambda one: one.steal_share or 0)
         yield (
-            f"The hypervisor took cores away during {len(robbed)} of {len(passes)} passes, at most "
+            f"The hypervisor took cores away during {len(affected)} of {len(passes)} passes, at "
+            "most "
             f"{units.percent(worst.steal_share or 0)} of the time in {worst.id}."
         )
 
@@ -71,5 +72,5 @@ def _threads(run: Run) -> Iterator[str]:
     if len(numbers) > 1:
         yield (
             f"Ranks computed with {' or '.join(map(str, numbers))} threads: cells with different "
-            "threads a rank cannot be compared."
+            "threads per rank cannot be compared."
         )

@@ -1,4 +1,4 @@
-"""How long each step of the job took, all ranks together."""
+"""Step times of the job, all ranks together."""
 
 import pandas as pd
 
@@ -9,10 +9,10 @@ from hvdprof.model.tables.run_tables import JOB_STEPS
 def job_steps(steps: pd.DataFrame) -> pd.DataFrame:
     """JOB_STEPS of all recorded segments, with ``steady`` true everywhere.
 
-    A step of the job ends when its last rank ends it: ``e_k = max over ranks``, and took
+    A step of the job ends when its last rank ends it: ``e_k = max over ranks``. Its time is
     ``T_k = e_k - e_(k-1)``, so that the times of a launch sum to its wall time. The first step
-    after the warm-up batches has no counted step before it and is taken from ``max over ranks`` of
-    its start. Steps that some recorded rank lacks, and those right after one, are left out.
+    after the warm-up batches has no counted step before it and starts at ``max over ranks`` of its
+    start. Steps missing on a recorded rank, and those right after one, are omitted.
     """
     measured = steps.loc[~steps["warmup"], [*LAUNCH, "step", "start_ns", "dur_ns"]]
     measured = measured.assign(end_ns=measured["start_ns"] + measured["dur_ns"])

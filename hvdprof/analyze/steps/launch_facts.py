@@ -1,4 +1,4 @@
-"""What the steady steps of each launch hold beyond their mean time: times, parts, samples."""
+"""Facts on the steady steps of each launch: step times, parts, samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class LaunchFacts:
     """Over the steady steps of one launch.
 
     ``step_times_ns`` are those of the job; ``parts_ns`` the mean of each of
-    ``model.parts.RECORDED_PARTS`` over ranks and steps, NaN where a step does not tell it;
-    ``samples`` the mean of a rank and step.
+    ``model.step_parts.RECORDED_PARTS`` over ranks and steps, NaN where not measured;
+    ``samples`` the mean per rank and step.
     """
 
     step_times_ns: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What each launch says: its steps after warm-up, their mean and error."""
+"""Each launch: its steps after warm-up, their mean and error."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """LAUNCHES of the segments that were finished, in the order of the segments."""
+    """LAUNCHES of the finished segments, in the order of the segments."""
     rows_of = dict(rows_by_launch(job_steps))
     steady = job_steps["steady"].to_numpy()
     rows = []

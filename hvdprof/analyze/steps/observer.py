@@ -1,4 +1,4 @@
-"""What looking costs: the trace pass by the throughput pass of the same cell."""
+"""Observer overhead: the trace pass against the throughput pass of the same cell."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from hvdprof.rundir.manifest import Mode
 
 
 def observer_cost(cell: Cell, times: Mapping[Cell, CellTime]) -> Interval:
-    """Step time in the trace passes over that in the throughput passes, less 1; ratio.
+    """Step time in the trace passes divided by that in the throughput passes, minus 1.
 
-    NaN where one of the two was not measured.
+    NaN where one of the two is not measured.
     """
     traced, free = times.get(cell.in_mode(Mode.TRACE)), times.get(cell.in_mode(Mode.THROUGHPUT))
     if traced is None or free is None:

@@ -1,8 +1,8 @@
-"""The steps of a launch as arrays [steps, ranks]: own work, waiting, and when ranks are released.
+"""The steps of a launch as arrays [steps, ranks]: own work, waiting, and release of each rank.
 
-A rank works (data, forward, backward), waits in ``synchronize()`` until all gradients are reduced,
-and updates its parameters. All ranks leave the waiting together, so what each needed between two
-such releases is its own and comparable, however long it then waited for the others.
+A rank computes (data, forward, backward), waits in ``synchronize()`` until all gradients are
+reduced, and updates its parameters. All ranks are released together, so the time between two
+releases without the wait is a rank's own time and comparable between ranks.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
-"""The parts that are a rank's own work; ``blocked`` is waiting, ``other`` is in no phase."""
+"""The parts of a rank's own work; ``blocked`` is waiting, ``other`` is outside all phases."""
 
 Times = NDArray[np.float64]
 
@@ -24,12 +24,12 @@ Times = NDArray[np.float64]
 class StepWork:
     """Steady steps of one launch; times in ns, arrays [steps, ranks] unless said otherwise.
 
-    ``before`` is what a rank needed from the end of its step before until it stood still for the
-    last time, earlier waiting excluded; ``arrived`` is when that was, ``tail`` what passed from the
-    last rank's arrival to this rank's release, ``after`` what followed to the end of the step.
-    ``begin`` is the end of the step before (of the step itself where that one is not known).
-    ``parts`` holds each of ``OWN_PARTS``, ``other`` the time in no phase. ``follows`` [steps] tells
-    where the row before is the step before.
+    ``before`` is the time of a rank from the end of its previous step to its last wait, earlier
+    waits excluded; ``arrived`` is the start of that wait, ``tail`` the time from the last rank's
+    arrival to this rank's release, ``after`` the time from there to the end of the step. ``begin``
+    is the end of the previous step (the start of the step itself where unknown). ``parts`` holds
+    each of ``OWN_PARTS``, ``other`` the time outside all phases. ``follows`` [steps] is true where
+    the row before is the previous step.
     """
 
     ranks: NDArray[np.int64]
@@ -50,22 +50,22 @@ class StepWork:
 
     @property
     def end(self) -> Times:
-        """When each rank ended each step."""
+        """End of each step on each rank."""
         last = self.arrived.max(axis=1, keepdims=True)
         return np.asarray(last + self.tail + self.after)
 
     @property
     def step_times(self) -> Times:
-        """[steps] From the end of the step before to the end of this one, of the last ranks."""
+        """[steps] From the end of the previous step to the end of this one, of the last ranks."""
         return np.asarray(self.end.max(axis=1) - self.begin.max(axis=1))
 
 
 def step_work(
     steps: pd.DataFrame, events: pd.DataFrame, job_steps: pd.DataFrame
 ) -> dict[LaunchKey, StepWork]:
-    """The steady steps that all ranks recorded, by launch.
+    """The steady steps recorded on all ranks, by launch.
 
-    Launches without one are left out, and those of which nobody saw how long ranks were blocked.
+    Launches without such a step, or without a measured blocked time, are omitted.
 
     Args:
         steps: STEPS.
@@ -87,13 +87,13 @@ def step_work(
 def with_all_ranks(
     works: Mapping[LaunchKey, StepWork], segments: pd.DataFrame
 ) -> dict[LaunchKey, StepWork]:
-    """The launches of which every rank recorded its steps.
+    """The launches with recorder files of every rank.
 
-    Where one is missing nobody knows who came last: waiting for it would be told as a transfer.
+    Without the file of a rank the last rank is unknown: waiting for it would count as transfer.
 
     Args:
         works: The steps of each launch.
-        segments: SEGMENTS, which tell the number of ranks.
+        segments: SEGMENTS, for the number of ranks.
     """
     sizes = segments[[*LAUNCH, "size"]].itertuples(index=False, name=None)
     size_of = {(str(pass_id), str(segment)): int(size) for pass_id, segment, size in sizes}
@@ -109,7 +109,7 @@ def medians_of_others(times: Times) -> Times:
     num_ranks = times.shape[1]
     ordered = np.sort(times, axis=1)
     rank_of = np.argsort(np.argsort(times, axis=1, kind="stable"), axis=1, kind="stable")
-    # From the sorted row with one place left out.
+    # From the sorted row without one place.
     lower, upper = (num_ranks - 2) // 2, (num_ranks - 1) // 2
     low = np.take_along_axis(ordered, lower + (rank_of <= lower), axis=1)
     high = np.take_along_axis(ordered, upper + (rank_of <= upper), axis=1)
@@ -135,14 +135,14 @@ def _of_launch(
     ranks = np.unique(rows["rank"].to_numpy())
     counts = rows["step"].value_counts()
     complete = np.sort(counts.index[counts == len(ranks)].to_numpy())
-    kept = rows[rows["step"].isin(complete)].sort_values(["step", "rank"])
+    ordered = rows[rows["step"].isin(complete)].sort_values(["step", "rank"])
     steady = np.isin(complete, wanted)
     if not steady.any():
         return None
     shape = (len(complete), len(ranks))
 
     def grid(name: str) -> Times:
-        return kept[name].to_numpy(dtype=np.float64).reshape(shape)
+        return ordered[name].to_numpy(dtype=np.float64).reshape(shape)
 
     start, length = grid("start_ns"), grid("dur_ns")
     end = start + length
@@ -153,16 +153,16 @@ def _of_launch(
         return None
     release = _release_grid(releases, complete, ranks, default=end)
     before = release - begin - blocked
-    # Earlier waiting of a step is taken as if it had come last: only the sum of work counts.
+    # Earlier waits of a step count as if they were last: only the sum of work matters.
     arrived = release - blocked
     tail = release - arrived.max(axis=1, keepdims=True)
     parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "other")}
-    # A steady step whose neighbour was cut still begins at the end of that neighbour.
-    row_before_is_kept = np.concatenate([[False], steady[:-1]])
+    # A steady step after an excluded step still starts at the end of that step.
+    previous_is_steady = np.concatenate([[False], steady[:-1]])
     return StepWork(
         ranks=ranks.astype(np.int64),
         steps=complete[steady].astype(np.int64),
-        follows=(follows & row_before_is_kept)[steady],
+        follows=(follows & previous_is_steady)[steady],
         begin=begin[steady],
         before=before[steady],
         arrived=arrived[steady],

@@ -1,4 +1,4 @@
-"""Who had each gradient ready last, from the ready times of all ranks on one clock."""
+"""Last rank of each gradient, from the ready times of all ranks on one clock."""
 
 import dataclasses
 import itertools
@@ -15,15 +15,15 @@ from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 NOT_READY = np.iinfo(np.int64).min
 
 MOST_CELLS = 4_000_000
-"""Ready times that are held as one block: 32 MB; who was last in it takes several times that."""
+"""Ready times per block: 32 MB; finding the last ranks takes several times that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrivalCube:
     """Ready times of some steps of one launch, ns on rank 0's clock, [steps, tensors, ranks].
 
-    ``NOT_READY`` stands where a rank had no such gradient. ``clock_error`` [ranks] is how far each
-    rank's clock may be off.
+    ``NOT_READY`` marks ranks without the gradient. ``clock_error`` [ranks] is the error of each
+    rank's clock.
     """
 
     key: LaunchKey
@@ -35,11 +35,11 @@ class ArrivalCube:
 
 
 def arrival_cubes(arrivals: pd.DataFrame | Iterable[pd.DataFrame]) -> Iterator[ArrivalCube]:
-    """The ready times of every launch, in blocks of steps that fit into bounded memory.
+    """The ready times of every launch, in blocks of steps of bounded memory.
 
     Args:
-        arrivals: ARRIVALS, whole or in parts of which each holds whole steps (all ranks of them),
-            so that a run need not fit into memory.
+        arrivals: ARRIVALS, whole or in parts with whole steps (all ranks), so that a run
+            need not fit into memory.
     """
     parts = [arrivals] if isinstance(arrivals, pd.DataFrame) else arrivals
     for part in parts:
@@ -52,7 +52,7 @@ def corrected_cube(
     """The same ready times with ``offsets`` [ranks] added, and ``u_ns`` [ranks] as their error."""
     shift = np.rint(offsets).astype(np.int64)
     ready = np.where(cube.ready == NOT_READY, NOT_READY, cube.ready + shift)
-    # Rounding up: a gap as long as the error decides nothing.
+    # Rounding up: a gap equal to the error is undecided.
     return dataclasses.replace(cube, ready=ready, clock_error=np.ceil(u_ns).astype(np.int64))
 
 
@@ -85,7 +85,7 @@ def _cubes_of(arrivals: pd.DataFrame) -> Iterator[ArrivalCube]:
 
 
 def collective_arrivals(cube: ArrivalCube) -> pd.DataFrame:
-    """COLLECTIVE_ARRIVALS of a block; gradients that fewer than two ranks had are left out."""
+    """COLLECTIVE_ARRIVALS of a block; gradients of fewer than two ranks are omitted."""
     ready = cube.ready
     num_ranks = (ready != NOT_READY).sum(axis=2)
     row, column = np.nonzero(num_ranks > 1)
@@ -119,7 +119,7 @@ def collective_arrivals(cube: ArrivalCube) -> pd.DataFrame:
 
 
 def last_ready(cube: ArrivalCube) -> NDArray[np.int64]:
-    """[steps, ranks] When each rank had its last gradient ready; ``NOT_READY`` without any."""
+    """[steps, ranks] Ready time of the last gradient of each rank; ``NOT_READY`` without any."""
     return np.asarray(cube.ready.max(axis=1))
 
 

@@ -1,7 +1,7 @@
-"""How far aligned clocks may still be off: what collectives themselves prove about them.
+"""Remaining error of aligned clocks, bounded by the collectives themselves.
 
-Nobody leaves a collective before its last rank has arrived. So if rank q has its last gradient
-ready at a_q and rank r goes on at e_r, then with the true corrections c of both clocks
+No rank leaves a collective before its last rank has arrived. If rank q has its last gradient ready
+at a_q and rank r is released at e_r, then with the true corrections c of both clocks
 
     a_q + c_q <= e_r + c_r      for every step, so  c_q - c_r <= min over steps of (e_r - a_q)
 
@@ -11,7 +11,6 @@ These differences bound every c against rank 0 by shortest paths (difference con
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,8 +26,8 @@ def pair_bounds(ready: Times, released: Times) -> Times:
     """[ranks, ranks] Bound of c_q - c_r in row q and column r, ns.
 
     Args:
-        ready: [steps, ranks] When each rank had its last gradient ready; NaN where it had none.
-        released: [steps, ranks] When each rank went on.
+        ready: [steps, ranks] Ready time of the last gradient of each rank; NaN without one.
+        released: [steps, ranks] Release of each rank.
     """
     num_ranks = ready.shape[1]
     bounds = np.full((num_ranks, num_ranks), np.inf)
@@ -52,8 +51,8 @@ def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
 
     Args:
         work: Its steps.
-        ready: [steps, ranks] as in ``pair_bounds`` for the same steps and ranks; None where the
-            ready times were not recorded, which leaves the bound of the exchange alone.
+        ready: [steps, ranks] as in ``pair_bounds`` for the same steps and ranks; None without
+            recorded ready times: the bound is then that of the exchange alone.
         key: The launch.
     """
     exchange = work.clock_error.max(axis=0)
@@ -80,9 +79,9 @@ def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
 
 
 def remaining_offsets(clocks: pd.DataFrame) -> Times:
-    """[ranks] The middle of each interval of CLOCKS, ns, to be added to the times of the rank.
+    """[ranks] The middle of each interval of CLOCKS, ns, to add to the times of the rank.
 
-    The truth lies within ``u_ns`` of it; it does not lie within ``u_ns`` of the times as aligned.
+    The true correction is within ``u_ns`` of it, not necessarily within ``u_ns`` of 0.
     """
     middle = (clocks["offset_low_ns"] + clocks["offset_high_ns"]) / 2
     return middle.to_numpy(dtype=np.float64)
@@ -91,8 +90,8 @@ def remaining_offsets(clocks: pd.DataFrame) -> Times:
 def corrected(work: StepWork, offsets: Times) -> StepWork:
     """The same steps with ``offsets`` [ranks], ns, added to all times of each rank.
 
-    What a rank needed by its own clock stays as it is; ``tail`` changes, since it begins with the
-    arrival of another rank.
+    Times on a rank's own clock are unchanged; ``tail`` changes, because it starts with the arrival
+    of another rank.
     """
     arrived = work.arrived + offsets
     released = work.end - work.after + offsets
@@ -106,7 +105,7 @@ def corrected(work: StepWork, offsets: Times) -> StepWork:
 
 def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
     both = bounds.copy()
-    # The exchange is a bound on each rank against rank 0 as well.
+    # The exchange also bounds each rank against rank 0.
     both[:, 0] = np.minimum(both[:, 0], exchange)
     both[0, :] = np.minimum(both[0, :], exchange)
     both[0, 0] = 0.0
@@ -116,8 +115,8 @@ def _against_rank_0(bounds: Times, exchange: Times) -> tuple[Times, Times]:
 
 def ready_of_steps(
     cubes: Iterator[ArrivalCube], works: Mapping[LaunchKey, StepWork]
-) -> Iterator[tuple[ArrivalCube, NDArray[np.intp], Any]]:
-    """Each block with the rows of its launch's steps and [steps, ranks] last ready times, NaN."""
+) -> Iterator[tuple[ArrivalCube, NDArray[np.intp], Times]]:
+    """Each block with the rows of its launch's steps and the last ready times [steps, ranks]."""
     for cube in cubes:
         work = works.get(cube.key)
         if work is None or len(work.ranks) != len(cube.ranks):

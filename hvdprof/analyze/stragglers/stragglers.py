@@ -1,14 +1,13 @@
-"""Which rank is late, how often, in which phase, and whether that is more than chance.
+"""Stragglers: how late, how often, in which phase, and whether that is significant.
 
-All ranks are released from a step's collectives together. What a rank needs from there to its next
-arrival is measured by its own clock alone, so no alignment of clocks is in it, and a slow backward
-pass shows although the waiting of the others makes the wall times of all ranks equal.
+All ranks are released from a step's collectives together. The time of a rank from there to its next
+arrival is measured on its own clock alone, without clock error, and a slow backward pass is visible
+although waiting makes the wall times of all ranks equal.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,16 +22,16 @@ from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
 
 SMALLEST_SHARE = 0.05
-"""A rank is late in a step, and a rank's cost counts, from this share of the step time on."""
+"""Smallest share of the step time for a late step, and for the cost of a straggler."""
 
 MOST_STEPS_SHARE = 2 / 3
-"""Late in as many steps or more is called persistent."""
+"""Share of late steps from which a straggler is persistent."""
 
 LEAST_EXPLAINED = 0.8
-"""A phase is named where it explains as much of the lateness."""
+"""Share of the lateness from which a phase is named."""
 
 FALSE_ALARMS = 0.003
-"""Accepted probability, for each of three tests, that a launch without a late rank names one."""
+"""Accepted probability, for each of three tests, of a false alarm in a clean launch."""
 
 PAUSE = "pause"
 UNATTRIBUTED = "unattributed"
@@ -42,14 +41,14 @@ LEAST_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """From release to arrival [steps, ranks], ns, and the phases it consists of."""
+    """From release to arrival [steps, ranks], ns, and its phases."""
 
     length: Times
     phases: Mapping[str, Times]
 
 
 def windows(work: StepWork) -> Windows:
-    """The steps whose step before is known too; ``phases`` sum to ``length``."""
+    """The steps with a known previous step; ``phases`` sum to ``length``."""
     rows = np.flatnonzero(work.follows)
     update = work.after[rows - 1]
     length = update + work.before[rows]
@@ -60,7 +59,7 @@ def windows(work: StepWork) -> Windows:
 
 
 def lateness(times: Times) -> Times:
-    """Each rank's time less the median of the other ranks' in the same step, [steps, ranks]."""
+    """Each rank's time minus the median of the other ranks in the same step, [steps, ranks]."""
     return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)
 
 
@@ -93,42 +92,41 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
 def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     """STRAGGLERS of one launch of two or more ranks.
 
-    A rank is named (persistent or transient) in two cases; both tests share their level among the
-    ranks (Bonferroni).
+    A rank is a straggler (persistent or transient) in two cases; both tests share their level among
+    the ranks (Bonferroni).
 
-    1.  What it costs is at least 5 % of the step, and it is in front of all others by more than
-        chance: in its mean lead ``max(0, own - longest of the others)`` (one-sided tests that
-        allow for correlated steps, ``beyond_chance``), or in how often it has a lead of 5 % of the
-        step or more (binomial test, steps in a row count once). Rare long stalls pass the second
-        alone.
-    2.  It is late in most steps, by 5 % of the step in the mean, and late at all beyond chance (the
-        same tests). That is also a rank that is late together with others, such as all ranks of a
-        slow host: without it alone nothing would be saved.
+    1.  Its step-time cost is at least 5 % of the step, and its lead over all others is significant:
+        the mean lead ``max(0, own - longest of the others)`` (one-sided tests for correlated steps,
+        ``analyze.stats.significance``), or the frequency of leads of 5 % of the step or more
+        (binomial test, consecutive steps count once). Rare long stalls pass only the second.
+    2.  It is late in most steps, by 5 % of the step in the mean, and its lateness is significant
+        (the same tests). This includes ranks that are late together, such as all ranks of a slow
+        host: fixing one of them alone saves nothing.
 
-    Where no rank is named but waiting for whoever is last costs as much, and no rank has 80 % of
-    it, ranks are late by turns: rotating.
+    If no rank is a straggler, but waiting for the last rank costs as much and no rank causes 80 %
+    of it, the pattern is rotating stragglers (jitter).
 
     Args:
         work: The steps of the launch.
-        costs: [ranks] What each rank's lateness costs a step in the replay, ns.
+        costs: [ranks] Step-time cost of each rank's lateness by replay, ns.
         key: The launch.
     """
-    found = windows(work)
-    num_steps, num_ranks = found.length.shape
+    spans = windows(work)
+    num_steps, num_ranks = spans.length.shape
     if num_ranks < 2 or num_steps < LEAST_STEPS:
         return STRAGGLERS.empty()
     step_ns = float(work.step_times.mean())
-    late = lateness(found.length)
+    late = lateness(spans.length)
     smallest_ns = SMALLEST_SHARE * step_ns
     is_late = late >= smallest_ns
-    lead = _lead(found.length)
+    lead = _lead(spans.length)
     alone = (_stands_out(lead) | _leads_often(lead >= smallest_ns)) & (costs >= smallest_ns)
     often = is_late.mean(axis=0) >= MOST_STEPS_SHARE
     steadily = often & (late.mean(axis=0) >= smallest_ns) & _above_chance(late)
     named = (alone & is_late.any(axis=0)) | steadily
-    rotating = not named.any() and _by_turns(lead, smallest_ns)
-    late_in = {name: lateness(times) for name, times in found.phases.items()} if named.any() else {}
-    rows: list[dict[str, Any]] = []
+    rotating = not named.any() and _is_rotating(lead, smallest_ns)
+    late_in = {name: lateness(times) for name, times in spans.phases.items()} if named.any() else {}
+    rows: list[dict[str, object]] = []
     for place in range(num_ranks):
         mean = mean_of(late[:, place])
         interval = mean.interval()
@@ -136,14 +134,14 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
         phase, phase_share = "", NAN
         if named[place]:
             pattern = "persistent" if often[place] else "transient"
-            # Steps chosen for being late are chosen for their noise too; all steps are not.
+            # Selecting late steps also selects their noise; all steps are unbiased.
             every = often[place] or interval.low > 0
             chosen = is_late[:, place] | every
             phase, phase_share = _phase(
                 float(late[chosen, place].mean()),
                 {name: float(times[chosen, place].mean()) for name, times in late_in.items()},
             )
-        last = float((found.length.argmax(axis=1) == place).mean())
+        last = float((spans.length.argmax(axis=1) == place).mean())
         low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
         rows.append(
@@ -173,12 +171,12 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
     return STRAGGLERS.frame(rows)
 
 
-def _add_costs_together(rows: list[dict[str, Any]], work: StepWork, step_ns: float) -> None:
-    """What ranks cost that are late alike: without one alone the others would be waited for."""
+def _add_costs_together(rows: list[dict[str, object]], work: StepWork, step_ns: float) -> None:
+    """Common cost of stragglers of one pattern and phase: fixing one alone leaves the others."""
     alike: dict[tuple[str, str], list[int]] = {}
     for place, row in enumerate(rows):
         if row["phase"]:
-            alike.setdefault((row["pattern"], row["phase"]), []).append(place)
+            alike.setdefault((str(row["pattern"]), str(row["phase"])), []).append(place)
     for places in alike.values():
         saved = work.step_times.mean() - with_ranks_on_time(work, places).mean()
         cost = max(float(saved), 0.0)
@@ -195,13 +193,13 @@ def wilson(share: float, num: int) -> tuple[float, float]:
 
 
 def longest_run(flags: NDArray[np.bool_]) -> int:
-    """The most true values in a row."""
+    """Length of the longest run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
     return int((edges[1::2] - edges[::2]).max(initial=0))
 
 
 def _lead(times: Times) -> Times:
-    """How much longer than all others the longest rank of each step took, 0 for the others."""
+    """Lead of the longest rank of each step over the second longest, 0 for the others."""
     place = times.argmax(axis=1)
     rows = np.arange(len(times))
     second = np.partition(times, -2, axis=1)[:, -2]
@@ -211,7 +209,7 @@ def _lead(times: Times) -> Times:
 
 
 def _stands_out(lead: Times) -> NDArray[np.bool_]:
-    """[ranks] Whose lead is larger than the median rank's by more than chance."""
+    """[ranks] Whether the lead is significantly larger than that of the median rank."""
     num_ranks = lead.shape[1]
     in_order = np.argsort(lead.mean(axis=0), kind="stable")
     excess = np.empty_like(lead)
@@ -222,30 +220,30 @@ def _stands_out(lead: Times) -> NDArray[np.bool_]:
 
 
 def _above_chance(times: Times) -> NDArray[np.bool_]:
-    """[ranks] Whose mean is above 0 by more than chance."""
+    """[ranks] Whether the mean is significantly above 0."""
     level = FALSE_ALARMS / times.shape[1]
     return np.array([above_zero(of_rank, level) for of_rank in times.T], dtype=bool)
 
 
 def _leads_often(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[ranks] Who leads more often than one of N equal ranks would (binomial test)."""
+    """[ranks] Whether the rank leads more often than one of N equal ranks (binomial test)."""
     num_ranks = leads.shape[1]
     begins = leads & ~np.concatenate([np.zeros((1, num_ranks), dtype=bool), leads[:-1]])
     counts = begins.sum(axis=0)
     num = int(counts.sum())
-    # Chance of as many or more: the binomial distribution's upper tail.
+    # Probability of as many or more: the upper tail of the binomial distribution.
     tail = scipy.special.bdtrc(counts - 1.0, num, 1 / num_ranks) if num else np.ones(num_ranks)
     return np.asarray((counts > 0) & (tail <= FALSE_ALARMS / num_ranks))
 
 
-def _by_turns(lead: Times, smallest_ns: float) -> bool:
+def _is_rotating(lead: Times, smallest_ns: float) -> bool:
     by_rank = lead.mean(axis=0)
     whole = float(by_rank.sum())
     return whole >= smallest_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
 
 
 def _phase(whole: float, in_phases: Mapping[str, float]) -> tuple[str, float]:
-    """The phase that explains a lateness, and the share of it that the largest one explains."""
-    name = max(in_phases, key=lambda one: in_phases[one])
+    """The phase of a lateness, and the share of the largest phase."""
+    name = max(in_phases, key=lambda phase: in_phases[phase])
     share = in_phases[name] / whole
     return (name if share >= LEAST_EXPLAINED else UNATTRIBUTED), share

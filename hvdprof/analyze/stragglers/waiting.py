@@ -1,4 +1,4 @@
-"""Arrivals, clocks, caused_wait and stragglers of all launches of a run."""
+"""Clocks, arrivals, caused wait and stragglers of all launches of a run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_
 class WaitingTables:
     """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT and STRAGGLERS of the launches of two or more ranks.
 
-    ``works`` are the steps of every launch on clocks corrected by what the collectives prove.
+    ``works`` are the steps of every launch on clocks corrected by the bounds of collectives.
     """
 
     clocks: pd.DataFrame
@@ -41,14 +41,14 @@ class WaitingTables:
 
 
 def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
-    """Who waited for whom in every launch of two or more ranks that all recorded.
+    """Waiting in every launch of two or more ranks with recorder files of all ranks.
 
-    The ready times are gone through twice: what they prove about the clocks is known only at their
-    end, and corrects the times that waiting is computed from.
+    The ready times are read twice: their bounds on the clocks are known only at the end, and
+    correct the times that waiting is computed from.
 
     Args:
         arrivals: ARRIVALS.
-        works: The steps of each launch, of ``analyze.step_work``.
+        works: The steps of each launch, of ``analyze.steps.step_work``.
     """
     several = {key: work for key, work in works.items() if len(work.ranks) > 1}
     chosen = _of_launches(arrivals, several)
@@ -76,10 +76,11 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
 def _on_corrected_clocks(
     cube: ArrivalCube, clocks_of: Mapping[LaunchKey, pd.DataFrame]
 ) -> ArrivalCube:
-    found = clocks_of.get(cube.key)
-    if found is None or found["rank"].tolist() != cube.ranks.tolist():
+    clock_rows = clocks_of.get(cube.key)
+    if clock_rows is None or clock_rows["rank"].tolist() != cube.ranks.tolist():
         return cube
-    return corrected_cube(cube, remaining_offsets(found), found["u_ns"].to_numpy())
+    u_ns = clock_rows["u_ns"].to_numpy()
+    return corrected_cube(cube, remaining_offsets(clock_rows), u_ns)
 
 
 def _of_launches(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:

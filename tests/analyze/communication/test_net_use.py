@@ -78,7 +78,7 @@ def test_small_allreduces_are_left_out_and_said_so():
     assert np.isnan(row["share"])
     # 2 ms are a fifth of 10 ms, of which 8 ms carry 80 kB at 10 MB/s.
     assert row["reason"] == (
-        "no allreduce carries 80.0 kB or more, and of smaller ones latency takes more than a fifth"
+        "no allreduce carries 80.0 kB or more, and latency is more than a fifth of smaller ones"
     )
     (few,) = use(executions(0.5, number=3)).to_dict("records")
     assert few["reason"].startswith("only 3 allreduces carry 80.0 kB or more")

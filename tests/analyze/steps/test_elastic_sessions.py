@@ -100,9 +100,9 @@ def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(t
         ("", 7, ", exit code 7"),
         ("raised", 1, ", exit code 1"),
         ("raised", None, ", raised"),
-        ("", None, ", ended without a word"),
-        ("hosts-updated", None, ", not needed any more"),
-        ("hosts-updated", 134, ", not needed any more"),
+        ("", None, ", ended without a message"),
+        ("hosts-updated", None, ", removed"),
+        ("hosts-updated", 134, ", removed"),
     ],
 )
 def test_how_a_worker_went(tmp_path, why, code, told):
@@ -152,7 +152,7 @@ def test_a_job_without_survivors_names_the_last_workers(tmp_path):
     analysis = analysed(tmp_path, [SessionSpec(workers=[A, B], why="")])
 
     assert analysis.table("sessions")["ended"].tolist() == ["unknown"]
-    assert analysis.table("sessions")["gone"].iloc[0].count("ended without a word") == 2
+    assert analysis.table("sessions")["gone"].iloc[0].count("ended without a message") == 2
     assert analysis.table("resets").empty
 
 

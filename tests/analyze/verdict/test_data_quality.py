@@ -49,7 +49,7 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
         ),
         (
             {"num_threads": [1, 2]},
-            "Ranks computed with 1 or 2 threads: cells with different threads a rank cannot be "
+            "Ranks computed with 1 or 2 threads: cells with different threads per rank cannot be "
             "compared.",
         ),
         (
