@@ -46,6 +46,8 @@ def term_link(term: Term, text: str) -> dmc.Tooltip:
         w=_WIDTH,
         withArrow=True,
         events={"hover": True, "focus": True, "touch": True},
+        # Else the term stands on a line of its own.
+        boxWrapperProps={"display": "inline"},
     )
 
 
