@@ -95,7 +95,6 @@ FOLDERS = (
 )
 NOT_YET: tuple[str, ...] = (
     "hvdprof/ingest",
-    "hvdprof/model",
     "tests",
 )
 """Folders whose texts have not been gone through; none when the work is done."""
