@@ -1,6 +1,6 @@
 """The entry point to ingest: other packages import only this module.
 
-``load_run`` reads whatever a user names: a run directory, or files of any kind. ``attach`` puts
+``load_run`` reads what a user names: a run directory, or files of any kind. ``attach`` puts
 files that other tools wrote into a run directory.
 """
 

@@ -56,7 +56,7 @@ def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = Non
 
     Args:
         paths: Files, folders of files, or patterns.
-        progress: Told what is being read.
+        progress: Called with the file that is being read.
 
     Raises:
         UnreadableInputError: Nothing usable is in them, or a run directory is among them.
@@ -64,21 +64,21 @@ def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = Non
     found = recognise_all(paths)
     _refuse_runs(found)
     builder = RunBuilder()
-    told = progress or (lambda file, done, total: None)
+    report = progress or (lambda file, done, total: None)
     total = sum(one.size_bytes for one in found)
     done = 0
     entries = []
     recorders: list[Recognised] = []
     for one in found:
-        told(str(one.path), done, total)
+        report(str(one.path), done, total)
         if one.kind == Kind.RECORDER:
             recorders.append(one)
         else:
-            within = functools.partial(_tell_within, told, one, done, total)
+            within = functools.partial(_progress_within, report, one, done, total)
             entries.append(_add_file(one, builder, within))
         done += one.size_bytes
     entries += _add_recordings(recorders, builder)
-    _add_nccl(entries, builder, told)
+    _add_nccl(entries, builder, report)
     _refuse_nothing(entries, builder)
     _note_sessions(builder)
     builder.add_tables([(FILES.name, _file_rows(entries))])
@@ -112,10 +112,10 @@ def _refuse_nothing(entries: Sequence[_Entry], builder: RunBuilder) -> None:
     raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=LOOKED_FOR)
 
 
-def _tell_within(
-    told: ProgressCallback, found: Recognised, before: int, total: int, done: int, size: int
+def _progress_within(
+    report: ProgressCallback, found: Recognised, before: int, total: int, done: int, size: int
 ) -> None:
-    told(str(found.path), before + min(done, size), total)
+    report(str(found.path), before + min(done, size), total)
 
 
 def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]) -> _Entry:
@@ -147,18 +147,18 @@ def _note(path: Path, file: PrintedFile, builder: RunBuilder) -> None:
     builder.notes.extend(f"{path}: {clause}." for clause in file.notes)
 
 
-def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, told: ProgressCallback) -> None:
+def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCallback) -> None:
     by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
     sizes = {path: entry.found.size_bytes for path, entry in by_path.items()}
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())
     for paths in jobs_of({path: entry.nccl_processes for path, entry in by_path.items()}):
         recording = read_nccl_logs(
-            paths, progress=lambda path, done: told(str(path), before[path] + done, total)
+            paths, progress=lambda path, done: report(str(path), before[path] + done, total)
         )
         builder.nccl.append(recording)
         where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-        # The end of a compressed file that breaks off was told when its other parts were read.
+        # The end of a compressed file that breaks off was reported when its other parts were read.
         fresh = [note for note in recording.notes if note not in builder.notes]
         builder.notes.extend(f"{where}: {note}" for note in fresh)
         for path in paths:
@@ -240,7 +240,7 @@ def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
 
 
 def _manifest_of(name: str) -> Manifest:
-    """What is known of a run of lone files: its name."""
+    """What is known of a run of standalone files: its name."""
     return Manifest(
         schema_version=MANIFEST_SCHEMA_VERSION,
         hvdprof_version="",

@@ -47,10 +47,10 @@ _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 
 
 class _Reading:
-    """Tells how many bytes of the files of a run have been read."""
+    """Reports how many bytes of the files of a run have been read."""
 
     def __init__(self, sources: Sequence[Path], progress: ProgressCallback | None) -> None:
-        self._told = progress
+        self._progress = progress
         self._sizes = {path: path.stat().st_size for path in sources}
         self._done = 0
         self.total = sum(self._sizes.values())
@@ -58,25 +58,25 @@ class _Reading:
     @contextlib.contextmanager
     def file(self, path: Path) -> Iterator[Callable[[int, int], None]]:
         """Around the reading of a file; takes the bytes of it read so far, and its size."""
-        self._tell(path, 0)
+        self._report(path, 0)
         try:
-            yield lambda done, _: self._tell(path, done)
+            yield lambda done, _: self._report(path, done)
         finally:
             self._done += self._sizes.get(path, 0)
 
-    def _tell(self, path: Path, done: int) -> None:
-        if self._told is not None:
-            self._told(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
+    def _report(self, path: Path, done: int) -> None:
+        if self._progress is not None:
+            self._progress(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
 
 
 def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None) -> Run:
-    """The run that a folder holds; what is missing or damaged in it is told in ``notes``.
+    """The run that a folder holds; ``notes`` say what is missing or damaged in it.
 
     A run that is still going on, or was broken off, loads with what there is.
 
     Args:
         folder: The run directory.
-        progress: Told what is being read; not where tables of an earlier reading are used.
+        progress: Called with the file that is being read; never for tables that are in the cache.
 
     Raises:
         UnreadableInputError: The folder has no manifest, or one that cannot be read.
@@ -183,7 +183,7 @@ def _add_timeline(
     if files and rank_0 is None and file.epoch_us is not None:
         problems.append("without a recording of rank 0 it cannot be placed on its clock")
     tables.notes.extend(f"{record.id}: timeline of {name}: {clause}." for clause in problems)
-    # Only where nobody recorded steps are they guessed from the timeline.
+    # Steps are inferred from the timeline only where no rank recorded them.
     steps = _steps_of(rank_0, name) if files else None
     tables.add_timeline(record.id, name, file, rank_0, steps)
 
@@ -198,7 +198,7 @@ def _steps_of(rank_0: RecorderFile | None, segment: str) -> StepTimes:
 
 
 def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
-    """The median of samples a rank and step; 0 where nothing was recorded."""
+    """The median of samples per rank and step; 0 where nothing was recorded."""
     samples = [recording.step_table()[:, 4] for recording in recordings]
     counted = np.concatenate(samples) if samples else np.empty(0, np.int64)
     return int(np.median(counted)) if len(counted) else 0

@@ -47,7 +47,7 @@ def attached_size(
         UnreadableInputError: A file cannot be read, or is not what it is given for.
     """
     files = [_timeline(path) for path in timelines]
-    is_uncached = any(file.facts.ranks_told.kind == EVERY_USE for file in files)
+    is_uncached = any(file.facts.rank_evidence.kind == EVERY_USE for file in files)
     named = [rank for rank in outputs.values() if rank is not None]
     sizes = {
         "the timeline names": max((file.facts.size or 0 for file in files), default=0),

@@ -21,8 +21,8 @@ class CachedTable:
     Args:
         table: The declared table.
         path: The Parquet file, or what makes it; this is called at the first use of its rows.
-        pass_id: What its rows have as ``pass_id`` now, whatever the file was called when it was
-            read first.
+        pass_id: What its rows have as ``pass_id`` now: the file may have had another name when it
+            was read first.
         num_rows: The number of rows, which a file that is not made yet cannot say.
     """
 

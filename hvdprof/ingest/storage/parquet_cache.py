@@ -64,7 +64,7 @@ def cached_frames(
     """
     files = cached_files(tables, sources)
     if files is not None:
-        # Whatever is wrong with a cache, it can be built again.
+        # A cache that cannot be read is built again.
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
             return {
                 table.name: table.frame(frame_of(pq.read_table(files[table.name])))

@@ -118,8 +118,8 @@ def _coded(values: Values, codes: dict[str, int]) -> Packed:
 
 def _marked(values: Values, dtype: str) -> Packed:
     """Whole numbers or flags with a number that stands for a missing one."""
-    told = (_MISSING if value is None else value for value in values)
-    return _narrow(np.fromiter(told, np.int64, len(values)))
+    marked = (_MISSING if value is None else value for value in values)
+    return _narrow(np.fromiter(marked, np.int64, len(values)))
 
 
 def _texts(values: Values, dtype: str) -> Packed:

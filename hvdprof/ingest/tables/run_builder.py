@@ -99,7 +99,7 @@ class RunBuilder:
             pass_id: The pass, or the name of a standalone file.
             segment: The segment whose timeline it is.
             file: What the file holds.
-            rank_0: The recording of rank 0 that tells its clock.
+            rank_0: The recording of rank 0, which has its clock.
             steps_of_rank_0: As for ``event_tables.timeline_blocks``.
         """
         clock = timeline_clock(file, rank_0)

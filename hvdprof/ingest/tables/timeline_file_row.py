@@ -29,8 +29,8 @@ def timeline_file_row(pass_id: str, segment: str, summary: Summary) -> pd.DataFr
         num_fused_executions=facts.num_fused_executions,
         num_phantoms=facts.num_phantoms,
         num_errors=facts.num_errors,
-        rank_ticks=facts.ranks_told.kind,
-        rank_ticks_sentence=facts.ranks_told.sentence,
+        rank_ticks=facts.rank_evidence.kind,
+        rank_ticks_sentence=facts.rank_evidence.sentence,
         autotuned=facts.autotuned,
         torus=facts.torus,
     )

@@ -1,7 +1,7 @@
 """Horovod's timeline file: what it holds, and what that means.
 
-``docs/reference/timeline.md`` tells what is read and what cannot be. The syntax is read by
-``ingest.timeline.read``; the meaning is made of its columns by the modules beside it.
+``docs/reference/timeline.md`` says what is read and what cannot be. ``parse`` reads the syntax;
+the modules of ``meaning`` find what its columns mean.
 """
 
 from dataclasses import dataclass, replace

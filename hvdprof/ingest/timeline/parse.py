@@ -1,4 +1,4 @@
-"""The door to timeline files: which road reads them, and when a file is refused."""
+"""The entry point to timeline files: which path reads them, and when a file is refused."""
 
 import os
 from pathlib import Path
@@ -11,20 +11,20 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 
 SMALL_BYTES = 4_000_000
-"""Files below this size take the plain road."""
+"""Files below this size take the plain path."""
 
 SLOW_BYTES = 200_000_000
 SLOW_HINT = "pip install 'hvdprof[fast]' reads it some fifty times faster."
-"""What to tell where ``is_slow``."""
+"""The hint where ``is_slow``."""
 
 
 def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
-    """The records of a timeline file, whatever its layout, damage or compression.
+    """The records of a timeline file, of any layout, damage or compression.
 
     An empty file, or one that holds an empty list, has no records and is no error.
 
     Args:
-        path: The file; gzip and zstd are told by their content.
+        path: The file; its content says whether it is gzip or zstd.
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:

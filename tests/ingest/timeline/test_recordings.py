@@ -115,7 +115,7 @@ def test_own_recordings_say_what_was_done(name: str) -> None:
     assert file.facts.backends == (known.backend,)
     assert file.facts.frameworks == (known.framework,)
     assert file.facts.size == known.size
-    assert file.facts.ranks_told.kind == known.told
+    assert file.facts.rank_evidence.kind == known.told
     assert sum(row.activity == "0" for row in rows_of(file) if row.phase == "mark") == known.ticks
     assert open_rows(file) == known.num_open
     assert file.facts.num_phantoms == known.phantoms
@@ -160,7 +160,7 @@ def test_the_rank_that_slept_is_named_and_ties_are_not() -> None:
 
 def test_under_the_cache_the_rank_that_slept_cannot_be_named_but_its_wait_is_seen() -> None:
     file = read(recording("05_gloo_straggler_rank1_cache_on"))
-    assert file.facts.ranks_told.sentence.endswith("so it cannot name a late rank.")
+    assert file.facts.rank_evidence.sentence.endswith("so it cannot name a straggler.")
     uses = file.uses
     reduced = np.asarray(uses.collective) == "ALLREDUCE"
     waits = pd.Series(uses.negotiation_us[reduced]).groupby(uses.occurrence[reduced]).max()
@@ -224,7 +224,7 @@ def test_a_sweep_of_one_tensor_over_workers(workers: int) -> None:
     assert facts.num_tensors == 1
     assert facts.size == workers
     assert facts.frameworks == ("TensorFlow",)
-    assert facts.ranks_told.kind == "first use"
+    assert facts.rank_evidence.kind == "first use"
     assert set(file.uses.size_bytes) == {856058 * 4}
     assert file.uses.num_ticks.sum() == workers
 
@@ -237,7 +237,7 @@ def test_fake_gradients_over_ethernet(workers: int) -> None:
     assert facts.num_tensors == 5 + 6
     assert facts.size == workers
     assert facts.backends == ("MPI",)
-    assert facts.ranks_told.kind == "every use"
+    assert facts.rank_evidence.kind == "every use"
 
 
 @needs_corpus

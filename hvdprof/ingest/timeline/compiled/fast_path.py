@@ -3,7 +3,7 @@
 Where a second thread may help, a window of the text is cut in two where a record seems to start.
 The second thread parses what is behind the cut while this one parses, and pairs, what is before it.
 The cut is proven right if parsing of the first part ended exactly there, for then parsing on would
-have done just what the second thread did. Else its records are dropped, and parsing goes on from
+have done just what the second thread did. Else its records are dropped, and parsing resumes
 where the first part ended. Nothing is learned as long as both work.
 """
 
@@ -285,7 +285,7 @@ def _room_for(num_bytes: int) -> int:
 
 def _refilled(chunks: Chunks, place: int) -> int:
     """Move the window on until it holds a few chunks; where the place is in it then."""
-    # Two bytes before the place tell whether a record may start there.
+    # Two bytes before the place decide whether a record may start there.
     keep = max(place - 2, 0)
     chunks.forget(keep)
     place -= keep

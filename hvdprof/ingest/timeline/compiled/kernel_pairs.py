@@ -3,11 +3,11 @@
 A record is 16 bytes: its time; the code of its pid and its kind; and the code of its name (begins
 and marks), of its args (ends) or its rank (ticks).
 
-It also tells where the file can be cut in two so that the meaning of neither part depends on the
+It also finds where the file can be cut in two so that the meaning of neither part depends on the
 other. Horovod is quiescent between steps: nothing is open, and all that was agreed on has been
 executed. Before such a place every slice has its end, and every negotiation its operation or the
 proof that none came: the next negotiation or operation of the tensor. ``uses``, ``fusion`` and
-``ticks`` then say of the rows before it what they say with the whole file at hand.
+``ticks`` then say of the rows before it what they say of the whole file.
 """
 
 from typing import Any

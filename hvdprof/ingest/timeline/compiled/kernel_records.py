@@ -44,7 +44,7 @@ class Records:
         window may not be moved.
         """
         place, end = part
-        # Held until the compiled code returns, whoever else lets go of it.
+        # This reference keeps the memory until the compiled code returns.
         data = chunks.data
         self._places[:] = (
             data.ctypes.data,

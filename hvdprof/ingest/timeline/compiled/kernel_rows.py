@@ -1,4 +1,4 @@
-"""Columns of slices that compiled code fills, row by row, and hands over as they are."""
+"""Columns of slices that compiled code fills, row by row, and returns as they are."""
 
 from typing import Any
 

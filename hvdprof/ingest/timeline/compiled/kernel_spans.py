@@ -67,8 +67,8 @@ def find_span(data: int, start: int, end: int, last: np.uint64) -> tuple[int, np
         below = (lowest >> np.uint64(7)) - np.uint64(1)
         width = ((below & _ONES) * _ONES) >> np.uint64(56)
         if width > 0:
-            kept = word & ((np.uint64(1) << (np.uint64(8) * width)) - np.uint64(1))
-            hash_so_far = mix(hash_so_far, kept)
+            low_bytes = word & ((np.uint64(1) << (np.uint64(8) * width)) - np.uint64(1))
+            hash_so_far = mix(hash_so_far, low_bytes)
         return place + np.int64(width), hash_so_far
     return -1, hash_so_far
 
@@ -102,8 +102,8 @@ def same_bytes(one: int, other: int, length: int) -> bool:
     rest = np.uint64(length & 7)
     if rest == 0:
         return True
-    kept = word_at(other) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
-    return word_at(one) == kept
+    low_bytes = word_at(other) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
+    return word_at(one) == low_bytes
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The words of Horovod's timeline: collectives, activities, and what they tell of the job."""
+"""The words of Horovod's timeline: collectives, activities, and what they say of the job."""
 
 from collections.abc import Iterable
 

@@ -37,10 +37,10 @@ class FactCounts:
         num_outside: Ticks outside of every negotiation.
         num_again: Executions that made a fusion buffer for a tensor used before.
         num_later: Later uses of tensors that the response cache keeps.
-        num_later_told: Those whose ranks are told.
-        rounds: The occurrence numbers of these later uses, and of those told.
+        num_later_ticked: Those with ticks of ranks.
+        rounds: The occurrence numbers of these later uses, and of those with ticks.
         ranks: Ranks that are named in a negotiation.
-        fewest_ticks: By tensor, the fewest ranks told in a complete use that tells any.
+        fewest_ticks: By tensor, the fewest ranks with ticks in a complete use that has any.
         cycle_lengths: How often each distance between marks of cycles came, in µs.
         earliest_us: The earliest time; ``None`` before the first record.
         num_events: Slices with a begin, ticks and marks.
@@ -63,9 +63,9 @@ class FactCounts:
     num_outside: int = 0
     num_again: int = 0
     num_later: int = 0
-    num_later_told: int = 0
+    num_later_ticked: int = 0
     rounds: set[int] = field(default_factory=set)
-    rounds_told: set[int] = field(default_factory=set)
+    rounds_ticked: set[int] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     fewest_ticks: dict[str, int] = field(default_factory=dict)
     cycle_lengths: Counter[int] = field(default_factory=Counter)
@@ -127,16 +127,16 @@ class FactCounts:
 
     def _add_later(self, known: Semantics) -> None:
         later = _later_cached_uses(known)
-        told = later[known.readiness.num_ticks[later] > 0]
+        ticked = later[known.readiness.num_ticks[later] > 0]
         self.num_later += len(later)
-        self.num_later_told += len(told)
+        self.num_later_ticked += len(ticked)
         self.rounds.update(np.unique(known.uses.occurrence[later]).tolist())
-        self.rounds_told.update(np.unique(known.uses.occurrence[told]).tolist())
+        self.rounds_ticked.update(np.unique(known.uses.occurrence[ticked]).tolist())
 
     def _add_fewest(self, known: Semantics) -> None:
         uses, ticks = known.uses, known.readiness.num_ticks
-        told = (uses.operation != NONE) & (uses.negotiation != NONE) & (ticks > 0)
-        tensor, ticks = uses.tensor[told], ticks[told]
+        ticked = (uses.operation != NONE) & (uses.negotiation != NONE) & (ticks > 0)
+        tensor, ticks = uses.tensor[ticked], ticks[ticked]
         # Uses stand by tensor.
         first = np.flatnonzero(np.append(True, tensor[1:] != tensor[:-1])[: len(tensor)])
         if not len(first):

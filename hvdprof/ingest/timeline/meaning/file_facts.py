@@ -27,24 +27,24 @@ class RankEvidence:
     """
 
     num_later_uses: int
-    num_told: int
+    num_ticked: int
 
     @property
     def kind(self) -> str:
         """``none`` (no tensor is used twice), ``first use``, ``some uses`` or ``every use``."""
         if not self.num_later_uses:
             return "none"
-        if not self.num_told:
+        if not self.num_ticked:
             return "first use"
-        return "every use" if self.num_told == self.num_later_uses else "some uses"
+        return "every use" if self.num_ticked == self.num_later_uses else "some uses"
 
     @property
     def sentence(self) -> str:
-        """What this means for naming a late rank, one sentence."""
+        """What this means for naming a straggler, one sentence."""
         return {
             "none": "This timeline uses no cached tensor twice.",
             "first use": "This timeline holds no rank ticks after the first use of each tensor, "
-            "so it cannot name a late rank.",
+            "so it cannot name a straggler.",
             "some uses": "This timeline holds rank ticks for some later uses of tensors only.",
             "every use": "This timeline holds rank ticks for every use of its tensors.",
         }[self.kind]
@@ -67,10 +67,10 @@ class TimelineFacts:
         num_fused_executions: Those of several tensors.
         num_phantoms: Negotiations without an operation.
         num_errors: Operations that Horovod refused.
-        size: Number of ranks as far as ticks tell; ``None`` without any tick.
+        size: Number of ranks as far as ticks show; ``None`` without any tick.
         size_reason: How that is known, or why not.
         cycle: Length of a cycle of Horovod's loop.
-        ranks_told: Whether ranks are named after the first use of a tensor.
+        rank_evidence: Whether ranks are named after the first use of a tensor.
         autotuned: Fusion buffers were made again and again, as autotuning does.
         cache_misses: The response cache missed in at least half of the rounds, though not always.
         torus: Stages are those of the torus allreduce, whose stamps do not say what they cost.
@@ -93,7 +93,7 @@ class TimelineFacts:
     size: int | None
     size_reason: str
     cycle: Cycle
-    ranks_told: RankEvidence
+    rank_evidence: RankEvidence
     autotuned: bool
     cache_misses: bool
     torus: bool
@@ -128,7 +128,7 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
         size=size,
         size_reason=reason,
         cycle=cycle,
-        ranks_told=RankEvidence(counts.num_later, counts.num_later_told),
+        rank_evidence=RankEvidence(counts.num_later, counts.num_later_ticked),
         autotuned=autotuned,
         cache_misses=_misses_often(counts) and not autotuned,
         torus=counts.torus,
@@ -179,8 +179,8 @@ def _misses_often(counts: FactCounts) -> bool:
     A round is one occurrence number. A stall or a join does the same to a few rounds only.
     """
     several = len(counts.rounds) >= _ENOUGH_ROUNDS
-    not_all = counts.num_later_told < counts.num_later
-    return several and not_all and 2 * len(counts.rounds_told) >= len(counts.rounds)
+    not_all = counts.num_later_ticked < counts.num_later
+    return several and not_all and 2 * len(counts.rounds_ticked) >= len(counts.rounds)
 
 
 def _tensors_of_fewer_ranks(counts: FactCounts, size: int | None) -> int:

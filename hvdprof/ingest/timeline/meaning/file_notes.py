@@ -88,5 +88,5 @@ def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
             "are launched: lengths of single stages are not what they cost"
         )
     if facts.unknown_activities:
-        told = ", ".join(f"{name} ({n})" for name, n in facts.unknown_activities.items())
-        yield f"activities that no known version of Horovod writes: {told}"
+        named = ", ".join(f"{name} ({n})" for name, n in facts.unknown_activities.items())
+        yield f"activities that no known version of Horovod writes: {named}"

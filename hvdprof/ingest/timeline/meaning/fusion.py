@@ -47,7 +47,7 @@ def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: NDArray[np.int32])
 
     Horovod begins all operations of a batch in one loop (operations.cc, PerformOperation), so a
     batch is a longest run of begins of one kind of operation with no other record between them.
-    Under NCCL the thread that finishes older batches may write in between. There a run goes on
+    Under NCCL the thread that finishes older batches may write in between. There a run continues
     until the first activity of its members, if the stamps of the last activity agree; what only
     the thread that begins operations writes (negotiations, ranks, cycles) ends it all the same.
 

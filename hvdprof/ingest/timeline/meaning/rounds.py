@@ -14,7 +14,7 @@ from hvdprof.ingest.timeline.meaning.reductions import Int32s, Int64s, Reduction
 
 Flags = NDArray[np.bool_]
 
-LONE_TENSOR = 0.5
+SINGLE_TENSOR = 0.5
 """Stands for the evidence of pauses where there is one tensor, so that no round has an inside."""
 
 _ROUNDS_TO_ALIGN = 50
@@ -93,7 +93,7 @@ class SetFilter:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRounds:
-    """One row a round.
+    """One row per round.
 
     Attributes:
         start_us: Where its first reduction began to be negotiated.
@@ -114,7 +114,7 @@ class FinishedRounds:
     def share_after_longest_pause(self, set_size: int) -> float:
         """The share of rounds that begin after the longest pause since the one before began."""
         if set_size == 1:
-            return LONE_TENSOR
+            return SINGLE_TENSOR
         if len(self.start_us) < 2:
             return 0.0
         return float(np.mean(self.pause_us[1:] > self.longest_us[:-1]))

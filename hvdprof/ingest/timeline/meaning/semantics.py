@@ -31,12 +31,12 @@ class Semantics:
     """A file and what its rows mean; or a part of one that ``quiet`` has cut off.
 
     Attributes:
-        raw: The file, its times on one axis and lost ends mended.
+        raw: The file, its times on one axis and lost ends restored.
         num_moved: Records whose times no clock shows.
         first_execution: The number of executions in the parts before.
         tensors: Names of tensors.
         roles: What each slice is.
-        uses: One row a use of a tensor.
+        uses: One row per use of a tensor.
         payloads: Bytes by code of args.
         batches: Which operations were executed together.
         batch: The batch of each slice, ``NONE`` where it has none.
@@ -82,7 +82,7 @@ def semantics_of(
     raw = on_first_axis(raw)
     tensors = tensors_of(raw)
     roles, uses = roles_and_uses(raw, tensors, used_before)
-    raw = _with_mended_ends(raw, roles)
+    raw = _with_restored_ends(raw, roles)
     payloads = payloads_of(raw.args)
     batches = batches_of(raw, roles, payloads.dtype)
     places, readiness = places_of(raw, tensors, roles, uses)
@@ -110,24 +110,24 @@ def collectives_of(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name if name in negotiated | OPERATIONS else "" for name in named)
 
 
-def _with_mended_ends(raw: RawTimeline, roles: Roles) -> RawTimeline:
+def _with_restored_ends(raw: RawTimeline, roles: Roles) -> RawTimeline:
     """Ends that carry dtype and shape given to the operation, where an activity got them.
 
     Only operations end with these (timeline.cc, ``Timeline::End``): the activity's end is lost.
     """
     slices = raw.slices
-    told = np.flatnonzero((roles.role == ACTIVITY) & (slices.args >= 0))
-    told = told[roles.operation[told] != NONE]
-    outer = roles.operation[told]
+    ended = np.flatnonzero((roles.role == ACTIVITY) & (slices.args >= 0))
+    ended = ended[roles.operation[ended] != NONE]
+    outer = roles.operation[ended]
     lost = slices.end_order[outer] == OPEN
-    told, outer = told[lost], outer[lost]
-    if not len(told):
+    ended, outer = ended[lost], outer[lost]
+    if not len(ended):
         return raw
     end_order, dur_us, args = slices.end_order.copy(), slices.dur_us.copy(), slices.args.copy()
-    end_order[outer], end_order[told] = end_order[told], OPEN
-    dur_us[outer] = slices.start_us[told] + slices.dur_us[told] - slices.start_us[outer]
-    dur_us[told] = OPEN
-    args[outer], args[told] = args[told], -1
+    end_order[outer], end_order[ended] = end_order[ended], OPEN
+    dur_us[outer] = slices.start_us[ended] + slices.dur_us[ended] - slices.start_us[outer]
+    dur_us[ended] = OPEN
+    args[outer], args[ended] = args[ended], -1
     return replace(raw, slices=replace(slices, end_order=end_order, dur_us=dur_us, args=args))
 
 

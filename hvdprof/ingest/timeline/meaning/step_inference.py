@@ -26,7 +26,7 @@ Parts = Callable[[], Iterable[Reductions]]
 
 @dataclass(frozen=True, slots=True)
 class InferredSteps:
-    """One row a step.
+    """One row per step.
 
     Attributes:
         start_us: Where the first gradient of the step began to be negotiated.

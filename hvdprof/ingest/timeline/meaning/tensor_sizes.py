@@ -35,7 +35,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Bytes (``UNKNOWN`` where not told) and dtype (empty where not told) for each code of args.
+    """Bytes (``UNKNOWN`` where unknown) and dtype (empty where unknown) for each code of args.
 
     Both have one more row at the end for the code -1, which stands for no args at all.
     """
@@ -47,12 +47,12 @@ class Payloads:
 
 def payloads_of(args: Sequence[str]) -> Payloads:
     """What the args of ends say, each different one read once."""
-    told = [_payload(text) for text in args]
-    dtypes = tuple(dict.fromkeys(["", *(dtype for dtype, _ in told)]))
+    said = [_payload(text) for text in args]
+    dtypes = tuple(dict.fromkeys(["", *(dtype for dtype, _ in said)]))
     codes = {dtype: code for code, dtype in enumerate(dtypes)}
     return Payloads(
-        np.asarray([*(size for _, size in told), UNKNOWN], dtype=np.int64),
-        np.asarray([*(codes[dtype] for dtype, _ in told), 0], dtype=np.int32),
+        np.asarray([*(size for _, size in said), UNKNOWN], dtype=np.int64),
+        np.asarray([*(codes[dtype] for dtype, _ in said), 0], dtype=np.int32),
         dtypes,
     )
 

@@ -33,7 +33,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The ticks of each use; columns as long as ``Uses``, ``NONE`` where the file does not tell.
+    """The ticks of each use; columns as long as ``Uses``, ``NONE`` where the file does not say.
 
     Attributes:
         num_ticks: Ticks of the negotiation.
@@ -72,14 +72,14 @@ def cycle_of(lengths: Mapping[int, int], *, has_epoch: bool) -> Cycle:
     Args:
         lengths: How often each distance in µs lies between one of ``cycle_starts`` and the next.
         has_epoch: The file has a header, so Horovod is 0.20.1 or later. The default went from
-            5 ms to 1 ms with 0.21.0, which the file does not tell from 0.20.1.
+            5 ms to 1 ms with 0.21.0, which the file does not distinguish from 0.20.1.
     """
     number = sum(lengths.values())
     if number >= _ENOUGH_CYCLES:
         return Cycle(max(_median(lengths), 1), f"median of {number} marked cycles")
     if has_epoch:
-        return Cycle(DEFAULT_CYCLE_US, "default since Horovod 0.21, not told by the file")
-    return Cycle(OLD_DEFAULT_CYCLE_US, "default before Horovod 0.21, not told by the file")
+        return Cycle(DEFAULT_CYCLE_US, "default since Horovod 0.21, not in the file")
+    return Cycle(OLD_DEFAULT_CYCLE_US, "default before Horovod 0.21, not in the file")
 
 
 def _median(lengths: Mapping[int, int]) -> int:
@@ -151,6 +151,6 @@ def _place_ticks(inputs: Any, outputs: Any) -> None:
             first_rank[number] = NONE
 
 
-def told_apart(rank: Int64s, apart_us: Int64s, cycle: Cycle) -> Int64s:
+def distinct_ranks(rank: Int64s, apart_us: Int64s, cycle: Cycle) -> Int64s:
     """Ranks first or last, ``NONE`` where the next one is closer than a cycle: that is a tie."""
     return np.where(apart_us >= cycle.length_us, rank, NONE)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hvdprof.ingest.timeline.meaning.activities import INIT, PARTS, part_of
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN
-from hvdprof.ingest.timeline.meaning.ticks import Cycle, told_apart
+from hvdprof.ingest.timeline.meaning.ticks import Cycle, distinct_ranks
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN
 
@@ -44,7 +44,7 @@ class EventRows:
 
 @dataclass(frozen=True, slots=True)
 class UseRows:
-    """The uses in the order of their begin; times in µs of the file, missing where not told.
+    """The uses in the order of their begin; times in µs of the file, missing where unknown.
 
     ``with_ties`` takes away the first and the last ranks that came too close to the next one.
     """
@@ -72,11 +72,11 @@ class UseRows:
         return len(self.occurrence)
 
     def with_ties(self, cycle: Cycle) -> "UseRows":
-        """The uses without the ranks that a cycle of Horovod's loop does not tell apart."""
+        """The uses without the ranks that a cycle of Horovod's loop does not separate."""
         return replace(
             self,
-            first_rank=_told_apart(self.first_rank, self.first_before_us, cycle),
-            last_rank=_told_apart(self.last_rank, self.last_after_us, cycle),
+            first_rank=_distinct(self.first_rank, self.first_before_us, cycle),
+            last_rank=_distinct(self.last_rank, self.last_after_us, cycle),
         )
 
 
@@ -102,13 +102,13 @@ def event_rows(known: Semantics) -> EventRows:
     """Every slice that has a begin, every tick and every mark."""
     raw, roles = known.raw, known.roles
     slices, ticks, marks = raw.slices, raw.ticks, raw.marks
-    kept = np.flatnonzero(roles.role != ENDED_ALONE)
-    order = np.concatenate([slices.begin_order[kept], ticks.order, marks.order])
+    begun = np.flatnonzero(roles.role != ENDED_ALONE)
+    order = np.concatenate([slices.begin_order[begun], ticks.order, marks.order])
     place = np.argsort(order, kind="stable")
     nothing, no_marks = np.zeros(len(ticks), np.int64), np.zeros(len(marks), np.int64)
 
     def column(of_slices: Any, of_ticks: Any, of_marks: Any) -> Any:
-        return np.concatenate([of_slices[kept], of_ticks, of_marks])[place]
+        return np.concatenate([of_slices[begun], of_ticks, of_marks])[place]
 
     use = known.places.use
     is_operation = roles.role == OPERATION
@@ -262,9 +262,9 @@ def _lengths(known: Semantics, rows: Int64s) -> Any:
     return _masked(slices.dur_us[rows], (rows == NONE) | (slices.end_order[rows] == OPEN))
 
 
-def _told_apart(rank: Any, apart_us: Any, cycle: Cycle) -> Any:
+def _distinct(rank: Any, apart_us: Any, cycle: Cycle) -> Any:
     ranks, apart = (column.to_numpy(np.int64, na_value=NONE) for column in (rank, apart_us))
-    return _present(told_apart(ranks, apart, cycle))
+    return _present(distinct_ranks(ranks, apart, cycle))
 
 
 def _present(values: Int64s) -> Any:

@@ -51,7 +51,7 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """One row a use, sorted by tensor and time.
+    """One row per use, sorted by tensor and time.
 
     ``negotiation`` and ``operation`` are rows of ``Slices``, ``NONE`` where the file has none.
     """
@@ -109,7 +109,7 @@ def roles_and_uses(
     base, older = _nothing(num_tensors), _nothing(1)
     order = (slices.begin_order, slices.end_order)
     run_loop(
-        _tell_roles,
+        _find_roles,
         (tensor, slices.name, slices.depth, *order, *flags),
         (role, num_uses, _nothing(num_tensors), base, older),
     )
@@ -144,8 +144,10 @@ def _nothing(length: int) -> Int64s:
     return np.full(length, NONE, dtype=np.int64)
 
 
-def _tell_roles(inputs: Any, outputs: Any) -> None:
-    """The role of each slice and the number of uses of each tensor, as far as later slices tell.
+def _find_roles(inputs: Any, outputs: Any) -> None:
+    """The role of each slice and the number of uses of each tensor.
+
+    Phantoms that only the end of the file shows are not found here.
 
     ``latest`` is the last negotiation by tensor, ``base`` the last negotiation or operation, and
     ``older`` the last operation before the last negotiation of all.

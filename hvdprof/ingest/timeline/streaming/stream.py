@@ -1,7 +1,7 @@
 """A timeline file part by part, with memory that does not grow with the file.
 
-Whenever there are enough rows, those before the last place at which Horovod was at rest are cut
-off (``quiet``), and their meaning is found as that of a whole file is. From part to part go the
+Whenever there are enough rows, those before the last place at which Horovod was quiescent are cut
+off, and their meaning is found as that of a whole file is. From part to part go the
 number of uses of each tensor and the sums in ``FactCounts``. This needs numba.
 """
 
@@ -31,7 +31,7 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 
 ROWS_AT_ONCE = 1 << 16
-"""Room for so many rows before a place of rest is looked for among them."""
+"""Room for so many rows before a quiescent place is looked for among them."""
 
 
 class NotInPartsError(Exception):
@@ -60,15 +60,15 @@ def read_in_parts(
     rows_at_once: int | None = None,
     size: int | None = None,
 ) -> Parts:
-    """Read a timeline file from one place of rest to the next.
+    """Read a timeline file from one quiescent place to the next.
 
     Args:
-        path: The file; gzip and zstd are told by their content.
+        path: The file; its content says whether it is gzip or zstd.
         take: Called with each part in their order. What it takes from the file is valid
             during the call only, its ``reductions`` beyond.
         progress: Called with the bytes of the file read so far and its size.
         chunk_bytes: So many bytes are read at once.
-        rows_at_once: Room for so many rows before a place of rest is looked for;
+        rows_at_once: Room for so many rows before a quiescent place is looked for;
             ``ROWS_AT_ONCE`` when not given.
         size: Bytes of the text to read; all when not given.
 

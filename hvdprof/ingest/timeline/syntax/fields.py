@@ -83,8 +83,8 @@ def _begin(record: Record) -> Event:
 
 def _end(record: Record) -> Event:
     args = record.get("args")
-    told = None if args is None else readable(json.dumps(args, ensure_ascii=False))
-    return Event(END, whole(record["pid"]), _time(record), args=told)
+    said = None if args is None else readable(json.dumps(args, ensure_ascii=False))
+    return Event(END, whole(record["pid"]), _time(record), args=said)
 
 
 def _tick(record: Record) -> Event | None:

@@ -24,7 +24,7 @@ class Pairing(Protocol):
     """What takes the timed records of a file, one after the other, and gives columns."""
 
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
-        """Take the records from ``start`` on as far as they can be told quickly.
+        """Take the records from ``start`` on as far as they can be read quickly.
 
         Returns:
             The place that comes next, and the next free number of a record.

@@ -1,6 +1,6 @@
 """What one timeline file says, as columns: its finished syntax, before any meaning.
 
-Two roads fill it with the same result: ``plain_road`` in plain Python, and ``fast_road`` compiled.
+Two paths fill it with the same result: ``plain_path`` in plain Python, and ``fast_path`` compiled.
 The layout of the file is that of Horovod's ``timeline.cc`` (``TimelineWriter``), 0.12 to 0.28.1.
 
 Records that carry a time (B, E, X, i) are numbered in file order from 0; metadata records are not.
@@ -42,7 +42,7 @@ class Slices:
         depth: Number of slices of the pid that were open at the begin, from 0.
         begin_order: Number of the begin in the file, ``ORPHAN`` where missing.
         end_order: Number of the end in the file, ``OPEN`` where missing. This, and not ``dur_us``,
-            tells open rows: times that run backwards make lengths negative.
+            shows open rows: times that run backwards make lengths negative.
         args: Args of the end, index into ``RawTimeline.args``; -1 where it has none.
     """
 

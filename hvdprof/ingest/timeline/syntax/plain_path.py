@@ -9,6 +9,6 @@ from hvdprof.ingest.timeline.syntax.record_reader import Reader
 
 
 def parse_plain(content: bytes, *, chunk_bytes: int = CHUNK_BYTES) -> RawTimeline:
-    """What the content of a file says; never an error, whatever it is."""
+    """What the content of a file says; never an error."""
     chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
     return Reader(chunks, PlainPairing()).read()

@@ -1,8 +1,8 @@
 """The way through a timeline file: records where they stand, damage where none does.
 
-Whatever road pairs the records, odd ones come by here: metadata, records that are not written as
-Horovod writes them, and damage, after which reading goes on at the next place where a record may
-start. So both roads tolerate the same, and give the same.
+Odd records come by here, on both paths: metadata, records that are not written as
+Horovod writes them, and damage, after which reading resumes at the next place where a record may
+start. So both paths tolerate the same, and give the same.
 """
 
 import json
@@ -24,7 +24,7 @@ from hvdprof.ingest.timeline.syntax.record_text import (
 )
 
 LISTED_PLACES = 100
-"""So many damaged places are told one by one; all are counted."""
+"""So many damaged places are listed one by one; all are counted."""
 
 _SEPARATORS = re.compile(r"[,\[\] \t\r\n]*")
 _WINDOWS = (ENOUGH + 64, 1 << 18, LONGEST + 64)
@@ -33,7 +33,7 @@ _SEARCH_BYTES = 1 << 16
 _LONGEST_TRAILER = 1 << 16
 _ARRAY_IN_OBJECT = re.compile(r'"traceEvents"[ \t\r\n]{0,8}:[ \t\r\n]{0,40}\[')
 _TIMED_LINE = re.compile(r'"ts"[ ]{0,8}:')
-_ENOUGH_TO_TELL_FOREIGN = 500
+_ENOUGH_FOREIGN = 500
 
 
 class Reader:
@@ -53,7 +53,7 @@ class Reader:
         self.in_object = False
 
     def read(self) -> RawTimeline:
-        """The records of the file; never an error, whatever it holds."""
+        """The records of the file; never an error."""
         self._start()
         while not self._is_at_end():
             if self.damage.is_open:
@@ -85,7 +85,7 @@ class Reader:
         return False
 
     def _refill(self) -> None:
-        # Two bytes before the place tell whether a record may start there.
+        # Two bytes before the place decide whether a record may start there.
         keep = max(self.place - 2, 0)
         self.chunks.forget(keep)
         self.place -= keep
@@ -217,7 +217,7 @@ class Reader:
 
     def _is_foreign(self) -> bool:
         other = self.counts["other"]
-        return other >= _ENOUGH_TO_TELL_FOREIGN and other > 10 * sum(self.pairing.counts().values())
+        return other >= _ENOUGH_FOREIGN and other > 10 * sum(self.pairing.counts().values())
 
     def _finished(self) -> RawTimeline:
         slices, ticks, marks, names, args = self.pairing.finished()

@@ -31,7 +31,7 @@ _START = re.compile(
     r'|(?:(?<=[,\[\n])|(?<=, )|(?<=\[ ))\{[ \t\r\n]{0,40}"'
 )
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NeedMore(Exception):  # noqa: N818 - not an error: more text decides
@@ -39,7 +39,7 @@ class NeedMore(Exception):  # noqa: N818 - not an error: more text decides
 
 
 class NotARecord(Exception):  # noqa: N818 - found in every damaged file
-    """No record stands at the place, whatever comes after the text."""
+    """No record stands at the place, for any text after it."""
 
 
 def record_at(text: str, start: int, *, all_there: bool) -> tuple[Record, int]:
@@ -83,8 +83,8 @@ def next_start(text: str, start: int, *, all_there: bool) -> tuple[int, bool]:
 
 
 def readable(text: str) -> str:
-    """A decoded string without lone surrogates: other bytes stand as hexadecimal escapes."""
-    return text if text.isascii() else _LONE_SURROGATE.sub(_as_escape, text)
+    """A decoded string without unpaired surrogates: other bytes stand as hexadecimal escapes."""
+    return text if text.isascii() else _SURROGATE.sub(_as_escape, text)
 
 
 def _as_escape(found: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, parse_timeline
 from hvdprof.ingest.timeline.meaning.reductions import Reductions
-from hvdprof.ingest.timeline.meaning.rounds import LONE_TENSOR
+from hvdprof.ingest.timeline.meaning.rounds import SINGLE_TENSOR
 from hvdprof.ingest.timeline.meaning.step_inference import infer_steps
 from tests.builders.timeline_writer import TimelineWriter
 
@@ -112,7 +112,7 @@ def test_steps_inferred_from_one_tensor_have_low_confidence() -> None:
         train(writer, GRADIENTS[:1])
     steps = read(writer).steps
     assert len(steps) == 10
-    assert steps.confidence == LONE_TENSOR
+    assert steps.confidence == SINGLE_TENSOR
 
 
 def test_an_operation_of_unknown_size_leaves_the_step_without_a_size() -> None:

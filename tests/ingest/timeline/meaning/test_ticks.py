@@ -118,7 +118,7 @@ def test_without_marks_the_cycle_is_the_default_of_the_version(
 ) -> None:
     cycle = cycle_of({}, has_epoch=has_epoch)
     assert cycle.length_us == length_us
-    assert "not told by the file" in cycle.origin
+    assert "not in the file" in cycle.origin
 
 
 def test_marks_give_the_cycle() -> None:

@@ -1,0 +1,57 @@
+"""Each loop over columns gives the same, compiled and in plain Python."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba", reason="compiled loops need it")
+
+from hvdprof.ingest.timeline import column_loops
+from hvdprof.ingest.timeline.meaning.ticks import places_of
+from hvdprof.ingest.timeline.meaning.uses import roles_and_uses, tensors_of
+from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
+from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from tests.builders.places import RECORDINGS
+from tests.builders.timeline_mutants import mutant
+
+RECORDED = [path for path in sorted(RECORDINGS.glob("*.json")) if ".truth." not in path.name]
+
+
+def columns_of(raw: RawTimeline) -> list[list[int]]:
+    tensors = tensors_of(raw)
+    roles, uses = roles_and_uses(raw, tensors, np.arange(len(tensors.names)))
+    places, ready = places_of(raw, tensors, roles, uses)
+    found = (roles, uses, places, ready)
+    return [getattr(one, name).tolist() for one in found for name in one.__slots__]
+
+
+def assert_both_ways_agree(raw: RawTimeline, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_loops, "has_numba", lambda: False)
+    plain = columns_of(raw)
+    monkeypatch.setattr(column_loops, "has_numba", lambda: True)
+    monkeypatch.setattr(column_loops, "ENOUGH_ROWS", 0)
+    monkeypatch.setattr(column_loops, "MANY_ROWS", 0)
+    assert columns_of(raw) == plain
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_recordings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_both_ways_agree(parse_plain(path.read_bytes()), monkeypatch)
+
+
+def test_mutants_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = random.Random(1)
+    seeds = [path.read_bytes()[:6000] for path in RECORDED]
+    for _ in range(200):
+        content = mutant(numbers, numbers.choice(seeds))
+        assert_both_ways_agree(parse_plain(content), monkeypatch)
+
+
+def test_a_loop_is_compiled_where_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr(column_loops, "_compiled_loop", lambda loop: lambda *_: ran.append("code"))
+    column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(10),), ())
+    column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(column_loops.MANY_ROWS),), ())
+    assert ran == ["plain", "code"]
