@@ -84,3 +84,20 @@ def test_no_damage_to_a_recording_is_a_traceback(recorded: Path, data: st.DataOb
     finally:
         path.write_bytes(intact)
     assert analysis.verdict.sentence.endswith(".")
+
+
+def test_steps_of_a_segment_that_the_plan_does_not_know_are_left_out(recorded: Path) -> None:
+    path = sorted(recorded.glob("passes/*throughput*/recorder/rank-0.jsonl"))[1]
+    intact = path.read_bytes()
+    (segment,) = {
+        row["segment"] for row in map(json.loads, intact.decode().splitlines()) if "segment" in row
+    }
+    renamed = intact.replace(f'"segment": "{segment}"'.encode(), b'"segment": "0"')
+    renamed = renamed.replace(f'"segment":"{segment}"'.encode(), b'"segment":"0"')
+    assert renamed != intact
+    try:
+        path.write_bytes(renamed)
+        analysis = analyze_run(load_run(recorded))
+    finally:
+        path.write_bytes(intact)
+    assert analysis.verdict.sentence.endswith(".")

@@ -97,7 +97,7 @@ def with_all_ranks(
     """
     sizes = segments[[*LAUNCH, "size"]].itertuples(index=False, name=None)
     size_of = {(str(pass_id), str(segment)): int(size) for pass_id, segment, size in sizes}
-    return {key: work for key, work in works.items() if len(work.ranks) == size_of[key]}
+    return {key: work for key, work in works.items() if len(work.ranks) == size_of.get(key)}
 
 
 def medians_of_others(times: Times) -> Times:
