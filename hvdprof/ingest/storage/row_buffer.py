@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.schema import Table
 
 _PACK_AT = 32_768
@@ -63,7 +64,7 @@ class Rows:
         known = dict(zip(self._names, self._fresh[-1], strict=True))
         self._fresh[-1] = tuple((known | values).values())
 
-    def frame(self, replaced: Mapping[str, npt.NDArray[np.int64]] | None = None) -> pd.DataFrame:
+    def frame(self, replaced: Mapping[str, Int64s] | None = None) -> pd.DataFrame:
         """All rows as a frame of the declared columns; to be called once.
 
         The packed rows are given up column by column: both together would cost twice the memory.
@@ -94,7 +95,7 @@ class Rows:
         self._fresh = []
 
     def _column(
-        self, number: int, dtype: str, values_of: npt.NDArray[np.int64] | None
+        self, number: int, dtype: str, values_of: Int64s | None
     ) -> pd.api.extensions.ExtensionArray | Packed:
         parts, self._packed[number] = self._packed[number], []
         if dtype == "category":
@@ -142,7 +143,7 @@ def _wide(dtype: str) -> str:
     return {"str": "object", **dict.fromkeys(_NULLABLE, "int64")}.get(dtype, dtype)
 
 
-def _looked_up(indices: Packed, values_of: npt.NDArray[np.int64]) -> Packed:
+def _looked_up(indices: Packed, values_of: Int64s) -> Packed:
     known = indices >= 0
     values = np.where(known, values_of[np.where(known, indices, 0)], -1)
     return np.where(values < 0, _MISSING, values)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
@@ -15,11 +14,15 @@ from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS
 from hvdprof.ingest.timeline.meaning.file_facts import SINCE_BOOT, SINCE_RECORDING
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps
-from hvdprof.ingest.timeline.meaning.timeline_rows import EventRows, ExecutionRows, UseRows
+from hvdprof.ingest.timeline.meaning.timeline_rows import (
+    EventRows,
+    ExecutionRows,
+    Nullable,
+    UseRows,
+)
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
-
-Int64s = NDArray[np.int64]
 
 Origin = tuple[str, str]
 """The pass and the segment whose timeline it is; a standalone file has its name as the pass."""
@@ -143,16 +146,16 @@ def use_block(origin: Origin, uses: UseRows, clock: TimelineClock, steps: StepTi
         "occurrence": uses.occurrence,
         "collective": uses.collective,
         "fusion_id": uses.fusion_id,
-        "negotiation_start_ns": uses.negotiation_start_us * 1000 + clock.zero_ns,
-        "negotiation_ns": uses.negotiation_us * 1000,
-        "start_ns": uses.start_us * 1000 + clock.zero_ns,
-        "dur_ns": uses.dur_us * 1000,
+        "negotiation_start_ns": _ns(uses.negotiation_start_us, clock.zero_ns),
+        "negotiation_ns": _ns(uses.negotiation_us),
+        "start_ns": _ns(uses.start_us, clock.zero_ns),
+        "dur_ns": _ns(uses.dur_us),
         "size_bytes": uses.size_bytes,
         "dtype": uses.dtype,
         "num_ticks": uses.num_ticks,
         "first_rank": uses.first_rank,
         "last_rank": uses.last_rank,
-        "last_after_ns": uses.last_after_us * 1000,
+        "last_after_ns": _ns(uses.last_after_us),
         "warmup": uses.warmup,
     }
 
@@ -173,7 +176,7 @@ def execution_block(
             "num_tensors": executions.num_tensors,
             "size_bytes": executions.size_bytes,
             "start_ns": start_ns,
-            "dur_ns": executions.dur_us * 1000,
+            "dur_ns": _ns(executions.dur_us),
             "warmup": executions.warmup,
         }
     )
@@ -198,6 +201,11 @@ def _of_timeline(origin: Origin, clock: TimelineClock, length: int) -> dict[str,
     pass_id, segment = origin
     errors_ns = np.full(length, clock.error_ns)
     return {"pass_id": pass_id, "segment": segment, "clock_error_ns": errors_ns}
+
+
+def _ns(times_us: Nullable, zero_ns: int = 0) -> Nullable:
+    times_ns = times_us.to_numpy(np.int64, na_value=0) * 1000 + zero_ns
+    return pd.arrays.IntegerArray(times_ns, times_us.isna())
 
 
 def mark_block(pass_id: str, rank: int, file: RecorderFile, alignment: Alignment) -> Block:

@@ -41,14 +41,8 @@ from hvdprof.ingest.timeline.compiled.kernel_spans import SpanTable
 from hvdprof.ingest.timeline.meaning.activities import NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE
-from hvdprof.ingest.timeline.syntax.parsed_timeline import (
-    Int32s,
-    Int64s,
-    Marks,
-    Slices,
-    Ticks,
-    stood_at,
-)
+from hvdprof.ingest.timeline.syntax.parsed_timeline import Marks, Slices, Ticks, stood_at
+from hvdprof.model.arrays import Int32s, Int64s
 
 Offer = Callable[[Slices, Ticks, Marks, list[str], list[str], int], int]
 """Called with all rows so far, the names and the args that their codes mean, and the number of the

@@ -6,7 +6,7 @@ from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.compiled.kernel import FOUND_WIDTH, NUM_RECORDS, PLACES_WIDTH, parse
 from hvdprof.ingest.timeline.compiled.kernel_pairs import RECORD_BYTES
 from hvdprof.ingest.timeline.compiled.kernel_spans import Spans
-from hvdprof.ingest.timeline.syntax.parsed_timeline import Int32s
+from hvdprof.model.arrays import Int32s
 
 
 class Records:

@@ -6,13 +6,10 @@ A span that the JSON decoder took for a valid value once is one wherever the sam
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.column_loops import compiled
 from hvdprof.ingest.timeline.compiled.kernel_memory import byte_at, int_at, long_at, word_at
-from hvdprof.ingest.timeline.syntax.parsed_timeline import Int32s, Int64s
-
-Uint64s = NDArray[np.uint64]
+from hvdprof.model.arrays import Int32s, Int64s, Uint64s
 
 
 class Spans(NamedTuple):

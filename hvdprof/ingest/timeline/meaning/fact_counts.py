@@ -4,15 +4,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import CACHED, FUSION_BUFFER
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.ticks import cycle_starts
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION, PHANTOM
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline
-
-Int64s = NDArray[np.int64]
+from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 # Horovod ends these without ever having begun them (operations.cc, PerformOperation).
 _ENDS_ALONE = ("barrier.", "join.")
@@ -147,11 +145,11 @@ class FactCounts:
             self.fewest_ticks[name] = min(number, self.fewest_ticks.get(name, number))
 
 
-def _named(known: Semantics, tensors: NDArray[np.int32]) -> set[str]:
+def _named(known: Semantics, tensors: Int32s) -> set[str]:
     return {known.tensors.names[code] for code in tensors.tolist()}
 
 
-def _counted(raw: RawTimeline, flags: NDArray[np.bool_]) -> dict[str, int]:
+def _counted(raw: RawTimeline, flags: Bools) -> dict[str, int]:
     counts = np.bincount(raw.slices.name[flags], minlength=len(raw.names))
     return {name: int(number) for name, number in zip(raw.names, counts, strict=True) if number > 0}
 
@@ -165,7 +163,7 @@ def _uses_by_collective(known: Semantics) -> dict[str, int]:
     return counts
 
 
-def _later_cached_uses(known: Semantics) -> NDArray[np.int64]:
+def _later_cached_uses(known: Semantics) -> Int64s:
     if not len(known.uses):
         return np.empty(0, dtype=np.int64)
     cached = np.asarray([name in CACHED for name in known.collectives], dtype=bool)
@@ -197,7 +195,7 @@ def _is_torus(known: Semantics) -> bool:
     return bool(np.any(across[at_across] < within[at_within]))
 
 
-def _rows_named(known: Semantics, name: str) -> NDArray[np.int64]:
+def _rows_named(known: Semantics, name: str) -> Int64s:
     code = known.raw.names.index(name)
     rows = np.flatnonzero((known.raw.slices.name == code) & (known.roles.role == ACTIVITY))
     return np.asarray(rows[known.roles.operation[rows] != NONE])

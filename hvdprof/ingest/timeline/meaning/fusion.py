@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import FUSED
 from hvdprof.ingest.timeline.meaning.uses import (
@@ -15,9 +14,7 @@ from hvdprof.ingest.timeline.meaning.uses import (
     Roles,
 )
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
-
-Int64s = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 SAME_STAMP_US = 1000
 """Horovod stamps an activity for all tensors of a batch one after the other, microseconds apart."""
@@ -42,7 +39,7 @@ class Batches:
         return len(self.first)
 
 
-def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: NDArray[np.int32]) -> Batches:
+def batches_of(raw: RawTimeline, roles: Roles, dtype_of_args: Int32s) -> Batches:
     """The batches of a file.
 
     Horovod begins all operations of a batch in one loop (operations.cc, PerformOperation), so a
@@ -87,12 +84,12 @@ def batch_of_rows(batches: Batches, roles: Roles) -> Int64s:
     return of_operation[roles.operation]
 
 
-def _still_waiting(begin_order: Int64s, begin: Int64s, first_child: Int64s) -> Flags:
+def _still_waiting(begin_order: Int64s, begin: Int64s, first_child: Int64s) -> Bools:
     starts = np.where(first_child == NONE, np.iinfo(np.int64).max, begin_order[first_child])
     return np.asarray(starts[:-1] > begin[1:])
 
 
-def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -> Flags:
+def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -> Bools:
     slices = raw.slices
     negotiated = (roles.role == NEGOTIATION) | (roles.role == PHANTOM)
     ended = slices.end_order[negotiated | (roles.role == ENDED_ALONE)]
@@ -105,7 +102,7 @@ def _nothing_of_the_same_thread(raw: RawTimeline, roles: Roles, begin: Int64s) -
     return np.asarray(before[1:] == before[:-1])
 
 
-def _stamps_agree(start_us: Int64s, last_child: Int64s) -> Flags:
+def _stamps_agree(start_us: Int64s, last_child: Int64s) -> Bools:
     both = (last_child[1:] != NONE) & (last_child[:-1] != NONE)
     # Where the recording ended before their first activity, nothing speaks against it.
     neither = (last_child[1:] == NONE) & (last_child[:-1] == NONE)

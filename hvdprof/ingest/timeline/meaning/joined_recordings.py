@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline, stood_at
+from hvdprof.model.arrays import Int64s
 
 
 def on_first_axis(raw: RawTimeline) -> RawTimeline:
@@ -44,7 +44,7 @@ def sessions_of(epochs: Sequence[int | None]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(group) for group in groups.values())
 
 
-def _shifts(raw: RawTimeline, order: NDArray[np.int64]) -> NDArray[np.int64]:
+def _shifts(raw: RawTimeline, order: Int64s) -> Int64s:
     from_order = np.asarray([first for first, _ in raw.epochs], dtype=np.int64)
     epoch = np.asarray([epoch for _, epoch in raw.epochs], dtype=np.int64)
     header = np.maximum(np.searchsorted(from_order, order, side="right") - 1, 0)

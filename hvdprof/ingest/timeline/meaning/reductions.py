@@ -2,11 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from hvdprof.model.arrays import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)

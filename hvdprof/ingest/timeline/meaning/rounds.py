@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hvdprof.ingest.timeline.meaning.reductions import Int32s, Int64s, Reductions
-
-Flags = NDArray[np.bool_]
+from hvdprof.ingest.timeline.meaning.reductions import Reductions
+from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 SINGLE_TENSOR = 0.5
 """Stands for the evidence of pauses where there is one tensor, so that no round has an inside."""
@@ -65,7 +63,7 @@ class SetFilter:
         in_set: For each tensor whether it is of the set; those beyond are not.
     """
 
-    def __init__(self, in_set: Flags) -> None:
+    def __init__(self, in_set: Bools) -> None:
         self._in_set = in_set
         self._last_end_us: int | None = None
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, OPERATIONS, REDUCTIONS
 from hvdprof.ingest.timeline.meaning.fusion import Batches, batch_of_rows, batches_of
@@ -22,8 +21,7 @@ from hvdprof.ingest.timeline.meaning.uses import (
 )
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import with_clamped_timestamps
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
-
-Int64s = NDArray[np.int64]
+from hvdprof.model.arrays import Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class Semantics:
     reductions: Reductions
     collectives: tuple[str, ...]
 
-    def collective_of_use(self) -> NDArray[np.int32]:
+    def collective_of_use(self) -> Int32s:
         """Index into ``raw.names`` of the negotiation or operation that names each use."""
         uses = self.uses
         row = np.where(uses.operation != NONE, uses.operation, uses.negotiation)

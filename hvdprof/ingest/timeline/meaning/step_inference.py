@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hvdprof.ingest.timeline.meaning.reductions import Int64s, Reductions
-from hvdprof.ingest.timeline.meaning.rounds import Flags, Rounds, SetFilter, first_start
+from hvdprof.ingest.timeline.meaning.reductions import Reductions
+from hvdprof.ingest.timeline.meaning.rounds import Rounds, SetFilter, first_start
+from hvdprof.model.arrays import Bools, Int64s
 
 FEWEST_STEPS = 3
 LEAST_SHARE = 0.9
@@ -42,7 +42,7 @@ class InferredSteps:
     end_us: Int64s
     num_tensors: Int64s
     size_bytes: Int64s
-    complete: NDArray[np.bool_]
+    complete: Bools
     confidence: float
     refusal: str
 
@@ -102,7 +102,7 @@ def counted(parts: Iterable[Reductions]) -> Int64s:
     return counts
 
 
-def recurring(counts: Int64s) -> Flags:
+def recurring(counts: Int64s) -> Bools:
     """Which tensors are of the set."""
     return np.asarray(counts >= max(FEWEST_STEPS, counts.max() / 2))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.syntax.record_text import readable
+from hvdprof.model.arrays import Int32s, Int64s
 
 _DTYPE_BYTES = {
     "uint8": 1,
@@ -40,8 +40,8 @@ class Payloads:
     Both have one more row at the end for the code -1, which stands for no args at all.
     """
 
-    size_bytes: NDArray[np.int64]
-    dtype: NDArray[np.int32]
+    size_bytes: Int64s
+    dtype: Int32s
     dtypes: tuple[str, ...]
 
 

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.column_loops import run_loop
 from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline
-
-Int64s = NDArray[np.int64]
+from hvdprof.model.arrays import Int32s, Int64s
 
 DEFAULT_CYCLE_US = 1000
 OLD_DEFAULT_CYCLE_US = 5000
@@ -56,7 +54,7 @@ class Readiness:
 class TickPlaces:
     """For each tick its tensor and row of ``Uses``; ``NONE`` outside every negotiation."""
 
-    tensor: NDArray[np.int32]
+    tensor: Int32s
     use: Int64s
 
 

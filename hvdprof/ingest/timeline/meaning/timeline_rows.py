@@ -3,11 +3,9 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.meaning.activities import INIT, PARTS, part_of
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
@@ -15,8 +13,9 @@ from hvdprof.ingest.timeline.meaning.tensor_sizes import UNKNOWN
 from hvdprof.ingest.timeline.meaning.ticks import Cycle, distinct_ranks
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN
+from hvdprof.model.arrays import Bools, Column, Int32s, Int64s
 
-Int64s = NDArray[np.int64]
+Nullable = pd.arrays.IntegerArray
 
 _PHASES = ("negotiation", "operation", "activity", "phantom", "mark")
 _MARK = 4
@@ -26,15 +25,15 @@ _MARK = 4
 class EventRows:
     """Slices, ticks and marks in file order; ``dur_us`` is -1 where the end is missing."""
 
-    phase: Any
-    activity: Any
-    collective: Any
-    tensor: Any
+    phase: pd.Categorical
+    activity: pd.Categorical
+    collective: pd.Categorical
+    tensor: pd.Categorical
     occurrence: Int64s
     fusion_id: Int64s
     start_us: Int64s
     dur_us: Int64s
-    size_bytes: Any
+    size_bytes: Nullable
     rank: Int64s
 
     def __len__(self) -> int:
@@ -49,22 +48,22 @@ class UseRows:
     ``with_ties`` takes away the first and the last ranks that came too close to the next one.
     """
 
-    tensor: Any
+    tensor: pd.Categorical
     occurrence: Int64s
-    collective: Any
+    collective: pd.Categorical
     fusion_id: Int64s
-    negotiation_start_us: Any
-    negotiation_us: Any
-    start_us: Any
-    dur_us: Any
-    size_bytes: Any
-    dtype: Any
+    negotiation_start_us: Nullable
+    negotiation_us: Nullable
+    start_us: Nullable
+    dur_us: Nullable
+    size_bytes: Nullable
+    dtype: pd.Categorical
     num_ticks: Int64s
-    first_rank: Any
-    first_before_us: Any
-    last_rank: Any
-    last_after_us: Any
-    warmup: NDArray[np.bool_]
+    first_rank: Nullable
+    first_before_us: Nullable
+    last_rank: Nullable
+    last_after_us: Nullable
+    warmup: Bools
     begin_us: Int64s
 
     def __len__(self) -> int:
@@ -85,13 +84,13 @@ class ExecutionRows:
     """The executions in the order of their begin; ``part_us`` has a column for each of PARTS."""
 
     fusion_id: Int64s
-    collective: Any
+    collective: pd.Categorical
     num_tensors: Int64s
-    size_bytes: Any
+    size_bytes: Nullable
     start_us: Int64s
-    dur_us: Any
+    dur_us: Nullable
     part_us: Int64s
-    warmup: NDArray[np.bool_]
+    warmup: Bools
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -107,7 +106,7 @@ def event_rows(known: Semantics) -> EventRows:
     place = np.argsort(order, kind="stable")
     nothing, no_marks = np.zeros(len(ticks), np.int64), np.zeros(len(marks), np.int64)
 
-    def column(of_slices: Any, of_ticks: Any, of_marks: Any) -> Any:
+    def column(of_slices: Column, of_ticks: Column, of_marks: Column) -> Int64s:
         return np.concatenate([of_slices[begun], of_ticks, of_marks])[place]
 
     use = known.places.use
@@ -207,7 +206,7 @@ def _fusion_ids(known: Semantics, batch: Int64s) -> Int64s:
     return np.where(batch != NONE, batch + known.first_execution, NONE)
 
 
-def warmup_of_uses(known: Semantics) -> NDArray[np.bool_]:
+def warmup_of_uses(known: Semantics) -> Bools:
     """Whether each use is a first one, a broadcast, or executed with an ``INIT_`` activity."""
     uses = known.uses
     broadcasts = np.asarray([name == "BROADCAST" for name in known.collectives], dtype=bool)
@@ -221,7 +220,7 @@ def warmup_of_uses(known: Semantics) -> NDArray[np.bool_]:
     return np.asarray(warmup)
 
 
-def _initialising(known: Semantics) -> NDArray[np.bool_]:
+def _initialising(known: Semantics) -> Bools:
     """Whether each batch initialises something; one more row, for rows without a batch."""
     slices = known.raw.slices
     inits = np.asarray([name.startswith(INIT) for name in known.raw.names] + [False], dtype=bool)
@@ -245,7 +244,7 @@ def _part_lengths(known: Semantics) -> Int64s:
     return sums.reshape(-1, len(PARTS))
 
 
-def _named_by(known: Semantics) -> NDArray[np.int32]:
+def _named_by(known: Semantics) -> Int32s:
     """Index into names of what says the collective of each slice; ``NONE`` where nothing does."""
     roles, name = known.roles, known.raw.slices.name
     of_operation = np.where(roles.operation != NONE, name[roles.operation], NONE)
@@ -253,26 +252,26 @@ def _named_by(known: Semantics) -> NDArray[np.int32]:
     return np.where(itself, name, of_operation)
 
 
-def _named_by_use(known: Semantics) -> NDArray[np.int32]:
+def _named_by_use(known: Semantics) -> Int32s:
     return np.append(known.collective_of_use(), NONE).astype(np.int32)
 
 
-def _lengths(known: Semantics, rows: Int64s) -> Any:
+def _lengths(known: Semantics, rows: Int64s) -> Nullable:
     slices = known.raw.slices
     return _masked(slices.dur_us[rows], (rows == NONE) | (slices.end_order[rows] == OPEN))
 
 
-def _distinct(rank: Any, apart_us: Any, cycle: Cycle) -> Any:
+def _distinct(rank: Nullable, apart_us: Nullable, cycle: Cycle) -> Nullable:
     ranks, apart = (column.to_numpy(np.int64, na_value=NONE) for column in (rank, apart_us))
     return _present(distinct_ranks(ranks, apart, cycle))
 
 
-def _present(values: Int64s) -> Any:
+def _present(values: Int64s) -> Nullable:
     """Numbers with those that stand for unknown missing."""
     return _masked(values, values == NONE)
 
 
-def _masked(values: Int64s, missing: NDArray[np.bool_]) -> Any:
+def _masked(values: Int64s, missing: Bools) -> Nullable:
     return pd.arrays.IntegerArray(np.asarray(values, dtype=np.int64), np.asarray(missing))
 
 
@@ -282,13 +281,13 @@ class _Labels:
     def __init__(self, labels: Sequence[str]) -> None:
         self.categories, self.code = _categories(tuple(labels))
 
-    def column(self, codes: Any) -> Any:
+    def column(self, codes: Column) -> pd.Categorical:
         values = self.code[codes] if len(self.code) else np.asarray(codes, dtype=np.int32)
         return pd.Categorical.from_codes(values, dtype=self.categories)
 
 
 @functools.lru_cache(maxsize=16)
-def _categories(labels: tuple[str, ...]) -> tuple[Any, NDArray[np.int32]]:
+def _categories(labels: tuple[str, ...]) -> tuple[pd.CategoricalDtype, Int32s]:
     """Different names as a dtype, and the code of each label; parts of a file have the same."""
     unique = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     categories = pd.CategoricalDtype(pd.Index(list(unique), dtype=str))

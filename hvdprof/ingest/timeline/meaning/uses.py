@@ -9,15 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.column_loops import run_loop
 from hvdprof.ingest.timeline.meaning.activities import NEGOTIATE, NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline, Slices
-
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+from hvdprof.model.arrays import Bools, Int8s, Int32s, Int64s
 
 NEGOTIATION, OPERATION, ACTIVITY, PHANTOM, ENDED_ALONE = range(5)
 """Roles of slices; ``ENDED_ALONE`` are ends without a begin."""
@@ -41,7 +37,7 @@ class Roles:
     """
 
     tensor: Int32s
-    role: NDArray[np.int8]
+    role: Int8s
     use: Int64s
     occurrence: Int64s
     operation: Int64s
@@ -233,7 +229,7 @@ def _last_join(slices: Slices, tensor_of_pid: tuple[str, ...]) -> int:
     return int(joins.max(initial=-1))
 
 
-def _flags(names: tuple[str, ...], holds: Callable[[str], bool]) -> Flags:
+def _flags(names: tuple[str, ...], holds: Callable[[str], bool]) -> Bools:
     # One more at the end, for the code ORPHAN (-1).
     return np.asarray([*(holds(name) for name in names), False], dtype=bool)
 
@@ -246,6 +242,6 @@ def _has_no_operation(name: str) -> bool:
     return name.removeprefix(NEGOTIATE) in NEVER_BEGUN
 
 
-def _negotiated(names: tuple[str, ...]) -> Flags:
+def _negotiated(names: tuple[str, ...]) -> Bools:
     negotiated = {name.removeprefix(NEGOTIATE) for name in names if _is_negotiation(name)}
     return _flags(names, negotiated.__contains__)

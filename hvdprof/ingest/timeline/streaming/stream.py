@@ -20,7 +20,6 @@ from hvdprof.ingest.timeline.meaning.uses import tensors_of
 from hvdprof.ingest.timeline.parse import num_threads, refuse_unusable
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DamageReport,
-    Int64s,
     Layout,
     Marks,
     RawTimeline,
@@ -29,6 +28,7 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     stood_at,
 )
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
+from hvdprof.model.arrays import Int64s
 
 ROWS_AT_ONCE = 1 << 16
 """Room for so many rows before a quiescent place is looked for among them."""

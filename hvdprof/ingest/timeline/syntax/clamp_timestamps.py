@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, RawTimeline
+from hvdprof.model.arrays import Int64s
 
 LATEST_US = 4_000_000_000_000_000
 """127 years in µs: twice as much still fits 64 bits in ns."""
@@ -41,9 +41,9 @@ def epochs_in_range(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int
     return tuple(one for one in epochs if 0 < one[1] < LATEST_US)
 
 
-def _num_outside(times_us: NDArray[np.int64]) -> int:
+def _num_outside(times_us: Int64s) -> int:
     return int(((times_us > LATEST_US) | (times_us < -LATEST_US)).sum())
 
 
-def _within(times_us: NDArray[np.int64]) -> NDArray[np.int64]:
+def _within(times_us: Int64s) -> Int64s:
     return np.clip(times_us, -LATEST_US, LATEST_US)

@@ -11,11 +11,11 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DEEPEST,
     OPEN,
     ORPHAN,
-    Int64s,
     Marks,
     Slices,
     Ticks,
 )
+from hvdprof.model.arrays import Int64s
 
 NEGOTIATE = "NEGOTIATE_"
 

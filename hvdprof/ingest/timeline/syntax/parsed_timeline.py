@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
-Int32s = NDArray[np.int32]
+from hvdprof.model.arrays import Int32s, Int64s, Uint8s
 
 OPEN = -1
 """``Slices.end_order`` and ``dur_us`` of a slice whose end is not in the file."""
@@ -50,7 +48,7 @@ class Slices:
     name: Int32s
     start_us: Int64s
     dur_us: Int64s
-    depth: NDArray[np.uint8]
+    depth: Uint8s
     begin_order: Int64s
     end_order: Int64s
     args: Int32s
