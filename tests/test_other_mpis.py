@@ -209,9 +209,9 @@ def test_a_horovod_of_another_mpi_is_an_error_before_anything_starts(
 ) -> None:
     _, refused = mpich_and_refused
     assert refused.done.returncode == 5
-    told = " ".join(refused.done.stderr.split())
-    assert "Horovod loads Open MPI v" in told
-    assert "is MPICH 4.3.2: every rank would be rank 0 of 1" in told
+    stderr = " ".join(refused.done.stderr.split())
+    assert "Horovod loads Open MPI v" in stderr
+    assert "is MPICH 4.3.2: every rank would be rank 0 of 1" in stderr
     assert not refused.has_passes
 
 

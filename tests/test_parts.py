@@ -1,4 +1,4 @@
-"""`make test` runs every test exactly once, whatever its markers."""
+"""`make test` runs every test exactly once, with any markers."""
 
 import re
 from itertools import combinations

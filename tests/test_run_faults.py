@@ -60,7 +60,7 @@ def nothing_runs(run: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("controller", "number", "told"),
+    ("controller", "number", "reason"),
     [
         ("gloo", signal.SIGKILL, "rank 1 was ended by SIGKILL"),
         ("mpi", signal.SIGSEGV, "rank 1 was ended by SIGSEGV"),
@@ -68,7 +68,7 @@ def nothing_runs(run: Path) -> bool:
     ],
 )
 def test_a_rank_that_a_signal_ends(
-    tmp_path: Path, controller: str, number: signal.Signals, told: str
+    tmp_path: Path, controller: str, number: signal.Signals, reason: str
 ) -> None:
     with started(*command(controller, "--no-trace"), cwd=tmp_path) as process:
         pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
@@ -77,9 +77,9 @@ def test_a_rank_that_a_signal_ends(
     assert process.returncode == 6, stderr
     assert "Traceback" not in stderr
     assert "hvdprof run --resume run" in stderr
-    assert told in words(stdout)
+    assert reason in words(stdout)
     failure = failure_of(tmp_path / "run")
-    assert failure.reason.startswith(told)
+    assert failure.reason.startswith(reason)
     assert (failure.rank, failure.host) == (1, socket.gethostname())
     assert nothing_runs(tmp_path / "run")
     (failed,) = readable(tmp_path).failed
@@ -135,7 +135,7 @@ def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     assert (record.id, record.status) == ("01-np2-throughput-r1-attempt2", Status.DONE)
     analysis = analyze_run(load_run(tmp_path / "run"))
     assert analysis.scaling["num_launches"].tolist() == [1]
-    # The script would go on: it is ended after the steps asked for.
+    # The script would continue: it is ended after the requested steps.
     of_rank = analysis.run.steps[analysis.run.steps["pass_id"] == record.id].groupby("rank")
     assert of_rank.size().tolist() == [28, 28]
     assert of_rank["warmup"].sum().tolist() == [3, 3]
@@ -150,14 +150,14 @@ def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:
         (folder / "main.json").symlink_to("/nowhere/at/all.json")
         stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 6, stderr
-    told = "rank 0 could not write Horovod's timeline: Error opening the Horovod Timeline file"
-    assert told in words(stdout)
+    message = "rank 0 could not write Horovod's timeline: Error opening the Horovod Timeline file"
+    assert message in words(stdout)
     failure = failure_of(tmp_path / "run")
     assert (failure.rank, failure.host) == (0, socket.gethostname())
     assert nothing_runs(tmp_path / "run")
     analysis = readable(tmp_path)
     assert {len(own) for _, own in analysis.run.steps.groupby(["pass_id", "rank"])} == {96}
-    # Without a timeline nothing is told of what one costs.
+    # Without a timeline its observer overhead is unknown.
     assert analysis.scaling["observer_cost"].isna().all()
 
 

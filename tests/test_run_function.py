@@ -157,8 +157,8 @@ def test_hosts_of_a_function_are_asked_before_anything_starts(hosts, tmp_path):
 
     assert ended.returncode == 1
     last = ended.stderr.strip().splitlines()[-2:]
-    told = f"EnvironmentNotReadyError: {hosts.names[1]} cannot be reached: ssh: connect to host"
-    assert told in " ".join(last)
+    message = f"EnvironmentNotReadyError: {hosts.names[1]} cannot be reached: ssh: connect to host"
+    assert message in " ".join(last)
     assert not (tmp_path / "r" / "passes").exists()
 
 

@@ -80,7 +80,7 @@ def test_samples_and_parts_of_a_compiled_step_are_seen(sweep):
     _, steps = steps_of(sweep[1])
 
     of_two = steps[steps["pass_id"].astype(str).str.contains("np2")]
-    # 500 samples a rank: 31 whole batches and one of 4 an epoch, two epochs.
+    # 500 samples per rank: 31 whole batches and one of 4 per epoch, two epochs.
     assert set(of_two["samples"]) == {BATCH, 4}
     assert (of_two["samples"] == 4).groupby(of_two["rank"]).sum().tolist() == [2, 2]
     assert of_two.groupby("rank").size().tolist() == [64 - WARMUP] * 2

@@ -1,4 +1,4 @@
-"""`hvdprof run` on the MNIST scripts of public tutorials, which nobody wrote for it."""
+"""`hvdprof run` on the MNIST scripts of public tutorials that were not written for it."""
 
 import importlib.util
 import os

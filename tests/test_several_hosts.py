@@ -43,9 +43,9 @@ def test_a_host_that_cannot_be_reached_is_named_before_anything_starts(
     hosts: NetworkHosts, tmp_path: Path
 ) -> None:
     hosts.unreachable(hosts.names[1])
-    code, told = _run(hosts, tmp_path / "run")
+    code, stderr = _run(hosts, tmp_path / "run")
     assert code == EnvironmentNotReadyError.exit_code
-    assert told.startswith(f"hvdprof: {hosts.names[1]} cannot be reached: ssh: connect to host")
+    assert stderr.startswith(f"hvdprof: {hosts.names[1]} cannot be reached: ssh: connect to host")
     assert not (tmp_path / "run" / "passes").exists()
 
 
@@ -55,9 +55,9 @@ def test_a_host_without_hvdprof_is_named_before_anything_starts(
     empty = tmp_path / "empty"
     empty.mkdir()
     hosts.hide(hosts.names[1], PACKAGE, behind=empty)
-    code, told = _run(hosts, tmp_path / "run")
+    code, stderr = _run(hosts, tmp_path / "run")
     assert code == EnvironmentNotReadyError.exit_code
-    assert told.startswith(f"hvdprof: {hosts.names[1]} has no hvdprof in ")
+    assert stderr.startswith(f"hvdprof: {hosts.names[1]} has no hvdprof in ")
     assert not (tmp_path / "run" / "passes").exists()
 
 
@@ -68,10 +68,10 @@ def test_a_host_with_another_version_is_named_before_anything_starts(
     other = tmp_path / "__init__.py"
     other.write_text(of_package.read_text().replace(hvdprof.__version__, "0.0.7"))
     hosts.hide(hosts.names[1], of_package, behind=other)
-    code, told = _run(hosts, tmp_path / "run")
+    code, stderr = _run(hosts, tmp_path / "run")
     first, second = hosts.names
     assert code == EnvironmentNotReadyError.exit_code
-    assert told.startswith(
+    assert stderr.startswith(
         f"hvdprof: hvdprof is not the same on all hosts: {hvdprof.__version__} on {first}; "
         f"0.0.7 on {second}."
     )

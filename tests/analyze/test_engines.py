@@ -11,7 +11,7 @@ CELL = ("model", "np", "engine", "compression")
 
 
 def both_engines(*, late_ms: float = 0.0, with_torch: bool = True) -> list[PassSpec]:
-    """Three repeats of a model on 1 and 2 ranks; DDP waits 1 ms and Horovod 3 ms a step.
+    """Three repeats of a model on 1 and 2 ranks; DDP waits 1 ms and Horovod 3 ms per step.
 
     Launches differ by 1 %, both engines of a repeat alike. Rank 1 is late in forward under DDP.
     """

@@ -9,7 +9,7 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.tables import standalone_timeline as lone_timeline
+from hvdprof.ingest.tables import standalone_timeline
 from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
 
@@ -35,7 +35,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
     monkeypatch.setattr(parquet_cache, "FEWEST_ROWS_OF_PIECE", 1)
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
-    monkeypatch.setattr(lone_timeline, "read_timeline_file", never)
+    monkeypatch.setattr(standalone_timeline, "read_timeline_file", never)
 
 
 def test_a_folder_of_tables_is_the_same(
@@ -48,10 +48,10 @@ def test_a_folder_of_tables_is_the_same(
     assert {path.stem for path in (tmp_path / "large").iterdir()} == names
     assert {"events", "tensor_uses", "executions", "inferred_steps", "timelines"} <= names
     for name in names:
-        small, kept = (
+        small, cached = (
             pd.read_parquet(tmp_path / folder / f"{name}.parquet") for folder in ("small", "large")
         )
-        pd.testing.assert_frame_equal(kept, small, check_categorical=False)
+        pd.testing.assert_frame_equal(cached, small, check_categorical=False)
 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])
@@ -62,8 +62,8 @@ def test_the_events_as_text_are_the_same(
     invoke("convert", timeline, *options, "-o", tmp_path / f"small.{ending}")
     large(monkeypatch)
     invoke("convert", timeline, *options, "-o", tmp_path / f"large.{ending}")
-    small, kept = (tmp_path / f"{name}.{ending}" for name in ("small", "large"))
-    assert kept.read_text() == small.read_text()
+    small, cached = (tmp_path / f"{name}.{ending}" for name in ("small", "large"))
+    assert cached.read_text() == small.read_text()
 
 
 def test_a_question_is_answered_the_same(timeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def show(watched: WatchedPage, address: str) -> None:
 
 
 def serious_violations(page) -> list[str]:
-    """What axe-core finds on a page that keeps somebody from using it: rule, and where."""
+    """What axe-core finds on a page that keeps a user from reading it: rule, and where."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = axe.run(page).response["violations"]
     return [

@@ -13,7 +13,7 @@ def said(text: str, *, host: str = "oak1", pid: int = 7100, tid: int = 7200, dev
 
 
 def of_rank(rank: int, text: str, *, per_host: int = 2, thread: int = 50) -> str:
-    """One INFO line of a rank of a job with two ranks a host."""
+    """One INFO line of a rank of a job with two ranks per host."""
     pid = 7000 + 100 * rank
     host = f"oak{rank // per_host}"
     return said(text, host=host, pid=pid, tid=pid + thread, dev=rank % per_host)
@@ -48,7 +48,7 @@ def job(
         peer = (rank + 1) % num_ranks
         inside = rank // 2 == peer // 2
         transport = "P2P/CUMEM/read" if inside else via
-        told = [
+        printed = [
             "cudaDriverVersion 12040",
             f"Bootstrap : Using eth0:10.9.0.{rank // 2 + 1}<0>",
             f"NET/IB : Using [0]mlx5_7:1/RoCE [RO]; OOB eth0:10.9.0.{rank // 2 + 1}<0>"
@@ -65,7 +65,7 @@ def job(
             "2 p2p channels per peer",
             init_line(rank, num_ranks, "COMPLETE", comm_id="0x51ab"),
         ]
-        lines += [of_rank(rank, text) for text in told]
+        lines += [of_rank(rank, text) for text in printed]
     return lines
 
 

@@ -38,7 +38,7 @@ def of_hosts(
     """Every pair of hosts h1, h2 ... as quick as the slower of their links, at 40 rounds a size.
 
     Args:
-        speeds: Bytes a second of each host's link.
+        speeds: Bytes per second of each host's link.
         delays_ns: What each host adds to the time of an empty message; 25 us where not given.
         noise: Relative spread of single times.
         seed: Of the noise.

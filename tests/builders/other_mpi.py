@@ -45,7 +45,7 @@ class OtherMpi:
         return self._run(self.command(*arguments), cwd, _COMMAND_TIMEOUT_S)
 
     def install_horovod(self) -> str:
-        """Get a Horovod for this MPI as a user does: from the kept wheels, else built for minutes.
+        """Get a Horovod for this MPI as a user does: from a cached wheel, else built for minutes.
 
         What was printed comes back.
         """
@@ -95,8 +95,8 @@ def _made(folder: Path, requirement: str) -> OtherMpi:
     line = f"import site; site.addsitedir({seen!r})\n"
     (Path(own) / "of_the_tests.pth").write_text(line, encoding="utf-8")
     programs = (str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_MPI}
-    made = OtherMpi(folder, {**kept, "PATH": os.pathsep.join(programs)})
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_MPI}
+    made = OtherMpi(folder, {**inherited, "PATH": os.pathsep.join(programs)})
     _install(made, requirement)
     return made
 

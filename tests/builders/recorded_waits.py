@@ -29,32 +29,32 @@ def recorded_waits(times: int = 1) -> tuple[pd.DataFrame, StepWork]:
     steps, events, arrivals = [], [], []
     for number in range(times):
         for rank, of_rank in enumerate(ranks):
-            for told in of_rank["steps"]:
-                step = number * _NUM_STEPS + told["i"]
+            for recorded in of_rank["steps"]:
+                step = number * _NUM_STEPS + recorded["i"]
                 names = {"pass_id": "p", "segment": "s", "rank": rank, "step": step}
                 shift = number * length
-                steps.append(names | _step(told, shift))
-                events.append(names | _blocked(told, shift))
+                steps.append(names | _step(recorded, shift))
+                events.append(names | _blocked(recorded, shift))
                 arrivals += [
                     names | {"tensor": tensor, "ready_ns": 1000 * (at + shift), "clock_error_ns": 0}
-                    for tensor, at in told["ready"].items()
+                    for tensor, at in recorded["ready"].items()
                 ]
     table = STEPS.frame(steps)
     (work,) = step_work(table, EVENTS.frame(events), job_steps(table)).values()
     return ARRIVALS.frame(arrivals), work
 
 
-def _step(told: dict[str, Any], shift: int) -> dict[str, Any]:
-    blocked = told["pre"][1] - told["pre"][0]
+def _step(recorded: dict[str, Any], shift: int) -> dict[str, Any]:
+    blocked = recorded["pre"][1] - recorded["pre"][0]
     return {
         "warmup": False,
-        "start_ns": 1000 * (told["step_begin"] + shift),
-        "dur_ns": 1000 * (told["step_end"] - told["step_begin"]),
+        "start_ns": 1000 * (recorded["step_begin"] + shift),
+        "dur_ns": 1000 * (recorded["step_end"] - recorded["step_begin"]),
         "data_ns": 0,
-        "forward_ns": 1000 * (told["bwd_begin"] - told["step_begin"]),
-        "backward_ns": 1000 * (told["bwd_end"] - told["bwd_begin"]),
+        "forward_ns": 1000 * (recorded["bwd_begin"] - recorded["step_begin"]),
+        "backward_ns": 1000 * (recorded["bwd_end"] - recorded["bwd_begin"]),
         "blocked_ns": 1000 * blocked,
-        "optimizer_ns": 1000 * (told["step_end"] - told["bwd_end"] - blocked),
+        "optimizer_ns": 1000 * (recorded["step_end"] - recorded["bwd_end"] - blocked),
         "other_ns": 0,
         "samples": 1,
         "loss": float("nan"),
@@ -62,7 +62,7 @@ def _step(told: dict[str, Any], shift: int) -> dict[str, Any]:
     }
 
 
-def _blocked(told: dict[str, Any], shift: int) -> dict[str, Any]:
+def _blocked(recorded: dict[str, Any], shift: int) -> dict[str, Any]:
     return {
         "source": "recorder",
         "phase": "part",
@@ -71,8 +71,8 @@ def _blocked(told: dict[str, Any], shift: int) -> dict[str, Any]:
         "tensor": "",
         "occurrence": 0,
         "fusion_id": -1,
-        "start_ns": 1000 * (told["pre"][0] + shift),
-        "dur_ns": 1000 * (told["pre"][1] - told["pre"][0]),
+        "start_ns": 1000 * (recorded["pre"][0] + shift),
+        "dur_ns": 1000 * (recorded["pre"][1] - recorded["pre"][0]),
         "size_bytes": None,
         "clock_error_ns": 0,
     }

@@ -31,7 +31,7 @@ class SegmentSpec:
     default the gradients get ready evenly over backward. ``timeline`` writes a Horovod timeline in
     which the collectives of a step fill the blocked time of rank 0. ``buckets`` are those of DDP in
     every step: offset from the step's start and length in ms, and the places of the tensors. Where
-    ``seen_inside`` is false steps have no phases and nobody saw blocked time, as of a compiled
+    ``seen_inside`` is false steps have no phases and no observed blocked time, as of a compiled
     TensorFlow step on a GPU.
     """
 

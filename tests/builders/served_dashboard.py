@@ -86,8 +86,8 @@ def empty_run(folder: Path) -> Path:
     return write_run(folder, [], status="running")
 
 
-def lone_timeline(folder: Path) -> Path:
-    """A Horovod timeline that stands alone, of 20 steps with a hostile tensor."""
+def standalone_timeline(folder: Path) -> Path:
+    """A standalone Horovod timeline of 20 steps with a hostile tensor."""
     segment = SegmentSpec(
         parts_ms=typical_parts(10.0, 2.0), num_steps=20, tensors={HOSTILE_TENSOR: 4000}
     )
@@ -116,7 +116,7 @@ def check_in_browser(page, folder: Path, width: int, expected: dict[str, str]) -
     makers = {
         "measured": measured_run,
         "empty": empty_run,
-        "timeline": _in_folder(lone_timeline),
+        "timeline": _in_folder(standalone_timeline),
         "nccl": _in_folder(nccl_file),
     }
     paths = {kind: makers[kind](folder / kind) for kind in expected}

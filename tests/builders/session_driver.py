@@ -42,7 +42,7 @@ def ray() -> Iterator[None]:
     ray.shutdown()
 
 
-def told(act: Callable[[], Any]) -> Any:
+def outcome_of(act: Callable[[], Any]) -> Any:
     """What a call gives, or the message and hint of what it raises."""
     try:
         return act()
@@ -57,16 +57,16 @@ def main() -> None:
     def runner(name: str, **choices: Any) -> FunctionRunner:
         return FunctionRunner(launcher=kind, output=root / name, **choices)
 
-    results["no session"] = told(lambda: runner("none", np=2).run(train, 1))
+    results["no session"] = outcome_of(lambda: runner("none", np=2).run(train, 1))
     with {"spark": spark, "ray": ray}[kind]():
-        results["too large"] = told(lambda: runner("four", np=4).run(train, 1))
-        results["returned"] = told(lambda: runner("well", np=2).run(train, 2).returned)
+        results["too large"] = outcome_of(lambda: runner("four", np=4).run(train, 1))
+        results["returned"] = outcome_of(lambda: runner("well", np=2).run(train, 2).returned)
         killed = runner("killed", np=2, trace=False)
-        results["killed"] = told(lambda: killed.run(train, 2, die_at=5))
+        results["killed"] = outcome_of(lambda: killed.run(train, 2, die_at=5))
         # As on hosts that share no file system with this one.
         function_job._write_mark = lambda path, mark: None
         carried = runner("carried", np=2, trace=False)
-        results["carried"] = told(lambda: carried.run(train, 9, fail_at=60))
+        results["carried"] = outcome_of(lambda: carried.run(train, 9, fail_at=60))
         if kind == "spark":
             os.chdir(root)
             results["runner"] = HorovodRunner(np=2).run(train, epochs=1)

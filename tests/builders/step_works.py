@@ -65,23 +65,23 @@ def simulated(
 def skewed(
     work: StepWork, offsets_ns: ArrayLike, drift_ppm: ArrayLike, error_ns: ArrayLike
 ) -> tuple[StepWork, Times]:
-    """A launch as clocks [ranks] that are off tell it, and the ready times of its last gradients.
+    """A launch as recorded by skewed clocks [ranks], and the ready times of its last gradients.
 
-    ``error_ns`` is what the exchange of clocks says it is good to. A rank has its last gradient
-    ready 0.1 ms before it stands still.
+    ``error_ns`` is the error that the exchange of clocks reports. A rank has its last gradient
+    ready 0.1 ms before it blocks.
     """
     off = np.asarray(offsets_ns) + work.arrived * np.asarray(drift_ppm) * 1e-6
     arrived = work.arrived + off
     # Everything of a rank is off by the same; tails begin with the arrival of another rank.
     released = work.arrived.max(axis=1, keepdims=True) + work.tail + off
-    told = dataclasses.replace(
+    apparent = dataclasses.replace(
         work,
         begin=work.begin + off,
         arrived=arrived,
         tail=released - arrived.max(axis=1, keepdims=True),
         clock_error=np.broadcast_to(np.asarray(error_ns, float), off.shape),
     )
-    return told, arrived - 0.1 * MS
+    return apparent, arrived - 0.1 * MS
 
 
 def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:

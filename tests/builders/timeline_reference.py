@@ -1,4 +1,4 @@
-"""A timeline by ``json.loads`` and a naive stack machine: what both roads must give."""
+"""A timeline by ``json.loads`` and a naive stack machine: what both paths must give."""
 
 import dataclasses
 import json

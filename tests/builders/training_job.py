@@ -39,7 +39,7 @@ def segment(segment_id: str, **values: Any) -> Segment:
 
 
 def plan(size: int, *segments: Segment, **values: Any) -> Plan:
-    """A plan of one thread a rank on synthetic data; what matters to the test is given."""
+    """A plan of one thread per rank on synthetic data; the test gives what matters to it."""
     defaults: dict[str, Any] = {
         "pass_id": "pass",
         "mode": "throughput",

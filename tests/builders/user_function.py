@@ -8,7 +8,7 @@ PARAMETERS = 32 * 64 + 64 + 64 * 4 + 4
 
 
 def train(epochs: int, *, fail_at: int = -1, die_at: int = -1) -> dict[str, Any]:
-    """Train a small model; what rank 1 shall do wrong is told by its step."""
+    """Train a small model; the arguments name the steps of the faults of rank 1."""
     import os
     import signal
 

@@ -113,9 +113,9 @@ def test_a_problem_in_the_nccl_logs_of_all_passes_is_reported_once(run_folder):
         (folder / "nccl" / "oak0.7000.log").write_text(text, encoding="utf-8")
     findings = json.loads(invoke("analyze", run_folder, "--format", "json").stdout)["findings"]
     assert [row["id"] for row in findings].count("nccl-p2p-disabled") == 1
-    (told,) = [row for row in findings if row["id"] == "nccl-p2p-disabled"]
-    assert told["file"].startswith(str(passes[0]))
-    assert "NCCL_P2P_DISABLE" in told["quote"]
+    (row,) = [row for row in findings if row["id"] == "nccl-p2p-disabled"]
+    assert row["file"].startswith(str(passes[0]))
+    assert "NCCL_P2P_DISABLE" in row["quote"]
     shown = invoke("analyze", run_folder).stdout
     assert "NCCL_P2P_DISABLE" in shown.split("Findings")[1]
 

@@ -25,8 +25,8 @@ def run(tmp_path: Path) -> Path:
     timeline = tmp_path / "horovod.json"
     timeline.write_text(timeline_text(SegmentSpec(num_steps=12), 2, 1_000_000_000))
     folder = tmp_path / "run"
-    told = invoke("attach", folder, "--timeline", timeline, "--np", 2, "--name", "mine")
-    assert f"hvdprof analyze {folder}" in told.stderr
+    done = invoke("attach", folder, "--timeline", timeline, "--np", 2, "--name", "mine")
+    assert f"hvdprof analyze {folder}" in done.stderr
     return folder
 
 

@@ -29,17 +29,17 @@ def invoke(*arguments: Any) -> Any:
 
 
 def test_it_says_what_the_analysis_of_the_run_says_of_slow_links(run: Path) -> None:
-    told = invoke("net", run).stdout
-    _, _, findings = told.partition("\nFindings\n")
+    text = invoke("net", run).stdout
+    _, _, findings = text.partition("\nFindings\n")
     assert "Slow network link: h3" in findings
     assert findings.strip() in invoke("analyze", run).stdout
 
 
 def test_json_has_the_rows_that_the_analysis_of_the_run_has(run: Path) -> None:
-    told = json.loads(invoke("net", run, "--format", "json").stdout)
+    printed = json.loads(invoke("net", run, "--format", "json").stdout)
     analysed = json.loads(invoke("analyze", run, "--format", "json").stdout)
-    assert told["findings"] == analysed["findings"] != []
-    assert told["net_links"] == analysed["tables"]["net_links"]
+    assert printed["findings"] == analysed["findings"] != []
+    assert printed["net_links"] == analysed["tables"]["net_links"]
 
 
 def test_a_run_and_hosts_are_not_taken_together(run: Path) -> None:

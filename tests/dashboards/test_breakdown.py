@@ -4,9 +4,9 @@ from hvdprof.dashboards.pages import breakdown
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
-    lone_timeline,
     measured_run,
     page_text,
+    standalone_timeline,
 )
 
 NOTHING = "No recorder files"
@@ -35,7 +35,7 @@ def test_the_distribution_holds_all_launches_of_the_cell(tmp_path):
 
 
 def test_a_standalone_timeline_shows_its_inferred_steps(tmp_path):
-    text = page_text(breakdown, lone_timeline(tmp_path))
+    text = page_text(breakdown, standalone_timeline(tmp_path))
     assert NOTHING in text
     assert "Steps inferred from the timeline" in text
 

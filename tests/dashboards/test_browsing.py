@@ -10,7 +10,7 @@ from benchmarks import generate_timeline
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, show, watched_page
-from tests.builders.served_dashboard import empty_run, lone_timeline, measured_run, served
+from tests.builders.served_dashboard import empty_run, measured_run, served, standalone_timeline
 
 pytestmark = pytest.mark.browser
 
@@ -34,8 +34,8 @@ COUNT_JUMPS = """
 """
 
 
-def drag_until(page, told: str) -> None:
-    """Drag over a quarter of the time axis until the address tells of it.
+def drag_until(page, parameter: str) -> None:
+    """Drag over a quarter of the time axis until the address has the parameter.
 
     A figure that is drawn anew at that moment notices no drag, and the reader tries again.
     """
@@ -47,10 +47,10 @@ def drag_until(page, told: str) -> None:
         page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
         page.mouse.up()
         for _ in range(20):
-            if told in page.url:
+            if parameter in page.url:
                 return
             page.wait_for_timeout(250)
-    pytest.fail(f"no drag brought {told} into {page.url}")
+    pytest.fail(f"no drag brought {parameter} into {page.url}")
 
 
 def saved(page, button) -> list[list[str]]:
@@ -104,11 +104,11 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
         drag_until(page, "measure_to=")
         annotation = ".timeline .annotation-text"
         page.locator(annotation, has_text=" ms").last.wait_for(timeout=60_000)
-        told = page.locator(annotation, has_text=" ms").last.text_content()
+        label = page.locator(annotation, has_text=" ms").last.text_content()
         link = page.url
         page.goto("about:blank")
         show(watched, link)
-        page.locator(annotation, has_text=told).last.wait_for(timeout=60_000)
+        page.locator(annotation, has_text=label).last.wait_for(timeout=60_000)
         assert watched.complaints == []
 
 
@@ -150,7 +150,7 @@ def test_what_scrolls_and_saves_can_be_reached_by_keys(tmp_path):
 
 @pytest.fixture(scope="module")
 def million(tmp_path_factory):
-    """A lone timeline of more than a million records, and a store that has read it."""
+    """A standalone timeline of more than a million records, and a store that has read it."""
     file = tmp_path_factory.mktemp("million") / "timeline.json"
     number = generate_timeline.write(file, 110_000_000, "horovod", random.Random(3))
     runs = RunStore([file])
@@ -174,17 +174,17 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
         show(watched, f"{address}/timeline")
         assert "binned, " in page.inner_text("#timeline-caption")
         for _ in range(14):
-            told = page.inner_text("#timeline-caption")
+            caption = page.inner_text("#timeline-caption")
             page.get_by_role("button", name="Zoom in").click()
-            page.wait_for_function(CAPTION_IS_NEW, arg=told, timeout=60_000)
+            page.wait_for_function(CAPTION_IS_NEW, arg=caption, timeout=60_000)
             if "each drawn" in page.inner_text("#timeline-caption"):
                 break
         page.wait_for_selector(BARS, state="attached")
         link = page.url
-        told = page.inner_text("#timeline-caption")
+        caption = page.inner_text("#timeline-caption")
         page.goto("about:blank")
         show(watched, link)
-        assert page.inner_text("#timeline-caption") == told
+        assert page.inner_text("#timeline-caption") == caption
         assert watched.complaints == []
 
 
@@ -201,7 +201,11 @@ def test_nothing_jumps_while_a_page_is_drawn(tmp_path):
 
 
 def test_runs_of_every_kind_stand_side_by_side(tmp_path):
-    paths = [measured_run(tmp_path / "run"), empty_run(tmp_path / "none"), lone_timeline(tmp_path)]
+    paths = [
+        measured_run(tmp_path / "run"),
+        empty_run(tmp_path / "none"),
+        standalone_timeline(tmp_path),
+    ]
     with served(RunStore(paths)) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, address)

@@ -6,9 +6,9 @@ from tests.builders.run_directory import write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
-    lone_timeline,
     measured_run,
     page_text,
+    standalone_timeline,
 )
 from tests.builders.two_host_run import two_host_run
 
@@ -30,7 +30,7 @@ def test_a_traced_run_shows_size_fusion_and_overlap(tmp_path):
 
 
 def test_a_standalone_timeline_has_no_overlap_and_says_why(tmp_path):
-    text = page_text(communication, lone_timeline(tmp_path))
+    text = page_text(communication, standalone_timeline(tmp_path))
     assert "Size against time" in text
     assert "Overlap requires recorder files and a timeline" in text
 

@@ -12,9 +12,9 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
-    lone_timeline,
     measured_run,
     page_text,
+    standalone_timeline,
 )
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,11 @@ def test_two_runs_are_compared_by_the_same_cell(tmp_path):
 
 
 def test_a_run_that_cannot_be_compared_is_named_and_the_page_continues(tmp_path):
-    paths = [measured_run(tmp_path / "one"), lone_timeline(tmp_path), empty_run(tmp_path / "none")]
+    paths = [
+        measured_run(tmp_path / "one"),
+        standalone_timeline(tmp_path),
+        empty_run(tmp_path / "none"),
+    ]
     for name in ("timeline.json", "none"):
         view = View(compare.PATH, {"run": "one", "with": name})
         text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
@@ -89,7 +93,7 @@ def test_every_configuration_of_both_runs_is_in_one_table(tmp_path):
     assert "Every configuration" not in alone
 
 
-@pytest.mark.parametrize("make", [empty_run, lone_timeline])
+@pytest.mark.parametrize("make", [empty_run, standalone_timeline])
 def test_without_data_it_says_how_to_get_them(tmp_path, make):
     folder = tmp_path / "run" if make is empty_run else tmp_path
     assert NOTHING in page_text(compare, make(folder))

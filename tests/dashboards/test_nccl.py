@@ -4,10 +4,10 @@ from hvdprof.dashboards.pages import nccl
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.served_dashboard import (
     check_in_browser,
-    lone_timeline,
     measured_run,
     nccl_file,
     page_text,
+    standalone_timeline,
 )
 
 NOTHING = "No NCCL log and no nccl-tests output"
@@ -46,7 +46,7 @@ def test_other_peoples_logs(path, heading):
     assert heading in page_text(nccl, CORPUS / path)
 
 
-@pytest.mark.parametrize("make", [measured_run, lone_timeline])
+@pytest.mark.parametrize("make", [measured_run, standalone_timeline])
 def test_without_data_it_says_how_to_get_them(tmp_path, make):
     folder = tmp_path / "run" if make is measured_run else tmp_path
     text = page_text(nccl, make(folder))

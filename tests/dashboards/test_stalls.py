@@ -4,9 +4,9 @@ from hvdprof.dashboards.pages import stalls
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
-    lone_timeline,
     measured_run,
     page_text,
+    standalone_timeline,
 )
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def test_another_launch_can_be_asked_for_and_a_wrong_one_is_ignored(tmp_path):
 
 
 def test_a_standalone_timeline_shows_its_negotiations(tmp_path):
-    text = page_text(stalls, lone_timeline(tmp_path))
+    text = page_text(stalls, standalone_timeline(tmp_path))
     assert "Negotiation time of tensors" in text
     assert "Lateness of each rank" not in text
 

@@ -17,7 +17,7 @@ import pytest
 from tests.builders.places import ROOT
 
 PHRASES: dict[str, str] = {
-    r"\b(told|tells?|telling)\b": "report, show, name, say which",
+    r"\b(told|tells?|telling)\b(?! CMake where)": "report, show, name, say which",
     r"\bmend(s|ed|ing)?\b": "fix",
     r"\b(gets?|got|getting) on\b": "makes progress",
     r"\bgo(es)? on\b": "continues; resume with",

@@ -51,11 +51,11 @@ def test_else_with_the_most_ranks_without_toggle_and_without_timeline():
 
 
 def test_a_standalone_file_has_no_segments():
-    lone = LAUNCHES.frame([launch_row("timeline.json", "")])
-    launch = opening_launch(SEGMENTS.empty(), lone)
+    standalone = LAUNCHES.frame([launch_row("timeline.json", "")])
+    launch = opening_launch(SEGMENTS.empty(), standalone)
     assert launch == ("timeline.json", "")
     assert launch_label(SEGMENTS.empty(), launch) == "timeline.json"
-    assert len(rows_of_cell(SEGMENTS.empty(), lone, launch)) == 1
+    assert len(rows_of_cell(SEGMENTS.empty(), standalone, launch)) == 1
 
 
 def test_without_rows_there_is_no_launch():

@@ -19,7 +19,7 @@ def steady(name):
     return table[(table["collective"] == "ALLREDUCE") & ~table["warmup"]]
 
 
-def told(name):
+def file_row(name):
     return found(name).run.table("timelines").iloc[0]
 
 
@@ -51,8 +51,8 @@ def test_fp16_sends_half_the_bytes():
 
 
 def test_with_the_cache_off_every_use_names_its_ranks():
-    assert told("no_cache_markcycles")["rank_ticks"] == "every use"
-    assert told("baseline")["rank_ticks"] == "first use"
+    assert file_row("no_cache_markcycles")["rank_ticks"] == "every use"
+    assert file_row("baseline")["rank_ticks"] == "first use"
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_what_came_before_an_elastic_reset_is_lost_and_the_rest_is_read():
 
 
 def test_keras_names_are_recognised():
-    assert "TensorFlow" in told("keras_baseline")["frameworks"]
+    assert "TensorFlow" in file_row("keras_baseline")["frameworks"]
 
 
 @pytest.mark.parametrize(("name", "backend"), [("baseline", "GLOO"), ("baseline_mpi", "MPI")])
 def test_backends(name, backend):
-    assert told(name)["backends"] == backend
+    assert file_row(name)["backends"] == backend
 
 
 @pytest.mark.parametrize(("name", "ranks"), [("hosts2_nolimit", 2), ("hosts3_nolimit", 3)])
 def test_ranks_of_several_hosts_are_counted(name, ranks):
-    assert told(name)["np"] == ranks
+    assert file_row(name)["np"] == ranks
 
 
 @pytest.mark.slow

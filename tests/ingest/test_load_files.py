@@ -96,7 +96,7 @@ def test_timelines_of_one_process_stand_on_one_axis(
 
 def test_calls_of_a_log_are_tied_to_executions_of_the_timeline_beside_it(tmp_path: Path) -> None:
     writer = TimelineWriter()
-    # The bytes of two executions tell them; two alike with one call between them do not.
+    # The bytes of two executions identify them; of two alike with one call, neither is identified.
     for elements in (100, 7, 7, 300):
         writer.negotiate(["allreduce.a", "allreduce.b"])
         shapes = {"allreduce.a": f"[{elements}]", "allreduce.b": "[50]"}
@@ -214,10 +214,10 @@ def test_a_run_directory_is_not_read_with_others(tmp_path: Path) -> None:
 def test_progress_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.out").write_text(MIXED)
     (tmp_path / "b.out").write_text(MIXED)
-    told: list[tuple[str, int, int]] = []
-    load_run(tmp_path, progress=lambda *one: told.append(one))
+    reports: list[tuple[str, int, int]] = []
+    load_run(tmp_path, progress=lambda *one: reports.append(one))
     size = len(MIXED.encode())
-    assert [(Path(file).name, done, total) for file, done, total in told] == [
+    assert [(Path(file).name, done, total) for file, done, total in reports] == [
         ("a.out", 0, 2 * size),
         ("a.out", size, 2 * size),
         ("b.out", size, 2 * size),

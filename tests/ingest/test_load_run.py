@@ -16,13 +16,13 @@ def test_progress_counts_the_bytes_of_all_files_and_names_each(tmp_path):
     segment = SegmentSpec(timeline=True)
     specs = [PassSpec(), PassSpec(size=2, mode="trace", segments=[segment])]
     folder = write_run(tmp_path / "run", specs)
-    told = []
-    run = load_run(folder, progress=lambda *values: told.append(values))
+    reports = []
+    run = load_run(folder, progress=lambda *values: reports.append(values))
     files = [path for path in folder.glob("passes/*/*/*") if path.is_file()]
-    assert {Path(file) for file, _, _ in told} == set(files)
-    done = [count for _, count, _ in told]
+    assert {Path(file) for file, _, _ in reports} == set(files)
+    done = [count for _, count, _ in reports]
     total = sum(path.stat().st_size for path in [*files, folder / "manifest.json"])
-    assert {value for _, _, value in told} == {total}
+    assert {value for _, _, value in reports} == {total}
     assert done == sorted(done)
     assert 0 < done[-1] <= total
     assert run.steps.equals(load_run(folder).steps)

@@ -83,7 +83,7 @@ def test_our_own_children_are_not_others() -> None:
     assert ours is not None
     assert as_others is not None
     assert ours.wall_s >= 1.0
-    # The child worked for a second of the interval; taken for somebody else's it would count.
+    # The child worked for a second of the interval; as another process it would count.
     assert as_others.other_cores - ours.other_cores > 0.5 / ours.wall_s
 
 

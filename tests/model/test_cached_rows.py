@@ -25,10 +25,10 @@ def test_rows_are_counted_without_reading_a_large_table(
     shutil.copy(RECORDINGS / "04_gloo_straggler_rank1_cache_off.json", path)
     plain = load_run(path).row_counts
     monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
-    kept = analyze_files(load_run(path))
+    from_cache = analyze_files(load_run(path))
     monkeypatch.setattr(CachedTable, "frame", never_read)
 
-    assert kept.run.cached[str(path)].keys() >= {"events", "tensor_uses", "executions"}
-    assert kept.run.row_counts == plain == files_json(kept)["row_counts"]
+    assert from_cache.run.cached[str(path)].keys() >= {"events", "tensor_uses", "executions"}
+    assert from_cache.run.row_counts == plain == files_json(from_cache)["row_counts"]
     assert plain["events"] > 100
-    assert list(plain) == list(kept.run.row_counts)
+    assert list(plain) == list(from_cache.run.row_counts)

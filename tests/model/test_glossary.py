@@ -32,4 +32,4 @@ def test_every_cause_of_the_waterfall_is_defined() -> None:
 def test_a_term_that_does_not_exist_is_an_error() -> None:
     assert term("busbw").formula.startswith("busbw = algbw")
     with pytest.raises(KeyError):
-        term("blame")
+        term("no such term")

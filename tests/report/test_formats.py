@@ -44,8 +44,8 @@ def test_every_format_writes_every_analysis(reporter, make):
     out = io.StringIO()
     reporter().render(make(run=traced_run()), out)
     assert "resnet18" in out.getvalue()
-    told = re.sub(r"<(script|style)>.*?</\1>", "", out.getvalue(), flags=re.DOTALL)
-    assert not re.search(r"\bnan\b", told, flags=re.IGNORECASE)
+    text = re.sub(r"<(script|style)>.*?</\1>", "", out.getvalue(), flags=re.DOTALL)
+    assert not re.search(r"\bnan\b", text, flags=re.IGNORECASE)
 
 
 def test_written_whole_and_never_over_another_file(tmp_path):

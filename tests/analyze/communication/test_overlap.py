@@ -64,7 +64,7 @@ def executions(*spans, step=0):
 def test_a_collective_under_backward_is_covered_and_the_rest_is_not():
     row = overlap(steps(), pieces((120, 140)), executions((60, 135), (70, 90))).iloc[0]
 
-    # Until 120 backward covers it; up to 135 the rank stood still for it.
+    # Until 120 backward covers it; up to 135 the rank was blocked on it.
     assert row["communication_ns"] == 75
     assert row["overlapped_ns"] == 60
     assert row["exposed_ns"] == 15

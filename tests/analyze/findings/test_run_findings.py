@@ -322,12 +322,12 @@ def test_a_healthy_run_gives_nothing():
 
 
 def test_every_rule_of_the_manual_has_a_case_and_every_case_is_in_the_manual():
-    told = {
+    documented = {
         line.split("`")[1]
         for line in MANUAL.read_text(encoding="utf-8").splitlines()
         if line.startswith("| `")
     }
-    assert told == set(CASES)
+    assert documented == set(CASES)
 
 
 def test_input_bound_is_found_without_the_observer_overhead():
@@ -647,10 +647,10 @@ def test_a_straggler_on_a_host_without_gpus_gets_no_nvidia_smi_command(phase):
 
 @pytest.mark.slow
 def test_memory_is_pinned_for_gpus_alone():
-    for device, told in (("cpu", False), ("cuda:0", True)):
+    for device, on_gpu in (("cpu", False), ("cuda:0", True)):
         given = evidence(steps=data_steps(0.3), ranks=ranks(0, 1, device=device))
         (row,) = findings(given).to_dict("records")
-        assert ("pin_memory" in row["action"]) == told
+        assert ("pin_memory" in row["action"]) == on_gpu
 
 
 def test_how_much_a_phase_explains_is_of_the_launches_that_name_it():
@@ -715,7 +715,7 @@ def test_one_rank_is_not_called_ranks():
     assert row["evidence"].startswith("resnet18 on 1 rank: the pass")
 
 
-def late_ranks(number, together=0.12):
+def straggler_ranks(number, together=0.12):
     """Ranks of two hosts that are late in forward, each of which alone costs next to nothing."""
     rows = [
         straggler(
@@ -738,7 +738,7 @@ def late_ranks(number, together=0.12):
 
 
 def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_together():
-    (row,) = late_ranks(12)
+    (row,) = straggler_ranks(12)
     assert (row["id"], row["severity"]) == ("persistent-straggler", "warning")
     assert row["subject"] == "ranks 0, 1, 2, 3, 4 and 7 more"
     assert row["title"] == "Persistent stragglers: 12 ranks, forward phase"
@@ -753,11 +753,11 @@ def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_toge
 
 
 def test_few_ranks_are_one_finding_where_they_cost_more_together_than_alone():
-    (row,) = late_ranks(2)
+    (row,) = straggler_ranks(2)
     assert (row["subject"], row["severity"]) == ("ranks 0 and 1", "warning")
     assert row["title"] == "Persistent stragglers: ranks 0 and 1, forward phase"
     assert "wait for ranks 0 and 1 (node1 and node2). Each" in row["evidence"]
-    rows = late_ranks(3, together=0.04)
+    rows = straggler_ranks(3, together=0.04)
     assert [row["subject"] for row in rows] == ["rank 0", "rank 1", "rank 2"]
 
 

@@ -107,10 +107,10 @@ def uses_of(types: list[str]) -> pd.DataFrame:
 
 
 def typed(
-    calls: list[Call], types: list[str], given: list[Execution], told: list[str]
+    calls: list[Call], types: list[str], given: list[Execution], tensors: list[str]
 ) -> set[tuple[int, int]]:
     frame = calls_of(calls).assign(dtype=pd.Categorical(types))
-    result = join_calls_to_executions(frame, events_of(given), uses_of(told))
+    result = join_calls_to_executions(frame, events_of(given), uses_of(tensors))
     return set(zip(result.pairs["call"], result.pairs["fusion_id"] - 100, strict=True))
 
 

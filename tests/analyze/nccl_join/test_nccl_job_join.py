@@ -42,7 +42,7 @@ def test_each_job_is_paired_with_the_timeline_that_fits(tmp_path: Path) -> None:
         write_timeline(tmp_path / "other.json", OTHER),
     ]
     run, joins = joins_of([*logs, *timelines])
-    assert {job: told.fitting for job, told in joins.by_job.items()} == {
+    assert {job: join.fitting for job, join in joins.by_job.items()} == {
         0: (str(timelines[1]),),
         1: (str(timelines[0]),),
     }
@@ -66,11 +66,11 @@ def test_the_analysis_of_files_joins_every_job(tmp_path: Path) -> None:
         write_timeline(tmp_path / "other.json", OTHER),
     ]
     found = analyze_files(load_run([*logs, *timelines]))
-    told = {
+    joined_to = {
         page.file: {fact.name: fact.value for fact in page.facts}.get("timeline_of_calls")
         for page in found.files
     }
-    assert told == {
+    assert joined_to == {
         str(logs[0]): str(timelines[1]),
         str(logs[1]): str(timelines[0]),
         str(timelines[0]): None,
@@ -95,15 +95,15 @@ def test_nothing_is_joined_where_not_exactly_one_fits(
     paths = [write_log(tmp_path / f"{n}.log", one) for n, one in enumerate(logs)]
     _, joins = joins_of([*paths, *written])
     assert joins.pairs.empty
-    told = {}
+    joined_to = {}
     for job_number, one in joins.by_job.items():
         (fact,) = job_join_facts(one)
-        told[job_number] = fact.value
-    assert told == {job: reason.format(*written) for job, reason in reasons.items()}
+        joined_to[job_number] = fact.value
+    assert joined_to == {job: reason.format(*written) for job, reason in reasons.items()}
 
 
 def test_types_that_differ_do_not_fit(tmp_path: Path) -> None:
-    # Half as many elements of twice the size: only the type tells.
+    # Half as many elements of twice the size: only the type differs.
     log = write_log(tmp_path / "a.log", [number // 2 for number in (100, 8, 300)], dtype=8)
     timeline = write_timeline(tmp_path / "a.json", [100, 8, 300])
     _, joins = joins_of([log, timeline])

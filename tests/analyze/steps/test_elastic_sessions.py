@@ -95,7 +95,7 @@ def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(t
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("why", "code", "told"),
+    ("why", "code", "reported"),
     [
         ("", 7, ", exit code 7"),
         ("raised", 1, ", exit code 1"),
@@ -105,7 +105,7 @@ def test_a_rank_that_was_killed_is_named_with_its_signal_and_the_steps_it_cost(t
         ("hosts-updated", 134, ", removed"),
     ],
 )
-def test_how_a_worker_went(tmp_path, why, code, told):
+def test_how_a_worker_went(tmp_path, why, code, reported):
     analysis = analysed(
         tmp_path,
         [
@@ -115,7 +115,7 @@ def test_how_a_worker_went(tmp_path, why, code, told):
         [] if code is None else [WorkerEnd(rank=1, exit_code=code)],
     )
 
-    assert analysis.table("sessions")["gone"].iloc[0].endswith(f"process 300{told})")
+    assert analysis.table("sessions")["gone"].iloc[0].endswith(f"process 300{reported})")
 
 
 def test_the_last_line_of_a_worker_is_reported(tmp_path):
@@ -128,8 +128,8 @@ def test_the_last_line_of_a_worker_is_reported(tmp_path):
         [WorkerEnd(rank=1, exit_code=1, lines=["Traceback", "RuntimeError: on purpose"])],
     )
 
-    told = analysis.table("sessions")["gone"].iloc[0]
-    assert told.endswith("exit code 1: RuntimeError: on purpose)")
+    gone = analysis.table("sessions")["gone"].iloc[0]
+    assert gone.endswith("exit code 1: RuntimeError: on purpose)")
 
 
 def test_workers_with_the_same_first_rank_take_their_exit_codes_in_turn(tmp_path):

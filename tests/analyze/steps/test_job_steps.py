@@ -24,7 +24,7 @@ def steps_of(ends: dict[int, dict[int, int]], starts: dict[int, dict[int, int]])
     return STEPS.frame(rows)
 
 
-def told(table: pd.DataFrame) -> list[tuple[int, int, int]]:
+def ends_of(table: pd.DataFrame) -> list[tuple[int, int, int]]:
     return [tuple(row) for row in table[["step", "end_ns", "dur_ns"]].to_numpy().tolist()]
 
 
@@ -35,7 +35,7 @@ def test_a_step_of_the_job_ends_with_its_last_rank() -> None:
             ends={0: {2: 190, 3: 290, 4: 400}, 1: {2: 220, 3: 280, 4: 430}},
         )
     )
-    assert told(table) == [(2, 220, 110), (3, 290, 70), (4, 430, 140)]
+    assert ends_of(table) == [(2, 220, 110), (3, 290, 70), (4, 430, 140)]
 
 
 def test_a_step_that_a_rank_lacks_and_the_one_after_do_not_count() -> None:
@@ -45,7 +45,7 @@ def test_a_step_that_a_rank_lacks_and_the_one_after_do_not_count() -> None:
             ends={0: {0: 10, 1: 20, 2: 30, 3: 40}, 1: {0: 10, 2: 30, 3: 41}},
         )
     )
-    assert told(table) == [(0, 10, 10), (3, 41, 11)]
+    assert ends_of(table) == [(0, 10, 10), (3, 41, 11)]
 
 
 def test_without_steps_there_are_none() -> None:

@@ -38,7 +38,7 @@ def test_permuting_ranks_permutes_caused_wait(arrived, random):
     order = list(range(arrived.shape[1]))
     random.shuffle(order)
     u_ns = np.zeros(len(order))
-    # Equal arrivals may swap, which changes nobody's sum but two ranks' names.
+    # Equal arrivals may swap, which changes no sum of a rank but two ranks' names.
     distinct = arrived + np.arange(arrived.shape[1]) / 64
 
     before, after = step_waits(distinct, u_ns), step_waits(distinct[:, order], u_ns)

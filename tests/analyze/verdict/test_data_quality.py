@@ -26,8 +26,8 @@ def test_a_good_run_has_none(tmp_path: Path) -> None:
 
 
 def test_those_of_the_run_come_first(tmp_path: Path) -> None:
-    told = warnings(tmp_path, changed(pinned=False), warnings=["The disk was full."])
-    assert told == [
+    sentences = warnings(tmp_path, changed(pinned=False), warnings=["The disk was full."])
+    assert sentences == [
         "The disk was full.",
         "np=2: ranks were not pinned to their own cores, so the kernel may have moved them "
         "between cores.",
@@ -72,8 +72,8 @@ def test_what_happened_in_one_pass(
 
 def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
     cut = SegmentSpec(status="partial", failure=Failure(reason="Rank 1 was killed."))
-    told = warnings(tmp_path, changed(segments=[cut]))
-    assert told[0].endswith("06-np2-throughput-r3. Rank 1 was killed.")
+    sentences = warnings(tmp_path, changed(segments=[cut]))
+    assert sentences[0].endswith("06-np2-throughput-r3. Rank 1 was killed.")
 
 
 def test_load_before_the_first_pass(tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_load_that_the_run_made_itself_is_none_of_others(tmp_path: Path) -> None
 
 
 def test_oversubscribed_sizes(tmp_path: Path) -> None:
-    (told,) = warnings(tmp_path, changed(oversubscribed=True))
-    assert told.startswith("np=2: more ranks than cores or GPUs (oversubscribed)")
+    (sentence,) = warnings(tmp_path, changed(oversubscribed=True))
+    assert sentence.startswith("np=2: more ranks than cores or GPUs (oversubscribed)")
 
 
 def test_few_steps(tmp_path: Path) -> None:
-    (told,) = warnings(tmp_path, sweep(TWO, num_steps=12))
-    assert told == (
+    (sentence,) = warnings(tmp_path, sweep(TWO, num_steps=12))
+    assert sentence == (
         "6 launches with few steps. Worst: mnist at np=1 (none, average, "
         "01-np1-throughput-r1), 12 steady steps, effective sample size 12."
     )
@@ -128,21 +128,23 @@ def noisy_sweep(step_ms: dict[int, np.ndarray]) -> list[PassSpec]:
 
 def test_correlated_steps_are_worth_few(tmp_path: Path) -> None:
     wave = 10 + np.sin(np.arange(62) * 2 * np.pi / 31)
-    told = warnings(tmp_path, noisy_sweep({0: wave, 2: wave}))
-    assert any("effective sample size" in sentence for sentence in told)
+    sentences = warnings(tmp_path, noisy_sweep({0: wave, 2: wave}))
+    assert any("effective sample size" in sentence for sentence in sentences)
 
 
 def test_drift(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rising = np.linspace(10, 11, 202) + 0.3 * autoregressive(rng, 202, 0.0)
-    told = warnings(tmp_path, noisy_sweep({0: np.full(202, 10.0), 2: rising}))
-    assert any("with drift of the step time. Worst: mnist at np=2" in sentence for sentence in told)
+    sentences = warnings(tmp_path, noisy_sweep({0: np.full(202, 10.0), 2: rising}))
+    assert any(
+        "with drift of the step time. Worst: mnist at np=2" in sentence for sentence in sentences
+    )
 
 
 def test_no_steady_state(tmp_path: Path) -> None:
     falling = np.linspace(30, 10, 62)
-    told = warnings(tmp_path, noisy_sweep({0: np.full(62, 10.0), 2: falling}))
-    assert any("3 launches without a steady state" in sentence for sentence in told)
+    sentences = warnings(tmp_path, noisy_sweep({0: np.full(62, 10.0), 2: falling}))
+    assert any("3 launches without a steady state" in sentence for sentence in sentences)
 
 
 def test_one_launch(tmp_path: Path) -> None:
@@ -158,5 +160,5 @@ def test_wide_intervals(tmp_path: Path) -> None:
     passes = sweep(TWO)
     for one, factor in zip(passes[1::2], (0.8, 1.0, 1.3), strict=True):
         one.segments = [SegmentSpec(parts_ms=typical_parts(12.5 * factor))]
-    (told,) = warnings(tmp_path, passes)
-    assert told.startswith("1 efficiency with a 95 % CI wider than ±10 %. Worst: mnist at np=2")
+    (sentence,) = warnings(tmp_path, passes)
+    assert sentence.startswith("1 efficiency with a 95 % CI wider than ±10 %. Worst: mnist at np=2")

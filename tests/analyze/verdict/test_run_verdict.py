@@ -146,8 +146,8 @@ def test_where_only_the_timeline_was_recorded_it_is_throughput_that_is_missing(
     tmp_path: Path,
 ) -> None:
     traced = PassSpec(size=2, mode="trace", segments=[SegmentSpec(timeline=True)])
-    told = analysis_of(tmp_path / "traced", [traced]).verdict.sentence
-    assert told.startswith("No throughput was measured: no measurement of it was finished")
+    sentence = analysis_of(tmp_path / "traced", [traced]).verdict.sentence
+    assert sentence.startswith("No throughput was measured: no measurement of it was finished")
     failed = SegmentSpec(status="failed", failure=Failure(reason="It hung."))
     both = analysis_of(tmp_path / "both", [PassSpec(size=2, segments=[failed]), traced])
     assert both.verdict.sentence.startswith("No throughput was measured: 1 of 2 planned")

@@ -30,7 +30,7 @@ def test_efficiencies_are_those_that_the_threads_print(thread):
 
 
 def test_steps_of_every_rank_become_the_rate_of_the_job():
-    # Issue 889: each of four ranks makes 2.62 steps a second, one alone 3.81.
+    # Issue 889: each of four ranks makes 2.62 steps/s, a single rank 3.81.
     table, _ = judged("1 3.81\n4 2.62", unit="steps/s")
 
     assert table["efficiency"].iloc[-1] == pytest.approx(0.6877, abs=1e-4)

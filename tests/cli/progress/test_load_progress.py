@@ -49,9 +49,9 @@ def test_a_large_timeline_without_compiled_code_gives_one_hint(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command, *rest = arguments
-    told = invoke(command, timelines, *rest).stderr
-    assert told.count(HINT) == 1
-    assert f"{timelines / 'a.json'} has " in told
+    stderr = invoke(command, timelines, *rest).stderr
+    assert stderr.count(HINT) == 1
+    assert f"{timelines / 'a.json'} has " in stderr
 
 
 @pytest.mark.usefixtures("slow")
@@ -63,12 +63,12 @@ def test_a_run_directory_gives_the_hint_too(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("slow")
-@pytest.mark.parametrize("lone", [True, False], ids=["file", "run"])
+@pytest.mark.parametrize("standalone", [True, False], ids=["file", "run"])
 def test_cached_tables_give_no_hint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lone: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standalone: bool
 ) -> None:
     monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
-    if lone:
+    if standalone:
         path = tmp_path / "a.json"
         path.write_text(TIMELINE)
     else:

@@ -73,7 +73,7 @@ def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("run", "--sbatch", "--np", "2", *TRAIN), "Add --launcher srun."),
         (("run", *SLURM, "--np", "two", *TRAIN), "two"),
@@ -88,12 +88,14 @@ def test_a_benchmark_is_queued_as_it_was_typed(tmp_path: Path) -> None:
         (("run", "--sbatch", "--resume", "runs/before"), "--sbatch cannot change"),
     ],
 )
-def test_a_mistake_writes_no_script(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_a_mistake_writes_no_script(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
     (tmp_path / "train.py").touch()
     done = queue(tmp_path, *arguments)
 
     assert done.returncode == 2, done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
     assert not list(tmp_path.rglob("*.sbatch"))
 
 
@@ -114,6 +116,6 @@ def test_a_dry_run_of_a_job_is_its_script_alone(tmp_path: Path) -> None:
     written = done.stdout.splitlines()
     assert written[0] == "#!/bin/bash"
     assert "--dry-run" not in written[-1]
-    # A lone % would be a pattern of Slurm's own.
+    # An unescaped % would start a pattern of Slurm.
     assert f"#SBATCH --output={tmp_path}/50%%.slurm-%j.out" in written
     assert not list(tmp_path.rglob("*.sbatch"))

@@ -19,14 +19,14 @@ NO_BEGINNING = {
     ("alcf_polaris_vae_20250115_with_aws.log", "OFI"): 1,
     ("alcf_polaris_resnet50_20250115_with_aws_HANG.log", "MNNVL"): 1,
 }
-"""Lines that lost their beginning to another writer, so that nobody can read them."""
+"""Lines that lost their beginning to another writer, so that no reader can use them."""
 
 WORDS = {"NVLS": "NVLS", "COLLNET": "CollNet", "PXN": "PXN"}
 """Words that the index counts in lines that no column of a table is made of."""
 
 
 def indexed(*folders: str) -> list[tuple[str, str]]:
-    """Path and counted features of the files in the index; of every NCCL log where not told."""
+    """Path and counted features of the files in the index; of every NCCL log by default."""
     if not CORPUS.is_dir():
         return []
     rows = [row.split(" | ") for row in (CORPUS / "INDEX.md").read_text().splitlines()]
@@ -38,7 +38,7 @@ def indexed(*folders: str) -> list[tuple[str, str]]:
     ]
 
 
-def told_by(features: str) -> dict[str, int]:
+def counts_of(features: str) -> dict[str, int]:
     return {name: int(number) for name, number in re.findall(r"([\w/]+)=(\d+)", features)}
 
 
@@ -93,16 +93,16 @@ def counted(path: str) -> dict[str, int]:
 @pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
 def test_the_tables_hold_what_the_index_counts(path: str, features: str) -> None:
     mine = counted(path)
-    told = told_by(features)
-    for name in told.keys() & mine.keys():
+    counts = counts_of(features)
+    for name in counts.keys() & mine.keys():
         lost = NO_BEGINNING.get((Path(path).name, name), 0)
-        assert mine[name] == told[name] - lost, name
+        assert mine[name] == counts[name] - lost, name
 
 
 @pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
 def test_versions_are_those_of_the_index(path: str, features: str) -> None:
-    told = set(re.findall(r"NCCL version (\d+\.\d+\.\d+)", features))
-    assert set(recording_of(path).versions["version"]) == told
+    versions = set(re.findall(r"NCCL version (\d+\.\d+\.\d+)", features))
+    assert set(recording_of(path).versions["version"]) == versions
 
 
 @pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
@@ -114,11 +114,11 @@ def test_nearly_every_line_is_understood(path: str, features: str) -> None:
 
 @pytest.mark.parametrize(("path", "features"), indexed(), ids=lambda value: Path(value).name)
 def test_lines_with_words_that_the_index_counts_are_understood(path: str, features: str) -> None:
-    told, text = told_by(features), raw_text(path)
+    counts, text = counts_of(features), raw_text(path)
     kinds = recording_of(path).line_kinds
     unknown = " ".join(kinds.loc[~kinds["understood"], "sample"].astype(str))
-    for name in told.keys() & WORDS.keys():
-        assert text.count(WORDS[name]) == told[name]
+    for name in counts.keys() & WORDS.keys():
+        assert text.count(WORDS[name]) == counts[name]
         assert WORDS[name] not in unknown
 
 
@@ -128,12 +128,12 @@ def test_lines_with_words_that_the_index_counts_are_understood(path: str, featur
     ids=lambda value: Path(value).name,
 )
 def test_tags_colours_and_carriage_returns_are_those_of_the_index(path: str, features: str) -> None:
-    told, text = told_by(features), raw_text(path)
-    assert len(TAG.findall(text)) == told.get("mpi_pref", 0)
-    assert text.count("\x1b") == told.get("ANSI", 0)
+    counts, text = counts_of(features), raw_text(path)
+    assert len(TAG.findall(text)) == counts.get("mpi_pref", 0)
+    assert text.count("\x1b") == counts.get("ANSI", 0)
     assert "\x1b" not in without_colours(text)
-    if "CRLF" in told:
-        assert text.count("\r\n") == told["CRLF"]
+    if "CRLF" in counts:
+        assert text.count("\r\n") == counts["CRLF"]
     lines = list(read_lines(CORPUS / path))
     assert not any("\r" in line or "\x1b" in line for line in lines)
 

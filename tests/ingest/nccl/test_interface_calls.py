@@ -42,8 +42,8 @@ def test_a_call_with_a_coll_line_too_is_one_row(tmp_path: Path) -> None:
         lines += [call_line(0, count, n=number), collective_call(0, count)]
     lines.append(collective_call(1, 10))
     calls = recorded(tmp_path, lines).calls
-    told = list(zip(calls["rank"], calls["size_bytes"], calls["subsystem"], strict=True))
-    assert told == [(0, 40, "COLL"), (0, 280, "COLL"), (1, 40, "CALL")]
+    rows = list(zip(calls["rank"], calls["size_bytes"], calls["subsystem"], strict=True))
+    assert rows == [(0, 40, "COLL"), (0, 280, "COLL"), (1, 40, "CALL")]
 
 
 def test_an_init_that_both_kinds_of_lines_report_is_one_rank(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_init_that_both_kinds_of_lines_report_is_one_rank(tmp_path: Path) -> 
 def test_before_2_16_only_the_call_has_the_id(tmp_path: Path) -> None:
     lines = []
     for comm, comm_id in ((1, "0x51ab"), (2, "0x51ac")):
-        # By turns: without the id nobody could tell which ranks belong together.
+        # Alternating: without the id it is unknown which ranks belong together.
         for rank in (0, 1) if comm == 1 else (1, 0):
             lines.append(init_call(rank, 2, comm=comm, comm_id=comm_id))
             lines.append(of_rank(rank, init_line(rank, 2, "COMPLETE", comm=comm)))

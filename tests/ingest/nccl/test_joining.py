@@ -2,7 +2,7 @@ from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.logbook import Member
 
 
-def members(*told: tuple[int, int | None, int, str]) -> list[Member]:
+def members(*ranks: tuple[int, int | None, int, str]) -> list[Member]:
     """Ranks as (process, rank, number of ranks, commId), completed in this order."""
     return [
         Member(
@@ -16,12 +16,12 @@ def members(*told: tuple[int, int | None, int, str]) -> list[Member]:
             complete=True,
             complete_order=number,
         )
-        for number, (process, rank, size, comm_id) in enumerate(told)
+        for number, (process, rank, size, comm_id) in enumerate(ranks)
     ]
 
 
-def joined(*told: tuple[int, int | None, int, str]) -> list[tuple[tuple[int, ...], str, int]]:
-    found: list[Communicator] = join_members(members(*told))
+def joined(*ranks: tuple[int, int | None, int, str]) -> list[tuple[tuple[int, ...], str, int]]:
+    found: list[Communicator] = join_members(members(*ranks))
     return [(one.members, one.join, one.num_joined) for one in found]
 
 

@@ -183,9 +183,9 @@ def test_init_timings_by_name(tmp_path: Path) -> None:
         of_rank(1, "Bootstrap timings total 0.001083 (create 0.000022, delay 0.000000)"),
     ]
     timings = recorded(tmp_path, lines).init_timings
-    told = timings.groupby("stage", observed=True)["part"].agg(list).to_dict()
-    assert told["init"] == ["total", "kernels", "bootstrap", "total", "alloc"]
-    assert told["bootstrap"] == ["total", "create", "delay"]
+    parts = timings.groupby("stage", observed=True)["part"].agg(list).to_dict()
+    assert parts["init"] == ["total", "kernels", "bootstrap", "total", "alloc"]
+    assert parts["bootstrap"] == ["total", "create", "delay"]
     assert timings["dur_ns"].iloc[0] == 3_380_000_000
     assert timings.loc[timings["stage"] == "init", "communicator"].tolist() == [0] * 5
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders.nccl_log import init_line, job, of_rank, recorded, said
 
-WRAPPERS = {
+LOG_PREFIXES = {
     "mpirun": ("[1,3]<stdout>:", 3),
     "mpirun with blank": ("[1,3]<stderr>: ", 3),
     "mpirun with date": ("Fri Jun 19 08:53:03 2020[1,11]<stdout>:", 11),
@@ -18,9 +18,9 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("wrapper", WRAPPERS, ids=str)
-def test_log_prefixes_are_removed_and_their_rank_is_used(tmp_path: Path, wrapper: str) -> None:
-    text, rank = WRAPPERS[wrapper]
+@pytest.mark.parametrize("prefix", LOG_PREFIXES, ids=str)
+def test_log_prefixes_are_removed_and_their_rank_is_used(tmp_path: Path, prefix: str) -> None:
+    text, rank = LOG_PREFIXES[prefix]
     line = text + said(init_line(1, 2, "COMPLETE"))
     row = recorded(tmp_path, line + "\r\n").ranks.iloc[0]
     assert (row["host"], row["pid"], row["rank"]) == ("oak1", 7100, 1)
@@ -88,11 +88,11 @@ def test_a_line_that_another_writer_cut_is_put_together_again(tmp_path: Path, cu
     recording = recorded(tmp_path, lines)
     assert recording.problems["kind"].tolist() == ["watchdog"]
     assert recording.problems["tag_rank"].tolist() == [4]
-    mended = recording.connections.iloc[-1]
+    completed = recording.connections.iloc[-1]
     # A cut within `GDRDMA` or behind it leaves a line that is complete in itself.
-    assert mended["line"] == len(job()) + 1
-    assert mended["nic"] == 2
-    assert mended["source"] == 1
+    assert completed["line"] == len(job()) + 1
+    assert completed["nic"] == 2
+    assert completed["source"] == 1
 
 
 def test_a_line_cut_by_another_process_waits_for_its_rest(tmp_path: Path) -> None:

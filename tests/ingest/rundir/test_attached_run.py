@@ -181,8 +181,8 @@ def test_nccl_lines_in_the_output_are_read(tmp_path: Path) -> None:
 def test_files_of_one_name_get_copies_of_their_own(tmp_path: Path) -> None:
     paths = [output(tmp_path / name, "job.out", name) for name in ("a", "b")]
     manifest = attach(tmp_path / "run", Given(outputs=paths), Stated(name="a", size=1))
-    kept = [(tmp_path / "run" / file.copy).read_text() for file in attached_files(manifest)]
-    assert kept == ["a", "b"]
+    copies = [(tmp_path / "run" / file.copy).read_text() for file in attached_files(manifest)]
+    assert copies == ["a", "b"]
 
 
 @pytest.mark.parametrize("option", ["timelines", "nccl_logs"])

@@ -32,8 +32,8 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     ]
     incidents = loaded.table("incidents")
     assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
-    told = [note for note in loaded.notes if "stall" in note]
-    assert told == [
+    stall_notes = [note for note in loaded.notes if "stall" in note]
+    assert stall_notes == [
         f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on "
         "stalled rank 1.",
     ]

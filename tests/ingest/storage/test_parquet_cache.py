@@ -101,18 +101,18 @@ def test_another_version_or_other_columns_do_not_use_it(
 def test_a_damaged_cache_is_made_anew(source: Path, damage: bytes) -> None:
     build = Builder()
     cached(TABLE, source, build)
-    (kept,) = (source.parent / FOLDER).iterdir()
-    kept.write_bytes(damage)
+    (file,) = (source.parent / FOLDER).iterdir()
+    file.write_bytes(damage)
     assert cached(TABLE, source, build)["value"][0] == 2
     assert cached(TABLE, source, build)["value"][0] == 2
 
 
 def test_a_cache_cut_anywhere_is_made_anew(source: Path) -> None:
     cached(TABLE, source, Builder())
-    (kept,) = (source.parent / FOLDER).iterdir()
-    whole = kept.read_bytes()
+    (file,) = (source.parent / FOLDER).iterdir()
+    whole = file.read_bytes()
     for length in range(0, len(whole), 97):
-        kept.write_bytes(whole[:length])
+        file.write_bytes(whole[:length])
         build = Builder()
         cached(TABLE, source, build)
         assert build.calls == 1, length

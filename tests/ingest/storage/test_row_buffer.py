@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.storage import row_buffer as rows
+from hvdprof.ingest.storage import row_buffer
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.schema import Column, Table
 
@@ -31,40 +31,40 @@ def plain(value: object) -> object:
 
 
 @pytest.mark.slow
-@given(told=st.lists(ROW, max_size=12), pack_at=st.integers(1, 5))
-def test_rows_come_back_as_they_were_added(told: list[tuple[object, ...]], pack_at: int) -> None:
+@given(rows=st.lists(ROW, max_size=12), pack_at=st.integers(1, 5))
+def test_rows_come_back_as_they_were_added(rows: list[tuple[object, ...]], pack_at: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_PACK_AT", pack_at)
-        gathered = Rows(TABLE)
-        for number, row in enumerate(told):
+        patch.setattr(row_buffer, "_PACK_AT", pack_at)
+        buffer = Rows(TABLE)
+        for number, row in enumerate(rows):
             if number % 2:
-                gathered.append(*row)
+                buffer.append(*row)
             else:
-                gathered.add(**dict(zip(TABLE.column_names, row, strict=True)))
-            assert len(gathered) == number + 1
-        frame = gathered.frame()
+                buffer.add(**dict(zip(TABLE.column_names, row, strict=True)))
+            assert len(buffer) == number + 1
+        frame = buffer.frame()
     assert {name: str(dtype) for name, dtype in frame.dtypes.items()} == {
         f"a_{name}": name for name in DTYPES
     }
     read = [tuple(map(plain, row)) for row in frame.itertuples(index=False, name=None)]
-    assert read == told
-    assert len(gathered) == len(told)
+    assert read == rows
+    assert len(buffer) == len(rows)
 
 
 def test_the_last_row_can_be_changed_wherever_the_border_of_packing_lies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rows, "_PACK_AT", 2)
-    gathered = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    monkeypatch.setattr(row_buffer, "_PACK_AT", 2)
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
     for number in range(5):
-        gathered.append(number)
-        gathered.set_last(n=10 * number)
-    assert gathered.frame()["n"].tolist() == [0, 10, 20, 30, 40]
+        buffer.append(number)
+        buffer.set_last(n=10 * number)
+    assert buffer.frame()["n"].tolist() == [0, 10, 20, 30, 40]
 
 
 def test_columns_are_those_of_the_table() -> None:
-    gathered = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
+    buffer = Rows(Table("t", "A row.", (Column("n", "int64", "", "x"),)))
     with pytest.raises(ValueError, match="has no column other"):
-        gathered.add(n=1, other=2)
+        buffer.add(n=1, other=2)
     with pytest.raises(KeyError):
-        gathered.add()
+        buffer.add()

@@ -12,7 +12,7 @@ pytest.importorskip("numba", reason="reading in parts is compiled")
 
 from hvdprof.api import load_run
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.tables import standalone_timeline as lone_timeline
+from hvdprof.ingest.tables import standalone_timeline
 from hvdprof.ingest.timeline.streaming import stream
 from hvdprof.model.run import Run
 from tests.builders.timeline_writer import TimelineWriter
@@ -86,7 +86,7 @@ def on_a_clock_that_is_set_back(writer: TimelineWriter) -> None:
 
 
 def on_another_clock(writer: TimelineWriter) -> None:
-    # No header: time 0 is told by the earliest time alone.
+    # No header: only the earliest time gives time 0.
     writer.records.pop(0)
     writer.now_us = 700_000_000
     train(writer, 100)
@@ -103,7 +103,7 @@ def tables_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Run, Run]:
     whole = load_run(path)
     with monkeypatch.context() as cached:
         cached.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
-        cached.setattr(lone_timeline, "read_timeline_file", never)
+        cached.setattr(standalone_timeline, "read_timeline_file", never)
         return whole, load_run(path)
 
 

@@ -56,8 +56,8 @@ def lines_of(tmp_path):
 def test_pieces_of_ranks_become_their_lines(lines_of):
     lines = lines_of(PRINTED)
     assert [number for number, _, _ in lines] == list(range(1, 19))
-    told = [(rank, text.strip()[:30]) for _, rank, text in lines]
-    assert told[:6] == [
+    parsed = [(rank, text.strip()[:30]) for _, rank, text in lines]
+    assert parsed[:6] == [
         (0, "rank 0 step 0"),
         (1, "rank 1 step 0"),
         (2, "rank 2 step 0"),
@@ -65,10 +65,10 @@ def test_pieces_of_ranks_become_their_lines(lines_of):
         (0, "rank 0 step 1"),
         (1, "rank 1 step 1"),
     ]
-    assert told[6] == (0, "[2026-11-21 15:41:52.774269: W")
-    assert told[9] == (0, "[2026-11-21 15:41:54.774848: W")
+    assert parsed[6] == (0, "[2026-11-21 15:41:52.774269: W")
+    assert parsed[9] == (0, "[2026-11-21 15:41:54.774848: W")
     assert lines[15][2].split() == ["^" * 32]
-    assert told[16:] == [(1, "RuntimeError: on purpose"), (0, "Epoch 1: loss 0.3")]
+    assert parsed[16:] == [(1, "RuntimeError: on purpose"), (0, "Epoch 1: loss 0.3")]
 
 
 def test_what_went_wrong_is_read_out_of_pieces(tmp_path):
@@ -116,7 +116,7 @@ def test_bracketed_words_stay(lines_of):
     lines = lines_of("".join(f"[{rank}] {text}\n" for text in words for rank in (0, 1)))
     assert [text for _, rank, text in lines if rank == 1] == [
         *words[:1],
-        # Of the own rank nothing tells a tag behind a blank from words.
+        # A tag of the own rank behind a blank cannot be distinguished from words.
         "shape of it",
         *words[2:],
     ]
@@ -189,11 +189,11 @@ def as_hydra_writes(pieces):
 @given(st.lists(st.tuples(st.integers(0, 3), st.text(st.sampled_from("ab:[\n"), min_size=1))))
 def test_everything_ranks_write_comes_back_as_their_lines(written):
     pieces = HydraPieces(range(4))
-    told = [pieces.take(line) for line in as_hydra_writes(written).split("\n") if line]
-    told += pieces.rest()
+    parsed = [pieces.take(line) for line in as_hydra_writes(written).split("\n") if line]
+    parsed += pieces.rest()
     for rank in range(4):
         own = "".join(piece for one, piece in written if one == rank)
-        assert [text for one, text in told if one == rank and text] == own.split()
+        assert [text for one, text in parsed if one == rank and text] == own.split()
 
 
 def test_long_lines_without_an_end_cost_bounded_memory():

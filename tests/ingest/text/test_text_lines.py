@@ -129,12 +129,12 @@ def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(
     for path in paths:
         path.write_bytes(LOG * 100)
     size = len(LOG) * 100
-    told: list[tuple[str, int, int]] = []
-    load_files(paths, progress=lambda file, done, total: told.append((file, done, total)))
-    dones = [done for _, done, _ in told]
+    reports: list[tuple[str, int, int]] = []
+    load_files(paths, progress=lambda file, done, total: reports.append((file, done, total)))
+    dones = [done for _, done, _ in reports]
     again = [at for at in range(1, len(dones)) if dones[at] < dones[at - 1]]
     assert len(again) == 1
-    for part in (told[: again[0]], told[again[0] :]):
+    for part in (reports[: again[0]], reports[again[0] :]):
         assert {total for _, _, total in part} == {2 * size}
         assert {file for file, _, _ in part} == {str(path) for path in paths}
         for file, start in zip(paths, (0, size), strict=True):

@@ -33,7 +33,7 @@ def parsed(*events: str, end: str = "]") -> TimelineFile:
     return parse_timeline("[\n" + NAMES + ",".join(events) + end)
 
 
-def told(file: TimelineFile) -> list[str]:
+def problems_of(file: TimelineFile) -> list[str]:
     return [
         f"{row.phase} {row.activity} {row.tensor} use {row.occurrence} batch {row.fusion_id} "
         f"at {row.start_us} for {row.dur_us} bytes {row.size_bytes}"
@@ -58,7 +58,7 @@ def test_a_fused_execution_of_two_tensors_is_one_batch() -> None:
         event("B", 40, 1, "ALLREDUCE"),
         event("E", 41, 1, dtype="float32", shape="[2]"),
     )
-    assert told(file) == [
+    assert problems_of(file) == [
         "negotiation NEGOTIATE_ALLREDUCE allreduce.a use 0 batch -1 at 10 for 2 bytes None",
         "negotiation NEGOTIATE_ALLREDUCE allreduce.b use 0 batch -1 at 11 for 1 bytes None",
         "operation ALLREDUCE allreduce.a use 0 batch 0 at 20 for 11 bytes 60",
@@ -106,7 +106,7 @@ def test_ticks_and_cycles_are_marks() -> None:
 @pytest.mark.parametrize("end", ["]", "", ",", ",\n", "]\n"])
 def test_the_end_of_the_array_does_not_matter(end: str) -> None:
     events = (event("B", 1, 1, "ALLREDUCE"), event("E", 3, 1, dtype="uint8", shape="[7]"))
-    assert told(parsed(*events, end=end)) == told(parsed(*events))
+    assert problems_of(parsed(*events, end=end)) == problems_of(parsed(*events))
     assert parsed(*events, end=end).problems == ()
 
 
@@ -168,8 +168,8 @@ def test_a_file_cut_anywhere_keeps_what_came_before(data: st.DataObject) -> None
     whole = parse_timeline(text)
     cut = parse_timeline(text[: data.draw(st.integers(0, len(text)))])
     starts = [(row.activity, row.tensor, row.start_us) for row in rows_of(whole)]
-    kept = [(row.activity, row.tensor, row.start_us) for row in rows_of(cut)]
-    assert kept == starts[: len(kept)]
+    intact = [(row.activity, row.tensor, row.start_us) for row in rows_of(cut)]
+    assert intact == starts[: len(intact)]
 
 
 @given(st.text(max_size=200) | st.text(alphabet='[]{}",:phBEXiM 01', max_size=200))
@@ -208,10 +208,10 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 
 def test_reading_reports_its_progress() -> None:
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     path = RECORDINGS / "07_mpi_fp16.json"
-    read_timeline_file(path, progress=lambda done, size: told.append((done, size)))
-    assert told[-1] == (path.stat().st_size,) * 2
+    read_timeline_file(path, progress=lambda done, size: reports.append((done, size)))
+    assert reports[-1] == (path.stat().st_size,) * 2
 
 
 def test_fp16_against_what_the_ranks_measured_themselves() -> None:

@@ -1,4 +1,4 @@
-"""Every recording at hand against what is known of how it was made."""
+"""Every available recording against how it was made."""
 
 import json
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Known:
     backend: str = "GLOO"
     framework: str = "PyTorch"
     size: int = 2
-    told: str = "first use"
+    rank_ticks: str = "first use"
     num_open: int = 0
     phantoms: int = 0
 
@@ -43,11 +43,11 @@ def training(steps: int, **known: object) -> Known:
 
 BASICS = {
     "01_gloo_cache_on": training(10),
-    "02_gloo_cache_off": training(10, ticks=66, told="every use"),
+    "02_gloo_cache_off": training(10, ticks=66, rank_ticks="every use"),
     "03_mpi_cache_on": training(10, backend="MPI"),
-    "04_gloo_straggler_rank1_cache_off": training(12, ticks=78, told="every use"),
+    "04_gloo_straggler_rank1_cache_off": training(12, ticks=78, rank_ticks="every use"),
     "05_gloo_straggler_rank1_cache_on": training(12),
-    "06_mpi_adasum": Known({"BROADCAST": 6, "ADASUM": 36}, 6, 42, "MPI", told="none"),
+    "06_mpi_adasum": Known({"BROADCAST": 6, "ADASUM": 36}, 6, 42, "MPI", rank_ticks="none"),
     "07_mpi_fp16": training(8, backend="MPI"),
     "08_mpi_groups2": training(8, uses={"BROADCAST": 8, "ALLREDUCE": 48}, ticks=14, backend="MPI"),
     "09_gloo_mark_cycles": training(6),
@@ -66,15 +66,17 @@ BASICS = {
         },
         steps=-1,
         ticks=30,
-        told="some uses",
+        rank_ticks="some uses",
         phantoms=12,
     ),
-    "14_gloo_unescaped_names": Known({"ALLREDUCE": 7}, -1, 7, told="none"),
-    "15_mpi_stall_cached": Known({"ALLREDUCE": 40}, 5, 16, "MPI", told="some uses"),
-    "16_mpi_stall_shutdown": Known({"ALLREDUCE": 16}, -1, 16, "MPI", told="every use", num_open=8),
+    "14_gloo_unescaped_names": Known({"ALLREDUCE": 7}, -1, 7, rank_ticks="none"),
+    "15_mpi_stall_cached": Known({"ALLREDUCE": 40}, 5, 16, "MPI", rank_ticks="some uses"),
+    "16_mpi_stall_shutdown": Known(
+        {"ALLREDUCE": 16}, -1, 16, "MPI", rank_ticks="every use", num_open=8
+    ),
     "17_gloo_process_sets_np3": Known({"ALLREDUCE": 4}, -1, 2, size=3),
-    "18_gloo_tail_lost_clean_exit": training(7, ticks=48, told="every use", num_open=6),
-    "19_mpi_autotune": training(70, backend="MPI", ticks=228, told="some uses"),
+    "18_gloo_tail_lost_clean_exit": training(7, ticks=48, rank_ticks="every use", num_open=6),
+    "19_mpi_autotune": training(70, backend="MPI", ticks=228, rank_ticks="some uses"),
     "20_derived_v019_layout": training(10, backend="MPI"),
 }
 
@@ -83,12 +85,12 @@ FAULTS = {
     "baseline_mpi": training(30, backend="MPI"),
     "slow_rank1_60ms": training(30),
     "no_fusion": training(30),
-    "no_cache_markcycles": training(21, ticks=132, told="every use"),
+    "no_cache_markcycles": training(21, ticks=132, rank_ticks="every use"),
     "fp16": training(30),
     "hosts2_nolimit": training(30),
     "hosts3_nolimit": training(30, size=3, num_open=12),
-    "never_join_rank1": training(30, ticks=18, told="some uses"),
-    "never_join_rank1_shutdown": training(30, ticks=18, told="some uses"),
+    "never_join_rank1": training(30, ticks=18, rank_ticks="some uses"),
+    "never_join_rank1_shutdown": training(30, ticks=18, rank_ticks="some uses"),
     "kill_rank0": training(15, num_open=7),
     "kill_rank1": training(15),
     "kill_rank1_mpi": training(15, backend="MPI", num_open=1),
@@ -115,7 +117,7 @@ def test_own_recordings_say_what_was_done(name: str) -> None:
     assert file.facts.backends == (known.backend,)
     assert file.facts.frameworks == (known.framework,)
     assert file.facts.size == known.size
-    assert file.facts.rank_evidence.kind == known.told
+    assert file.facts.rank_evidence.kind == known.rank_ticks
     assert sum(row.activity == "0" for row in rows_of(file) if row.phase == "mark") == known.ticks
     assert open_rows(file) == known.num_open
     assert file.facts.num_phantoms == known.phantoms

@@ -126,8 +126,8 @@ def test_open_mpi_5_puts_a_space_behind_its_tag(tmp_path: Path) -> None:
 def test_the_shell_in_front_of_a_rank_has_not_the_last_word(tmp_path: Path) -> None:
     stderr = "[1]<stderr>:ValueError: no\n[1]<stderr>:Terminated\n"
     assert _explained(tmp_path, "", stderr).lines == ["ValueError: no"]
-    told = "Process 1 exit with status code 143."
-    (end,) = worker_ends(told, "[1]<stderr>:Terminated\n")
+    printed = "Process 1 exit with status code 143."
+    (end,) = worker_ends(printed, "[1]<stderr>:Terminated\n")
     assert end.lines == ["Terminated"]
 
 

@@ -31,7 +31,7 @@ def test_the_host_is_that_of_the_rank(tmp_path: Path, failure: Failure, host: st
 
 
 @pytest.mark.parametrize(
-    ("host", "signal", "number", "told"),
+    ("host", "signal", "number", "explanation"),
     [
         (HERE, "SIGKILL", 1, "ended a process for lack of memory"),
         (HERE, "SIGKILL", 2, "ended 2 processes for lack of memory"),
@@ -41,13 +41,13 @@ def test_the_host_is_that_of_the_rank(tmp_path: Path, failure: Failure, host: st
     ],
 )
 def test_memory_is_named_where_this_kernel_ran_out_of_it(
-    tmp_path: Path, host: str, signal: str, number: int, told: str
+    tmp_path: Path, host: str, signal: str, number: int, explanation: str
 ) -> None:
     failure = Failure(reason="rank 1 was ended", rank=1, signal=signal)
     reason = with_place(failure, progress(tmp_path, {1: host}), number).reason
 
-    assert told in reason
-    assert bool(told) == ("memory" in reason)
+    assert explanation in reason
+    assert bool(explanation) == ("memory" in reason)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_memory_is_named_where_this_kernel_ran_out_of_it(
 def test_only_what_happens_from_now_on_counts(
     monkeypatch: pytest.MonkeyPatch, counts: list[int | None], number: int
 ) -> None:
-    told = iter(counts)
-    monkeypatch.setattr(failure_place, "oom_kills", lambda: next(told))
+    remaining = iter(counts)
+    monkeypatch.setattr(failure_place, "oom_kills", lambda: next(remaining))
 
     assert MemoryWatch().num_ended() == number

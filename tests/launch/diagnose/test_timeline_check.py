@@ -102,8 +102,8 @@ def test_a_timeline_that_was_broken_off_fails_the_last_one_that_was_begun(tmp_pa
     launch = Launch(tmp_path, 0, 1)
     launch.wrote(0)
     launch.wrote(1)
-    told = "Error writing to the Horovod Timeline after it was successfully opened, will stop"
-    assert launch.checked(told) == [Status.DONE, Status.FAILED]
+    printed = "Error writing to the Horovod Timeline after it was successfully opened, will stop"
+    assert launch.checked(printed) == [Status.DONE, Status.FAILED]
 
 
 def test_a_folder_that_the_recorder_could_not_make_is_its_reason(tmp_path):

@@ -20,7 +20,7 @@ def nothing():
 
 
 class Standing:
-    """A call that stands still until it is ended."""
+    """A call that blocks until it is ended."""
 
     def __init__(self):
         self.has_ended = threading.Event()

@@ -130,11 +130,11 @@ def test_an_interface_that_horovod_would_refuse_is_refused_before_the_start():
 
 
 def test_reasons_that_keep_a_job_from_starting_are_reported():
-    lone = (Host("server1", 4),)
+    single_host = (Host("server1", 4),)
 
-    assert reasons_to_wait(lone, "eth0", 4) == []
-    assert "two" in reasons_to_wait(lone, None, 4)[0]
-    assert "4 of 5 slots" in reasons_to_wait(lone, "eth0", 5)[0]
+    assert reasons_to_wait(single_host, "eth0", 4) == []
+    assert "two" in reasons_to_wait(single_host, None, 4)[0]
+    assert "4 of 5 slots" in reasons_to_wait(single_host, "eth0", 5)[0]
 
 
 @pytest.mark.parametrize(

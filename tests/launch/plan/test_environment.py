@@ -90,7 +90,7 @@ def test_knobs_are_only_set_where_they_were_given() -> None:
     ("flavour", "controller", "unbuffered"),
     [
         ("openmpi", "mpi", "1"),
-        # Empty is off, whatever is inherited.
+        # Empty is off, even where a value is inherited.
         ("mpich", "mpi", ""),
         ("intel", "mpi", ""),
         ("mpich", "gloo", "1"),

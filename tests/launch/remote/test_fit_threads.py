@@ -117,8 +117,8 @@ def test_this_host_gives_ranks_what_this_process_has():
 
 
 def test_inside_slurm_the_processors_of_the_job_count(monkeypatch):
-    told = {"JOB_ID": "7", "JOB_NODELIST": "n1", "JOB_CPUS_PER_NODE": "6", "TASKS_PER_NODE": "2"}
-    for name, value in told.items():
+    slurm = {"JOB_ID": "7", "JOB_NODELIST": "n1", "JOB_CPUS_PER_NODE": "6", "TASKS_PER_NODE": "2"}
+    for name, value in slurm.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
     settings = bench_settings(launcher="srun")
 

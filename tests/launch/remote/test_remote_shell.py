@@ -16,7 +16,7 @@ def _agent(folder: Path, name: str = "ssh") -> str:
 
 
 def test_a_program_reaches_another_host_with_folder_and_paths(tmp_path: Path) -> None:
-    # A remote shell that answers what it was told to run, and that takes one word apart itself.
+    # A remote shell that prints the command it was given, and splits one word itself.
     agent = tmp_path / "agent"
     agent.write_text('#!/bin/sh\nhost=$1; shift; echo "on $host"; exec /bin/sh -c "$*"\n')
     agent.chmod(0o755)

@@ -50,7 +50,7 @@ def _refined(folder: Path, headers: list[dict[str, Any]], device: str = "cpu") -
     [
         ([[0, 1, 2, 3]] * 2, [[0], [1]], False, True),
         ([[0, 1, 2, 3]] * 2, [[0, 1, 2, 3]] * 2, False, False),
-        # A mask from outside leaves both ranks one core, whatever the host has.
+        # A mask from outside leaves both ranks one core, however many the host has.
         ([[0], [0]], [[0], [0]], True, False),
         ([[0], [1]], [[0], [1]], False, True),
         ([[0, 1, 2, 3]] * 5, [[0, 1, 2, 3]] * 5, True, False),

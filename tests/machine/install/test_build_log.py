@@ -202,5 +202,5 @@ def test_progress_is_makes_percentage(line: str, done: float | None) -> None:
 
 
 def test_stages_in_words() -> None:
-    told = [stage(line) for line in HEAD.splitlines()]
-    assert [words for words in told if words] == ["downloading the source", "configuring"]
+    stages = [stage(line) for line in HEAD.splitlines()]
+    assert [words for words in stages if words] == ["downloading the source", "configuring"]

@@ -43,7 +43,7 @@ def _ask_anew() -> None:
 
 
 def test_answer_of_a_gpu_build_among_other_output() -> None:
-    stdout = f"a warning of somebody\n{MARK}{json.dumps(RECORD)}\n"
+    stdout = f"a warning of a library\n{MARK}{json.dumps(RECORD)}\n"
     build = parse_answer(0, stdout, "")
     assert isinstance(build, HorovodBuild)
     assert (build.nccl, build.cuda_device_count, build.nccl_version) == (True, 8, "2.27.3")

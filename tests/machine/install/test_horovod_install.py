@@ -176,13 +176,13 @@ def test_what_does_not_fit_is_replaced(
 
 
 def test_a_damaged_wheel_is_built_anew(machine: FakeMachine, tmp_path: Path) -> None:
-    kept = make_installer(machine, tmp_path).install().wheel
-    assert kept is not None
-    kept.write_bytes(kept.read_bytes()[:200])
+    cached = make_installer(machine, tmp_path).install().wheel
+    assert cached is not None
+    cached.write_bytes(cached.read_bytes()[:200])
     machine.installed = None
     again = make_installer(machine, tmp_path).install()
     assert again.source == "built"
-    assert again.wheel == kept
+    assert again.wheel == cached
 
 
 def test_a_cached_wheel_that_does_not_work_here_is_built_anew(

@@ -75,17 +75,17 @@ def test_a_browser_that_never_answers_is_reported_and_leaves_no_file(
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ("sys.exit('the page crashed')", "the page crashed"),
         ("os._exit(9)", "exit code 9"),
         (f"sys.exit({draw_image.NO_BROWSER})", "missing or does not start"),
     ],
 )
-def test_the_reason_for_a_failed_drawing_is_reported(analysis, drawn_by, tmp_path, lines, told):
+def test_the_reason_for_a_failed_drawing_is_reported(analysis, drawn_by, tmp_path, lines, message):
     drawn_by(lines)
 
-    with pytest.raises(EnvironmentNotReadyError, match=told):
+    with pytest.raises(EnvironmentNotReadyError, match=message):
         write_figure(analysis, "scaling", tmp_path / "scaling.svg")
 
     assert not list(tmp_path.glob("*scaling*"))

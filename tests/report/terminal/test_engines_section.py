@@ -1,4 +1,4 @@
-"""DDP against Horovod as the terminal report tells it."""
+"""DDP against Horovod in the terminal report."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Lone files in a terminal."""
+"""Standalone files in a terminal."""
 
 import io
 from pathlib import Path

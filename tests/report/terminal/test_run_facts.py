@@ -16,24 +16,24 @@ def facts(**values):
 
 
 def test_host_conditions_and_observer_overhead_are_printed():
-    told = facts()
-    assert told["started"] == "2026-11-20 22:48:41 UTC"
-    assert told["hosts"] == "node1 (AMD EPYC, 2 cores)"
-    assert "horovod 0.28.1" in told["versions"]
-    assert told["settings"] == "weak scaling, 1 thread per rank"
-    assert "resnet18 np=2: 1.2 ± 0.4 %" in told["observer overhead"]
-    assert "adasum" not in told["observer overhead"]
+    printed = facts()
+    assert printed["started"] == "2026-11-20 22:48:41 UTC"
+    assert printed["hosts"] == "node1 (AMD EPYC, 2 cores)"
+    assert "horovod 0.28.1" in printed["versions"]
+    assert printed["settings"] == "weak scaling, 1 thread per rank"
+    assert "resnet18 np=2: 1.2 ± 0.4 %" in printed["observer overhead"]
+    assert "adasum" not in printed["observer overhead"]
 
 
 def test_passes_are_counted_by_mode_and_controller():
     passes = [finished_analysis.pass_record(name, []) for name in "ab"]
     passes.append(finished_analysis.pass_record("c", [], mode="throughput", pinned=False))
     run = finished_analysis.run(manifest=finished_analysis.manifest(passes=passes))
-    told = facts(run=run)
-    assert told["measured"] == (
+    printed = facts(run=run)
+    assert printed["measured"] == (
         "2 passes in trace mode under mpi; 1 pass in throughput mode under mpi"
     )
-    assert told["settings"].endswith("2 of 3 passes pinned")
+    assert printed["settings"].endswith("2 of 3 passes pinned")
 
 
 def test_clock_offsets_are_printed_with_their_error():
@@ -49,6 +49,6 @@ def test_observer_overhead_is_printed_per_engine():
             for engine, cost in (("horovod", 0.012), ("ddp", 0.034))
         ]
     )
-    told = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
-    assert "resnet18 np=2: 1.2" in told["observer overhead"]
-    assert "resnet18 np=2 DDP: 3.4" in told["observer overhead"]
+    printed = dict(run_facts(replace(finished_analysis.full_analysis(), scaling=scaling)))
+    assert "resnet18 np=2: 1.2" in printed["observer overhead"]
+    assert "resnet18 np=2 DDP: 3.4" in printed["observer overhead"]

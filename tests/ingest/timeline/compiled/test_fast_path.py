@@ -12,9 +12,9 @@ from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.timeline_reference import assert_same
 
-pytest.importorskip("numba", reason="the fast road needs numba")
+pytest.importorskip("numba", reason="the fast path needs numba")
 
-from hvdprof.ingest.timeline.compiled import fast_path as fast_road
+from hvdprof.ingest.timeline.compiled import fast_path
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
 from tests.builders.places import RECORDINGS
@@ -80,7 +80,7 @@ def test_a_border_at_any_byte_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
     plain = parse_plain(CONTENT)
     for distance in range(1, 400):
         monkeypatch.setattr(
-            fast_road,
+            fast_path,
             "_likely_border",
             lambda chunks, place, far=distance: place + far if place + far < chunks.end else -1,
         )

@@ -22,7 +22,7 @@ from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from tests.builders.timeline_mutants import mutant
 from tests.builders.timeline_reference import assert_same, marks, naive, rows, ticks
 
-pytest.importorskip("numba", reason="the fast road needs numba")
+pytest.importorskip("numba", reason="the fast path needs numba")
 
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
 from tests.builders.places import CORPUS, RECORDINGS, needs_corpus

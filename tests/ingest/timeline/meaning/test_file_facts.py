@@ -134,16 +134,16 @@ def test_repeated_fusion_buffers_show_autotuning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds_told", "misses"), [((1, 2, 3, 4), True), ((3,), False), ((), False)]
+    ("rounds_with_ticks", "misses"), [((1, 2, 3, 4), True), ((3,), False), ((), False)]
 )
 def test_a_cache_too_small_is_distinguished_from_a_stall(
-    rounds_told: tuple[int, ...], misses: bool
+    rounds_with_ticks: tuple[int, ...], misses: bool
 ) -> None:
     writer = TimelineWriter()
     for step in range(6):
         for tensor in ("allreduce.a", "allreduce.b"):
-            told = step == 0 or (step in rounds_told and tensor == "allreduce.b")
-            writer.negotiate([tensor], ranks=(0, 1) if told else ())
+            has_ticks = step == 0 or (step in rounds_with_ticks and tensor == "allreduce.b")
+            writer.negotiate([tensor], ranks=(0, 1) if has_ticks else ())
         writer.execute(["allreduce.a", "allreduce.b"])
     file = parse_timeline(writer.text())
     assert file.facts.cache_misses == misses
@@ -169,11 +169,11 @@ def test_a_refused_operation_is_an_error_and_is_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "told", "kind"),
+    ("later", "with_ranks", "kind"),
     [(0, 0, "none"), (5, 0, "first use"), (5, 2, "some uses"), (5, 5, "every use")],
 )
-def test_what_ticks_say_of_stragglers(later: int, told: int, kind: str) -> None:
-    evidence = RankEvidence(later, told)
+def test_what_ticks_say_of_stragglers(later: int, with_ranks: int, kind: str) -> None:
+    evidence = RankEvidence(later, with_ranks)
     assert evidence.kind == kind
     assert evidence.sentence.endswith(".")
 

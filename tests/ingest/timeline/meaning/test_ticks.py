@@ -27,30 +27,30 @@ def negotiated(arrivals: list[tuple[int, int]], *, with_operation: bool = True) 
     return parse_timeline(writer.text())
 
 
-def told(file: TimelineFile) -> tuple[object, object]:
+def first_and_last(file: TimelineFile) -> tuple[object, object]:
     return file.uses.first_rank[0], file.uses.last_rank[0]
 
 
 def test_ranks_a_cycle_apart_are_named() -> None:
     file = negotiated([(0, 0), (2, CYCLE_US), (1, CYCLE_US)])
-    assert told(file) == (0, 1)
+    assert first_and_last(file) == (0, 1)
     assert file.uses.last_after_us[0] == CYCLE_US + 1
     assert file.uses.num_ticks.tolist() == [3]
 
 
 def test_ranks_of_one_cycle_are_a_tie() -> None:
     file = negotiated([(0, 0), (1, 5), (2, CYCLE_US - 50)])
-    assert told(file) == (pd.NA, pd.NA)
+    assert first_and_last(file) == (pd.NA, pd.NA)
     assert file.uses.last_after_us[0] == CYCLE_US - 49
 
 
 def test_a_single_rank_is_neither_first_nor_last() -> None:
-    assert told(negotiated([(0, 0)])) == (pd.NA, pd.NA)
+    assert first_and_last(negotiated([(0, 0)])) == (pd.NA, pd.NA)
 
 
 def test_a_use_out_of_the_cache_names_no_rank() -> None:
     file = negotiated([])
-    assert told(file) == (pd.NA, pd.NA)
+    assert first_and_last(file) == (pd.NA, pd.NA)
     assert file.uses.last_after_us.isna().tolist() == [True]
     assert file.uses.num_ticks.tolist() == [0]
 

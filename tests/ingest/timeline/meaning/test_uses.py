@@ -114,7 +114,7 @@ def test_a_barrier_is_a_use_without_operation() -> None:
 
 
 def naive_roles(raw: RawTimeline) -> list[tuple[int, int, int]]:
-    """The same by a state for each tensor, one slice after the other; phantoms not told apart."""
+    """The same by a state for each tensor, slice after slice; phantoms are not distinguished."""
     known = {"ALLREDUCE", "BROADCAST", "ALLGATHER"}
     found: list[tuple[int, int, int]] = []
     uses: dict[int, int] = {}
@@ -174,15 +174,17 @@ def test_any_order_of_records_means_what_a_state_for_each_tensor_says(
             writer.end(tensor)
     raw = raw_of(writer)
     roles, uses = roles_and_uses(raw, tensors_of(raw))
-    told = list(
+    classified = list(
         zip(roles.role.tolist(), roles.operation.tolist(), roles.occurrence.tolist(), strict=True)
     )
     expected = naive_roles(raw)
-    for (role, operation, _), (naive, _, naive_operation) in zip(told, expected, strict=True):
+    for (role, operation, _), (naive, _, naive_operation) in zip(classified, expected, strict=True):
         assert (NEGOTIATION if role == PHANTOM else role) == naive
         assert operation == naive_operation
     if PHANTOM not in roles.role:
-        assert [one[2] for one in told] == [one[1] for one in expected]
+        assert [one[2] for one in classified] == [one[1] for one in expected]
     rows = [row for row in (*uses.negotiation.tolist(), *uses.operation.tolist()) if row != NONE]
-    in_use = [row for row, (role, _, _) in enumerate(told) if role in (NEGOTIATION, OPERATION)]
+    in_use = [
+        row for row, (role, _, _) in enumerate(classified) if role in (NEGOTIATION, OPERATION)
+    ]
     assert sorted(rows) == in_use
