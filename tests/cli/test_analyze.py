@@ -58,7 +58,7 @@ def test_the_file_name_chooses_the_format(run_folder, tmp_path):
 def test_the_format_wins_over_the_file_name(run_folder, tmp_path):
     output = tmp_path / "result.out"
     invoke("analyze", run_folder, "-o", output, "--format", "json")
-    assert json.loads(output.read_text(encoding="utf-8"))["schema_version"] == 1
+    assert json.loads(output.read_text(encoding="utf-8"))["schema_version"] == 2
 
 
 @pytest.mark.slow

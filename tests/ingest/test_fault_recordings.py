@@ -30,7 +30,7 @@ def test_a_slow_rank_is_seen_as_waiting_but_cannot_be_named():
 
     waits = [uses.loc[~uses["warmup"], "negotiation_ns"].median() for uses in (slow, healthy)]
     assert waits[0] > 50e6 > waits[1]
-    assert "No rank can be called late" in found("slow_rank1_60ms").files[0].verdict
+    assert "No straggler can be named" in found("slow_rank1_60ms").files[0].caveat
 
 
 @pytest.mark.slow
