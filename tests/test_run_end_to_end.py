@@ -113,7 +113,7 @@ def test_a_rank_that_others_wait_for_is_named_and_ended(tmp_path):
 
     assert ended.returncode == 6
     stalls = next((tmp_path / "r").glob("passes/*/stalls.jsonl")).read_text()
-    assert "stand_still" in stalls
+    assert "block_for_long" in stalls
     assert "rank 1" in " ".join(ended.stdout.split())
 
 

@@ -59,7 +59,7 @@ def main() -> None:
             if num_steps == options.fail_at and hvd.rank() == 1:
                 raise RuntimeError("on purpose")
             if num_steps == options.hang_at and hvd.rank() == 1:
-                stand_still()
+                block_for_long()
         scheduler.step()
         if options.evaluate:
             model.eval()
@@ -71,7 +71,7 @@ def main() -> None:
     sys.exit(options.exit_code)
 
 
-def stand_still() -> None:
+def block_for_long() -> None:
     time.sleep(600)
 
 
