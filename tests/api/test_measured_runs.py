@@ -44,7 +44,7 @@ def test_options_are_planned_by_their_class(
     assert options_of(planned.manifest) == options
 
 
-def test_a_mistake_is_found_before_horovod_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_are_checked_before_horovod_is_located(monkeypatch: pytest.MonkeyPatch) -> None:
     def never() -> Tools:
         raise AssertionError("Horovod was looked for")
 

@@ -77,7 +77,7 @@ def test_an_unknown_ending_is_refused_before_anything_is_read(tmp_path):
         invoke("analyze", tmp_path / "no-run", "-o", tmp_path / "result.pdf")
 
 
-def test_a_folder_that_is_no_run_is_said(tmp_path):
+def test_a_folder_that_is_no_run_is_reported(tmp_path):
     with pytest.raises(UnreadableInputError, match="is not a run directory"):
         invoke("analyze", tmp_path)
 

@@ -60,7 +60,7 @@ def test_one_table_in_one_file(tmp_path: Path, table: Path) -> None:
         (["-o", "{folder}/a.xlsx", "--table", "throughput"], "chooses no format"),
     ],
 )
-def test_what_cannot_be_written_is_said(
+def test_an_output_that_cannot_be_written_is_reported(
     tmp_path: Path, table: Path, arguments: list[str], said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):

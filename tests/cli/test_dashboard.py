@@ -54,7 +54,7 @@ def test_without_a_folder_the_runs_here_are_offered(tmp_path, offered, monkeypat
     assert "http://127.0.0.1:1/" in result.stdout
 
 
-def test_a_folder_without_runs_and_a_missing_one_are_said(tmp_path):
+def test_a_folder_without_runs_and_a_missing_one_are_reported(tmp_path):
     with pytest.raises(UnreadableInputError, match="holds no run directory"):
         dashboard(tmp_path)
     with pytest.raises(UnreadableInputError, match="There is no folder"):
@@ -92,7 +92,7 @@ def test_the_password_comes_from_the_option_or_the_environment(tmp_path, offered
     assert offered["password"] == "other"
 
 
-def test_without_the_extra_the_install_line_is_said(tmp_path, monkeypatch):
+def test_without_the_extra_the_install_command_is_printed(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "one", [PassSpec()])
     monkeypatch.delitem(sys.modules, "hvdprof.dashboards.app", raising=False)
     monkeypatch.setitem(sys.modules, "dash", None)

@@ -41,7 +41,7 @@ def test_machine_without_horovod_ends_with_5_and_the_command(survey: list[Survey
     )
 
 
-def test_every_cure_stands_under_its_line(survey: list[Survey]) -> None:
+def test_every_fix_is_printed_under_its_line(survey: list[Survey]) -> None:
     survey[0] = make_survey(hostname_resolves=False)
     lines = run().stdout.splitlines()
     place = next(i for i, line in enumerate(lines) if "does not resolve" in line)

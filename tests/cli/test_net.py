@@ -28,7 +28,7 @@ def invoke(*arguments: Any) -> Any:
     return result
 
 
-def test_it_says_what_the_analysis_of_the_run_says_of_slow_links(run: Path) -> None:
+def test_slow_links_are_those_of_the_analysis_of_the_run(run: Path) -> None:
     text = invoke("net", run).stdout
     _, _, findings = text.partition("\nFindings\n")
     assert "Slow network link: h3" in findings

@@ -89,7 +89,7 @@ def test_no_watchdog_runs_unless_requested(tmp_path: Path, value: str | None) ->
     assert not (tmp_path / "watch").exists()
 
 
-def test_the_thread_looks_on(tmp_path: Path) -> None:
+def test_the_watchdog_thread_writes_progress(tmp_path: Path) -> None:
     states = [Standing(ended=True)]
     watch_over(lambda: states[0], tmp_path / "recorder", 0, {STALL_WARN: "5"})
     path = PassPaths(tmp_path).watch_file(0)

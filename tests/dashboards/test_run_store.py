@@ -76,7 +76,7 @@ def test_only_ids_are_answered(tmp_path, asked):
     assert not read.folders
 
 
-def test_a_folder_that_is_gone_is_said(tmp_path):
+def test_a_missing_folder_is_reported(tmp_path):
     with pytest.raises(UnreadableInputError, match="Could not read"):
         RunStore([tmp_path / "gone"]).analysis("gone")
 

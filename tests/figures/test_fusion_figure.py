@@ -24,7 +24,7 @@ def test_fill_is_counted_by_collective_without_warmup():
     assert {line.name: int(np.sum(line.y)) for line in figure.data} == {"ADASUM": 1, "ALLREDUCE": 2}
 
 
-def test_an_unknown_threshold_is_said():
+def test_an_unknown_threshold_is_reported():
     assert (
         "not known" in fusion_fill(executions(collective_row(100, 1.0))).layout.annotations[0].text
     )

@@ -106,7 +106,7 @@ def test_steps_without_phases_have_no_waterfall(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_baseline_that_waits_itself_gets_credit(tmp_path):
+def test_the_overhead_of_the_baseline_is_a_credit(tmp_path):
     rows = of_cell(
         waterfall_of(tmp_path, sweep({2: 12.0, 4: 14.0}, blocked_ms={2: 2.0, 4: 4.0})), 4
     )

@@ -73,7 +73,7 @@ def test_the_interval_holds_as_often_as_it_says_where_neighbours_are_alike():
     assert held >= 88
 
 
-def test_small_allreduces_are_left_out_and_said_so():
+def test_small_allreduces_are_excluded_with_a_note():
     (row,) = use(executions(0.5, size=40_000)).to_dict("records")
     assert np.isnan(row["share"])
     # 2 ms are a fifth of 10 ms, of which 8 ms carry 80 kB at 10 MB/s.

@@ -41,7 +41,7 @@ def test_a_rank_that_every_use_shows_late_is_named():
         ("some uses", "the file names the ranks of some uses only"),
     ],
 )
-def test_a_file_without_every_rank_names_none_and_says_what_it_holds(kind, words):
+def test_a_file_without_every_rank_names_no_straggler_and_states_its_contents(kind, words):
     uses, executions = uses_without_ranks()
     found = timeline_verdict(uses, executions, INFERRED_STEPS.empty(), {"rank_ticks": kind})
 

@@ -132,7 +132,7 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_every_trouble_has_its_finding_and_no_other(tmp_path: Path, case: str) -> None:
+def test_every_problem_has_its_finding_and_no_other(tmp_path: Path, case: str) -> None:
     lines, wanted = BROKEN[case]
     assert sorted(ids(recorded(tmp_path, lines))) == sorted(wanted)
 
@@ -216,7 +216,7 @@ def test_an_empty_recording_of_a_version_alone_gives_nothing(tmp_path: Path) -> 
     assert nccl_findings(recorded(tmp_path, [said("Using network IB")])).empty
 
 
-CORPUS_TROUBLES = {
+CORPUS_PROBLEMS = {
     "alcf_polaris_resnet50_20250115_with_aws_HANG.log": {
         "nccl-stuck-in-init",
         "nccl-watchdog-timeout",
@@ -249,7 +249,7 @@ def corpus_logs() -> list[Path]:
 @pytest.mark.parametrize("path", corpus_logs(), ids=lambda path: path.name)
 def test_public_logs_give_their_findings_and_healthy_logs_give_none(path: Path) -> None:
     recording = read_nccl_logs([path])
-    assert set(ids(recording)) == CORPUS_TROUBLES.get(path.name, set())
+    assert set(ids(recording)) == CORPUS_PROBLEMS.get(path.name, set())
     assert [
         fault for row in nccl_findings(recording).to_dict("records") for fault in style_faults(row)
     ] == []
@@ -257,5 +257,5 @@ def test_public_logs_give_their_findings_and_healthy_logs_give_none(path: Path) 
 
 @pytest.mark.slow
 @needs_corpus
-def test_the_troubles_of_public_logs_are_those_of_files_that_are_there() -> None:
-    assert CORPUS_TROUBLES.keys() <= {path.name for path in corpus_logs()}
+def test_the_problems_of_public_logs_name_existing_files() -> None:
+    assert CORPUS_PROBLEMS.keys() <= {path.name for path in corpus_logs()}

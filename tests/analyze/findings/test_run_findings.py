@@ -354,7 +354,7 @@ def test_a_rank_late_in_one_launch_of_three_is_not_named():
     assert ids(given) == []
 
 
-def test_what_a_rank_costs_is_a_mean_over_all_launches():
+def test_the_cost_of_a_rank_is_a_mean_over_all_launches():
     rows = [
         straggler("persistent", share=0.3)[1],
         straggler("none", share=0.02)[1].assign(segment="t"),
@@ -576,7 +576,7 @@ def test_a_phase_longer_than_the_delay_is_explained():
     )
 
 
-def test_what_costs_one_rank_stands_last_of_its_severity():
+def test_findings_of_one_rank_come_last_within_their_severity():
     one = Finding("a", "error", "", "", "", "", "certain", np=1, cost_share=0.9)
     two = replace(one, np=2, cost_share=0.3)
     note = replace(two, severity="note")
@@ -591,7 +591,7 @@ def test_rotating_stragglers_beside_other_processes_name_them_first():
     assert row["action"].startswith("End the other processes")
 
 
-def test_where_a_rank_is_called_late_it_is_not_said_that_none_stands_out():
+def test_a_named_straggler_excludes_the_remark_that_no_rank_stands_out():
     by_turns = term("transient-imbalance", 0.3)
     (alone,) = findings(evidence([by_turns])).to_dict("records")
     assert alone["evidence"].endswith("No single rank stands out.")
@@ -669,7 +669,7 @@ def test_how_much_a_phase_explains_is_of_the_launches_that_name_it():
     assert row["evidence"].endswith("The data phase explains 90 % of the delay.")
 
 
-def test_a_cliff_costs_what_the_step_takes_more_than_at_the_size_before():
+def test_the_cost_of_a_cliff_is_the_step_time_above_the_size_before():
     (row,) = findings(evidence([sizes(0.6)])).to_dict("records")
     assert row["cost_share"] == pytest.approx(1 - 0.6 / 0.9)
     assert row["cost_ns"] == pytest.approx((1 - 0.6 / 0.9) * 31e6)
@@ -737,7 +737,7 @@ def straggler_ranks(number, together=0.12):
     return findings(own).to_dict("records")
 
 
-def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_together():
+def test_many_equal_stragglers_are_one_finding_with_their_joint_cost():
     (row,) = straggler_ranks(12)
     assert (row["id"], row["severity"]) == ("persistent-straggler", "warning")
     assert row["subject"] == "ranks 0, 1, 2, 3, 4 and 7 more"
@@ -752,7 +752,7 @@ def test_many_ranks_that_are_late_alike_are_one_finding_with_what_they_cost_toge
     assert row["gain_share"] == pytest.approx(0.12)
 
 
-def test_few_ranks_are_one_finding_where_they_cost_more_together_than_alone():
+def test_few_stragglers_are_one_finding_if_their_joint_cost_is_larger():
     (row,) = straggler_ranks(2)
     assert (row["subject"], row["severity"]) == ("ranks 0 and 1", "warning")
     assert row["title"] == "Persistent stragglers: ranks 0 and 1, forward phase"

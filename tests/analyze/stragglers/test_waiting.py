@@ -110,7 +110,7 @@ def test_drift_of_twenty_ppm_over_a_launch_stays_within_u():
     )
 
 
-def test_clocks_that_collectives_contradict_are_said_to_be():
+def test_clocks_that_collectives_contradict_are_reported():
     work, ready = skewed([0, 50.0 * MS], [0, 0], [0, 1000])
 
     table = clocks(work, ready, KEY)

@@ -52,7 +52,7 @@ def test_no_cause_where_nothing_may_be_lost(tmp_path: Path) -> None:
     assert verdict.biggest_loss == ""
 
 
-def test_no_cause_where_no_part_stands_out(tmp_path: Path) -> None:
+def test_no_cause_is_named_without_a_dominant_part(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, sweep({0: 10, 2: 10.5})).verdict
     assert verdict.sentence.endswith("torch np=1. No single loss stands out.")
     assert verdict.biggest_loss == ""
@@ -78,7 +78,7 @@ def test_only_plain_torch(tmp_path: Path) -> None:
     assert verdict.sentence.endswith("One number of ranks alone: no scaling to judge.")
 
 
-def test_everything_oversubscribed_says_so_and_gives_the_number_as_such(tmp_path: Path) -> None:
+def test_everything_oversubscribed_is_named_beside_the_number(tmp_path: Path) -> None:
     crowded = [
         PassSpec(
             size=4,

@@ -32,7 +32,7 @@ def test_time_left_follows_the_weight_of_the_passes() -> None:
     assert left.text() == ""
 
 
-def test_a_log_gets_a_line_a_pass_and_the_failures() -> None:
+def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
     stream = io.StringIO()
     observer = observer_for(stream, silent=False)
     passes = _passes()[1:3]

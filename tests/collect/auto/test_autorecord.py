@@ -85,7 +85,7 @@ def script(folder):
     script.recorder.end()
 
 
-def test_a_script_is_recorded_without_a_word_of_its_own(script, folder):
+def test_an_unmodified_script_is_recorded(script, folder):
     script.train()
     script.hvd.shutdown()
 

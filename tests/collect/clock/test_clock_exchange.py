@@ -94,7 +94,7 @@ def test_forced_every_rank_asks_for_itself():
     assert all(abs(one.offset_ns) <= one.error_ns for one in found)
 
 
-def test_rank_0_that_cannot_listen_is_said_on_the_ranks_that_need_it(monkeypatch):
+def test_rank_0_that_cannot_listen_is_reported_on_the_ranks_that_need_it(monkeypatch):
     def refused(*_):
         raise OSError("no ports")
 
@@ -104,7 +104,7 @@ def test_rank_0_that_cannot_listen_is_said_on_the_ranks_that_need_it(monkeypatch
     assert (found[0].method, found[2].method) == ("same-clock", "same-clock")
 
 
-def test_unreachable_rank_0_is_said_within_the_time_limit(monkeypatch):
+def test_unreachable_rank_0_is_reported_within_the_time_limit(monkeypatch):
     monkeypatch.setattr(clock_exchange, "own_addresses", lambda: ["name.invalid"])
     begin_s = time.monotonic()
     found = exchange(Ranks(2), ["a", "b"], {}, timeout_s=0.5)

@@ -267,7 +267,7 @@ def test_a_gradient_that_was_not_submitted_counts_as_before(monkeypatch):
     assert handed.step({handed.weight: print, handed.bias: "b"}) == [40, 4]
 
 
-def test_a_horovod_that_keeps_it_elsewhere_is_reported_once_and_costs_nothing_else(
+def test_a_horovod_with_another_layout_is_reported_once_and_the_rest_is_recorded(
     monkeypatch, capsys
 ):
     handed = HandedOver(monkeypatch)

@@ -34,7 +34,7 @@ def test_what_is_no_clock_fault_is_refused(text):
         parse_fault(text)
 
 
-def test_only_the_ranks_that_are_meant_read_a_wrong_clock(monkeypatch):
+def test_only_the_given_ranks_read_a_skewed_clock(monkeypatch):
     fault = ClockFault(text="", offset_ns=5e6, drift_ppm=100.0, ranks=(1,))
     now = [1_000_000_000]
     monkeypatch.setattr(time, "monotonic_ns", lambda: now[0])

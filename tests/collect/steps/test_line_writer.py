@@ -6,7 +6,7 @@ import pytest
 from hvdprof.collect.steps.line_writer import LineWriter
 
 
-def test_one_whole_line_a_write(tmp_path):
+def test_each_write_is_one_whole_line(tmp_path):
     file = LineWriter(tmp_path / "recorder" / "rank-0.jsonl")
     file.write({"kind": "mark", "name": "début", "monotonic_ns": 5})
     assert json.loads(file.path.read_text(encoding="utf-8")) == {

@@ -92,7 +92,7 @@ def test_device_names():
         time_source_of("tpu")
 
 
-def test_cuda_without_torch_is_said(monkeypatch):
+def test_cuda_without_torch_is_reported(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     with pytest.raises(LookupError, match="torch is not imported"):
         time_source_of("cuda:1")

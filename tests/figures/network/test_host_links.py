@@ -59,7 +59,7 @@ def test_names_of_hosts_are_text():
     assert "&lt;b&gt;h1" in figure.data[0].hovertext[0]
 
 
-def test_without_bandwidth_it_says_so():
+def test_without_bandwidth_a_note_is_shown():
     few = link("tcp", alpha_ns=1000, bytes_per_s=1e9, ends=(1, 0))[:2]
     for figure in (drawn(net_recording(records=few)), net_bandwidths(NET_LINKS.empty())):
         assert not figure.data

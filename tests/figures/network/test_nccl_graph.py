@@ -119,7 +119,7 @@ def test_without_ring_lines_the_channel_gives_the_order():
     assert list(ranks_of(ring_of(order="0 3 1 2"))) == [0, 3, 1, 2]
 
 
-def test_without_either_connections_are_drawn_and_nothing_is_said_to_be_nothing():
+def test_without_a_ring_connections_are_drawn_and_an_empty_graph_has_a_note():
     assert list(ranks_of(ring_of(linked=[connection(0, 1), connection(1, 0)]))) == [0, 1]
     assert "no ring" in ring_of().layout.annotations[0].text
 
