@@ -124,4 +124,5 @@ def write_events(
 
 def _append(writer: TableWriter, length: int, make: partial[Block]) -> None:
     if length:
-        writer.append(make)
+        # The block is made here, and encoded by the thread of the writer meanwhile.
+        writer.append(partial(dict, make()))
