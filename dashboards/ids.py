@@ -16,7 +16,6 @@ TIMELINE_CAPTION = "timeline-caption"
 TIMELINE_DETAILS = "timeline-details"
 TIMELINE_MOVE = "timeline-move"
 TIMELINE_STEP = "timeline-step"
-TIMELINE_TENSOR = "timeline-tensor"
 
 FIGURE_SAVE = "figure-save"
 TABLE = "table"
