@@ -1,0 +1,96 @@
+from typing import Any
+
+import pytest
+
+from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.model.tables.run_tables import RANKS, SEGMENTS
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import manifest, pass_record, run
+
+CELL = {"model": "resnet18", "np": 2, "engine": "horovod"}
+RANK = {"hostname": "node1", "device": "cpu", "num_threads": 1}
+
+
+def _setting(
+    *passes: dict[str, Any],
+    ranks: tuple[dict[str, Any], ...] = ({}, {}),
+    **values: Any,
+) -> CellSetting:
+    """The setting of a cell with these throughput passes, each with these ranks."""
+    names = [f"p{number}" for number in range(len(passes) or 1)]
+    records = [
+        pass_record(name, [], **given) for name, given in zip(names, passes or ({},), strict=True)
+    ]
+    segment = {"segment": "s", "mode": "throughput", "model": "resnet18", "size": 2}
+    plain = {"engine": "horovod", "compression": "none", "reduction": "average"}
+    return cell_setting(
+        run(
+            manifest=manifest(passes=records, **values),
+            segments=declared_rows(
+                SEGMENTS, *({"pass_id": name, **segment, **plain} for name in names)
+            ),
+            ranks=declared_rows(
+                RANKS,
+                *(
+                    {"pass_id": name, "rank": number, **RANK, **rank}
+                    for name in names
+                    for number, rank in enumerate(ranks)
+                ),
+            ),
+        ),
+        CELL,
+    )
+
+
+def test_two_ranks_on_the_two_cores_of_a_host() -> None:
+    assert _setting({}, {}) == CellSetting(
+        num_hosts=1,
+        on_gpus=False,
+        controller="mpi",
+        every_core_computes=True,
+        num_cores=2,
+        other_cores=0.0,
+    )
+
+
+def test_hosts_are_those_of_the_ranks() -> None:
+    assert _setting(ranks=({}, {"hostname": "node2"})).num_hosts == 2
+    # One thread on the launching host leaves one of its cores free.
+    assert not _setting(ranks=({}, {"hostname": "node2"})).every_core_computes
+
+
+def test_gpus_by_the_ranks_or_by_the_settings() -> None:
+    assert _setting(ranks=({"device": "cuda:0"}, {"device": "cuda:1"})).on_gpus
+    assert _setting(settings={"device": "cuda"}).on_gpus
+
+
+def test_passes_under_different_controllers_have_none_in_common() -> None:
+    assert _setting({}, {"controller": "gloo"}).controller == ""
+
+
+@pytest.mark.parametrize(
+    ("others", "threads", "found"),
+    [
+        (0.5, 1, 0.5),  # 2 threads and 0.5 exceed 2 cores
+        (0.2, 1, 0.0),  # within the limit of an idle host
+        (0.5, 0, 0.5),  # an unknown number of threads is at least 1
+    ],
+)
+def test_other_processes_count_where_the_ranks_need_the_cores(
+    others: float, threads: int, found: float
+) -> None:
+    ranks = ({"num_threads": threads},) * 2
+    assert _setting({"other_cpu_cores": others}, {}, ranks=ranks).other_cores == found
+
+
+def test_other_processes_on_free_cores_do_not_count() -> None:
+    host = {"hostname": "node1", "num_cores": 8}
+    assert _setting({"other_cpu_cores": 3.0}, hosts=[host]).other_cores == 0
+    busy = _setting({"other_cpu_cores": 6.5}, hosts=[host])
+    assert busy.crowd == "other processes kept up to 6.5 of 8 cores busy"
+    assert _setting().crowd == ""
+
+
+def test_an_unknown_host_has_no_cores() -> None:
+    setting = _setting({"other_cpu_cores": 3.0}, hosts=[])
+    assert (setting.num_cores, setting.every_core_computes, setting.other_cores) == (0, False, 0)
