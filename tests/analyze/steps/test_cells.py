@@ -75,9 +75,9 @@ def test_the_largest_of_the_three_spreads_counts() -> None:
     )
 
     # Of the model: 2 * 0.01^2 + 2 * 0.1^2 over 2 degrees, above 2 * 0.01^2 of 2 ranks alone.
-    quiet = times[_cell(np=2)].log_step_time
-    assert quiet.error == pytest.approx(math.sqrt(0.0202 / 2 / 2))
-    assert (quiet.degrees, quiet.pool) == (2, "model=m")
+    idle = times[_cell(np=2)].log_step_time
+    assert idle.error == pytest.approx(math.sqrt(0.0202 / 2 / 2))
+    assert (idle.degrees, idle.pool) == (2, "model=m")
     assert times[_cell(np=4)].log_step_time.error == pytest.approx(0.1)
 
 

@@ -30,7 +30,7 @@ def _warnings(*passes: dict[str, Any], **values: Any) -> list[str]:
     return list(host_condition_warnings(_run(*passes, **values)))
 
 
-def test_a_quiet_host_has_no_warning() -> None:
+def test_an_idle_host_has_no_warning() -> None:
     assert (
         _warnings({"load_average_before": 0.3, "other_cpu_cores": 0.1, "steal_share": 0.01}) == []
     )
