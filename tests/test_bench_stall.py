@@ -1,26 +1,21 @@
 """A stalled rank, reported while the job runs: real ranks under Gloo and MPI."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.builders.running_command import hvdprof
+
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(900)]
 
-BENCH = (sys.executable, "-m", "hvdprof", "bench", "--models", "mnist", "--np", "2")
+SMALL = ("--models", "mnist", "--np", "2", "--repeats", "1")
 
 
 def bench(folder: Path, fault: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*BENCH, *options, "--repeats", "1", "--output", str(folder), "--format", "json"],
-        env={**os.environ, "HVDPROF_FAULTS": fault},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    into = ("--output", str(folder), "--format", "json")
+    return hvdprof("bench", *SMALL, *options, *into, HVDPROF_FAULTS=fault)
 
 
 def test_a_stalled_rank_is_named_with_its_stack_while_gloo_reports_nothing(tmp_path: Path) -> None:

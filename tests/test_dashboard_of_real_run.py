@@ -1,7 +1,5 @@
 """The dashboard on a run of real ranks, page by page in a real browser."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
 from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.running_command import hvdprof
 from tests.builders.served_dashboard import served
 
 pytestmark = [pytest.mark.horovod, pytest.mark.browser, pytest.mark.timeout(600)]
@@ -20,12 +19,7 @@ NO_NCCL = "NCCL"
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real") / "run"
-    done = subprocess.run(
-        [sys.executable, "-m", "hvdprof", "bench", *SMALL, "--quiet", "--output", str(folder)],
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+    done = hvdprof("bench", *SMALL, "--quiet", "--output", str(folder))
     assert done.returncode == 0, done.stderr
     return folder
 

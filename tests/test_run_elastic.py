@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,11 +22,8 @@ def run(folder: Path, hosts: str, own: tuple[str, ...], *of_script: str):
     """The ended command and the run directory of an elastic job on those hosts."""
     listed, discover = discovery(folder, hosts)
     elastic = ("--min-np", "1", "--max-np", "2", "--host-discovery-script", str(discover))
-    command = [sys.executable, "-m", "hvdprof", "run", "-q", "-o", str(folder / "run")]
     script = ("--", "python", SCRIPT, "--hosts", str(listed), *of_script)
-    ended = subprocess.run(
-        [*command, *elastic, *own, *script], capture_output=True, text=True, timeout=600
-    )
+    ended = hvdprof("run", "-q", "-o", str(folder / "run"), *elastic, *own, *script)
     return ended, folder / "run"
 
 

@@ -9,10 +9,10 @@ import pytest
 from hvdprof.api import analyze_run, load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
+from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 
-HVDPROF = [sys.executable, "-m", "hvdprof"]
 SCRIPT = user_script.__file__
 
 
@@ -20,8 +20,7 @@ def run(folder: Path, *options: str, script: tuple[str, ...] = (SCRIPT,)):
     """The ended command and the run directory; options of the script come after ``--``."""
     split = options.index("--") if "--" in options else len(options)
     own, of_script = options[:split], options[split + 1 :]
-    command = [*HVDPROF, "run", "-q", "-o", str(folder), *own, "--", "python", *script, *of_script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=500)
+    return hvdprof("run", "-q", "-o", str(folder), *own, "--", "python", *script, *of_script)
 
 
 def counted(folder: Path):
@@ -33,8 +32,11 @@ def counted(folder: Path):
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory):
+    """A script on one and two ranks, started as a shell starts it."""
     folder = tmp_path_factory.mktemp("run") / "sweep"
-    return run(folder, "--np", "1,2", "--controller", "gloo", "--", "--epochs", "3"), folder
+    own = ("run", "-q", "-o", str(folder), "--np", "1,2", "--controller", "gloo")
+    command = [sys.executable, "-m", "hvdprof", *own, "--", "python", SCRIPT, "--epochs", "3"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=500), folder
 
 
 def test_a_script_gets_a_verdict_without_a_change(sweep):

@@ -1,14 +1,10 @@
 """`hvdprof run` on a script without a distributed optimizer that marks its steps itself."""
 
-import subprocess
-import sys
-
 import pytest
 
 from hvdprof.api import analyze_run, load_run
 from tests.builders import marked_script
-
-HVDPROF = [sys.executable, "-m", "hvdprof"]
+from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 
@@ -16,22 +12,8 @@ pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600)]
 def test_warmup_number_of_steps_and_timeline_hold_for_marked_steps(tmp_path):
     folder = tmp_path / "run"
     options = ["-np", "2", "--num-steps", "20", "--num-warmup-batches", "4", "--timeline-steps=9"]
-    ended = subprocess.run(
-        [
-            *HVDPROF,
-            "run",
-            "-q",
-            "-o",
-            str(folder),
-            *options,
-            "--",
-            "python",
-            marked_script.__file__,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    script = ("--", "python", marked_script.__file__)
+    ended = hvdprof("run", "-q", "-o", str(folder), *options, *script)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     read = load_run(folder)

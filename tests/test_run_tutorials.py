@@ -13,6 +13,7 @@ from hvdprof.api import load_run
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import tutorial
 from tests.builders.places import ROOT, needs_tutorials
+from tests.builders.running_command import hvdprof
 
 pytestmark = [pytest.mark.horovod, pytest.mark.timeout(600), needs_tutorials]
 
@@ -32,14 +33,7 @@ def run(folder: Path, torchvision: Path, controller: str, *command: str) -> Path
     own = ["-q", "-o", "run", "-np", "2", "--no-trace", "--controller", controller]
     own += ["--num-warmup-batches", str(WARMUP)]
     path = os.pathsep.join([str(torchvision), str(ROOT)])
-    ended = subprocess.run(
-        [sys.executable, "-m", "hvdprof", "run", *own, "--", "python", *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    ended = hvdprof("run", *own, "--", "python", *command, cwd=folder, PYTHONPATH=path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert Manifest.read(folder / "run").status == Status.DONE
     return folder / "run"

@@ -1,39 +1,122 @@
-"""Commands of hvdprof that run while a test looks on, and what their ranks have recorded so far."""
+"""Commands of hvdprof that run while a test looks on, and what their ranks have recorded so far.
+
+A command here is a process forked from one that has imported hvdprof and knows the installed
+Horovod: both take more processor time than all else that a short command does. It has its own
+process id, working directory, environment, output, signals and exit code; only the start of the
+interpreter is shared. Tests of that start use ``python -m hvdprof``.
+"""
 
 import contextlib
 import json
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-HVDPROF = [sys.executable, "-m", "hvdprof"]
+from tests.builders.places import ROOT
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.builders.warm_modules"])
 
 
-def hvdprof(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+class RunningCommand:
+    """A command of hvdprof, with the part of ``subprocess.Popen`` that tests use.
+
+    Args:
+        arguments: What follows ``hvdprof`` on the command line.
+        cwd: Its working directory.
+        environment: Variables beside those of the test, or in place of them.
+        output: A folder for what it prints.
+    """
+
+    def __init__(
+        self, arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str], output: Path
+    ) -> None:
+        self._printed = (output / "stdout", output / "stderr")
+        self._process = _PROCESSES.Process(
+            target=_become_hvdprof,
+            args=(arguments, str(cwd), {**os.environ, **environment}, self._printed),
+        )
+        # The server is started by the first command, and imports from its working directory.
+        with contextlib.chdir(ROOT):
+            self._process.start()
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code; minus the signal that ended it; ``None`` while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """The exit code, ``None`` while it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the command alone."""
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        """What it printed to stdout and stderr, once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It runs after ``timeout`` seconds.
+        """
+        self._process.join(timeout)
+        if self._process.is_alive():
+            raise subprocess.TimeoutExpired("hvdprof", timeout)
+        stdout, stderr = (path.read_text(encoding="utf-8") for path in self._printed)
+        return stdout, stderr
+
+
+def _become_hvdprof(
+    arguments: tuple[str, ...], cwd: str, environment: dict[str, str], printed: tuple[Path, Path]
+) -> None:
+    assert "tests.builders.warm_modules" in sys.modules, "the fork server has imported nothing"
+    os.environ.clear()
+    os.environ.update(environment)
+    for stream, path in enumerate(printed, start=1):
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, stream)
+        os.close(file)
+    os.chdir(cwd)
+    sys.argv = ["hvdprof", *arguments]
+    from hvdprof.cli.main import main
+
+    main()
+
+
+def hvdprof(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
-    return subprocess.run(
-        [*HVDPROF, *arguments], cwd=cwd, capture_output=True, text=True, timeout=600
-    )
+    with started(*arguments, cwd=cwd, **environment) as command:
+        stdout, stderr = command.communicate(timeout=600)
+    assert command.returncode is not None
+    return subprocess.CompletedProcess(["hvdprof", *arguments], command.returncode, stdout, stderr)
 
 
 @contextlib.contextmanager
-def started(*arguments: str, cwd: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A command that is ended with the block at the latest."""
-    with subprocess.Popen(
-        [*HVDPROF, *arguments],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+def started(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> Iterator[RunningCommand]:
+    """A command that is ended with the block at the latest; in this folder by default."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = RunningCommand(arguments, cwd or Path.cwd(), environment, Path(folder))
         try:
-            yield process
+            yield command
         finally:
-            if process.poll() is None:
-                process.terminate()
+            command.terminate()
+            command.communicate(timeout=120)
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 240.0) -> Any:
