@@ -78,6 +78,7 @@ def test_next_address_is_tried():
     assert ping(offer, soon()).num_exchanges > 0
 
 
+@pytest.mark.timing
 def test_no_rank_waits_beyond_the_deadline():
     begin_s = time.monotonic()
     server = PingServer(["127.0.0.1"], 1, soon(0.2))
