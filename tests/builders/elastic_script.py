@@ -3,12 +3,17 @@
 import argparse
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import horovod.torch as hvd
 import torch
 from torch.utils.data import DataLoader, TensorDataset
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from tests.builders.no_compiler import leave_out_compiler
 
 SAMPLES = 512
 BATCH = 16
@@ -25,6 +30,7 @@ def main() -> None:
     parser.add_argument("--grow-to", default="localhost:2")
     parser.add_argument("--hosts", default="")
     options = parser.parse_args()
+    leave_out_compiler()
     hvd.init()
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -6,11 +6,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import horovod.torch as hvd
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from tests.builders.no_compiler import leave_out_compiler
 
 SAMPLES = 512
 BATCH = 16
@@ -29,6 +34,8 @@ def main() -> None:
     parser.add_argument("--prefetch", action="store_true")
     parser.add_argument("--exit-code", type=int, default=0)
     options = parser.parse_args()
+    if not options.compile:
+        leave_out_compiler()
     hvd.init()
     torch.manual_seed(0)
     torch.set_num_threads(1)
