@@ -3,9 +3,9 @@
 import typer
 
 from hvdprof.api.options import BenchOptions
-from hvdprof.cli.shared.command_options import CommandOptions
-from hvdprof.cli.shared.measure_and_report import measure_command
-from hvdprof.cli.shared.option_signature import takes
+from hvdprof.cli.measuring.command_options import CommandOptions
+from hvdprof.cli.measuring.measure_and_report import measure_command
+from hvdprof.cli.measuring.option_signature import takes
 
 
 @takes(BenchOptions, CommandOptions)

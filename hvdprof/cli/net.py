@@ -9,7 +9,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.options import OUTPUT, NetOptions
-from hvdprof.cli.shared.option_signature import takes
+from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.errors import UsageError
 
 

@@ -1,6 +1,6 @@
 """A measurement as a job for Slurm's queue: the script, and its submission.
 
-Tested in ``tests/cli/shared/test_sbatch.py``.
+Tested in ``tests/cli/measuring/test_sbatch.py``.
 """
 
 import shlex

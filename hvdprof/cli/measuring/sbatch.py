@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from hvdprof import api
 from hvdprof.api.options import BenchOptions, RunOptions, arguments_of
-from hvdprof.cli.shared.command_options import CommandOptions
+from hvdprof.cli.measuring.command_options import CommandOptions
 
 
 def queue_job(options: BenchOptions | RunOptions, chosen: CommandOptions) -> None:

@@ -7,10 +7,10 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.options import BenchOptions, RunOptions
+from hvdprof.cli.measuring.command_options import CommandOptions
+from hvdprof.cli.measuring.sbatch import queue_job
 from hvdprof.cli.progress.bench_preview import announce, print_launches
 from hvdprof.cli.progress.bench_progress import observer_for
-from hvdprof.cli.shared.command_options import CommandOptions
-from hvdprof.cli.shared.sbatch import queue_job
 from hvdprof.errors import (
     HvdprofError,
     InterruptedRunError,

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from hvdprof.api.options import BenchOptions, RunOptions, arguments_of, declared
 from hvdprof.cli.main import build_app
-from hvdprof.cli.shared.command_options import CommandOptions
-from hvdprof.cli.shared.option_signature import takes
+from hvdprof.cli.measuring.command_options import CommandOptions
+from hvdprof.cli.measuring.option_signature import takes
 
 CASES: tuple[BenchOptions | RunOptions, ...] = (
     BenchOptions(),
