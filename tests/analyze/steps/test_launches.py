@@ -30,9 +30,9 @@ def _segments(**status: str) -> pd.DataFrame:
 
 
 def test_warm_up_is_excluded_in_each_launch_alone() -> None:
-    marked = mark_steady(_job_steps({"a": [100] * 5 + [10] * 35, "b": [10] * 20}))
+    marked = mark_steady(_job_steps({"b": [10] * 20, "a": [100] * 5 + [10] * 35}))
 
-    assert marked["steady"].tolist() == [False] * 5 + [True] * 35 + [True] * 20
+    assert marked["steady"].tolist() == [True] * 20 + [False] * 5 + [True] * 35
 
 
 def test_mean_and_error_are_those_of_the_steady_steps() -> None:

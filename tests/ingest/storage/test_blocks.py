@@ -1,0 +1,47 @@
+import numpy as np
+import pandas as pd
+
+from hvdprof.ingest.storage.blocks import block_of, length_of, names, stacked
+from hvdprof.model.schema import Column, Table
+
+TABLE = Table(
+    "example",
+    "One thing.",
+    (
+        Column("file", "category", "", "A name."),
+        Column("step", "int64", "", "A number."),
+        Column("size", "Int64", "", "A number or none."),
+    ),
+)
+
+
+def test_pieces_are_stacked_in_order_and_single_values_hold_for_all_rows() -> None:
+    frame = stacked(
+        TABLE,
+        [
+            {"file": "a", "step": np.array([1, 2]), "size": pd.array([None, 5], dtype="Int64")},
+            {"file": names(["b", "a"]), "step": 7, "size": pd.array([3, 4], dtype="Int64")},
+        ],
+    )
+
+    assert frame["file"].tolist() == ["a", "a", "b", "a"]
+    assert frame["step"].tolist() == [1, 2, 7, 7]
+    assert frame["size"].isna().tolist() == [True, False, False, False]
+    assert frame["size"].tolist()[1:] == [5, 3, 4]
+    assert [str(dtype) for dtype in frame.dtypes] == ["category", "int64", "Int64"]
+
+
+def test_a_frame_as_a_piece_is_the_same_frame_again() -> None:
+    frame = TABLE.frame({"file": ["x", "y"], "step": [1, 2], "size": [None, 3]})
+
+    pd.testing.assert_frame_equal(stacked(TABLE, [block_of(frame)]), frame)
+
+
+def test_no_piece_is_an_empty_table() -> None:
+    assert stacked(TABLE, []).empty
+    assert list(stacked(TABLE, []).columns) == TABLE.column_names
+
+
+def test_length_of_a_piece() -> None:
+    assert length_of({"file": "name", "step": np.zeros(4)}) == 4
+    assert length_of({"file": "name", "step": 3}) == 1
