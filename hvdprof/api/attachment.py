@@ -1,4 +1,7 @@
-"""Make a run directory of files that exist already: attach."""
+"""Make a run directory of files that exist already: attach.
+
+Tested in ``tests/ingest/rundir/test_attached_run.py``.
+"""
 
 from pathlib import Path
 

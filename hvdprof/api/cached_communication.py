@@ -1,4 +1,7 @@
-"""Communication tables of a large timeline, made piece by piece and cached beside the others."""
+"""Communication tables of a large timeline, made piece by piece and cached beside the others.
+
+Tested in ``tests/api/test_tables.py``.
+"""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,7 @@
-"""Run Horovod functions from Python and record them: FunctionRunner, HorovodRunner."""
+"""Run Horovod functions from Python and record them: FunctionRunner, HorovodRunner.
+
+Tested in ``tests/test_run_function.py``.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

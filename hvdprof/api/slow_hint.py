@@ -1,4 +1,7 @@
-"""A hint for the time in which a large timeline is read without compiled code, which is minutes."""
+"""A hint for the time in which a large timeline is read without compiled code, which is minutes.
+
+Tested in ``tests/cli/progress/test_load_progress.py``.
+"""
 
 from pathlib import Path
 

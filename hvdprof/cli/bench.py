@@ -1,4 +1,7 @@
-"""``hvdprof bench``: the reference models at several rank counts."""
+"""``hvdprof bench``: the reference models at several rank counts.
+
+Tested in ``tests/test_bench_end_to_end.py``.
+"""
 
 import typer
 

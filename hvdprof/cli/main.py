@@ -1,4 +1,7 @@
-"""The command line's entry: the list of commands, and errors turned into message and exit code."""
+"""The command line's entry: the list of commands, and errors turned into message and exit code.
+
+Tested in ``tests/cli/test_analyze.py``.
+"""
 
 import io
 import sys

@@ -1,4 +1,7 @@
-"""``hvdprof run``: a Horovod script of the user's, unmodified."""
+"""``hvdprof run``: a Horovod script of the user's, unmodified.
+
+Tested in ``tests/test_run_end_to_end.py``.
+"""
 
 import typer
 

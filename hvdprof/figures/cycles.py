@@ -1,4 +1,7 @@
-"""Measured length of the cycles of Horovod's background loop."""
+"""Measured length of the cycles of Horovod's background loop.
+
+Tested in ``tests/figures/test_negotiation.py``.
+"""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,7 @@
-"""Types of numpy arrays, one name for each."""
+"""Types of numpy arrays, one name for each.
+
+Checked by mypy; used by the tests of ``tests/ingest/timeline/test_column_loops.py``.
+"""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,7 @@
-"""The causes of lost time and the remedies of the replay, with their names in texts."""
+"""The causes of lost time and the remedies of the replay, with their names in texts.
+
+Tested in ``tests/model/test_glossary.py``.
+"""
 
 COMPUTE_INFLATION = "compute-inflation"
 PERSISTENT_IMBALANCE = "persistent-imbalance"

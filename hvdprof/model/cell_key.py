@@ -1,4 +1,7 @@
-"""The columns that name a cell in every table, and its names in texts."""
+"""The columns that name a cell in every table, and its names in texts.
+
+Tested in ``tests/report/terminal/test_terminal_report.py``.
+"""
 
 from typing import Protocol
 

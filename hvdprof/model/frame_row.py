@@ -1,4 +1,7 @@
-"""One row of a frame as pandas gives it."""
+"""One row of a frame as pandas gives it.
+
+Tested in ``tests/dashboards/test_compare.py``.
+"""
 
 from collections.abc import Hashable, Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""What names a launch in every table, and which launches ran far enough to have a result."""
+"""What names a launch in every table, and which launches ran far enough to have a result.
+
+Tested in ``tests/analyze/steps/test_launches.py``.
+"""
 
 from collections.abc import Iterator
 from typing import cast

@@ -1,4 +1,7 @@
-"""The contents of NCCL logs as declared tables."""
+"""The contents of NCCL logs as declared tables.
+
+Tested in ``tests/ingest/nccl/test_corpus.py``.
+"""
 
 from dataclasses import dataclass
 

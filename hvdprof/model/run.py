@@ -1,4 +1,7 @@
-"""A run as read from its directory or from standalone files, and the finished analysis of it."""
+"""A run as read from its directory or from standalone files, and the finished analysis of it.
+
+Tested in ``tests/ingest/test_load_run.py``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

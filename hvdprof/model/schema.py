@@ -1,4 +1,7 @@
-"""How a table is declared: columns with dtype, unit and a sentence; frames checked against it."""
+"""How a table is declared: columns with dtype, unit and a sentence; frames checked against it.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

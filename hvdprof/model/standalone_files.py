@@ -1,4 +1,7 @@
-"""The analysis of standalone files: facts, verdict, open questions, and tables made of them."""
+"""The analysis of standalone files: facts, verdict, open questions, and tables made of them.
+
+Tested in ``tests/ingest/test_fault_recordings.py``.
+"""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,7 @@
-"""The parts of a step's time, in the order of reports, with their names in texts."""
+"""The parts of a step's time, in the order of reports, with their names in texts.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 PART_NAMES: dict[str, str] = {
     "data": "data loading",

@@ -1,4 +1,7 @@
-"""Every table of hvdprof; docs/reference/tables.md is generated from this list."""
+"""Every table of hvdprof; docs/reference/tables.md is generated from this list.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH

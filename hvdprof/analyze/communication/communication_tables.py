@@ -1,4 +1,7 @@
-"""The communication tables of a run or of standalone timelines, in order of dependency."""
+"""The communication tables of a run or of standalone timelines, in order of dependency.
+
+Tested in ``tests/analyze/test_pipeline.py`` and ``tests/analyze/test_engines.py``.
+"""
 
 from collections.abc import Mapping
 

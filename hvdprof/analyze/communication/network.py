@@ -1,4 +1,7 @@
-"""The network between the hosts of a run: its tables, and the verdict of network-only runs."""
+"""The network between the hosts of a run: its tables, and the verdict of network-only runs.
+
+Tested in ``tests/api/test_network.py``.
+"""
 
 from dataclasses import replace
 

@@ -1,4 +1,7 @@
-"""Options of the commands that measure which concern the command line alone."""
+"""Options of the commands that measure which concern the command line alone.
+
+Tested in ``tests/test_bench_end_to_end.py``.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

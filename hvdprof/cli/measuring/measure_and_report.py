@@ -1,4 +1,7 @@
-"""What `hvdprof bench` and `hvdprof run` do with their options."""
+"""What `hvdprof bench` and `hvdprof run` do with their options.
+
+Tested in ``tests/test_bench_end_to_end.py``.
+"""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""NCCL transport of each pair of ranks, as a matrix coloured from fastest to slowest."""
+"""NCCL transport of each pair of ranks, as a matrix coloured from fastest to slowest.
+
+Tested in ``tests/figures/network/test_nccl_graph.py``.
+"""
 
 import math
 

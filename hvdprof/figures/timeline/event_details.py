@@ -1,4 +1,7 @@
-"""Facts on an event, a bin or a pass of a timeline, as texts."""
+"""Facts on an event, a bin or a pass of a timeline, as texts.
+
+Tested in ``tests/figures/timeline/test_timeline_lanes.py``.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""A view of the lanes of a pass: single bars where they are few, otherwise bins."""
+"""A view of the lanes of a pass: single bars where they are few, otherwise bins.
+
+Tested in ``tests/figures/timeline/test_timeline_lanes.py``.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,7 @@
-"""A piece of a table as Arrow, column by column as it is, without a frame in between."""
+"""A piece of a table as Arrow, column by column as it is, without a frame in between.
+
+Tested in ``tests/ingest/storage/test_cached_pieces.py`` and ``tests/api/test_tables.py``.
+"""
 
 import functools
 from typing import Any

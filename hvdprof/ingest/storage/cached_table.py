@@ -1,4 +1,7 @@
-"""A table that stays in its Parquet file, whose rows go through memory piece by piece."""
+"""A table that stays in its Parquet file, whose rows go through memory piece by piece.
+
+Tested in ``tests/model/test_cached_rows.py`` and ``tests/api/test_tables.py``.
+"""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The pieces of a run's tables while its files are read, and the run they become."""
+"""The pieces of a run's tables while its files are read, and the run they become.
+
+Tested in ``tests/ingest/test_load_run.py``.
+"""
 
 import functools
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,7 @@
-"""What a timeline file says of itself as a row of TIMELINES."""
+"""What a timeline file says of itself as a row of TIMELINES.
+
+Tested in ``tests/ingest/test_load_files.py``.
+"""
 
 import pandas as pd
 

@@ -1,4 +1,7 @@
-"""The options of ``hvdprof bench``: reference models, toggles and Horovod's settings."""
+"""The options of ``hvdprof bench``: reference models, toggles and Horovod's settings.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

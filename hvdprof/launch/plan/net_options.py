@@ -1,4 +1,7 @@
-"""The options of ``hvdprof net``."""
+"""The options of ``hvdprof net``.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""A field of an options class: its default, and how the command line gives it."""
+"""A field of an options class: its default, and how the command line gives it.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
 
 import math
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Presets: the defaults of `hvdprof bench`."""
+"""Presets: the defaults of `hvdprof bench`.
+
+Tested in ``tests/launch/plan/test_bench_settings.py``.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The options of ``hvdprof run`` and of functions that are measured from Python."""
+"""The options of ``hvdprof run`` and of functions that are measured from Python.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""What a benchmark run does, after presets and defaults are filled in."""
+"""What a benchmark run does, after presets and defaults are filled in.
+
+Tested in ``tests/launch/plan/test_bench_settings.py``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

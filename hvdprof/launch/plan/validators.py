@@ -1,4 +1,7 @@
-"""Checks of single options; a mistake becomes one message before anything starts."""
+"""Checks of single options; a mistake becomes one message before anything starts.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
 
 import math
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""The table of the output of all_reduce_bench.py."""
+"""The table of the output of all_reduce_bench.py.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

@@ -1,4 +1,7 @@
-"""Tables on the parts of a step, the overlap of communication, and the cost of collectives."""
+"""Tables on the parts of a step, the overlap of communication, and the cost of collectives.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

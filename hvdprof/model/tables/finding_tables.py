@@ -1,4 +1,7 @@
-"""What analyses find wrong or unusual: one table that every analysis adds to."""
+"""What analyses find wrong or unusual: one table that every analysis adds to.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

@@ -1,4 +1,7 @@
-"""Tables of job output: Horovod's log, failures, autotuning, nccl-tests, throughput."""
+"""Tables of job output: Horovod's log, failures, autotuning, nccl-tests, throughput.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

@@ -1,4 +1,7 @@
-"""Tables of NCCL calls, NCCL problems, and the kinds of lines in a log."""
+"""Tables of NCCL calls, NCCL problems, and the kinds of lines in a log.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

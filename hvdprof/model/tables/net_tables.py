@@ -1,4 +1,7 @@
-"""Tables on the network between the hosts of a job, as `hvdprof net` measures it."""
+"""Tables on the network between the hosts of a job, as `hvdprof net` measures it.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

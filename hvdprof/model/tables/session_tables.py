@@ -1,4 +1,7 @@
-"""Tables of elastic jobs: sessions between two resets of Horovod, and the cost of resets."""
+"""Tables of elastic jobs: sessions between two resets of Horovod, and the cost of resets.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

@@ -1,4 +1,7 @@
-"""The table of timeline files: facts on each file and on the job that wrote it."""
+"""The table of timeline files: facts on each file and on the job that wrote it.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

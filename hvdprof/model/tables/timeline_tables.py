@@ -1,4 +1,7 @@
-"""Tables derived from Horovod timelines, in addition to their rows in ``EVENTS``."""
+"""Tables derived from Horovod timelines, in addition to their rows in ``EVENTS``.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

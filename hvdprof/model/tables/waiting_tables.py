@@ -1,4 +1,7 @@
-"""Tables of waiting between ranks, and of the clock error that limits its attribution."""
+"""Tables of waiting between ranks, and of the clock error that limits its attribution.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.schema import Column, Table
 

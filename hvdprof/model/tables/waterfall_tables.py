@@ -1,4 +1,7 @@
-"""Tables of lost time by cause against the baseline, and of the potential gain of remedies."""
+"""Tables of lost time by cause against the baseline, and of the potential gain of remedies.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
 
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table

@@ -2,6 +2,8 @@
 
 Every address comes from an array that the caller holds, and every index is checked by the code that
 uses it: against the length of the text, whose end is followed by zeros, or against the room left.
+
+Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 """
 
 from collections.abc import Callable

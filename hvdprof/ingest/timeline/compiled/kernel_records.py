@@ -1,4 +1,7 @@
-"""A part of a text to records, for one thread; what is known is shared and must not change."""
+"""A part of a text to records, for one thread; what is known is shared and must not change.
+
+Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
+"""
 
 import numpy as np
 

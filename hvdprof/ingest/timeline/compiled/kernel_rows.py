@@ -1,4 +1,7 @@
-"""Columns of slices that compiled code fills, row by row, and returns as they are."""
+"""Columns of slices that compiled code fills, row by row, and returns as they are.
+
+Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""The words of Horovod's timeline: collectives, activities, and what they say of the job."""
+"""The words of Horovod's timeline: collectives, activities, and what they say of the job.
+
+Tested in ``tests/ingest/timeline/test_horovod_timeline.py``.
+"""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,7 @@
-"""What is counted in a timeline file, part by part: ``facts`` and ``notes`` are made of it."""
+"""What is counted in a timeline file, part by part: ``facts`` and ``notes`` are made of it.
+
+Tested in ``tests/ingest/timeline/meaning/test_file_facts.py``.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field

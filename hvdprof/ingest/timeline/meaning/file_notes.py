@@ -1,4 +1,7 @@
-"""What a reader of the tables should know of the file: clauses with counts and places."""
+"""What a reader of the tables should know of the file: clauses with counts and places.
+
+Tested in ``tests/ingest/timeline/test_horovod_timeline.py``.
+"""
 
 from collections.abc import Iterator
 

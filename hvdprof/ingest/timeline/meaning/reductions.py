@@ -1,4 +1,7 @@
-"""The uses of tensors that reduce gradients, of which steps are inferred."""
+"""The uses of tensors that reduce gradients, of which steps are inferred.
+
+Tested in ``tests/ingest/timeline/meaning/test_step_inference.py``.
+"""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,8 @@
 """Rounds of a recurring set of tensors, out of reductions that come part by part.
 
 A round ends where a tensor of the set comes again. Nothing is held but the round that is not over.
+
+Tested in ``tests/ingest/timeline/meaning/test_step_inference.py``.
 """
 
 from collections.abc import Iterable

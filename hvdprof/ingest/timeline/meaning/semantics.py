@@ -1,4 +1,7 @@
-"""All that is understood of one timeline file, or of a part of it, each thing computed once."""
+"""All that is understood of one timeline file, or of a part of it, each thing computed once.
+
+Tested in ``tests/ingest/timeline/meaning/test_fusion.py``.
+"""
 
 from dataclasses import dataclass, replace
 

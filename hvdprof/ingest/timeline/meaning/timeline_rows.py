@@ -1,4 +1,7 @@
-"""What is understood of a file as columns in µs of the file, ready for the declared tables."""
+"""What is understood of a file as columns in µs of the file, ready for the declared tables.
+
+Tested in ``tests/ingest/timeline/test_horovod_timeline.py``.
+"""
 
 import functools
 from collections.abc import Sequence

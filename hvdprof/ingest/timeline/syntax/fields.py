@@ -2,6 +2,8 @@
 
 Horovod writes B, E, X (a rank, with its number as the name and length 0), i (a cycle mark without
 pid) and M (``process_name`` and ``process_sort_index``); never a thread, a category or an id.
+
+Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""Begins and ends to slices, in plain Python: a stack per pid, in file order."""
+"""Begins and ends to slices, in plain Python: a stack per pid, in file order.
+
+Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
