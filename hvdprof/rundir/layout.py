@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from hvdprof.rundir.stall_format import STALLS_FILE
+
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
 
@@ -54,7 +56,7 @@ class PassPaths:
     @property
     def stalls(self) -> Path:
         """The stalls that the launching side saw, one per line."""
-        return self.folder / "stalls.jsonl"
+        return self.folder / STALLS_FILE
 
     @property
     def seen_mark(self) -> Path:

@@ -6,6 +6,11 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 
 from typing import Literal, TypedDict
 
+STALLS_FILE = "stalls.jsonl"
+
+STACK_MARK = "; stack: "
+"""In the message of a stall's row of INCIDENTS, what comes before the innermost stack line."""
+
 
 class StalledRankRecord(TypedDict):
     """A rank that others wait for, as ``launch.diagnose.stall.StalledRank`` describes it."""

@@ -16,6 +16,7 @@ from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
 from hvdprof.analyze.findings.run_rules import straggler_rules as waiting
+from hvdprof.analyze.findings.run_rules import watchdog_rules as watchdog
 from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[Evidence], Iterable[Finding]]
@@ -37,7 +38,7 @@ RULES: tuple[Rule, ...] = (
     settings.timeline_slows,
     communication.many_small_messages,
     communication.fusion_too_large,
-    settings.stalled_tensors,
+    watchdog.stalled_tensors,
     settings.cache_evictions,
     settings.fp16_without_gain,
     settings.adasum_costs,

@@ -11,7 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
-from hvdprof.rundir.stall_format import StallLine
+from hvdprof.rundir.stall_format import STACK_MARK, StallLine
 
 KIND = "stall"
 _MOST_NAMED = 8
@@ -36,38 +36,58 @@ def read_stall_file(path: Path, name: str) -> StallFile:
         OSError: It cannot be read.
     """
     stalls, incidents = Rows(STALLS), Rows(INCIDENTS)
-    lasted = {}
-    seen: list[StallLine] = []
+    lasted: dict[int, float] = {}
+    seen: list[tuple[int, StallLine]] = []
     clauses = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             record = json.loads(line)
             if record["kind"] == KIND:
-                seen.append(cast(StallLine, record))
-                _add(record, number, name, stalls, incidents)
+                seen.append((number, cast(StallLine, record)))
             elif record["kind"] == "over":
                 lasted[int(record["number"])] = float(record["lasted_s"])
         except (ValueError, KeyError, TypeError) as error:
-            clauses.append(f"line {number} is damaged: {type(error).__name__}")
-    clauses += [_clause(record, lasted.get(int(record["number"]))) for record in seen]
+            clauses.append(_damage(number, error))
+    for number, stall in seen:
+        try:
+            clause = _clause(stall, lasted.get(int(stall["number"])))
+            incidents.add(**_incident(stall, clause + _stack(stall)), file=name, line=number)
+            _add_tensors(stall, number, name, stalls)
+            clauses.append(clause)
+        except (ValueError, KeyError, TypeError) as error:
+            clauses.append(_damage(number, error))
     tables = {STALLS.name: stalls.frame(), INCIDENTS.name: incidents.frame()}
     return StallFile(tables, clauses)
 
 
-def _add(record: StallLine, number: int, name: str, stalls: Rows, incidents: Rows) -> None:
+def _damage(number: int, error: Exception) -> str:
+    return f"line {number} is damaged: {type(error).__name__}"
+
+
+def _incident(record: StallLine, message: str) -> dict[str, object]:
     late = record["late"]
-    incidents.add(
-        file=name,
-        line=number,
-        rank=None,
-        time_ns=int(record["time_ns"]),
-        kind=KIND,
-        failed_rank=int(late[0]["rank"]) if len(late) == 1 else None,
-        exit_code=None,
-        signal=None,
-        message=_clause(record, None),
-    )
-    for rank in late:
+    return {
+        "rank": None,
+        "time_ns": int(record["time_ns"]),
+        "kind": KIND,
+        "failed_rank": int(late[0]["rank"]) if len(late) == 1 else None,
+        "exit_code": None,
+        "signal": None,
+        "message": message,
+    }
+
+
+def _stack(record: StallLine) -> str:
+    """Innermost stack line of the first stalled rank that has one, else empty."""
+    for rank in record["late"]:
+        if rank.get("stack"):
+            phase = f" in {rank['phase']}" if rank["phase"] else ""
+            return f"{STACK_MARK}rank {rank['rank']}{phase}: {rank['stack'][0]}"
+    return ""
+
+
+def _add_tensors(record: StallLine, number: int, name: str, stalls: Rows) -> None:
+    for rank in record["late"]:
         for tensor in rank["tensors"]:
             stalls.add(
                 file=name,

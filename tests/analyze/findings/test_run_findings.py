@@ -678,10 +678,52 @@ def test_the_cost_of_a_cliff_is_the_step_time_above_the_size_before():
 def test_ranks_that_were_ready_are_not_called_missing():
     rows = [{"file": "f", "line": 1, "state": "ready", "stalled_rank": rank} for rank in (0, 2)]
     (row,) = findings(evidence([("stalls", table("stalls", *rows))])).to_dict("records")
-    assert row["evidence"] == "Horovod warned once that tensors stalled."
+    assert row["evidence"] == "Horovod's stall check warned once that tensors stalled."
     many = [{"file": "f", "state": "missing", "stalled_rank": rank} for rank in range(512)]
     (row,) = findings(evidence([("stalls", table("stalls", *many))])).to_dict("records")
     assert "missing on ranks 0, 1, 2, 3, 4 and 507 more." in row["evidence"]
+
+
+def stalled(message, *tensors, failed_rank=1, file="passes/p/stalls.jsonl"):
+    """What a watchdog's or a log's line on one stall gives."""
+    at = {"file": file, "line": 1}
+    rows = [
+        {**at, "state": "missing", "stalled_rank": 1, "tensor": tensor, "waited_s": 60.5}
+        for tensor in tensors
+    ]
+    seen = {**at, "kind": "stall", "failed_rank": failed_rank, "message": message}
+    frames = [("stalls", table("stalls", *rows)), ("incidents", table("incidents", seen))]
+    (row,) = findings(evidence(frames)).to_dict("records")
+    assert style_faults(row) == []
+    return row
+
+
+def test_a_stall_that_the_watchdog_saw_is_told_from_a_warning_of_horovod():
+    clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
+    stack = "rank 1 in backward: /job/train.py:15 backward"
+    row = stalled(f"{clause}; stack: {stack}", "fc.weight", "fc.bias")
+    assert row["subject"] == "rank 1"
+    assert row["evidence"] == (
+        f"hvdprof's watchdog saw a stall. S{clause[1:]}. The first stalled tensor is fc.weight."
+    )
+    assert row["quote"] == stack
+    assert "the quoted line of code" in row["action"]
+    silent = stalled(clause)
+    assert (silent["title"], silent["quote"]) == ("Stalled tensors", "")
+    assert "Look at what the missing ranks did" in silent["action"]
+    log = stalled("One or more tensors were submitted", "fc.weight", file="stderr.txt")
+    assert log["evidence"].startswith(
+        "Horovod's stall check warned once that tensors stalled for 60.5 s or more, missing on "
+        "rank 1."
+    )
+    assert log["quote"] == "One or more tensors were submitted"
+
+
+def test_a_stall_without_a_stalled_rank_is_a_hung_collective():
+    hung = "stall at step 5 of main: ranks 0, 1 blocked for 20.0 s in a hung collective"
+    row = stalled(hung, failed_rank=None)
+    assert (row["title"], row["subject"]) == ("Hung collective", "ranks")
+    assert "network" in row["action"]
 
 
 def test_a_controller_that_is_not_known_is_not_called_mpi():

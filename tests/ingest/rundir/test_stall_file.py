@@ -14,7 +14,16 @@ STALL = {
     "step": 5,
     "waited_s": 60.5,
     "waiting": [0, 2],
-    "late": [{"rank": 1, "state": "runs", "step": 5, "phase": "data", "tensors": ["a", "b"]}],
+    "late": [
+        {
+            "rank": 1,
+            "state": "runs",
+            "step": 5,
+            "phase": "data",
+            "tensors": ["a", "b"],
+            "stack": ["/job/train.py:15 load", "/job/train.py:29 <module>"],
+        }
+    ],
 }
 
 
@@ -32,6 +41,10 @@ def test_stalls_are_rows_notes_and_incidents(tmp_path: Path) -> None:
     ]
     incidents = loaded.table("incidents")
     assert incidents[["kind", "failed_rank"]].to_numpy().tolist() == [["stall", 1]]
+    assert list(incidents["message"]) == [
+        "stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on stalled rank 1; "
+        "stack: rank 1 in data: /job/train.py:15 load"
+    ]
     stall_notes = [note for note in loaded.notes if "stall" in note]
     assert stall_notes == [
         f"{pass_id}: stall at step 5 of mnist-none-average: ranks 0, 2 blocked for 75.0 s on "

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
-from hvdprof.analyze.findings.finding import Finding, sentences, severity_of_cost
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.analyze.findings.finding import Finding, severity_of_cost
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -115,34 +114,6 @@ def timeline_slows(evidence: Evidence) -> Iterator[Finding]:
                 engine=str(cell["engine"]),
                 cost_share=share,
             )
-
-
-def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
-    """Stalls that Horovod itself reported."""
-    stalls = evidence.table("stalls")
-    if stalls.empty:
-        return
-    # Horovod 0.13 and earlier list the ranks that were ready: they wait, too.
-    missing = stalls[(stalls["state"] != "ready").to_numpy()]
-    ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
-    where = f", missing on {ranks_text(ranks)}" if ranks else ""
-    first = (stalls if missing.empty else missing).iloc[0]
-    yield Finding(
-        "stalled-tensors",
-        "error" if stalls["shutdown"].any() else "warning",
-        f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
-        "Stalled tensors",
-        sentences(
-            f"Horovod warned {_times(int(stalls['warning'].nunique()))} that tensors stalled"
-            f"{where}.",
-            f"The first of them is {first['tensor']}." if first["tensor"] else "",
-        ),
-        "Look at what the missing ranks did at that time: evaluation, a checkpoint, an exception. "
-        "With uneven numbers of batches, use hvd.join().",
-        "certain",
-        file=str(first["file"]),
-        line=int(first["line"]),
-    )
 
 
 def cache_evictions(evidence: Evidence) -> Iterator[Finding]:
@@ -327,7 +298,3 @@ def _rate(cell: Cell) -> str:
 def _observer_overhead(cell: Cell) -> str:
     ends = (float(cell[f"observer_cost{end}"]) for end in ("", "_low", "_high"))
     return units.percent_interval(*ends)
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{units.count(number)} times"

@@ -1,0 +1,106 @@
+"""Rules on stalls that Horovod's stall check or hvdprof's watchdog saw.
+
+Tested in ``tests/analyze/findings/test_run_findings.py``.
+"""
+
+from collections.abc import Iterator
+from pathlib import PurePath
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.rundir.stall_format import STACK_MARK, STALLS_FILE
+
+_READ_STACK = (
+    "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
+    "lock."
+)
+_MISSING = (
+    "Look at what the missing ranks did at that time: evaluation, a checkpoint, an exception. With "
+    "uneven numbers of batches, use hvd.join()."
+)
+_HUNG = (
+    "Check the network between the hosts (`hvdprof net --hosts`) and the log of NCCL or Gloo. "
+    "Every rank had submitted its tensors."
+)
+
+
+def stalled_tensors(evidence: Evidence) -> Iterator[Finding]:
+    """Stalls, one finding for hvdprof's watchdog and one for Horovod's stall check."""
+    stalls, incidents = evidence.table("stalls"), evidence.table("incidents")
+    incidents = incidents[(incidents["kind"] == "stall").to_numpy()]
+    seen = incidents[_by_watchdog(incidents)]
+    if len(seen):
+        yield _of_watchdog(seen, stalls[_by_watchdog(stalls)])
+    warned = stalls[~_by_watchdog(stalls)]
+    if len(warned):
+        yield _of_horovod(warned, incidents)
+
+
+def _by_watchdog(rows: pd.DataFrame) -> "pd.Series[bool]":
+    return rows["file"].astype(str).map(lambda file: PurePath(file).name == STALLS_FILE).eq(True)
+
+
+def _of_watchdog(seen: pd.DataFrame, stalls: pd.DataFrame) -> Finding:
+    first = seen.iloc[0]
+    what, _, stack = str(first["message"]).partition(STACK_MARK)
+    own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
+    number = "a stall" if len(seen) == 1 else f"{units.count(len(seen))} stalls"
+    is_hung = not len(own) and pd.isna(first["failed_rank"])
+    return Finding(
+        "stalled-tensors",
+        "warning",
+        "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
+        "Hung collective" if is_hung else "Stalled tensors",
+        sentences(
+            f"hvdprof's watchdog saw {number}.",
+            as_sentence(what),
+            _first_tensor(own),
+        ),
+        _HUNG if is_hung else _READ_STACK if stack else _MISSING,
+        "certain",
+        file=str(first["file"]),
+        line=int(first["line"]),
+        quote=stack,
+    )
+
+
+def _of_horovod(stalls: pd.DataFrame, incidents: pd.DataFrame) -> Finding:
+    # Horovod 0.13 and earlier list the ranks that were ready: they wait, too.
+    missing = stalls[(stalls["state"] != "ready").to_numpy()]
+    ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
+    where = f", missing on {ranks_text(ranks)}" if ranks else ""
+    longest_s = float(stalls["waited_s"].max())
+    lasting = f" for {units.seconds(longest_s)} or more" if longest_s > 0 else ""
+    first = (stalls if missing.empty else missing).iloc[0]
+    logged = incidents[
+        ((incidents["file"] == first["file"]) & (incidents["line"] == first["line"])).to_numpy()
+    ]
+    return Finding(
+        "stalled-tensors",
+        "error" if stalls["shutdown"].any() else "warning",
+        f"rank {ranks[0]}" if len(ranks) == 1 else "ranks",
+        "Stalled tensors",
+        sentences(
+            f"Horovod's stall check warned {_times(int(stalls['warning'].nunique()))} that tensors "
+            f"stalled{lasting}{where}.",
+            _first_tensor(stalls if missing.empty else missing),
+        ),
+        _MISSING,
+        "certain",
+        file=str(first["file"]),
+        line=int(first["line"]),
+        quote=str(logged["message"].iloc[0]) if len(logged) else "",
+    )
+
+
+def _first_tensor(stalls: pd.DataFrame) -> str:
+    tensor = str(stalls["tensor"].iloc[0]) if len(stalls) else ""
+    return f"The first stalled tensor is {tensor}." if tensor else ""
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{units.count(number)} times"
