@@ -15,12 +15,13 @@ from hvdprof.dashboards.app import create_app
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.builders import nccl_log
-from tests.builders.browser import serious_violations, watched_page
+from tests.builders.browser import WatchedPage, serious_violations, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.run_spec import FIRST_STEP_NS
 from tests.builders.timeline_text import timeline_text
 
-_NARROW = 600
+_WIDE, _NARROW = 1280, 390
+"""Widths of windows in pixels."""
 HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
 
 
@@ -102,15 +103,15 @@ def nccl_file(folder: Path) -> Path:
     return folder / "nccl.log"
 
 
-def check_in_browser(page, folder: Path, width: int, expected: dict[str, str]) -> None:
+def check_in_browser(page, folder: Path, expected: dict[str, str]) -> None:
     """Look at a page with every kind of run: nothing complains, overflows or is run as code.
 
-    axe-core finds no serious violation either. A narrow window is looked at in the dark.
+    axe-core finds no serious violation either. Checked in a wide light window and in a narrow dark
+    one, of one server, which analyzes each run once.
 
     Args:
         page: The page module.
         folder: Where the runs are put.
-        width: Width of the window in pixels.
         expected: By kind of run (measured, empty, timeline, nccl), a text that must be seen.
     """
     makers = {
@@ -120,21 +121,30 @@ def check_in_browser(page, folder: Path, width: int, expected: dict[str, str]) -
         "nccl": _in_folder(nccl_file),
     }
     paths = {kind: makers[kind](folder / kind) for kind in expected}
-    runs = RunStore(list(paths.values()))
-    with (
-        served(runs) as address,
-        watched_page(address, width=width, dark=width < _NARROW) as watched,
-    ):
-        browser = watched.page
-        for kind, text in expected.items():
-            browser.goto(f"{address}{page.PATH}?run={paths[kind].name}")
-            browser.get_by_text(text).first.wait_for()
-            browser.wait_for_load_state("networkidle")
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, kind
-            assert browser.locator("main img").count() == 0
-            assert watched.complaints == [], kind
-            assert serious_violations(browser) == [], kind
-        assert watched.foreign_requests == []
+    with served(RunStore(list(paths.values()))) as address:
+        for width, dark in ((_WIDE, False), (_NARROW, True)):
+            with watched_page(address, width=width, dark=dark) as watched:
+                _check_in_window(watched, f"{address}{page.PATH}", width, paths, expected)
+
+
+def _check_in_window(
+    watched: WatchedPage,
+    address: str,
+    width: int,
+    paths: dict[str, Path],
+    expected: dict[str, str],
+) -> None:
+    browser = watched.page
+    for kind, text in expected.items():
+        browser.goto(f"{address}?run={paths[kind].name}")
+        browser.get_by_text(text).first.wait_for()
+        browser.wait_for_load_state("networkidle")
+        what = (kind, width)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width, what
+        assert browser.locator("main img").count() == 0, what
+        assert watched.complaints == [], what
+        assert serious_violations(browser) == [], what
+    assert watched.foreign_requests == []
 
 
 def _in_folder(make: Callable[[Path], Path]) -> Callable[[Path], Path]:

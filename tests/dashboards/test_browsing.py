@@ -62,10 +62,15 @@ def saved(page, button) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A store of one run, which the first page that needs it analyzes for all tests."""
+    return RunStore([measured_run(tmp_path_factory.mktemp("measured") / "run")])
+
+
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(tmp_path, width):
-    runs = RunStore([measured_run(tmp_path / "run")])
-    with served(runs) as address, watched_page(address, width=width) as watched:
+def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
+    with served(measured) as address, watched_page(address, width=width) as watched:
         page = watched.page
         show(watched, address)
         page.wait_for_selector(".waterfall .barlayer path", state="attached")
@@ -91,9 +96,8 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(tmp_path, width):
         assert watched.foreign_requests == []
 
 
-def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
-    runs = RunStore([measured_run(tmp_path / "run")])
-    with served(runs) as address, watched_page(address) as watched:
+def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(measured):
+    with served(measured) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, f"{address}/timeline?run=run&step=5")
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
@@ -112,9 +116,8 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(tmp_path):
         assert watched.complaints == []
 
 
-def test_figures_and_tables_are_saved(tmp_path):
-    runs = RunStore([measured_run(tmp_path / "run")])
-    with served(runs) as address, watched_page(address) as watched:
+def test_figures_and_tables_are_saved(measured):
+    with served(measured) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, f"{address}/stalls")
         page.wait_for_selector(".data-table .ag-row", timeout=60_000)
@@ -133,9 +136,8 @@ def test_figures_and_tables_are_saved(tmp_path):
         assert watched.complaints == []
 
 
-def test_what_scrolls_and_saves_can_be_reached_by_keys(tmp_path):
-    runs = RunStore([measured_run(tmp_path / "run")])
-    with served(runs) as address, watched_page(address) as watched:
+def test_what_scrolls_and_saves_can_be_reached_by_keys(measured):
+    with served(measured) as address, watched_page(address) as watched:
         page = watched.page
         show(watched, address)
         page.keyboard.press("Tab")
@@ -188,9 +190,8 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
         assert watched.complaints == []
 
 
-def test_nothing_jumps_while_a_page_is_drawn(tmp_path):
-    runs = RunStore([measured_run(tmp_path / "run")])
-    with served(runs) as address, watched_page(address) as watched:
+def test_nothing_jumps_while_a_page_is_drawn(measured):
+    with served(measured) as address, watched_page(address) as watched:
         page = watched.page
         page.add_init_script(COUNT_JUMPS)
         for one in PAGES:

@@ -69,11 +69,10 @@ def test_several_hosts_without_a_network_measurement_get_the_command(tmp_path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_in_a_browser(tmp_path, width):
+def test_in_a_browser(tmp_path):
     expected = {
         "measured": "Size against time",
         "empty": NOTHING,
         "timeline": "Size against time",
     }
-    check_in_browser(communication, tmp_path, width, expected)
+    check_in_browser(communication, tmp_path, expected)

@@ -100,10 +100,9 @@ def test_without_data_it_says_how_to_get_them(tmp_path, make):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_in_a_browser(tmp_path, width):
+def test_in_a_browser(tmp_path):
     expected = {"measured": "Side by side", "empty": NOTHING, "timeline": NOTHING}
-    check_in_browser(compare, tmp_path, width, expected)
+    check_in_browser(compare, tmp_path, expected)
 
 
 def test_the_name_of_a_script_may_hold_any_sign(tmp_path):

@@ -55,7 +55,6 @@ def test_without_data_it_says_how_to_get_them(tmp_path, make):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_in_a_browser(tmp_path, width):
+def test_in_a_browser(tmp_path):
     expected = {"nccl": "Transports between ranks", "empty": NOTHING, "timeline": NOTHING}
-    check_in_browser(nccl, tmp_path, width, expected)
+    check_in_browser(nccl, tmp_path, expected)

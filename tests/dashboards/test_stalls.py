@@ -50,11 +50,10 @@ def test_without_data_it_says_how_to_get_them(tmp_path):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_in_a_browser(tmp_path, width):
+def test_in_a_browser(tmp_path):
     expected = {
         "measured": "Lateness of each rank, step by step",
         "empty": NOTHING,
         "timeline": "Negotiation time of tensors",
     }
-    check_in_browser(stalls, tmp_path, width, expected)
+    check_in_browser(stalls, tmp_path, expected)
