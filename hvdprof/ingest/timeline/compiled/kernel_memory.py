@@ -6,17 +6,28 @@ uses it: against the length of the text, whose end is followed by zeros, or agai
 Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from llvmlite import ir
 from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing.context import BaseContext as TypingContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+Generator = Callable[[BaseContext, ir.IRBuilder, Signature, Sequence[ir.Value]], ir.Value]
+Typed = tuple[Signature, Generator]
 
-def _load(width: int, result: Any, *, signed: bool) -> Callable[..., Any]:
-    def typed(typing_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+
+def _load(width: int, result: types.Integer, *, signed: bool) -> Callable[..., int]:
+    def typed(typing_context: TypingContext, address: types.Type) -> Typed:
+        def generate(
+            context: BaseContext,
+            builder: ir.IRBuilder,
+            signature: Signature,
+            arguments: Sequence[ir.Value],
+        ) -> ir.Value:
             pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
             loaded = builder.load(pointer, align=1)
             if width == 64:
@@ -26,22 +37,27 @@ def _load(width: int, result: Any, *, signed: bool) -> Callable[..., Any]:
 
         return result(types.int64), generate
 
-    return intrinsic(typed)
+    return cast(Callable[..., int], intrinsic(typed))
 
 
-def _store(width: int) -> Callable[..., Any]:
-    def typed(typing_context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _store(width: int) -> Callable[..., None]:
+    def typed(typing_context: TypingContext, address: types.Type, value: types.Type) -> Typed:
+        def generate(
+            context: BaseContext,
+            builder: ir.IRBuilder,
+            signature: Signature,
+            arguments: Sequence[ir.Value],
+        ) -> ir.Value:
             pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
             value = arguments[1]
             if width < 64:
                 value = builder.trunc(value, ir.IntType(width))
             builder.store(value, pointer, align=1)
-            return context.get_dummy_value()
+            return context.get_dummy_value()  # type: ignore[no-untyped-call]
 
         return types.void(types.int64, types.int64), generate
 
-    return intrinsic(typed)
+    return cast(Callable[..., None], intrinsic(typed))
 
 
 byte_at = _load(8, types.int64, signed=False)
