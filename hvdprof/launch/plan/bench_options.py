@@ -10,8 +10,15 @@ from pathlib import Path
 from hvdprof.bench_models.registry import MODELS
 from hvdprof.launch.plan.design import COMPRESSIONS, ENGINES, REDUCTIONS
 from hvdprof.launch.plan.option_field import option
-from hvdprof.launch.plan.options import DESIGN, HOROVOD, MEASUREMENT, OUTPUT, MeasureOptions
-from hvdprof.launch.plan.presets import PRESETS
+from hvdprof.launch.plan.options import (
+    DESIGN,
+    HOROVOD,
+    MEASUREMENT,
+    OUTPUT,
+    MeasureOptions,
+    Sizes,
+)
+from hvdprof.launch.plan.presets import PRESETS, Preset, preset_values
 from hvdprof.launch.plan.run_options import NET_HELP
 
 Names = str | Sequence[str]
@@ -19,6 +26,13 @@ Names = str | Sequence[str]
 
 SCALINGS = ("weak", "strong")
 DATA_SOURCES = ("synthetic", "digits")
+
+
+MACHINE_SIZES = "powers of two up to the cores or GPUs"
+
+
+def _sizes(preset: Preset) -> str:
+    return MACHINE_SIZES if preset.sizes is None else ",".join(map(str, preset.sizes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +43,13 @@ class BenchOptions(MeasureOptions):
         None,
         f"Any of {', '.join(model.name for model in MODELS)}; those of the preset when not given.",
         "--models",
+        panel=DESIGN,
+    )
+    np: Sizes | None = option(
+        None,
+        f"Number of ranks, or several: 1,2,4,8. By preset: {preset_values(_sizes)}.",
+        "--np",
+        "-np",
         panel=DESIGN,
     )
     preset: str = option(
@@ -78,24 +99,31 @@ class BenchOptions(MeasureOptions):
     )
     num_warmup_batches: int | None = option(
         None,
-        "Warm-up steps; further warm-up is detected automatically.",
+        "Warm-up steps; further warm-up is detected automatically. By preset: "
+        f"{preset_values(lambda preset: preset.num_warmup_batches)}.",
         "--num-warmup-batches",
         panel=MEASUREMENT,
         lowest=1,
     )
     num_steps: int | None = option(
-        None, "Measured steps per launch.", "--num-steps", panel=MEASUREMENT, lowest=2
+        None,
+        "Measured steps per launch, without a time limit; --max-seconds decides when not given.",
+        "--num-steps",
+        panel=MEASUREMENT,
+        lowest=2,
     )
     max_seconds: float | None = option(
         None,
-        "Measured seconds per launch and model.",
+        "Measured seconds per launch and model. By preset: "
+        f"{preset_values(lambda preset: preset.max_seconds)}; no limit with --num-steps.",
         "--max-seconds",
         panel=MEASUREMENT,
         lowest=0.1,
     )
     repeats: int | None = option(
         None,
-        "Launches of every configuration, interleaved.",
+        "Launches of every configuration, interleaved. By preset: "
+        f"{preset_values(lambda preset: preset.repeats)}.",
         "--repeats",
         panel=MEASUREMENT,
         lowest=1,

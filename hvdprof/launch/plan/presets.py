@@ -3,6 +3,7 @@
 Tested in ``tests/launch/plan/test_bench_settings.py``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -63,3 +64,11 @@ PRESETS: dict[str, Preset] = {
         repeats=5,
     ),
 }
+
+
+def preset_values(read: Callable[[Preset], object]) -> str:
+    """The defaults by preset, as help states them: "quick 3; standard and full 5"."""
+    names: dict[str, list[str]] = {}
+    for name, preset in PRESETS.items():
+        names.setdefault(f"{read(preset)}", []).append(name)
+    return "; ".join(f"{' and '.join(presets)} {value}" for value, presets in names.items())

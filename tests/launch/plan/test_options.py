@@ -15,6 +15,7 @@ from hvdprof.launch.plan.options import (
     default_of,
     record_of,
 )
+from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
 from hvdprof.rundir.json_codec import decode
 
@@ -30,6 +31,20 @@ def test_every_field_has_an_option_with_help(kind: type) -> None:
         assert option.panel in PANELS, name
         default = default_of(kind, name)
         assert not option.known or default in option.known, name
+
+
+@pytest.mark.parametrize("field", ["num_warmup_batches", "max_seconds", "repeats"])
+def test_the_help_of_bench_states_the_default_of_every_preset(field: str) -> None:
+    stated = dict(declared(BenchOptions))[field].help.partition("By preset: ")[2]
+    for name, preset in PRESETS.items():
+        part = next(part for part in stated.rstrip(".").split("; ") if name in part.split())
+        assert part.endswith(f" {getattr(preset, field)}")
+
+
+def test_the_help_of_bench_states_the_default_numbers_of_ranks() -> None:
+    assert dict(declared(BenchOptions))["np"].help.endswith(
+        "By preset: quick 1,2; standard and full powers of two up to the cores or GPUs."
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
