@@ -226,6 +226,7 @@ def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
     done = hvdprof("bench", "--preset", "quick", "--dry-run", "--use-adasum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("-m hvdprof.bench_models.train --plan") == 10
-    assert "export HOROVOD_TIMELINE=DYNAMIC" in done.stdout
+    assert "\nHOROVOD_TIMELINE=DYNAMIC \\\n" in done.stdout
+    assert done.stdout.count("PYTHONFAULTHANDLER") == 1
     assert "# skipped: mnist np=1 none adasum" in done.stdout
     assert list(tmp_path.iterdir()) == []

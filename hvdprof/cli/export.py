@@ -48,8 +48,13 @@ def export(
             f"{' nor '.join(_ENDINGS)}.",
             hint="hvdprof export RUN -o trace.json.gz",
         )
+    if run.exists() and not api.is_run_directory(run):
+        raise UsageError(
+            f"{run} is no run directory, which hvdprof export needs.",
+            hint="Make one with `hvdprof attach`, or open a timeline in ui.perfetto.dev as it is.",
+        )
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
     with load_progress([run]) as progress:
         analysis = api.analyze_run(api.load_run(run, progress=progress))
     write_with(reporter, analysis, output, overwrite=force)
-    sys.stderr.write(f"Wrote {output}\n")
+    sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")

@@ -39,7 +39,9 @@ def export(*arguments):
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
     output = tmp_path / name
-    assert export(run_folder, "-o", output).stderr == f"Wrote {output}\n"
+    assert export(run_folder, "-o", output).stderr == (
+        f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n"
+    )
     data = output.read_bytes()
     text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
     trace = checked_trace(text)
@@ -53,6 +55,16 @@ def test_a_recorded_run_becomes_a_valid_trace(run_folder, tmp_path, name):
         "Horovod timeline (rank 0's view) / executions",
         "Horovod timeline (rank 0's view) / negotiation",
     }
+
+
+def test_a_standalone_timeline_is_refused_with_what_to_do_instead(tmp_path):
+    timeline = tmp_path / "timeline.json"
+    timeline.write_text("[\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"timeline\.json is no run directory") as raised:
+        export(timeline, "-o", tmp_path / "trace.json")
+    assert "hvdprof attach" in str(raised.value.hint)
+    assert "ui.perfetto.dev" in str(raised.value.hint)
+    assert not (tmp_path / "trace.json").exists()
 
 
 def test_ranks_and_timeline_lie_on_one_clock(run_folder, tmp_path):

@@ -31,7 +31,7 @@ SMALL_IMAGE_SIZE = 64
 
 PRESETS: dict[str, Preset] = {
     "quick": Preset(
-        summary="mnist and resnet18 at 32x32 on 1 and 2 ranks; about a minute on 2 cores",
+        summary="mnist and resnet18 at 32x32 on 1 and 2 ranks; about 1.5 minutes on 2 cores",
         sizes=(1, 2),
         models=("mnist", "resnet18"),
         compressions=("none",),

@@ -1,4 +1,5 @@
 import io
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,12 +54,30 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
     assert lines[2] == "! one host has 1 core"
 
 
+def test_a_dry_run_begins_with_what_is_launched_and_sets_shared_variables_once() -> None:
+    measurement = _measurement(sizes=(1, 2), repeats=2)
+    stream = io.StringIO()
+    print_launches(measurement, stream)
+    lines = stream.getvalue().splitlines()
+    launches = measurement.launches()
+    assert lines[0] == f"# {len(launches)} launches of mnist; np 1, 2; 2 repeats."
+    assert lines[1] == "# Names: NUMBER-npRANKS-KIND-rREPEAT."
+    assert "#   trace: writes Horovod's timeline" in lines
+    assert lines.count("export PYTHONFAULTHANDLER=1") == 1
+    # A variable of one launch does not stay set for the next.
+    assert [line for line in lines if "HOROVOD_TIMELINE" in line] == ["HOROVOD_TIMELINE=DYNAMIC \\"]
+    for launch in launches:
+        for variable, value in launch.environment.items():
+            text = f"{variable}={shlex.quote(value)}"
+            assert f"export {text}" in lines or f"{text} \\" in lines
+
+
 def test_a_dry_run_is_shell_text() -> None:
     stream = io.StringIO()
     print_launches(_measurement(sizes=(2,)), stream)
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "# 01-np2-throughput-r1: mnist-none-average"
-    assert "export OMP_NUM_THREADS=1" in lines
+    assert "# 01-np2-throughput-r1: mnist-none-average" in lines
+    assert lines.count("export OMP_NUM_THREADS=1") == 1
     command = next(line for line in lines if "hvdprof.bench_models.train" in line)
     assert command.startswith(make_mpi().mpirun)
     assert "runs/mine/passes/01-np2-throughput-r1/plan.json" in command

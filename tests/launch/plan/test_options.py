@@ -47,6 +47,12 @@ def test_the_help_of_bench_states_the_default_numbers_of_ranks() -> None:
     )
 
 
+def test_help_and_page_state_the_same_duration_of_the_quick_preset() -> None:
+    duration = PRESETS["quick"].summary.partition("; ")[2]
+    page = Path(__file__).parents[3] / "docs/howto/bench.md"
+    assert f"The quick preset takes {duration}." in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_flag_is_declared_twice(kind: type) -> None:
     flags = [flag for _, option in declared(kind) for flag in option.flags]
