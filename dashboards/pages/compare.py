@@ -35,7 +35,7 @@ KEYS: tuple[str, ...] = ("np", "one", "with", "other")
 _BETWEEN = "|"
 _THREE = 340
 _SIX = 760
-_HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "exposed comm.")
+_HEADS = ("configuration", "run", "samples/s", "efficiency", "step, median", "blocked")
 _DIFFERENCE_HEAD = ("cause", "first", "second", "difference (95 % CI)", "significant")
 _TOGGLE_COLUMNS = (
     "model",

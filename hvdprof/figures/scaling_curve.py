@@ -142,7 +142,7 @@ def _hover_texts(rows: pd.DataFrame) -> list[str]:
         f"<b>{plain(row['model'])}, np={row['np']}</b> {setting_of_row(row)}<br>"
         f"efficiency {_interval(row)} against {row['baseline']}<br>"
         f"{units.rate(row['samples_per_s'])} samples/s<br>"
-        f"exposed communication {units.percent(row['blocked_share'])} of the step"
+        f"blocked for {units.percent(row['blocked_share'])} of the step"
         + ("<br>oversubscribed: excluded from scaling statements" * bool(row["oversubscribed"]))
         for row in rows.to_dict(orient="records")
     ]

@@ -69,7 +69,7 @@ def test_hover_says_the_numbers_with_their_units():
     _, lines = drawn([cell()])
     assert lines["resnet18 none average"].hovertext[0] == (
         "<b>resnet18, np=2</b> none average<br>efficiency 84.2 ± 2.3 % against torch np=1<br>"
-        "1,031 samples/s<br>exposed communication 11.3 % of the step"
+        "1,031 samples/s<br>blocked for 11.3 % of the step"
     )
 
 

@@ -15,6 +15,8 @@ SMALLEST_COST = 0.05
 WARNING_COST = 0.1
 ERROR_COST = 0.2
 
+END_OTHER_PROCESSES = "End the other processes or use an idle machine, then measure again."
+
 _PARENTHESES = re.compile(r" \([^()]*\)")
 _FIRST_SENTENCE = re.compile(r"^.*?\.(?= [A-Z]|$)")
 

@@ -35,6 +35,9 @@ RULES: tuple[Rule, ...] = (
     trouble.aborted,
 )
 
+_GENERIC = ("nccl-error-trail", "nccl-warnings")
+"""Rules that quote a line without naming its cause."""
+
 
 def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
     """The findings on NCCL logs, errors first, then warnings, then notes.
@@ -44,7 +47,7 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
     Returns:
         A frame of ``FINDINGS``.
     """
-    found = [finding for rule in RULES for finding in rule(recording)]
+    found = _most_specific([finding for rule in RULES for finding in rule(recording)])
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     quotes = recording.quotes
     texts = dict(zip(zip(quotes["file"], quotes["line"], strict=True), quotes["text"], strict=True))
@@ -54,6 +57,20 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
             for finding in found
         ]
     )
+
+
+def _most_specific(found: Sequence[Finding]) -> list[Finding]:
+    """Without the generic findings on lines that another finding explains."""
+    explained = {
+        (finding.file, finding.line)
+        for finding in found
+        if finding.id not in _GENERIC and finding.line is not None
+    }
+    return [
+        finding
+        for finding in found
+        if finding.id not in _GENERIC or (finding.file, finding.line) not in explained
+    ]
 
 
 def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:

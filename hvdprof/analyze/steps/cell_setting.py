@@ -1,6 +1,6 @@
 """Placement of the ranks of a cell: the facts behind likely causes of a loss."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -8,6 +8,7 @@ import pandas as pd
 from hvdprof.analyze.steps.host_conditions import BUSY_CORES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run
+from hvdprof.rundir.manifest import PassRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +20,17 @@ class CellSetting:
         on_gpus: Whether the ranks compute on GPUs.
         controller: mpi or gloo; empty where passes differ.
         every_core_computes: Whether the ranks had as many threads as there are cores.
+        one_thread: Whether every rank had one thread; False where unknown.
         num_cores: Cores of the launching host; 0 where unknown.
-        other_cores: Largest number of cores of that host used by other processes in a pass, where
-            the ranks needed these cores; else 0.
+        other_cores: Largest number of cores of that host used by other processes in a pass of the
+            run, where the ranks of the cell lacked cores for them; else 0.
     """
 
     num_hosts: int
     on_gpus: bool
     controller: str
     every_core_computes: bool
+    one_thread: bool
     num_cores: int
     other_cores: float
 
@@ -57,7 +60,7 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
     cores = int(here.get("num_cores") or 0)
     of_here = ranks[(ranks["hostname"].astype(str) == str(here.get("hostname"))).to_numpy()]
     threads = _threads(of_here)
-    others = max((one.other_cpu_cores or 0.0 for one in passes), default=0.0)
+    others = _most_other_cores(passes)
     compete = others > BUSY_CORES and threads + others > cores > 0
     return CellSetting(
         num_hosts=len(set(ranks["hostname"].astype(str)) - {""}) or len(manifest.hosts),
@@ -65,9 +68,14 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         or manifest.settings.get("device") == "cuda",
         controller=controllers.pop() if len(controllers) == 1 else "",
         every_core_computes=0 < cores <= threads,
+        one_thread=len(ranks) > 0 and bool((ranks["num_threads"] == 1).all()),
         num_cores=cores,
-        other_cores=others if compete else 0.0,
+        other_cores=_most_other_cores(manifest.passes) if compete else 0.0,
     )
+
+
+def _most_other_cores(passes: Sequence[PassRecord]) -> float:
+    return max((one.other_cpu_cores or 0.0 for one in passes), default=0.0)
 
 
 def _threads(ranks: pd.DataFrame) -> int:

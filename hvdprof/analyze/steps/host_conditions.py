@@ -50,7 +50,7 @@ def _other_processes(passes: list[PassRecord]) -> Iterator[str]:
     if busy:
         worst = max(busy, key=lambda one: one.other_cpu_cores or 0)
         yield (
-            f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, at most "
+            f"Other processes kept cores busy during {len(busy)} of {len(passes)} passes, up to "
             f"{worst.other_cpu_cores:.1f} cores in {worst.id}."
         )
 

@@ -43,6 +43,7 @@ def warnings_of(
         *_few_steps(throughput),
         *_one_launch(scaling),
         *_wide_intervals(scaling),
+        *_negative_overhead(scaling),
     ]
     return tuple(dict.fromkeys(found))
 
@@ -181,6 +182,20 @@ def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )
             + ". Measure more repeats or more steps."
+        )
+
+
+def _negative_overhead(scaling: pd.DataFrame) -> Iterator[str]:
+    negative = scaling[(scaling["observer_cost_high"] < 0).to_numpy()]
+    if len(negative):
+        worst = negative.sort_values("observer_cost_high").iloc[0]
+        overhead = units.percent_interval(
+            worst["observer_cost"], worst["observer_cost_low"], worst["observer_cost_high"]
+        )
+        yield (
+            f"{_number(len(negative), 'cell')} with observer overhead not measurable: it is "
+            f"negative, {overhead} for {worst['model']} at np={worst['np']} ({_setting(worst)}). "
+            "The machine was disturbed during the passes."
         )
 
 

@@ -12,6 +12,7 @@ from hvdprof import units
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
+from hvdprof.report.terminal.run_facts import observer_overhead
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
 
@@ -22,7 +23,7 @@ CELL_HEADS = (
     "step time, median",
     "p95",
     "scaling efficiency",
-    "exposed communication",
+    "blocked",
     "of the step",
     "observer overhead",
     "final loss",
@@ -148,9 +149,7 @@ def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
         efficiency=_efficiency(row),
         blocked="" if plain_torch else units.milliseconds(row["blocked_ns"]),
         blocked_share="" if plain_torch else units.percent(row["blocked_share"]),
-        observer_cost=units.percent_interval(
-            row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
-        ),
+        observer_cost=observer_overhead(row),
         final_loss=units.rate(row["final_loss"]),
         oversubscribed=bool(row["oversubscribed"]),
         last_of_size=last_of_size,

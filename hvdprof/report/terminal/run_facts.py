@@ -6,6 +6,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.cell_key import short_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.rundir.manifest import Manifest
@@ -24,6 +25,15 @@ def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
         ("observer overhead", _observer(analysis.scaling)),
     ]
     return [(label, text) for label, text in facts if text]
+
+
+def observer_overhead(row: FrameRow) -> str:
+    """Observer overhead of a row of SCALING; no number where all of its interval is negative."""
+    if row["observer_cost_high"] < 0:
+        return "not measurable"
+    return units.percent_interval(
+        row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
+    )
 
 
 def _started(manifest: Manifest) -> str:
@@ -86,10 +96,7 @@ def _clocks(clocks: pd.DataFrame) -> str:
 def _observer(scaling: pd.DataFrame) -> str:
     known = scaling[scaling["observer_cost"].notna().to_numpy()]
     return "; ".join(
-        f"{short_name(row['model'], row['np'], row['engine'])}: "
-        + units.percent_interval(
-            row["observer_cost"], row["observer_cost_low"], row["observer_cost_high"]
-        )
+        f"{short_name(row['model'], row['np'], row['engine'])}: " + observer_overhead(row)
         for row in known.to_dict("records")
         if (row["compression"], row["reduction"]) == ("none", "average")
     )

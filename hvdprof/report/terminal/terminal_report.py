@@ -89,7 +89,7 @@ def _wide_table(table: ModelTable) -> Table:
         ("step time\nmedian", "right"),
         ("\np95", "right"),
         ("scaling\nefficiency", "right"),
-        ("exposed\ncommunication", "right"),
+        ("\nblocked", "right"),
         ("of the\nstep", "right"),
         ("observer\noverhead", "right"),
         ("final\nloss", "right"),
@@ -120,7 +120,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
         ("samples/s", "right"),
         ("step time\nmed., p95", "right"),
         ("scaling\nefficiency", "right"),
-        ("exposed\ncommun.", "right"),
+        ("\nblocked", "right"),
         ("observer\noverhead", "right"),
     )
     for row in table.rows:
@@ -131,7 +131,7 @@ def _narrow_table(table: ModelTable, *, tight: bool) -> Table:
             f"{row.step_median}\n{row.step_p95}",
             _efficiency(row, _interval_below(row.efficiency, tight=tight)),
             f"{row.blocked}\n{row.blocked_share}",
-            _interval_below(row.observer_cost, tight=tight),
+            _interval_below(row.observer_cost.replace("not ", "not\n"), tight=tight),
             style="dim" if row.oversubscribed else "",
             end_section=row.last_of_size,
         )

@@ -227,7 +227,7 @@ CORPUS_PROBLEMS = {
         "nccl-rank-died",
     },
     "cuiboyuan_2.20.5_all_subsys_oom_abort_rank0.log": {"nccl-p2p-disabled"},
-    "stas_ib_error12_wrapped.log": {"nccl-ib-completion-error", "nccl-error-trail"},
+    "stas_ib_error12_wrapped.log": {"nccl-ib-completion-error"},
     "thomaslie_smartio_p2p_disabled_allreduce.txt": {"nccl-p2p-disabled"},
     "stackhpc_TCP-8GPU-2PF.log": {"nccl-socket-despite-rdma"},
     "stackhpc_TCP-8GPU-4PF.log": {"nccl-socket-despite-rdma"},

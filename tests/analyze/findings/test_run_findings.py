@@ -466,9 +466,20 @@ def test_cores_that_all_compute_are_named_where_the_ranks_take_them():
     record = pass_record("p", [segment("s")], mode="throughput", controller="mpi")
     roomy = exposed(ranks=ranks(0, 1, num_threads=1), manifest=replace(spare, passes=[record]))
     assert "which all compute" in crowded["evidence"]
-    assert "OMP_NUM_THREADS" in crowded["action"]
+    assert crowded["action"].startswith("Run fewer ranks than cores, so that")
+    assert "OMP_NUM_THREADS" not in crowded["action"]
+    threaded = exposed(ranks=ranks(0, 1, num_threads=2))
+    assert threaded["action"].startswith("Set a smaller OMP_NUM_THREADS or run fewer ranks")
     assert "which all compute" not in roomy["evidence"]
     assert "OMP_NUM_THREADS" not in roomy["action"]
+
+
+def test_exposed_communication_beside_other_processes_names_them_first():
+    given = evidence([term("exposed-transfer", 0.4)], **crowded(1.7))
+    (row,) = findings(given).to_dict("records")
+    assert row["action"].startswith(
+        "End the other processes or use an idle machine, then measure again. Run fewer ranks"
+    )
 
 
 def test_between_gpus_of_one_host_nccl_is_named_and_the_cores_are_not():
@@ -523,7 +534,8 @@ def test_slow_input_of_one_rank_is_not_reported_for_every_rank():
     [
         ({}, "memory bandwidth"),
         ({"ranks": ranks(0, 1, device="cuda:0")}, "nvidia-smi"),
-        ({"ranks": ranks(0, 1, num_threads=1)}, "Every core computes"),
+        ({"ranks": ranks(0, 1, num_threads=1)}, "Run fewer ranks per host than it has cores."),
+        ({"ranks": ranks(0, 1, num_threads=2)}, "Set a smaller OMP_NUM_THREADS"),
     ],
 )
 def test_compute_slowdown_names_where_the_ranks_ran(values, words):
@@ -698,7 +710,7 @@ def stalled(message, *tensors, failed_rank=1, file="passes/p/stalls.jsonl"):
     return row
 
 
-def test_a_stall_that_the_watchdog_saw_is_told_from_a_warning_of_horovod():
+def test_a_stall_that_the_watchdog_saw_is_not_a_warning_of_horovod():
     clause = "stall at step 5 of main: rank 0 blocked for 20.0 s on stalled rank 1"
     stack = "rank 1 in backward: /job/train.py:15 backward"
     row = stalled(f"{clause}; stack: {stack}", "fc.weight", "fc.bias")

@@ -48,6 +48,7 @@ def test_two_ranks_on_the_two_cores_of_a_host() -> None:
         on_gpus=False,
         controller="mpi",
         every_core_computes=True,
+        one_thread=True,
         num_cores=2,
         other_cores=0.0,
     )

@@ -62,7 +62,7 @@ def test_other_processes_in_the_worst_pass() -> None:
     passes = ({"other_cpu_cores": 0.2}, {"other_cpu_cores": 0.3}, {"other_cpu_cores": 0.6})
 
     assert _warnings(*passes) == [
-        "Other processes kept cores busy during 2 of 3 passes, at most 0.6 cores in p2."
+        "Other processes kept cores busy during 2 of 3 passes, up to 0.6 cores in p2."
     ]
 
 

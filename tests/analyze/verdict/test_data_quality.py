@@ -3,7 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.rundir.manifest import Failure
+from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts
 
@@ -39,7 +41,7 @@ def test_those_of_the_run_come_first(tmp_path: Path) -> None:
     [
         (
             {"other_cpu_cores": 0.7},
-            "Other processes kept cores busy during 1 of 6 passes, at most 0.7 cores in "
+            "Other processes kept cores busy during 1 of 6 passes, up to 0.7 cores in "
             "06-np2-throughput-r3.",
         ),
         (
@@ -162,3 +164,19 @@ def test_wide_intervals(tmp_path: Path) -> None:
         one.segments = [SegmentSpec(parts_ms=typical_parts(12.5 * factor))]
     (sentence,) = warnings(tmp_path, passes)
     assert sentence.startswith("1 efficiency with a 95 % CI wider than ±10 %. Worst: mnist at np=2")
+
+
+@pytest.mark.parametrize(("high", "number"), [(-0.039, 1), (0.001, 0)])
+def test_a_negative_observer_overhead_is_not_measurable(high: float, number: int) -> None:
+    row = finished_analysis.cell(
+        observer_cost=-0.08, observer_cost_low=-0.121, observer_cost_high=high
+    )
+    done = finished_analysis.analysis([row])
+    found = warnings_of(done.run, done.launches, done.scaling, ())
+    negative = [warning for warning in found if "observer overhead" in warning]
+    assert len(negative) == number
+    if number:
+        assert negative == [
+            "1 cell with observer overhead not measurable: it is negative, -8.0 ± 4.1 % for "
+            "resnet18 at np=2 (none, average). The machine was disturbed during the passes."
+        ]

@@ -22,8 +22,8 @@ resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1.
 Largest loss: exposed communication (11.3 points).
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
-                          step time         scaling    exposed     observer
-np  toggles    samples/s  med., p95      efficiency    commun.     overhead
+                          step time         scaling                observer
+np  toggles    samples/s  med., p95      efficiency    blocked     overhead
 ───────────────────────────────────────────────────────────────────────────
  1  plain      612 ± 5.0    26.1 ms        baseline                       -
     torch                   27.0 ms
@@ -124,6 +124,14 @@ def test_numbers_of_many_digits_still_fit_80_columns():
     text = rendered(analysis([noisy]))
     assert max(map(len, text.splitlines())) <= 80
     assert all(number in text for number in ("± 100,000", "(50.0", "to 1250.0)", "to 2020.0)"))
+
+
+def test_a_negative_observer_overhead_is_shown_as_not_measurable():
+    lower = cell(observer_cost=-0.08, observer_cost_low=-0.121, observer_cost_high=-0.039)
+    assert "not measurable" in rendered(analysis([lower]), width=140)
+    narrow = rendered(analysis([lower]))
+    assert "measurable" in narrow
+    assert "-8.0" not in narrow
 
 
 def test_an_oversubscribed_cell_shows_no_efficiency():

@@ -20,6 +20,7 @@ from hvdprof.analyze.findings.cell_finding import (
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import (
+    END_OTHER_PROCESSES,
     SMALLEST_COST,
     Finding,
     as_sentence,
@@ -85,17 +86,22 @@ def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
 def _why_slower(setting: CellSetting) -> str:
     """What to do about a compute slowdown, by where the ranks ran."""
     if setting.crowd:
-        return "End the other processes or use an idle machine, then measure again."
+        return END_OTHER_PROCESSES
     if setting.on_gpus:
         return (
             "Compare clocks and power with a run of one rank (`nvidia-smi -q -d CLOCK,POWER`). "
             "Check NCCL's share of the SMs."
         )
     if setting.every_core_computes:
+        fewer = (
+            "Run fewer ranks per host than it has cores."
+            if setting.one_thread
+            else "Set a smaller OMP_NUM_THREADS or run fewer ranks per host."
+        )
         return (
-            "Set a smaller OMP_NUM_THREADS or run fewer ranks per host. Every core computes, and "
-            "threads that communicate compete with them. A slowdown that stays is due to memory "
-            "bandwidth and caches, which the ranks of a host share."
+            f"{fewer} Every core computes, and threads that communicate compete with "
+            "them. A slowdown that stays is due to memory bandwidth and caches, "
+            "which the ranks of a host share."
         )
     return (
         "Set OMP_NUM_THREADS to the number of cores per rank and pin every rank to its own cores. "

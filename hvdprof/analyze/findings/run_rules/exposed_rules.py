@@ -17,7 +17,13 @@ from hvdprof.analyze.findings.cell_finding import (
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
-from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences, severity_of_cost
+from hvdprof.analyze.findings.finding import (
+    END_OTHER_PROCESSES,
+    Finding,
+    as_sentence,
+    sentences,
+    severity_of_cost,
+)
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
 from hvdprof.model.causes import EXPOSED_TRANSFER, IDEAL_NETWORK
 from hvdprof.model.tables.net_tables import NET_USE
@@ -33,9 +39,6 @@ _SEND_LESS = (
     "--fp16-allreduce`)."
 )
 _SEND_LESS_OFTEN = "Set backward_passes_per_step= or a larger batch to send less often."
-_FREE_CORES = (
-    "Set a smaller OMP_NUM_THREADS or run fewer ranks, so that Horovod's threads get cores."
-)
 _NO_NETWORK_HELPS = "On one host no faster network helps."
 
 
@@ -161,7 +164,8 @@ def _over_network(evidence: Evidence, cell: Cell, setting: CellSetting) -> Likel
         "below-network",
         "Transfers below the bandwidth of the network",
         f"The network would allow more: {cores}.",
-        f"{_FREE_CORES} Try the other controller (`--controller mpi` or `--controller gloo`). "
+        f"{_free_cores(setting)} Try the other controller (`--controller mpi` or "
+        "`--controller gloo`). "
         f"{_SEND_LESS_OFTEN} A faster network alone brings little.",
         use,
     )
@@ -173,7 +177,10 @@ def _on_cores(setting: CellSetting) -> Likely:
         if setting.every_core_computes
         else "the cores of this host"
     )
-    less = _FREE_CORES if setting.every_core_computes else ""
+    less = sentences(
+        END_OTHER_PROCESSES if setting.crowd else "",
+        _free_cores(setting) if setting.every_core_computes else "",
+    )
     crowd = as_sentence(setting.crowd)
     if setting.controller == "gloo":
         return Likely(
@@ -209,6 +216,12 @@ def _on_cores(setting: CellSetting) -> Likely:
         ),
         crowd,
     )
+
+
+def _free_cores(setting: CellSetting) -> str:
+    if setting.one_thread:
+        return "Run fewer ranks than cores, so that Horovod's threads get cores."
+    return "Set a smaller OMP_NUM_THREADS or run fewer ranks, so that Horovod's threads get cores."
 
 
 def _cycle_ms(evidence: Evidence) -> float:
