@@ -69,7 +69,7 @@ def found_content(found: FilesAnalysis) -> dmc.Stack:
 
 
 def _file(file: FilePage) -> list[Component]:
-    facts = fact_table([(fact.label, _value(fact)) for fact in file.facts])
+    facts = fact_table([(fact.label, _value(fact)) for fact in file.facts if fact.label])
     about = f"{file.kind}, {units.byte_size(file.size_bytes)}"
     parts = [_verdict(file.verdict, file.caveat)] if file.verdict else []
     parts.append(section(file.file, facts, about=about))
@@ -80,6 +80,8 @@ def _file(file: FilePage) -> list[Component]:
 
 
 def _value(fact: Fact) -> str:
+    if fact.text:
+        return fact.text
     if fact.value is None:
         return units.MISSING
     if isinstance(fact.value, str):

@@ -13,12 +13,17 @@ from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One fact; ``name`` is its key in JSON, ``unit`` one of model.schema's or empty."""
+    """One fact; ``name`` is its key in JSON, ``unit`` one of model.schema's or empty.
+
+    A page shows ``text`` where it is given, and omits a fact whose ``label`` is empty: the line of
+    another fact states it.
+    """
 
     name: str
     label: str
     value: str | int | float | None
     unit: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,21 +34,21 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
         Fact("span_ns", "span", int(row["span_ns"]), "ns"),
         Fact("time_zero", "time 0 is", _time_zero(row)),
         Fact("writer", "written by", str(row["writer"]) or None),
-        Fact("num_ranks", "ranks", size),
-        Fact("num_ranks_reason", "because", str(row["np_reason"])),
+        Fact("num_ranks", "ranks", size, text=_ranks(size, str(row["np_reason"]))),
+        Fact("num_ranks_reason", "", str(row["np_reason"])),
         Fact("backends", "backend", str(row["backends"]) or None),
         Fact("num_tensors", "tensors", int(row["num_tensors"])),
-        Fact("num_uses", "uses of a tensor", sums.num_uses),
-        Fact("num_warmup_uses", "of them warm-up", sums.num_warmup_uses),
+        Fact("num_uses", "tensor uses", sums.num_uses),
+        Fact("num_warmup_uses", "in warm-up", sums.num_warmup_uses),
         Fact("collectives", "executions", _by_collective(sums)),
-        Fact("payload_bytes", "payload known", sums.payload_bytes, "bytes"),
+        Fact("payload_bytes", "payload of known size", sums.payload_bytes, "bytes"),
         Fact("negotiation_median_ns", "negotiation, median", sums.waits.quantile(0.5), "ns"),
         Fact("negotiation_p95_ns", "negotiation, p95", sums.waits.quantile(0.95), "ns"),
         Fact("execution_median_ns", "execution, median", sums.lengths.quantile(0.5), "ns"),
         Fact("execution_p95_ns", "execution, p95", sums.lengths.quantile(0.95), "ns"),
         Fact(
             "executing_share",
-            "share of the span",
+            "executing (of file)",
             _executing_share(sums, int(row["span_ns"])),
             "ratio",
         ),
@@ -84,6 +84,10 @@ def timeline_unanswered(sums: TimelineSums, row: FrameRow) -> tuple[Unanswered, 
             ),
         )
     return tuple(open_questions)
+
+
+def _ranks(size: int | None, reason: str) -> str:
+    return f"unknown ({reason})" if size is None else f"{size} or more ({reason})"
 
 
 def _time_zero(row: FrameRow) -> str:

@@ -83,17 +83,20 @@ def _print_page(console: Console, page: FilePage) -> None:
     console.print(heading, soft_wrap=True)
     print_verdict(console, "  ", page.verdict, page.caveat)
     width = max((len(fact.label) for fact in page.facts), default=0)
-    for fact in page.facts:
+    for fact in (fact for fact in page.facts if fact.label):
         print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
     if not page.facts:
         print_hanging(console, "  ", "No content that hvdprof reads.")
+    if page.unanswered:
+        console.print(Text("  Not in this file", style="bold"))
     for open_question in page.unanswered:
-        print_hanging(console, "  ? ", f"Not in this file: {open_question.question}.")
-        console.print(Text(f"    {open_question.command}", style="cyan"), soft_wrap=True)
+        question = open_question.question
+        print_hanging(console, "    ", f"{question[0].upper()}{question[1:]}.")
+        console.print(Text(f"      {open_question.command}", style="cyan"), soft_wrap=True)
 
 
 def _text(fact: Fact) -> str:
-    value = fact.value
+    value = fact.text or fact.value
     if value is None:
         return units.MISSING
     if isinstance(value, str):

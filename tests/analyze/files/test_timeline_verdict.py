@@ -28,7 +28,7 @@ def test_a_rank_that_every_use_shows_late_is_named():
     page = verdict("04_gloo_straggler_rank1_cache_off.json")
 
     assert "Rank 1 is a straggler" in page.verdict
-    assert page.verdict.startswith("Collectives run for ")
+    assert page.verdict.startswith("After warm-up, collectives run for ")
     assert "Negotiation does not show" in page.caveat
     assert "hvdprof run --np 1,2,4 -- python train.py" in [one.command for one in page.unanswered]
 
@@ -47,6 +47,26 @@ def test_a_file_without_every_rank_names_no_straggler_and_states_its_contents(ki
 
     assert f"No straggler can be named: {words}" in found.caveat
     assert "straggler" not in found.sentence
+
+
+@pytest.mark.parametrize(("negotiation_ms", "is_named"), [(67, True), (36, False)])
+def test_a_long_negotiation_is_a_straggler_without_a_name(negotiation_ms, is_named):
+    uses, executions = uses_without_ranks()
+    uses = uses.assign(negotiation_ns=negotiation_ms * 1_000_000)
+    steps = declared_rows(
+        INFERRED_STEPS,
+        *({"dur_ns": 98_800_000, "complete": True, "confidence": 0.9} for _ in range(5)),
+    )
+    found = timeline_verdict(uses, executions, steps, {"rank_ticks": "first use"})
+    waiting = (
+        " Tensors wait for a straggler (negotiation, median 67.0 ms of a 98.8 ms step); the file "
+        "cannot name the rank."
+    )
+    assert found.sentence.endswith(waiting) == is_named
+    assert ("straggler" in found.sentence) == is_named
+    unsure = steps.assign(confidence=0.3)
+    of_unsure = timeline_verdict(uses, executions, unsure, {"rank_ticks": "first use"})
+    assert "straggler" not in of_unsure.sentence
 
 
 def test_adasum_is_never_cached_so_its_file_names_every_rank():

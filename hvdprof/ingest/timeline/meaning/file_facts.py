@@ -165,11 +165,11 @@ def _writer(counts: FactCounts, time_zero: str) -> str:
 
 def _size(counts: FactCounts) -> tuple[int | None, str]:
     if not counts.ranks:
-        return None, "the file names no rank"
+        return None, "no rank named"
     highest = max(counts.ranks)
-    reason = f"the highest rank it names is {highest}"
+    reason = f"highest rank named: {highest}"
     if len(counts.ranks) <= highest:
-        reason += f", though it names {len(counts.ranks)} ranks only"
+        reason += f", only {len(counts.ranks)} ranks named"
     return highest + 1, reason
 
 

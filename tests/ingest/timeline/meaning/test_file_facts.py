@@ -103,12 +103,12 @@ def test_the_number_of_ranks_is_that_of_the_highest_tick() -> None:
     writer = TimelineWriter()
     writer.negotiate(["allreduce.a"], ranks=(0, 2, 1))
     facts = facts_of(writer)
-    assert (facts.size, facts.size_reason) == (3, "the highest rank it names is 2")
+    assert (facts.size, facts.size_reason) == (3, "highest rank named: 2")
     writer.negotiate(["allreduce.b"], ranks=(0, 7))
     reason = facts_of(writer).size_reason
-    assert reason == "the highest rank it names is 7, though it names 4 ranks only"
+    assert reason == "highest rank named: 7, only 4 ranks named"
     nothing = facts_of(TimelineWriter())
-    assert (nothing.size, nothing.size_reason) == (None, "the file names no rank")
+    assert (nothing.size, nothing.size_reason) == (None, "no rank named")
 
 
 def test_tensors_of_a_smaller_process_set_are_counted() -> None:
