@@ -7,8 +7,8 @@ import pandas as pd
 
 from hvdprof.analyze import pipeline
 from hvdprof.analyze.files import file_analysis
+from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.analyze.verdict.scaling_verdict import scaling_verdicts
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text

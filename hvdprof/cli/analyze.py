@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import parse_format
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 
@@ -33,6 +34,8 @@ def analyze(
         ReportFormat | None,
         typer.Option(
             "--format",
+            parser=parse_format(ReportFormat),
+            metavar="|".join(ReportFormat),
             help="Format; the name of --output chooses it when not given, else terminal.",
             show_default=False,
         ),

@@ -14,9 +14,9 @@ from hvdprof import __version__, api
 from hvdprof.errors import EnvironmentNotReadyError
 
 # Counts up when a key of the JSON object changes its meaning or is removed.
-JSON_SCHEMA_VERSION = 2
+JSON_SCHEMA_VERSION = 3
 
-_STYLES = {"found": "green", "missing": "dim", "trap": "bold yellow"}
+_STYLES = {"found": "green", "missing": "dim", "unset": "yellow", "risk": "bold yellow"}
 
 
 def doctor(
@@ -31,23 +31,31 @@ def doctor(
         text = json.dumps(as_record(report), indent=1, ensure_ascii=False)
         sys.stdout.write(text + "\n")
     else:
-        console = Console()
+        console, shown = Console(), shown_findings(report.findings)
+        sys.stdout.write(verdict(report.findings) + "\n\n")
         if console.is_terminal:
-            console.print(_table(report.findings))
+            console.print(_table(shown))
         else:
-            sys.stdout.write("".join(line + "\n" for line in as_lines(report.findings)))
-        sys.stdout.write(verdict(report.findings) + "\n")
+            sys.stdout.write("".join(line + "\n" for line in as_lines(shown)))
     if not report.can_bench:
         raise typer.Exit(EnvironmentNotReadyError.exit_code)
 
 
 def verdict(findings: Sequence["api.Finding"]) -> str:
-    """The last line: whether `hvdprof bench` can run, and if not, what to do first."""
+    """The first line: whether `hvdprof bench` can run, what disturbs it, or what to do first."""
     stopping = [finding for finding in findings if finding.stops_bench]
     if not stopping:
-        return "hvdprof bench can run here."
+        disturbing = [finding.disturbs_bench for finding in findings if finding.disturbs_bench]
+        but = f", but {' and '.join(disturbing)} will disturb it" if disturbing else ""
+        return f"hvdprof bench can run here{but}."
     titles = ", ".join(finding.title for finding in stopping)
     return f"hvdprof bench cannot run here: {titles}. First: {stopping[0].fix}"
+
+
+def shown_findings(findings: Sequence["api.Finding"]) -> list["api.Finding"]:
+    """The findings for a reader: without GPUs there is no line on the links between them."""
+    has_gpus = any(one.name == "gpus" and one.state != "missing" for one in findings)
+    return [one for one in findings if has_gpus or one.name != "topology"]
 
 
 def as_lines(findings: Sequence["api.Finding"]) -> list[str]:

@@ -74,7 +74,6 @@ def report(
 
 
 def _format_of(output: Path, figure: str | None) -> PageFormat | None:
-    from hvdprof.report.formats import reporter_for
     from hvdprof.report.images.figure_file import IMAGE_SUFFIXES
 
     if figure is not None:
@@ -84,10 +83,11 @@ def _format_of(output: Path, figure: str | None) -> PageFormat | None:
             f"A figure cannot be written to {output}.",
             hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
         )
-    name = reporter_for(output).name
-    if name not in set(PageFormat):
+    formats = {f".{one.value}": one for one in PageFormat}
+    if output.suffix not in formats:
         raise UsageError(
-            f"A report cannot be written to {output}: it ends in neither .html nor .md.",
-            hint="hvdprof analyze RUN -o FILE writes the other formats.",
+            f"A report cannot be written to {output}: its name ends in neither "
+            f"{' nor '.join(formats)}.",
+            hint="hvdprof analyze RUN -o FILE writes .json and .csv.",
         )
-    return PageFormat(name)
+    return formats[output.suffix]

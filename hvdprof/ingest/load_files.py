@@ -36,6 +36,7 @@ LOOKED_FOR = (
     "log, output of nccl-tests, of Horovod and its launchers, an autotuning log, output of "
     "tf_cnn_benchmarks or a synthetic benchmark, a table of (np, samples/s)."
 )
+_READS = "hvdprof reads run directories, timelines, logs and benchmark output."
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ def _refuse_nothing(entries: Sequence[_Entry], builder: RunBuilder) -> None:
         raise UnreadableInputError(builder.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
     if kind == Kind.TEXT:
         raise UnreadableInputError(f"{path} is text that holds nothing known.", hint=LOOKED_FOR)
-    raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=LOOKED_FOR)
+    raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=_READS)
 
 
 def _progress_within(

@@ -18,7 +18,7 @@ _BINARY_FORMATS = (
     (b"PAR1", "a Parquet file"),
     (b"SQLite format 3\0", "a SQLite database (perhaps of Nsight Systems)"),
     (b"PK\x03\x04", "a ZIP archive"),
-    (b"\x7fELF", "a program"),
+    (b"\x7fELF", "a program (ELF)"),
     (b"\x89PNG", "a picture"),
     (b"%PDF", "a PDF document"),
     (b"\xfd7zXZ", "an xz archive: unpack it first"),
@@ -183,7 +183,7 @@ def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:
         return Kind.TIMELINE, ""
     controls = len(both) - len(both.translate(None, delete=_CONTROL))
     if controls * 20 > len(both) or not both.strip(b"\0 \r\n"):
-        return Kind.FOREIGN, "binary data of no format that hvdprof knows"
+        return Kind.FOREIGN, "binary data of an unknown format"
     return Kind.TEXT, ""
 
 

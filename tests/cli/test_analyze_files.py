@@ -48,6 +48,34 @@ def test_several_paths_and_a_file_to_write(folder: Path) -> None:
     assert [row["np"] for row in found["tables"]["throughput_scaling"]] == [2, 1, 2, 4]
 
 
+def test_a_throughput_table_has_the_verdict_of_scaling(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("np,samples/s\n1,100\n2,180\n4,330\n")
+    found = json.loads(invoke("analyze", table, "--format", "json").stdout)
+    stated = json.loads(invoke("scaling", table, "--format", "json").stdout)
+    assert found["files"][0]["verdict"] == stated["verdicts"][0]
+    assert found["files"][0]["caveat"] == stated["caveats"][0]
+
+
+def test_a_table_of_several_series_names_the_command(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("model,np,samples/s\na,1,100\na,2,180\nb,1,10\nb,2,19\n")
+    found = json.loads(invoke("analyze", table, "--format", "json").stdout)
+    assert found["files"][0]["verdict"] == (
+        f"2 series; `hvdprof scaling {table}` states the verdict on each."
+    )
+
+
+def test_a_binary_file_is_named_in_one_line(tmp_path: Path) -> None:
+    program = tmp_path / "bin.dat"
+    program.write_bytes(b"\x7fELF" + bytes(100))
+    with pytest.raises(
+        UnreadableInputError, match=r"is a program \(ELF\); it is not read"
+    ) as caught:
+        invoke("analyze", program)
+    assert len(caught.value.hint) < 80
+
+
 def test_there_is_no_csv_of_files(folder: Path) -> None:
     with pytest.raises(UsageError, match="CSV output is not supported for files") as caught:
         invoke("analyze", folder / "job.out", "--format", "csv")

@@ -9,7 +9,7 @@ from hvdprof.cli import doctor as command
 from hvdprof.cli.main import build_app
 from hvdprof.machine.doctor.checks import CHECKS, findings_of
 from hvdprof.machine.doctor.survey import Survey
-from tests.builders.survey import make_survey
+from tests.builders.survey import make_host, make_survey
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_ready_machine_ends_with_0(survey: list[Survey]) -> None:
     result = run()
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert lines[-1] == "hvdprof bench can run here."
+    assert lines[0] == "hvdprof bench can run here."
     assert any(line.startswith("found") and "Open MPI 4.1.8" in line for line in lines)
 
 
@@ -36,16 +36,37 @@ def test_machine_without_horovod_ends_with_5_and_the_command(survey: list[Survey
     survey[0] = make_survey(horovod=None)
     result = run()
     assert result.exit_code == 5
-    assert result.stdout.splitlines()[-1] == (
+    assert result.stdout.splitlines()[0] == (
         "hvdprof bench cannot run here: Horovod. First: hvdprof install-horovod"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "disturbing"),
+    [
+        ({"load_average": 9.28}, "load 9.28 on 4 cores"),
+        ({"environment": {"HOROVOD_CACHE_CAPACITY": "0"}}, "HOROVOD_CACHE_CAPACITY=0"),
+    ],
+)
+def test_the_verdict_names_what_disturbs_a_measurement(
+    changes: dict[str, Any], disturbing: str, survey: list[Survey]
+) -> None:
+    survey[0] = make_survey(**changes)
+    first = run().stdout.splitlines()[0]
+    assert first == f"hvdprof bench can run here, but {disturbing} will disturb it."
+
+
+def test_without_a_gpu_no_line_is_on_gpu_links(survey: list[Survey]) -> None:
+    assert "GPU topology" not in run().stdout
+    survey[0] = make_survey(host=make_host(gpus=[{"name": "H100", "driver": "580.1"}] * 2))
+    assert "GPU topology" in run().stdout
 
 
 def test_every_fix_is_printed_under_its_line(survey: list[Survey]) -> None:
     survey[0] = make_survey(hostname_resolves=False)
     lines = run().stdout.splitlines()
     place = next(i for i, line in enumerate(lines) if "does not resolve" in line)
-    assert lines[place].startswith("trap")
+    assert lines[place].startswith("risk")
     assert lines[place + 1].strip() == '-> echo "127.0.0.1 $(hostname)" >> /etc/hosts'
 
 
@@ -71,6 +92,7 @@ def test_json_is_one_object_with_stable_keys(ready: bool, code: int, survey: lis
         "detail",
         "fix",
         "stops_bench",
+        "disturbs_bench",
     }
     assert record["facts"]["topology"] == ("GPU0 X\n" if ready else None)
     if ready:

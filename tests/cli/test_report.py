@@ -78,6 +78,13 @@ def test_what_cannot_be_written_is_refused_with_what_can(
     assert [path.name for path in tmp_path.iterdir()] == ["quick"]
 
 
+@pytest.mark.parametrize("name", ["r.docx", "r.csv", "r"])
+def test_every_other_ending_is_refused_with_one_text(tmp_path, name):
+    with pytest.raises(UsageError, match=r"ends in neither \.html nor \.md\.") as raised:
+        invoke(tmp_path, "-o", name)
+    assert raised.value.hint == "hvdprof analyze RUN -o FILE writes .json and .csv."
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("suffix", "begins_with"), [(".png", b"\x89PNG"), (".svg", b"<svg"), (".pdf", b"%PDF")]

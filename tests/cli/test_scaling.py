@@ -21,6 +21,14 @@ def test_pairs_from_a_pipe_get_a_verdict_and_a_table():
     assert "89,783" in ended.stdout
 
 
+def test_a_serial_fraction_outside_0_to_100_percent_is_not_meaningful():
+    ended = scaling("-", text="1:100 2:210 4:90\n")
+
+    rows = [line for line in ended.stdout.splitlines() if line.split()[:1] in (["2"], ["4"])]
+    assert [line.endswith("not meaningful") for line in rows] == [True, True]
+    assert "(Karp-Flatt) is not meaningful above 100 %." in " ".join(ended.stdout.split())
+
+
 def test_a_file_as_json(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("np,samples/s\n1,100\n2,180\n")
@@ -46,4 +54,11 @@ def test_the_unit_is_read_from_the_column_name_and_no_rate_is_made_up():
 
     assert ended.stdout.startswith("68.8 % scaling efficiency on 4 ranks")
     assert "samples/s" not in ended.stdout
-    assert "! 1 line was omitted, the first is line 4" in ended.stdout
+    assert "! Line 4 `8;n/a` was skipped: ms/step is not a number above 0." in ended.stdout
+
+
+def test_one_rank_count_alone_is_refused_with_what_is_missing(tmp_path):
+    ended = scaling("-", text="np,samples/s\n2,10\n2,11\n")
+
+    assert ended.returncode == 3
+    assert "needs rows for at least two rank counts; found np=2 only." in ended.stderr

@@ -47,3 +47,17 @@ def test_the_index_lists_every_helper_of_the_tests_once() -> None:
     assert sorted(listed) == sorted(
         path.stem for path in Path(ROOT / "tests/builders").glob("*.py")
     )
+
+
+def test_every_list_on_the_page_is_in_the_file_that_is_named_for_it() -> None:
+    text = re.sub(r"\s+", " ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    # `NAME` of `file`, `NAME` in `file`: what stands between them is no sentence's end.
+    named = re.findall(r"`(_?[A-Z][A-Za-z_]{3,})` (?:of|in) `([\w/.-]+\.py)`", text)
+    assert len(named) >= 8
+    missing = []
+    for name, path in named:
+        file = ROOT / path if (ROOT / path).exists() else ROOT / "hvdprof" / path
+        source = file.read_text(encoding="utf-8")
+        if not re.search(rf"^(?:class )?{name}\b", source, re.MULTILINE):
+            missing.append(f"{name} of {path}")
+    assert missing == []

@@ -35,8 +35,8 @@ TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n
         (b"", Kind.FOREIGN, "an empty file"),
         (b" \n\n", Kind.FOREIGN, "an empty file"),
         (b"PAR1....", Kind.FOREIGN, "a Parquet file"),
-        (bytes(range(256)) * 8, Kind.FOREIGN, "binary data of no format that hvdprof knows"),
-        (b"\0" * 100, Kind.FOREIGN, "binary data of no format that hvdprof knows"),
+        (bytes(range(256)) * 8, Kind.FOREIGN, "binary data of an unknown format"),
+        (b"\0" * 100, Kind.FOREIGN, "binary data of an unknown format"),
     ],
 )
 def test_content_decides(tmp_path: Path, content: bytes, kind: Kind, what: str) -> None:

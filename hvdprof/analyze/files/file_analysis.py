@@ -21,6 +21,7 @@ from hvdprof.analyze.files.timeline_sums import (
 from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
+from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
@@ -66,6 +67,8 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     if not verdict.sentence:
         stalls = run.table(STALLS.name)
         verdict = log_verdict(findings[findings["file"] == file], stalls[stalls["file"] == file])
+    if not verdict.sentence:
+        verdict = _of_throughput(run, file)
     return FilePage(
         file=file,
         kind=str(row["kind"]),
@@ -89,6 +92,23 @@ def _of_timeline(
     inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
     verdict = verdict_of_sums(sums, inferred, row)
     return timeline_facts(sums, row), timeline_unanswered(sums, row), verdict
+
+
+def _of_throughput(run: Run, file: str) -> FileVerdict:
+    """The verdict on a table of throughputs, as ``hvdprof scaling`` gives it for one series."""
+    rows = run.table(THROUGHPUT.name)
+    rows = rows[(rows["file"] == file) & (rows["samples_per_s"] > 0)]
+    comparable = [
+        members
+        for _, members in rows.groupby("series", observed=True, sort=False)
+        if len(set(members["np"])) > 1
+    ]
+    if not comparable:
+        return FileVerdict("")
+    if len(comparable) > 1:
+        sentence = f"{len(comparable)} series; `hvdprof scaling {file}` states the verdict on each."
+        return FileVerdict(sentence)
+    return scaling_verdicts(throughput_scaling(comparable[0], repeats=True))[0]
 
 
 def _sums(run: Run, file: str) -> TimelineSums:

@@ -77,7 +77,8 @@ def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
             round(float(best["fusion_threshold_mb"]) * 2**20),
             "bytes",
         ),
-        Fact("best_score", "its score, bytes per microsecond", float(best["score"])),
+        # Horovod's score is bytes per microsecond, which is MB/s.
+        Fact("best_score", "its reduced bytes per time", float(best["score"]), "MB/s"),
         Fact("finished", "tuning finished", "yes" if samples["final"].any() else "not shown"),
     ]
 

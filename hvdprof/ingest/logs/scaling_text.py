@@ -22,6 +22,10 @@ _PAIRS = re.compile(r"^(?:\s*\d{1,7}\s*:\s*\d+(?:\.\d+)?[\s,;]*)+$")
 _PAIR = re.compile(r"(\d+)\s*:\s*(\d+(?:\.\d+)?)")
 _ROW = re.compile(r"^[\s|*]*\d+[\s*]*[,;:|\t ]")
 
+_ABOVE_ZERO = re.compile(r"^(?=.*[1-9])\d[\d, ]*(?:\.\d+)?(?:e[+-]?\d+)?x?$")
+_MOST_SKIPPED = 3
+_MOST_SHOWN = 60
+
 _STEP = r"(?:steps?|iterations?|iters?|its?|batch(?:es)?)"
 _PER = r"_?(?:/|per|_per)_?"
 _TIME = r"(?:(?:step|iteration|batch)_?)?time"
@@ -82,13 +86,20 @@ def read_scaling_text(
         (reading for reading in tables if len(reading[1])), (SAMPLES_PER_S, THROUGHPUT.empty())
     )
     valid = table[table["samples_per_s"] > 0]
-    if len(set(valid["np"]) | ({1} if given == SPEED_UP else set())) < 2 or valid.empty:
+    sizes = set(valid["np"]) | ({1} if given == SPEED_UP and len(valid) else set())
+    if len(sizes) == 1:
+        (only,) = sizes
+        raise UnreadableInputError(
+            f"{name} needs rows for at least two rank counts; found np={only} only.",
+            hint="Add the row of the baseline, usually np=1.",
+        )
+    if not sizes:
         raise UnreadableInputError(
             f"{name} holds no table of two numbers of ranks or more.",
             hint="Two columns, np and samples/s (or steps/s, step time, speed-up), or pairs: "
             "echo 1:872 8:6679 | hvdprof scaling -",
         )
-    notes = list(_omitted(text, valid))
+    notes = list(_omitted(text, valid, given))
     rates = valid.assign(samples_per_s=_rates(valid, given, strong=strong))
     if given == SPEED_UP:
         rates, implied = _with_one_rank(rates)
@@ -112,19 +123,24 @@ def _table(text: Sequence[str], name: str, column: re.Pattern[str] | None) -> pd
     return reader.tables()[THROUGHPUT.name]
 
 
-def _omitted(text: Sequence[str], valid: pd.DataFrame) -> Iterator[str]:
+def _omitted(text: Sequence[str], valid: pd.DataFrame, unit: str) -> Iterator[str]:
     used = set(valid["line"])
     lost = [
-        number
+        (number, line.strip())
         for number, line in enumerate(text, start=1)
         if _ROW.match(line) and number not in used
     ]
-    if lost:
-        lines = "1 line was" if len(lost) == 1 else f"{len(lost)} lines were"
-        yield (
-            f"{lines} omitted, the first is line {lost[0]}: no number of ranks with a number above "
-            "0, or below such a line."
+    for number, line in lost[:_MOST_SKIPPED]:
+        cells = [cell.strip(" *") for cell in re.split(r"[|,;\t]", line.strip("|"))]
+        number_given = len(cells) > 1 and any(_ABOVE_ZERO.match(cell) for cell in cells[1:])
+        reason = (
+            f"it stands below a skipped line, or holds no {unit} above 0"
+            if number_given
+            else f"{unit} is not a number above 0"
         )
+        yield f"Line {number} `{line[:_MOST_SHOWN]}` was skipped: {reason}."
+    if len(lost) > _MOST_SKIPPED:
+        yield f"{len(lost) - _MOST_SKIPPED} more lines were skipped."
 
 
 def _rates(table: pd.DataFrame, unit: str, *, strong: bool) -> "pd.Series[float]":

@@ -264,6 +264,8 @@ def check_run_options(options: RunOptions) -> None:
     if shutil.which(with_own_python(options.command)[0]) is None:
         hint = "Check the name and PATH."
         if program.endswith(".py"):
+            if not Path(program).exists() and _runs_here(options):
+                raise _no_script(Path(program))
             hint = f"hvdprof run ... -- python {program}"
         raise EnvironmentNotReadyError(f"{program} is not a program that can run.", hint=hint)
     if _runs_here(options):
@@ -287,8 +289,12 @@ def _check_script(command: tuple[str, ...]) -> None:
     script = script_of(command)
     if script is None or script.exists():
         return
+    raise _no_script(script)
+
+
+def _no_script(script: Path) -> UsageError:
     where = "" if script.is_absolute() else f" in {Path.cwd()}"
-    raise UsageError(
-        f"There is no {script}{where}, so {command[0]} would have nothing to run.",
+    return UsageError(
+        f"The file {script} does not exist{where}.",
         hint="hvdprof run ... -- python path/to/train.py ARGS",
     )

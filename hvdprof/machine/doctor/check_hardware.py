@@ -24,8 +24,8 @@ def check_gpus(survey: Survey) -> Finding:
     seen = f"{detail}; torch sees {build.cuda_device_count} of them"
     visible = survey.environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return line.trap(f"{seen} (CUDA_VISIBLE_DEVICES={visible})", "unset CUDA_VISIBLE_DEVICES")
-    return line.trap(
+        return line.risk(f"{seen} (CUDA_VISIBLE_DEVICES={visible})", "unset CUDA_VISIBLE_DEVICES")
+    return line.risk(
         f"{seen} (the driver is too old for its CUDA, or torch has none)",
         'python -c "import torch; torch.cuda.init()" shows why',
     )
@@ -61,7 +61,7 @@ def check_hostname(survey: Survey) -> Finding:
     if survey.hostname_resolves:
         return line.found(survey.hostname)
     mpi_runs = isinstance(build, HorovodBuild) and build.mpi and survey.mpi is not None
-    return line.trap(
+    return line.risk(
         f"{survey.hostname} does not resolve: Gloo ends with a segmentation fault",
         'echo "127.0.0.1 $(hostname)" >> /etc/hosts',
         stops_bench=not mpi_runs,
@@ -76,7 +76,7 @@ def check_cores(survey: Survey) -> Finding:
     )
     detail = f"{usable} usable of {present}; cores per rank: {per_rank}"
     if usable < present:
-        return line.trap(
+        return line.risk(
             f"{detail}; the control group withholds the rest, but torch starts threads for all",
             f"export OMP_NUM_THREADS={usable}",
         )
@@ -90,8 +90,10 @@ def check_load(survey: Survey) -> Finding:
         return line.missing("unknown on this system")
     detail = f"{units.rate(load)} over the last minute on {survey.cpu_count} cores"
     if load > _LARGEST_LOAD_PER_CORE * survey.cpu_count:
-        return line.trap(
-            f"{detail}: measurements will be disturbed", "top; wait, or end the other processes"
+        return line.risk(
+            f"{detail}: measurements will be disturbed",
+            "top; wait, or end the other processes",
+            disturbs_bench=f"load {units.rate(load)} on {survey.cpu_count} cores",
         )
     return line.found(detail)
 
@@ -116,5 +118,5 @@ def check_disk(survey: Survey) -> Finding:
     detail = f"{units.byte_size(free)} free in the current folder"
     if free < _SMALLEST_FREE_BYTES:
         fix = "hvdprof bench --output DIR, on a larger disk"
-        return line.trap(f"{detail}: a run with timelines can fill it", fix)
+        return line.risk(f"{detail}: a run with timelines can fill it", fix)
     return line.found(detail)

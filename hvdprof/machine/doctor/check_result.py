@@ -8,11 +8,15 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """``TRAP``: it is there, and in a way that makes something fail or a number wrong."""
+    """``RISK``: it is there, and in a way that makes something fail or a number wrong.
+
+    ``UNSET``: a variable without a value, whose default can slow a script.
+    """
 
     FOUND = "found"
     MISSING = "missing"
-    TRAP = "trap"
+    UNSET = "unset"
+    RISK = "risk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,8 @@ class Finding:
 
     ``name`` is stable, for programs; ``title`` and ``detail`` are for readers; ``fix`` is the
     exact command or setting that fixes it, empty where there is nothing to fix;
-    ``stops_bench`` is whether ``hvdprof bench`` cannot run because of it.
+    ``stops_bench`` is whether ``hvdprof bench`` cannot run because of it; ``disturbs_bench`` names
+    what makes its numbers wrong, empty where nothing does.
     """
 
     name: str
@@ -30,6 +35,7 @@ class Finding:
     detail: str
     fix: str = ""
     stops_bench: bool = False
+    disturbs_bench: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,12 @@ class Line:
         """It is not there."""
         return Finding(self.name, self.title, State.MISSING, detail, fix, stops_bench)
 
-    def trap(self, detail: str, fix: str, *, stops_bench: bool = False) -> Finding:
+    def unset(self, detail: str, fix: str) -> Finding:
+        """A variable without a value."""
+        return Finding(self.name, self.title, State.UNSET, detail, fix)
+
+    def risk(
+        self, detail: str, fix: str, *, stops_bench: bool = False, disturbs_bench: str = ""
+    ) -> Finding:
         """It is there, in a way that makes something fail or a number wrong."""
-        return Finding(self.name, self.title, State.TRAP, detail, fix, stops_bench)
+        return Finding(self.name, self.title, State.RISK, detail, fix, stops_bench, disturbs_bench)

@@ -25,14 +25,14 @@ def check_threads(survey: Survey) -> Finding:
     given = {name: survey.environment.get(name) for name in _THREAD_VARIABLES}
     listed = ", ".join(f"{name}={value}" for name, value in given.items() if value)
     if not listed:
-        return line.missing(
+        return line.unset(
             f"OMP_NUM_THREADS is not set: every rank of a script of yours starts {cores} threads "
             "(hvdprof sets it for its own runs)",
             "export OMP_NUM_THREADS=1",
         )
     numbers = [int(value) for value in given.values() if value and value.isdigit()]
     if any(number > cores for number in numbers):
-        return line.trap(f"{listed}, more than the {cores} usable cores", "unset OMP_NUM_THREADS")
+        return line.risk(f"{listed}, more than the {cores} usable cores", "unset OMP_NUM_THREADS")
     return line.found(listed)
 
 
@@ -41,8 +41,8 @@ def check_timeline(survey: Survey) -> Finding:
     line, value = Line("timeline", "HOROVOD_TIMELINE"), survey.environment.get("HOROVOD_TIMELINE")
     if value:
         detail = f"{value}: every job of this shell writes a timeline, which costs time"
-        return line.trap(detail, "unset HOROVOD_TIMELINE")
-    return line.found("not set, as it should be")
+        return line.risk(detail, "unset HOROVOD_TIMELINE")
+    return line.found("not set: no timeline slows the measurement")
 
 
 def check_autotune(survey: Survey) -> Finding:
@@ -50,8 +50,8 @@ def check_autotune(survey: Survey) -> Finding:
     line, value = Line("autotune", "HOROVOD_AUTOTUNE"), survey.environment.get("HOROVOD_AUTOTUNE")
     if value is not None and value.lower() not in _OFF:
         detail = f"{value}: fusion and cycle time change while the run is measured"
-        return line.trap(detail, "unset HOROVOD_AUTOTUNE")
-    return line.found("off, as it should be")
+        return line.risk(detail, "unset HOROVOD_AUTOTUNE")
+    return line.found("off: fusion and cycle time stay fixed")
 
 
 def check_job_variables(survey: Survey) -> Finding:
@@ -60,8 +60,8 @@ def check_job_variables(survey: Survey) -> Finding:
     present = survey.launcher_variables
     if present:
         detail = f"{', '.join(present)} set: this shell is itself a rank of a job"
-        return line.trap(detail, f"unset {' '.join(present)}")
-    return line.found("no, as it should be")
+        return line.risk(detail, f"unset {' '.join(present)}")
+    return line.found("no: no variable of a launcher is set")
 
 
 def check_settings(survey: Survey) -> Finding:
@@ -70,7 +70,11 @@ def check_settings(survey: Survey) -> Finding:
     wrong = [(name, why) for name, values, why in _DISTURBING if _is_on(survey, name, values)]
     if wrong:
         listed = "; ".join(f"{name}={survey.environment[name]}: {why}" for name, why in wrong)
-        return line.trap(listed, "unset " + " ".join(name for name, _ in wrong))
+        return line.risk(
+            listed,
+            "unset " + " ".join(name for name, _ in wrong),
+            disturbs_bench=", ".join(f"{name}={survey.environment[name]}" for name, _ in wrong),
+        )
     horovod = [name for name in survey.environment if name.startswith(("HOROVOD_", "NCCL_"))]
     return line.found(f"set: {', '.join(horovod)}" if horovod else "none set")
 

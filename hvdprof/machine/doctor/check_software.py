@@ -12,7 +12,7 @@ def check_python(survey: Survey) -> Finding:
     line = Line("python", "Python")
     detail = f"{survey.python_version} ({survey.python})"
     if survey.externally_managed:
-        return line.trap(
+        return line.risk(
             f"{detail} belongs to the system, which refuses pip install",
             "python3 -m venv .venv && .venv/bin/pip install 'hvdprof[bench]'",
         )
@@ -32,7 +32,7 @@ def check_torch(survey: Survey) -> Finding:
     detail = f"{torch.version}, {built_for}"
     gpus = survey.host["gpus"]
     if gpus and torch.cuda is None:
-        return line.trap(
+        return line.risk(
             f"{detail}, but this machine has {len(gpus)} GPU(s)",
             f"install a torch with CUDA, then: {INSTALL_HINT} --gpu",
         )
@@ -43,7 +43,7 @@ def check_horovod(survey: Survey) -> Finding:
     """Horovod: there, importable, and built for this torch."""
     line, build = Line("horovod", "Horovod"), survey.horovod
     if isinstance(build, HorovodProblem):
-        return line.trap(
+        return line.risk(
             f"installed, but its import fails: {build.reason}",
             f"{INSTALL_HINT} --force",
             stops_bench=True,
@@ -53,7 +53,7 @@ def check_horovod(survey: Survey) -> Finding:
     built = (("PyTorch", build.torch), ("TensorFlow", build.tensorflow))
     frameworks = ", ".join(name for name, has in built if has)
     if not build.torch:
-        return line.trap(
+        return line.risk(
             f"{build.version} for {build.framework} alone: hvdprof run measures its "
             "scripts, hvdprof bench needs PyTorch",
             f"pip install 'hvdprof[bench]' in an environment of its own, then: {INSTALL_HINT}",
@@ -83,7 +83,7 @@ def check_operations(survey: Survey) -> Finding:
     operations = (("NCCL", build.nccl), ("MPI", build.mpi), ("Gloo", build.gloo))
     built = ", ".join(name for name, has in operations if has)
     if build.cuda_available and not build.nccl:
-        return line.trap(
+        return line.risk(
             f"{built}; torch sees GPUs, but Horovod moves their tensors through the CPU",
             f"{INSTALL_HINT} --gpu",
         )
@@ -97,21 +97,21 @@ def check_mpi(survey: Survey) -> Finding:
     if mpi is None:
         if isinstance(build, HorovodBuild) and build.mpi:
             detail = "no mpirun, though Horovod was built with MPI"
-            return line.trap(detail, fix, stops_bench=not build.gloo)
+            return line.risk(detail, fix, stops_bench=not build.gloo)
         return line.missing("no mpirun", fix)
     detail = f"{mpi.title} ({mpi.mpirun})"
     if isinstance(build, HorovodBuild) and build.mpi and not mpi.starts(build.mpi_library):
-        return line.trap(
+        return line.risk(
             f"{detail}, but Horovod loads {build.mpi_library}: every rank would be rank 0 of 1",
             INSTALL_HINT,
             stops_bench=not build.gloo,
         )
     if not mpi.horovodrun_works:
-        return line.trap(
+        return line.risk(
             f"{detail}: horovodrun --mpi does not recognise it", f"{mpi.mpirun} -n 2 python ..."
         )
     if mpi.binding_args:
-        return line.trap(
+        return line.risk(
             f"{detail}: horovodrun --mpi passes options that it no longer takes",
             f'horovodrun --mpi --binding-args="{mpi.binding_args}" ...',
         )
@@ -129,7 +129,7 @@ def check_mpi_alone(survey: Survey) -> Finding:
     prefix = mpi.environment({})["OPAL_PREFIX"]
     if survey.opal_prefix == prefix:
         return line.found("OPAL_PREFIX is set")
-    return line.trap(
+    return line.risk(
         "`python train.py` may abort in MPI_Init: an Open MPI from a Python package finds its "
         "files by OPAL_PREFIX (hvdprof sets it for its own runs)",
         f"export OPAL_PREFIX={prefix}",

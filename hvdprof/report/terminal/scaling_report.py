@@ -57,7 +57,7 @@ def _table(members: pd.DataFrame) -> Table:
             units.percent_interval(*row)
             for row in members[["efficiency", "efficiency_low", "efficiency_high"]].to_numpy()
         ],
-        "serial fraction\n": [units.percent(fraction, 2) for fraction in members["karp_flatt"]],
+        "serial fraction\n": [_fraction(value) for value in members["karp_flatt"]],
     }
     if members["samples_per_s"].isna().all():
         del columns["samples/s"]
@@ -66,3 +66,8 @@ def _table(members: pd.DataFrame) -> Table:
     for row in zip(*columns.values(), strict=True):
         frame.add_row(*row)
     return frame
+
+
+def _fraction(value: float) -> str:
+    """A serial fraction; below 0 and above 1 there is no serial part that explains the speed-up."""
+    return "not meaningful" if value < 0 or value > 1 else units.percent(value, 2)

@@ -72,7 +72,7 @@ def prepared(**changes):
 @pytest.mark.parametrize(
     ("changes", "error", "hint"),
     [
-        ({"command": ("train.py",)}, EnvironmentNotReadyError, "-- python train.py"),
+        ({"command": ("train.py",)}, UsageError, "-- python path/to/train.py"),
         ({"command": ("no-such-program",)}, EnvironmentNotReadyError, "PATH"),
         ({"command": ()}, UsageError, "--np 1,2 -- python train.py"),
         ({"np": None}, UsageError, "--np 1,2 -- python train.py"),
@@ -112,10 +112,12 @@ def test_a_launch_of_a_script_is_given_time(timeout_s):
 @pytest.mark.parametrize("hosts", [None, "localhost:1,far:1"])
 def test_a_missing_script_is_reported_before_anything_starts(hosts, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=rf"There is no train\.py in {tmp_path}, so") as raised:
+    with pytest.raises(
+        UsageError, match=rf"The file train\.py does not exist in {tmp_path}\."
+    ) as raised:
         prepared(hosts=hosts)
     assert "-- python path/to/train.py" in raised.value.hint
-    with pytest.raises(UsageError, match=r"There is no /nowhere/train\.py, so"):
+    with pytest.raises(UsageError, match=r"The file /nowhere/train\.py does not exist\."):
         prepared(hosts=hosts, command=(sys.executable, "/nowhere/train.py"))
 
     (tmp_path / "train.py").touch()
@@ -143,3 +145,13 @@ def test_the_manifest_records_the_options_that_were_given():
     manifest = prepare_script(given, Tools(make_build(), None))
     recorded = json.loads(json.dumps(manifest.options))
     assert decode(RunOptions, recorded, "options") == given
+
+
+def test_a_script_without_python_that_does_not_exist_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"The file nope\.py does not exist in "):
+        prepared(command=("nope.py",))
+    (tmp_path / "nope.py").touch()
+    with pytest.raises(EnvironmentNotReadyError) as raised:
+        prepared(command=("nope.py",))
+    assert "-- python nope.py" in raised.value.hint

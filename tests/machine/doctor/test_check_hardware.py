@@ -33,7 +33,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
             "",
             False,
         ),
-        (checks.check_gpus, {"host": make_host(gpus=GPUS)}, State.TRAP, "sees 0", "why", False),
+        (checks.check_gpus, {"host": make_host(gpus=GPUS)}, State.RISK, "sees 0", "why", False),
         (
             checks.check_gpus,
             {
@@ -41,7 +41,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
                 "horovod": make_build(cuda_device_count=1),
                 "environment": {"CUDA_VISIBLE_DEVICES": "0"},
             },
-            State.TRAP,
+            State.RISK,
             "sees 1 of them (CUDA_VISIBLE_DEVICES=0)",
             "unset CUDA_VISIBLE_DEVICES",
             False,
@@ -54,7 +54,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
         (
             checks.check_hostname,
             {"hostname_resolves": False},
-            State.TRAP,
+            State.RISK,
             "segmentation fault",
             'echo "127.0.0.1 $(hostname)" >> /etc/hosts',
             False,
@@ -62,7 +62,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
         (
             checks.check_hostname,
             {"hostname_resolves": False, "horovod": make_build(mpi=False)},
-            State.TRAP,
+            State.RISK,
             "does not resolve",
             "/etc/hosts",
             True,
@@ -71,13 +71,13 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
         (
             checks.check_cores,
             {"host": make_host(num_cores=2)},
-            State.TRAP,
+            State.RISK,
             "2 usable of 4",
             "OMP_NUM_THREADS=2",
             False,
         ),
         (checks.check_load, {}, State.FOUND, "0.100 over the last minute", "", False),
-        (checks.check_load, {"load_average": 2.1}, State.TRAP, "disturbed", "top", False),
+        (checks.check_load, {"load_average": 2.1}, State.RISK, "disturbed", "top", False),
         (checks.check_load, {"load_average": None}, State.MISSING, "unknown", "", False),
         (checks.check_build_tools, {}, State.FOUND, "compiler", "", False),
         (
@@ -89,7 +89,7 @@ ONE_GPU = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n\nLegend:\n  SYS = far\n  NV# 
             False,
         ),
         (checks.check_disk, {}, State.FOUND, "50.0 GB free", "", False),
-        (checks.check_disk, {"free_disk_bytes": 10_000}, State.TRAP, "fill", "--output", False),
+        (checks.check_disk, {"free_disk_bytes": 10_000}, State.RISK, "fill", "--output", False),
         (checks.check_disk, {"free_disk_bytes": None}, State.MISSING, "unknown", "", False),
     ],
 )

