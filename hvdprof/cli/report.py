@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import parse_format
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 
@@ -35,6 +36,8 @@ def report(
         PageFormat | None,
         typer.Option(
             "--format",
+            parser=parse_format(PageFormat),
+            metavar="|".join(PageFormat),
             help="Format of the report; chosen by the file name when not given.",
             show_default=False,
         ),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import parse_format
 from hvdprof.errors import UnreadableInputError
 
 
@@ -43,7 +44,13 @@ def scaling(
         ),
     ] = False,
     format_: Annotated[
-        ScalingFormat, typer.Option("--format", help="How to show the result.")
+        ScalingFormat,
+        typer.Option(
+            "--format",
+            parser=parse_format(ScalingFormat),
+            metavar="|".join(ScalingFormat),
+            help="How to show the result.",
+        ),
     ] = ScalingFormat.TERMINAL,
 ) -> None:
     """Report how well measured speeds scale: efficiency, serial fraction, warnings.
