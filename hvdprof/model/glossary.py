@@ -161,7 +161,7 @@ GLOSSARY: tuple[Term, ...] = (
     Term(
         "blocking exposed communication",
         "The part of exposed communication during which the rank is blocked in `synchronize()` or "
-        "`step()`. It includes the wait for stragglers. Tables show it as `blocked`.",
+        "`step()`. It includes the wait for stragglers; tables show it as `blocked`.",
     ),
     Term(
         "straggler",
