@@ -1,5 +1,6 @@
 """The Dash app: its pages, and its server."""
 
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,8 +25,10 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
 
-# A browser opens six connections at once; waitress logs a queued request as a warning.
+# A browser opens six connections at once.
 _NUM_THREADS = 8
+# waitress warns of every request that waits for a thread, which a user cannot act on.
+_QUEUE_LOGGER = "waitress.queue"
 
 # Dash's default page with a language, which screen readers need.
 _INDEX = """<!DOCTYPE html>
@@ -102,6 +105,7 @@ def serve(
         EnvironmentNotReadyError: The address or port cannot be used.
     """
     app = create_app(RunStore(paths, watched=watched), password=password)
+    logging.getLogger(_QUEUE_LOGGER).setLevel(logging.ERROR)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # waitress does not close its own socket when the port is taken.
