@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.causes.ceilings import costs_of_ranks
+from hvdprof.analyze.steps.replay import costs_of_ranks
 from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from tests.builders.analysis import autoregressive

@@ -8,18 +8,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.causes.replay import (
-    Change,
-    on_ideal_network,
-    replay,
-    with_each_rank_on_time,
-    with_rank_on_time,
-)
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.replay import (
+    Change,
+    on_ideal_network,
+    replay,
+    with_rank_on_time,
+)
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
 from hvdprof.model.launch_key import LaunchKey
@@ -37,7 +36,7 @@ def ceilings(
 ) -> pd.DataFrame:
     """CEILINGS of every cell of two or more ranks in throughput mode.
 
-    Each is a replay (``analyze.causes.replay``) of every launch; the saving is the mean over
+    Each is a replay (``analyze.steps.replay``) of every launch; the saving is the mean over
     launches of its share in the launch's step, times the step time of the cell. Remedies overlap,
     so savings must not be added up. They are upper bounds: on a busy network, gradients that are
     ready earlier are not reduced earlier by as much.
@@ -54,14 +53,6 @@ def ceilings(
                 for remedy, rank, change in _remedies(launches)
             ]
     return CEILINGS.frame(rows)
-
-
-def costs_of_ranks(work: StepWork) -> _Times:
-    """[ranks] Step-time cost of the lateness of each rank, by replay, ns; never negative."""
-    if len(work.ranks) < 2:
-        return np.full(len(work.ranks), NAN)
-    saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
-    return np.asarray(np.maximum(saved, 0.0))
 
 
 def _remedies(launches: list[StepWork]) -> Iterator[tuple[str, int | None, _Replay]]:

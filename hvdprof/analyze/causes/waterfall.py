@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.causes.replay import on_ideal_network
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
 from hvdprof.analyze.stats.uncertainty import LogEstimate, difference
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.replay import on_ideal_network
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import (
     BASELINE_CREDIT,

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.causes.ceilings import costs_of_ranks
+from hvdprof.analyze.steps.replay import costs_of_ranks
 from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import CAUSED_WAIT

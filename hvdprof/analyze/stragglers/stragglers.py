@@ -14,9 +14,9 @@ import pandas as pd
 import scipy.special
 from numpy.typing import NDArray
 
-from hvdprof.analyze.causes.replay import with_ranks_on_time
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
+from hvdprof.analyze.steps.replay import with_ranks_on_time
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS

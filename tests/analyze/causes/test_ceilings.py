@@ -1,11 +1,10 @@
-import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.causes.ceilings import MOST_RANKS, ceilings, costs_of_ranks
+from hvdprof.analyze.causes.ceilings import MOST_RANKS, ceilings
 from hvdprof.analyze.steps.launch_facts import LaunchFacts
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.causes import EVEN_RANKS, IDEAL_NETWORK, NO_DATA, NO_JITTER, ON_TIME
@@ -121,8 +120,3 @@ def test_cells_of_one_rank_or_without_recorded_steps_or_of_traces_have_none() ->
     assert _ceilings().empty
     assert _ceilings(_work([20]), np=1).empty
     assert _ceilings(_work([20, 40]), mode="trace").empty
-
-
-def test_cost_of_each_rank() -> None:
-    assert costs_of_ranks(_work([20, 40], [20, 40])).tolist() == pytest.approx([0, 20 * MS])
-    assert math.isnan(costs_of_ranks(_work([20]))[0])

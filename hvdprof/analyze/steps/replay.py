@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
 
 
@@ -109,6 +110,14 @@ def with_each_rank_on_time(work: StepWork) -> Times:
         + _with_own(rest, own_rest)
         - _with_own(begun, own_begun)
     )
+
+
+def costs_of_ranks(work: StepWork) -> Times:
+    """[ranks] Step-time cost of the lateness of each rank, ns; never negative, NaN of one rank."""
+    if len(work.ranks) < 2:
+        return np.full(len(work.ranks), NAN)
+    saved = work.step_times.mean() - with_each_rank_on_time(work).mean(axis=0)
+    return np.asarray(np.maximum(saved, 0.0))
 
 
 def _with_own(times: Times, own: Times) -> Times:

@@ -1,10 +1,12 @@
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from hvdprof.analyze.causes.replay import (
+from hvdprof.analyze.steps.replay import (
     Change,
+    costs_of_ranks,
     on_ideal_network,
     replay,
     with_each_rank_on_time,
@@ -82,3 +84,10 @@ def test_slow_updates_move_the_next_arrival():
     slower = replay(work, Change(after=after))
 
     assert slower == pytest.approx(work.step_times + 4 * MS, abs=1)
+
+
+def test_cost_of_each_rank() -> None:
+    work = simulated(2, 2, noise=0.0, extra_ms={"data": np.array([0.0, 20.0])})
+
+    assert costs_of_ranks(work).tolist() == pytest.approx([0, 20 * MS])
+    assert math.isnan(costs_of_ranks(simulated(2, 1))[0])
