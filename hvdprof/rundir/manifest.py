@@ -105,7 +105,6 @@ class PassRecord:
     started_at: str | None = None
     duration_s: float | None = None
     exit_code: int | None = None
-    load_average_before: float | None = None
     other_cpu_cores: float | None = None
     steal_share: float | None = None
     session: int | None = None

@@ -83,7 +83,6 @@ def _pass_record(spec: PassSpec, pass_id: str) -> PassRecord:
         exit_code=0,
         duration_s=10.0,
         started_at="2026-11-20T22:48:45+00:00",
-        load_average_before=spec.load_average_before,
         other_cpu_cores=spec.other_cpu_cores,
         steal_share=spec.steal_share,
     )

@@ -106,7 +106,6 @@ class PassSpec:
     num_threads: Sequence[int] | None = None
     missing_ranks: Sequence[int] = ()
     with_end: bool = True
-    load_average_before: float | None = 0.1
     other_cpu_cores: float | None = 0.02
     steal_share: float | None = 0.0
 

@@ -62,7 +62,6 @@ def _manifest() -> Manifest:
                 ],
                 status=Status.FAILED,
                 exit_code=137,
-                load_average_before=1,
             )
         ],
         skipped=[

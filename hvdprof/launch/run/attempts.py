@@ -102,7 +102,6 @@ def split_unfinished(
         started_at=None,
         duration_s=None,
         exit_code=None,
-        load_average_before=None,
         other_cpu_cores=None,
         steal_share=None,
         worker_ends=[],

@@ -102,7 +102,6 @@ def _records(launch: PassRecord, progress: ElasticProgress) -> Iterator[PassReco
                 status=Status.RUNNING,
                 command=[],
                 environment={},
-                load_average_before=None,
                 worker_ends=[],
             )
 

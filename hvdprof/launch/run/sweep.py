@@ -29,7 +29,7 @@ from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_rese
 from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.session_passes import place_after, recover_sessions
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
-from hvdprof.machine.load import CpuUse, load_average
+from hvdprof.machine.load import CpuUse
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord, Status
@@ -219,7 +219,6 @@ class Sweep:
         record.started_at = _now()
         record.command = mask_command(self.launcher.command(job))
         record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
-        record.load_average_before = load_average()
         self._plan(record).write(paths.plan)
         self._save()
 

@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from hvdprof.analyze.steps.host_conditions import host_condition_warnings
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import RANKS
@@ -31,31 +29,8 @@ def _warnings(*passes: dict[str, Any], **values: Any) -> list[str]:
 
 
 def test_an_idle_host_has_no_warning() -> None:
-    assert (
-        _warnings({"load_average_before": 0.3, "other_cpu_cores": 0.1, "steal_share": 0.01}) == []
-    )
+    assert _warnings({"other_cpu_cores": 0.1, "steal_share": 0.01}) == []
     assert _warnings() == []
-
-
-def test_load_before_the_first_pass_beyond_the_free_cores() -> None:
-    assert _warnings({"load_average_before": 0.8}) == [
-        "The load average was 0.8 before the first pass, and 2 of 2 cores were needed: "
-        "other processes compete with the ranks."
-    ]
-
-
-@pytest.mark.parametrize(("load", "warns"), [(1.5, False), (1.6, True)])
-def test_load_that_fits_beside_the_ranks_does_not_count(load: float, warns: bool) -> None:
-    # One rank on 2 cores: 1 core is free, and the command itself causes a load of 0.5.
-    assert bool(_warnings({"load_average_before": load}, threads=(1,))) is warns
-
-
-def test_load_of_later_passes_is_that_of_the_run_itself() -> None:
-    assert _warnings({"load_average_before": 0.0}, {"load_average_before": 2.0}) == []
-
-
-def test_load_of_a_machine_larger_than_the_container_does_not_count() -> None:
-    assert _warnings({"load_average_before": 9.0}, host={"num_machine_cores": 64}) == []
 
 
 def test_other_processes_in_the_worst_pass() -> None:

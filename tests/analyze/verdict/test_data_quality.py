@@ -7,7 +7,7 @@ from hvdprof.analyze.verdict.data_quality import warnings_of
 from hvdprof.rundir.manifest import Failure
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, autoregressive, sweep
-from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
 TWO = {0: 10.0, 2: 12.5}
 
@@ -76,25 +76,6 @@ def test_a_reason_that_ends_a_sentence_ends_it_once(tmp_path: Path) -> None:
     cut = SegmentSpec(status="partial", failure=Failure(reason="Rank 1 was killed."))
     sentences = warnings(tmp_path, changed(segments=[cut]))
     assert sentences[0].endswith("06-np2-throughput-r3. Rank 1 was killed.")
-
-
-def test_load_before_the_first_pass(tmp_path: Path) -> None:
-    passes = sweep(TWO)
-    passes[0].load_average_before = 3.2
-    for later in passes[1:]:
-        later.load_average_before = 9.0
-    hosts = [host_of("node1", num_cores=4)]
-    assert warnings(tmp_path, passes, hosts=hosts) == [
-        "The load average was 3.2 before the first pass, and 2 of 4 cores were needed: other "
-        "processes compete with the ranks."
-    ]
-
-
-def test_load_that_the_run_made_itself_is_none_of_others(tmp_path: Path) -> None:
-    passes = sweep(TWO)
-    for later in passes[1:]:
-        later.load_average_before = 9.0
-    assert warnings(tmp_path, passes, hosts=[host_of("node1", num_cores=2)]) == []
 
 
 def test_oversubscribed_sizes(tmp_path: Path) -> None:
