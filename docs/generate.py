@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from hvdprof.cli.main import build_app
@@ -102,8 +102,12 @@ def commands_page() -> str:
     """The ``--help`` of every command, in the order in which they are listed."""
     opening = _wrapped("Every command with all its options, as `--help` prints them.")
     command = get_command(build_app())
+    if not isinstance(command, TyperGroup):
+        raise TypeError("hvdprof has sub-commands")
     pages = [f"## hvdprof\n\n```\n{_help(command, 'hvdprof')}\n```\n"]
-    for name, sub_command in getattr(command, "commands", {}).items():
+    for name, sub_command in command.commands.items():
+        if not isinstance(sub_command, TyperCommand):
+            raise TypeError(f"{name} is no command of typer")
         title = f"hvdprof {name}"
         pages.append(f"## {title}\n\n```\n{_help(sub_command, title)}\n```\n")
     return "\n".join([_head("Commands", opening, "hvdprof COMMAND --help"), *pages])
@@ -225,9 +229,9 @@ def _replaced(page: str, begin: str, end: str, text: str) -> str:
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
-def _help(command: click.Command, title: str) -> str:
+def _help(command: TyperCommand | TyperGroup, title: str) -> str:
     # Plain text: the boxes drawn for a terminal depend on its width and on versions.
-    command.rich_markup_mode = None  # type: ignore[attr-defined]
+    command.rich_markup_mode = None
     context = command.context_class(
         command, info_name=title, terminal_width=PAGE_WIDTH, max_content_width=PAGE_WIDTH
     )

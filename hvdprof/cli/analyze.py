@@ -1,24 +1,16 @@
 """`hvdprof analyze`: the finished analysis of a run directory or of any files."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hvdprof import api
-from hvdprof.cli.measuring.choice import parse_format
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-
-
-class ReportFormat(StrEnum):
-    """The formats for a reader or a program; ``hvdprof export`` writes traces."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
-    CSV = "csv"
+from hvdprof.report.format_names import ANALYSES, Format
 
 
 def analyze(
@@ -31,13 +23,9 @@ def analyze(
         ),
     ],
     format_: Annotated[
-        ReportFormat | None,
-        typer.Option(
-            "--format",
-            parser=parse_format(ReportFormat),
-            metavar="|".join(ReportFormat),
-            help="Format; the name of --output chooses it when not given, else terminal.",
-            show_default=False,
+        Format | None,
+        format_option(
+            ANALYSES, "Format; the name of --output chooses it when not given, else terminal."
         ),
     ] = None,
     output: Annotated[
@@ -76,12 +64,10 @@ def analyze(
         _analyze_files(paths, format_, output, force=force)
 
 
-def _analyze_run(
-    run: Path, format_: ReportFormat | None, output: Path | None, *, force: bool
-) -> None:
+def _analyze_run(run: Path, format_: Format | None, output: Path | None, *, force: bool) -> None:
     from hvdprof.report.formats import reporter_for, write_with
 
-    reporter = reporter_for(format_ or output or ReportFormat.TERMINAL)
+    reporter = reporter_for(format_ or output or Format.TERMINAL)
     with load_progress([run]) as progress:
         analysis = api.analyze_run(api.load_run(run, progress=progress))
     if output is None:
@@ -105,12 +91,12 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
 
 
 def _analyze_files(
-    paths: list[Path], format_: ReportFormat | None, output: Path | None, *, force: bool
+    paths: list[Path], format_: Format | None, output: Path | None, *, force: bool
 ) -> None:
     from hvdprof.report.formats import write_text
     from hvdprof.report.terminal.files_report import render_files, render_files_json
 
-    renderers = {ReportFormat.TERMINAL: render_files, ReportFormat.JSON: render_files_json}
+    renderers = {Format.TERMINAL: render_files, Format.JSON: render_files_json}
     chosen = format_ or _format_of(output)
     if chosen not in renderers:
         raise UsageError(
@@ -126,12 +112,12 @@ def _analyze_files(
     sys.stderr.write(f"Wrote {output}\n")
 
 
-def _format_of(output: Path | None) -> ReportFormat:
+def _format_of(output: Path | None) -> Format:
     if output is None:
-        return ReportFormat.TERMINAL
+        return Format.TERMINAL
     from hvdprof.report.formats import reporter_for
 
     name = reporter_for(output).name
-    if name not in set(ReportFormat):
+    if name not in ANALYSES:
         raise UsageError(f"{output} cannot be written: its name chooses the format {name}.")
-    return ReportFormat(name)
+    return Format(name)

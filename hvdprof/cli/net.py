@@ -1,7 +1,6 @@
 """``hvdprof net``: latency and bandwidth between the hosts of a job."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +8,10 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.options import OUTPUT, NetOptions
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.errors import UsageError
-
-
-class NetFormat(StrEnum):
-    """The formats of the result."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
+from hvdprof.report.format_names import RESULTS, Format
 
 
 @takes(NetOptions)
@@ -35,9 +29,9 @@ def net(
         bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=OUTPUT)
     ] = False,
     format_: Annotated[
-        NetFormat,
-        typer.Option("--format", help="How to show the result.", rich_help_panel=OUTPUT),
-    ] = NetFormat.TERMINAL,
+        Format,
+        format_option(RESULTS, "How to show the result.", show_default=True, panel=OUTPUT),
+    ] = Format.TERMINAL,
 ) -> None:
     """Measure latency and bandwidth between hosts: plain TCP, Horovod, and allreduce.
 
@@ -56,8 +50,8 @@ def _announce(hosts: list[str], folder: Path) -> None:
     sys.stderr.write(f"hvdprof: measuring the network between {', '.join(hosts)} into {folder}\n")
 
 
-def _show(folder: Path, format_: NetFormat) -> None:
+def _show(folder: Path, format_: Format) -> None:
     from hvdprof.report.terminal.net_report import render_net, render_net_json
 
-    render = render_net_json if format_ is NetFormat.JSON else render_net
+    render = render_net_json if format_ is Format.JSON else render_net
     render(api.analyze_run(api.load_run(folder)), sys.stdout)

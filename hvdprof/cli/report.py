@@ -1,23 +1,16 @@
 """`hvdprof report`: the analysis as a document, or one figure as an image."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hvdprof import api
-from hvdprof.cli.measuring.choice import parse_format
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
-
-
-class PageFormat(StrEnum):
-    """The formats of a whole report."""
-
-    HTML = "html"
-    MARKDOWN = "md"
+from hvdprof.report.format_names import DOCUMENTS, Format
 
 
 def report(
@@ -33,14 +26,8 @@ def report(
         ),
     ] = None,
     format_: Annotated[
-        PageFormat | None,
-        typer.Option(
-            "--format",
-            parser=parse_format(PageFormat),
-            metavar="|".join(PageFormat),
-            help="Format of the report; chosen by the file name when not given.",
-            show_default=False,
-        ),
+        Format | None,
+        format_option(DOCUMENTS, "Format of the report; chosen by the file name when not given."),
     ] = None,
     figure: Annotated[
         str | None,
@@ -61,22 +48,22 @@ def report(
             "A figure is an image file: give --output, and no --format.",
             hint=f"hvdprof report RUN --figure {figure} -o {figure}.svg",
         )
-    chosen = format_ or (PageFormat.MARKDOWN if output is None else _format_of(output, figure))
-    if output is None and chosen is PageFormat.HTML:
+    chosen = format_ or (Format.MARKDOWN if output is None else _format_of(output, figure))
+    if output is None and chosen is Format.HTML:
         raise UsageError("An HTML report needs a file.", hint="hvdprof report RUN -o report.html")
     with load_progress([run]) as progress:
         analysis = api.analyze_run(api.load_run(run, progress=progress))
     if output is None:
-        reporter_for(PageFormat.MARKDOWN.value).render(analysis, sys.stdout)
+        reporter_for(Format.MARKDOWN).render(analysis, sys.stdout)
         return
     if figure is not None:
         write_figure(analysis, figure, output, overwrite=force)
     elif chosen is not None:
-        write_with(reporter_for(chosen.value), analysis, output, overwrite=force)
+        write_with(reporter_for(chosen), analysis, output, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
 
 
-def _format_of(output: Path, figure: str | None) -> PageFormat | None:
+def _format_of(output: Path, figure: str | None) -> Format | None:
     from hvdprof.report.images.figure_file import IMAGE_SUFFIXES
 
     if figure is not None:
@@ -86,7 +73,7 @@ def _format_of(output: Path, figure: str | None) -> PageFormat | None:
             f"A figure cannot be written to {output}.",
             hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
         )
-    formats = {f".{one.value}": one for one in PageFormat}
+    formats = {f".{one}": one for one in DOCUMENTS}
     if output.suffix not in formats:
         raise UsageError(
             f"A report cannot be written to {output}: its name ends in neither "

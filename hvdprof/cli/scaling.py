@@ -1,22 +1,15 @@
 """``hvdprof scaling``: how well a job scales, from a table of ranks and speeds."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hvdprof import api
-from hvdprof.cli.measuring.choice import parse_format
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.errors import UnreadableInputError
-
-
-class ScalingFormat(StrEnum):
-    """The formats of the result."""
-
-    TERMINAL = "terminal"
-    JSON = "json"
+from hvdprof.report.format_names import RESULTS, Format
 
 
 def scaling(
@@ -44,14 +37,9 @@ def scaling(
         ),
     ] = False,
     format_: Annotated[
-        ScalingFormat,
-        typer.Option(
-            "--format",
-            parser=parse_format(ScalingFormat),
-            metavar="|".join(ScalingFormat),
-            help="How to show the result.",
-        ),
-    ] = ScalingFormat.TERMINAL,
+        Format,
+        format_option(RESULTS, "How to show the result.", show_default=True),
+    ] = Format.TERMINAL,
 ) -> None:
     """Report how well measured speeds scale: efficiency, serial fraction, warnings.
 
@@ -61,7 +49,7 @@ def scaling(
 
     name = "standard input" if file == "-" else file
     result = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
-    if format_ is ScalingFormat.JSON:
+    if format_ is Format.JSON:
         render_scaling_json(result, sys.stdout)
     else:
         render_scaling(result, sys.stdout)
@@ -73,6 +61,4 @@ def _lines(file: str) -> list[str]:
     try:
         return Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as error:
-        raise UnreadableInputError(
-            f"{file} cannot be read: {error.strerror}.", hint="Check the path."
-        ) from error
+        raise UnreadableInputError(f"{file} cannot be read: {error.strerror}.") from error

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 
@@ -37,10 +38,9 @@ def sql(
     ] = False,
     format_: Annotated[
         ResultFormat | None,
-        typer.Option(
-            "--format",
-            help="Format; the name of --output chooses it when not given, else table.",
-            show_default=False,
+        format_option(
+            tuple(ResultFormat),
+            "Format; the name of --output chooses it when not given, else table.",
         ),
     ] = None,
     output: Annotated[

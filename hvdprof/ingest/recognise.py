@@ -1,5 +1,6 @@
 """What a file is, by its content: the first and the last block decide, never the name."""
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -79,10 +80,7 @@ def recognise(path: Path) -> Recognised:
     try:
         head, tail, size = _ends(path)
     except OSError as error:
-        raise UnreadableInputError(
-            f"{path} cannot be read: {error.strerror or error}.",
-            hint="Check the path and its permissions.",
-        ) from error
+        raise UnreadableInputError(f"{path} cannot be read: {error.strerror or error}.") from error
     kind, what = _kind_of(head, tail)
     return Recognised(path, kind, what or str(kind), size)
 
@@ -95,13 +93,39 @@ def _under(path: Path) -> Iterator[Recognised]:
     else:
         matching = _matching(path)
         if not matching:
-            raise UnreadableInputError(f"{path} does not exist.", hint="Check the path.")
+            raise _missing(path)
         for name in matching:
             yield from _under(name)
 
 
+def _missing(path: Path) -> UnreadableInputError:
+    if _is_pattern(path):
+        return UnreadableInputError(f"No file matches {path}.")
+    folder = path.parent
+    if not folder.is_dir():
+        existing = next(one for one in folder.parents if one.is_dir())
+        absent = existing / folder.relative_to(existing).parts[0]
+        return UnreadableInputError(f"{path} does not exist: there is no folder {absent}.")
+    similar = difflib.get_close_matches(path.name, [one.name for one in _listed(folder)], n=3)
+    return UnreadableInputError(
+        f"{path} does not exist.",
+        hint=f"Similar: {', '.join(str(folder / name) for name in similar)}" if similar else "",
+    )
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_pattern(path: Path) -> bool:
+    return re.search(r"[*?\[]", str(path)) is not None
+
+
 def _matching(pattern: Path) -> list[Path]:
-    if not re.search(r"[*?\[]", str(pattern)):
+    if not _is_pattern(pattern):
         return []
     return sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
 

@@ -6,6 +6,7 @@ Tested in ``tests/report/test_formats.py``.
 from typing import IO, ClassVar, Protocol
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.format_names import Format
 
 
 class Reporter(Protocol):
@@ -16,7 +17,7 @@ class Reporter(Protocol):
     to its own constructor, never to ``render``.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[Format]
     suffixes: ClassVar[tuple[str, ...]]
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:

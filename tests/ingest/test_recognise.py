@@ -73,6 +73,21 @@ def test_what_is_not_there(tmp_path: Path) -> None:
             recognise_all([path])
 
 
+def test_a_path_that_is_missing_names_what_lies_near(tmp_path: Path) -> None:
+    (tmp_path / "timeline.json").write_bytes(TIMELINE)
+    cases = {
+        "timelime.json": ("does not exist.", f"Similar: {tmp_path / 'timeline.json'}"),
+        "elsewhere": ("does not exist.", ""),
+        "runs/one/a.json": (f"there is no folder {tmp_path / 'runs'}.", ""),
+        "*.log": ("No file matches", ""),
+    }
+    for name, (message, hint) in cases.items():
+        with pytest.raises(UnreadableInputError) as caught:
+            recognise_all([tmp_path / name])
+        assert message in caught.value.message
+        assert caught.value.hint == hint
+
+
 @needs_corpus
 def test_the_timelines_of_the_corpus() -> None:
     found = recognise_all([CORPUS / "horovod_timelines"])

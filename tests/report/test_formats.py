@@ -7,6 +7,7 @@ import pytest
 
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.report.document.json_report import JsonReporter
+from hvdprof.report.format_names import Format
 from hvdprof.report.formats import REPORTERS, reporter_for, write_with
 from tests.builders.finished_analysis import analysis, full_analysis
 from tests.builders.traced_run import traced_run
@@ -30,6 +31,10 @@ from tests.builders.traced_run import traced_run
 )
 def test_a_name_or_a_file_chooses_the_format(wanted, name):
     assert reporter_for(wanted).name == name
+
+
+def test_every_format_has_one_reporter():
+    assert [reporter.name for reporter in REPORTERS] == list(Format)
 
 
 def test_an_unknown_format_lists_the_known_ones():

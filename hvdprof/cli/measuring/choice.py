@@ -1,23 +1,47 @@
-"""Parses the choices of ``--format``: an unknown one is refused as those of other options are."""
+"""The option ``--format``: an unknown format is refused as unknown values of other options are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeVar
+
+import typer
 
 from hvdprof.errors import UsageError
 
 Kind = TypeVar("Kind", bound=StrEnum)
 
 
-def parse_format(kind: type[Kind]) -> Callable[[str], Kind]:
-    """A parser of the names of an enum.
+def format_option(
+    known: Sequence[StrEnum], help_: str, *, show_default: bool = False, panel: str | None = None
+) -> object:
+    """What typer reads as the option ``--format`` of a command that writes some formats.
+
+    Args:
+        known: The formats.
+        help_: The help of the option.
+        show_default: Whether the help names the default.
+        panel: The panel of the help that lists the option.
+    """
+    return typer.Option(
+        "--format",
+        parser=parse_format(known),
+        metavar="|".join(known),
+        help=help_,
+        show_default=show_default,
+        rich_help_panel=panel,
+    )
+
+
+def parse_format(known: Sequence[Kind]) -> Callable[[str], Kind]:
+    """A parser of the names of some formats.
 
     The parser raises ``UsageError`` with the known names for any other text.
     """
 
     def parse(text: str) -> Kind:
-        if text not in set(kind):
-            raise UsageError(f"--format {text}: not known.", hint=f"Known: {', '.join(kind)}")
-        return kind(text)
+        for one in known:
+            if one == text:
+                return one
+        raise UsageError(f"--format {text}: not known.", hint=f"Known: {', '.join(known)}")
 
     return parse

@@ -75,8 +75,7 @@ def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Itera
         broken.append(f"{path}: {error}.")
     except OSError as error:
         raise UnreadableInputError(
-            f"The log {path} cannot be read: {error.strerror or error}.",
-            hint="Check the path and its permissions.",
+            f"The log {path} cannot be read: {error.strerror or error}."
         ) from error
 
 

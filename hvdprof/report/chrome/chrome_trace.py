@@ -11,6 +11,7 @@ from hvdprof.report.chrome.trace_event import Lane, TraceEvent, in_order_of_time
 from hvdprof.report.chrome.trace_horovod_lanes import horovod_lanes
 from hvdprof.report.chrome.trace_rank_lanes import rank_lanes
 from hvdprof.report.chrome.trace_selection import TracedPass, select_pass
+from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -34,7 +35,7 @@ class ChromeTraceReporter:
         model: Only the segments of this model.
     """
 
-    name: ClassVar[str] = "chrome"
+    name: ClassVar[Format] = Format.CHROME
     suffixes: ClassVar[tuple[str, ...]] = ("trace.json", "trace.json.gz")
 
     def __init__(self, pass_id: str | None = None, model: str | None = None) -> None:

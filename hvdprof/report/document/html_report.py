@@ -4,6 +4,7 @@ from typing import IO, ClassVar
 
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.format_names import Format
 
 
 class HtmlReporter:
@@ -12,7 +13,7 @@ class HtmlReporter:
     The same analysis gives the same bytes.
     """
 
-    name: ClassVar[str] = "html"
+    name: ClassVar[Format] = Format.HTML
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".html.gz")
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:

@@ -6,6 +6,7 @@ from typing import IO, ClassVar
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.run_tables import LOSSES, SCALING
+from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, JsonValue, json_rows, json_value, write_json
 from hvdprof.rundir.manifest import Skipped
 
@@ -20,7 +21,7 @@ MOST_ROWS = 10_000
 class JsonReporter:
     """Strict JSON: NaN and infinities become ``null``."""
 
-    name: ClassVar[str] = "json"
+    name: ClassVar[Format] = Format.JSON
     suffixes: ClassVar[tuple[str, ...]] = (".json", ".json.gz")
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:

@@ -7,12 +7,13 @@ from typing import IO, ClassVar
 
 from hvdprof.errors import MissingExtraError
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.format_names import Format
 
 
 class MarkdownReporter:
     """Verdict, one table a model, findings, what failed, warnings, where it ran."""
 
-    name: ClassVar[str] = "md"
+    name: ClassVar[Format] = Format.MARKDOWN
     suffixes: ClassVar[tuple[str, ...]] = (".md",)
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:

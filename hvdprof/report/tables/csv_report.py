@@ -3,12 +3,13 @@
 from typing import IO, ClassVar
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.format_names import Format
 
 
 class CsvReporter:
     """The SCALING table, one line a cell, all digits kept; an empty field where there is none."""
 
-    name: ClassVar[str] = "csv"
+    name: ClassVar[Format] = Format.CSV
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz")
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.run import RunAnalysis
+from hvdprof.report.format_names import Format
 from hvdprof.report.terminal.caused_wait_section import print_caused_wait, shape_caused_wait
 from hvdprof.report.terminal.engines_section import print_engines, shape_engines
 from hvdprof.report.terminal.findings_section import print_findings
@@ -32,7 +33,7 @@ class TerminalReporter:
         width: Columns to write for; those of the terminal, or 80, where not given.
     """
 
-    name: ClassVar[str] = "terminal"
+    name: ClassVar[Format] = Format.TERMINAL
     suffixes: ClassVar[tuple[str, ...]] = (".txt",)
 
     def __init__(self, width: int | None = None) -> None:

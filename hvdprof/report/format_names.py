@@ -1,0 +1,27 @@
+"""The names of the formats; the command line reads them without importing what writes them.
+
+Tested in ``tests/report/test_formats.py``.
+"""
+
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """Every format of a finished analysis; ``report.formats`` has the reporter of each."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    CSV = "csv"
+    HTML = "html"
+    MARKDOWN = "md"
+    CHROME = "chrome"
+
+
+RESULTS = (Format.TERMINAL, Format.JSON)
+"""For a reader or a program."""
+
+ANALYSES = (*RESULTS, Format.CSV)
+"""What ``hvdprof analyze`` writes; ``hvdprof export`` writes traces."""
+
+DOCUMENTS = (Format.HTML, Format.MARKDOWN)
+"""What ``hvdprof report`` writes."""
