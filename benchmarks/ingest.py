@@ -10,7 +10,7 @@ With ``--against`` a checkout of an earlier version is measured side by side.
 """
 
 import argparse
-import importlib
+import importlib.util
 import json
 import os
 import resource
@@ -29,7 +29,10 @@ MOST_BYTES_FOR_OBJECTS = 600_000_000
 
 def ours(path: Path) -> int:
     """To the finished slice table in memory."""
-    read = importlib.import_module("hvdprof.ingest.timeline.parse")
+    # ``read`` is the name in earlier versions.
+    folder = "hvdprof.ingest.timeline"
+    name = "parse" if importlib.util.find_spec(f"{folder}.parse") else "read"
+    read = importlib.import_module(f"{folder}.{name}")
     setattr(read, "SMALL_BYTES", 0)  # noqa: B010 - the module is found by its name
     return len(read.read_raw(path).slices)
 
@@ -121,15 +124,18 @@ def measure_one(name: str, path: Path) -> None:
     """Measure one way in this process and its children, and print it as JSON."""
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         head = Path(folder) / "head.json"
-        with path.open("rb") as file:
-            content = file.read(HEAD_BYTES)
-        head.write_bytes(content if name in _OF_HVDPROF else SMALL.encode())
+        head.write_bytes(_head_of(path) if name in _OF_HVDPROF else SMALL.encode())
         WAYS[name](head)
     before, wall = _cpu_s(), time.perf_counter()
     number = WAYS[name](path)
     wall, cpu = time.perf_counter() - wall, _cpu_s() - before
     peak = max(resource.getrusage(who).ru_maxrss for who in _SELF_AND_CHILDREN) / 1024
     print(json.dumps({"wall_s": wall, "cpu_s": cpu, "peak_mib": peak, "rows": number}))
+
+
+def _head_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def _cpu_s() -> float:
@@ -139,11 +145,9 @@ def _cpu_s() -> float:
 
 def measured(name: str, path: Path, checkout: Path) -> dict[str, float] | None:
     """One measurement in a fresh process; ``None`` where the way does not work here."""
-    # Slices are read by other names in other versions: each brings its own.
-    script = checkout / "benchmarks" / "ingest.py" if name == "ours" else Path(__file__)
-    command = [sys.executable, str(script), str(path), "--only", name]
-    folders = [str(checkout), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    command = [sys.executable, str(Path(__file__).resolve()), str(path.resolve()), "--only", name]
+    # ``-m hvdprof`` of the child prefers the current folder, which may be another checkout.
+    environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "PYTHONSAFEPATH": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         print(f"{name}: {(done.stderr.strip() or '?').splitlines()[-1]}", file=sys.stderr)
