@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.analyze import pipeline
 from hvdprof.analyze.files import file_analysis
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
@@ -120,6 +119,9 @@ def analyze_run(run: Run) -> RunAnalysis:
     cost, potential gain and action.
     ``skipped``, ``failed`` and ``warnings`` say what was not measured and what not to trust.
     """
+    # Importing the analysis of runs takes longer than reading a small file.
+    from hvdprof.analyze import pipeline
+
     return pipeline.analyze_run(run)
 
 

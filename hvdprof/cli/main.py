@@ -3,51 +3,42 @@
 Tested in ``tests/cli/test_analyze.py``.
 """
 
+import gc
+import importlib
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
 
 from hvdprof import __version__
-from hvdprof.cli.analyze import analyze
-from hvdprof.cli.attach import attach
-from hvdprof.cli.bench import bench
-from hvdprof.cli.convert import convert
-from hvdprof.cli.dashboard import dashboard
-from hvdprof.cli.doctor import doctor
-from hvdprof.cli.export import export
-from hvdprof.cli.inject import inject
-from hvdprof.cli.install_horovod import install_horovod
-from hvdprof.cli.net import net
-from hvdprof.cli.report import report
-from hvdprof.cli.run import run
-from hvdprof.cli.scaling import scaling
-from hvdprof.cli.sql import sql
 from hvdprof.errors import HvdprofError
 
 # In the order of a user's work, for --help.
-COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
-    ("doctor", doctor),
-    ("install-horovod", install_horovod),
-    ("bench", bench),
-    ("run", run),
-    ("net", net),
-    ("attach", attach),
-    ("analyze", analyze),
-    ("scaling", scaling),
-    ("convert", convert),
-    ("sql", sql),
-    ("report", report),
-    ("dashboard", dashboard),
-    ("export", export),
-    ("inject", inject),
+COMMANDS = (
+    "doctor",
+    "install-horovod",
+    "bench",
+    "run",
+    "net",
+    "attach",
+    "analyze",
+    "scaling",
+    "convert",
+    "sql",
+    "report",
+    "dashboard",
+    "export",
+    "inject",
 )
+"""Each is a function in the module of its name in ``hvdprof.cli``."""
+
+_OBJECTS_PER_COLLECTION = 100_000
 
 
-def build_app() -> typer.Typer:
-    """The typer application with every command of ``COMMANDS``."""
+def build_app(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The typer application with some commands; those of the others are not imported."""
     app = typer.Typer(
         name="hvdprof",
         help="Timeline profiler and scaling-efficiency analyzer for Horovod.",
@@ -57,19 +48,23 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    for name, command in COMMANDS:
-        app.command(name)(command)
+    for command in commands:
+        name = command.replace("-", "_")
+        app.command(command)(getattr(importlib.import_module(f"hvdprof.cli.{name}"), name))
     return app
 
 
 def main() -> NoReturn:
     """Run the command line; every HvdprofError ends as one message on stderr."""
+    # Imports leave no garbage: looking for it often takes a tenth of a short command.
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     for stream in (sys.stdout, sys.stderr):
         # In a locale without UTF-8 a character is escaped, and the result is still printed.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        build_app()()
+        wanted = sys.argv[1:2]
+        build_app(wanted if wanted and wanted[0] in COMMANDS else COMMANDS)()
     except HvdprofError as error:
         sys.stderr.write(f"hvdprof: {error.message}\n")
         if error.hint:

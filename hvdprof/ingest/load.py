@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_files import ProgressCallback, load_files
-from hvdprof.ingest.load_run import load_run_directory
 from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
 from hvdprof.ingest.recognise import Kind, recognise
 from hvdprof.ingest.rundir.attach_sources import Given
@@ -50,6 +49,9 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
     if not paths:
         raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
     if len(paths) == 1 and is_run_directory(paths[0]):
+        # It imports the readers of every kind of log.
+        from hvdprof.ingest.load_run import load_run_directory
+
         return load_run_directory(paths[0], progress=progress)
     return load_files(paths, progress=progress)
 

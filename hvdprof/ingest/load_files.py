@@ -1,4 +1,7 @@
-"""Standalone files to tables: recordings, timelines and logs without a manifest."""
+"""Standalone files to tables: recordings, timelines and logs without a manifest.
+
+The readers of logs are imported with the first log: a timeline is read without them.
+"""
 
 import functools
 import itertools
@@ -9,9 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest.logs.printed_file import PrintedFile, read_printed_file
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
-from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
@@ -136,20 +137,22 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
 def _add_printed(
     path: Path, entry: _Entry, builder: RunBuilder, within: Callable[[int, int], None]
 ) -> None:
+    from hvdprof.ingest.logs.printed_file import read_printed_file
+
     file = read_printed_file(path, progress=within)
-    _note(path, file, builder)
+    builder.notes.extend(f"{path}: {clause}." for clause in file.notes)
     entry.num_lines = file.num_lines
     entry.num_rows = builder.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
     entry.nccl_processes = file.nccl_processes
 
 
-def _note(path: Path, file: PrintedFile, builder: RunBuilder) -> None:
-    builder.notes.extend(f"{path}: {clause}." for clause in file.notes)
-
-
 def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCallback) -> None:
     by_path = {entry.found.path: entry for entry in entries if entry.nccl_processes}
+    if not by_path:
+        return
+    from hvdprof.ingest.nccl.reader import read_nccl_logs
+
     sizes = {path: entry.found.size_bytes for path, entry in by_path.items()}
     before = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
     total = sum(sizes.values())

@@ -10,7 +10,7 @@ from tests.builders.places import ROOT
 DOCS = ROOT / "docs"
 MANUAL = sorted(DOCS.rglob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *MANUAL]
-NAMES = [name for name, _ in COMMANDS]
+NAMES = COMMANDS
 WIDTH = 100
 NOT_OURS = {"runs", "passes", "build", ".venv-tensorflow"}
 """Folders that a page names and that are not in the repository."""

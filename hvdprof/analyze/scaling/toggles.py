@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import scipy.special
 
 from hvdprof.analyze.scaling.efficiency import in_order
 from hvdprof.analyze.scaling.learning import Curves, samples_to_loss_ratio
+from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, LARGEST_LOG, NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.step_work import StepWork
@@ -112,7 +112,7 @@ def _row(
     reach = NAN
     if len(logs) > 1:
         level = 1 - (1 - CONFIDENCE) / (2 * num_comparisons)
-        quantile = float(scipy.special.stdtrit(len(logs) - 1, level))
+        quantile = student_quantile(len(logs) - 1, level)
         reach = quantile * float(np.std(logs, ddof=1)) / math.sqrt(len(logs))
     # Two repeats that differ much give an interval beyond the range of floats.
     low, high = math.exp(mean - reach), math.exp(min(mean + reach, LARGEST_LOG))

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 
+from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 
 
@@ -25,7 +25,7 @@ class Spread:
         """The mean with its 95 % interval (Student t); NaN ends where the variance is unknown."""
         if math.isnan(self.variance) or not self.degrees >= 1:
             return Interval(self.value, NAN, NAN)
-        quantile = float(scipy.special.stdtrit(self.degrees, (1 + CONFIDENCE) / 2))
+        quantile = student_quantile(self.degrees, (1 + CONFIDENCE) / 2)
         reach = quantile * math.sqrt(self.variance)
         return Interval(self.value, self.value - reach, self.value + reach)
 

@@ -11,9 +11,9 @@ instead of an estimate of their correlation.
 import math
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import mean_of
 
 LEAST_VALUES = 16
@@ -37,7 +37,7 @@ def above_zero(values: NDArray[np.float64], level: float) -> bool:
         return False
     degrees = mean.num_effective - 1
     if degrees >= 1 and not math.isnan(mean.error):
-        quantile = float(scipy.special.stdtrit(degrees, 1 - level))
+        quantile = student_quantile(degrees, 1 - level)
         if mean.value > quantile * mean.error:
             return True
     if len(values) < LEAST_VALUES:

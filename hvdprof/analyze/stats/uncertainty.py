@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
+
+from hvdprof.analyze.stats.distributions import fair_coin_quantile, student_quantile
 
 CONFIDENCE = 0.95
 NAN = float("nan")
@@ -32,7 +33,7 @@ class Mean:
         degrees = self.num_effective - 1
         if math.isnan(self.error) or not degrees >= 1:
             return Interval(self.value, NAN, NAN)
-        reach = float(scipy.special.stdtrit(degrees, (1 + CONFIDENCE) / 2)) * self.error
+        reach = student_quantile(degrees, (1 + CONFIDENCE) / 2) * self.error
         return Interval(self.value, self.value - reach, self.value + reach)
 
 
@@ -64,7 +65,7 @@ class LogEstimate:
             return Interval(NAN, NAN, NAN)
         if math.isnan(self.error) or not self.degrees >= 1:
             return Interval(math.exp(self.value), NAN, NAN)
-        reach = float(scipy.special.stdtrit(self.degrees, (1 + CONFIDENCE) / 2)) * self.error
+        reach = student_quantile(self.degrees, (1 + CONFIDENCE) / 2) * self.error
         low, high = self.value - reach, self.value + reach
         return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, LARGEST_LOG)))
 
@@ -124,25 +125,13 @@ def median_of(values: NDArray[np.float64], *, correlated: bool = False) -> Inter
     ordered = np.sort(values)
     num = len(ordered)
     num_effective = int(num / autocorrelation_time(values)) if correlated else num
-    below = _fair_coin_quantile((1 - CONFIDENCE) / 2, num_effective)
+    below = fair_coin_quantile((1 - CONFIDENCE) / 2, num_effective)
     median = float(np.median(ordered))
     if below < 1:
         return Interval(median, NAN, NAN)
     # The share of values below the interval is that of the effective sample.
     left_out = below * num // num_effective
     return Interval(median, float(ordered[left_out - 1]), float(ordered[-left_out]))
-
-
-def _fair_coin_quantile(share: float, num: int) -> int:
-    """Quantile of the number of heads in ``num`` throws of a fair coin.
-
-    As ``scipy.stats.binom.ppf``; importing ``scipy.stats`` takes half a second of every command.
-    """
-    if num < 1:
-        return 0
-    heads = math.ceil(scipy.special.bdtrik(share, num, 0.5))
-    one_less = max(heads - 1, 0)
-    return one_less if scipy.special.bdtr(one_less, num, 0.5) >= share else heads
 
 
 def difference(of: LogEstimate, to: LogEstimate) -> LogEstimate:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-import scipy.special
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.distributions import binomial_tail, normal_quantile
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.replay import with_ranks_on_time
@@ -186,7 +186,7 @@ def _add_costs_together(rows: list[dict[str, object]], work: StepWork, step_ns: 
 
 def wilson(share: float, num: int) -> tuple[float, float]:
     """The 95 % interval of a share of ``num`` independent steps (Wilson, JASA 22, 1927)."""
-    z = float(scipy.special.ndtri((1 + CONFIDENCE) / 2))
+    z = normal_quantile((1 + CONFIDENCE) / 2)
     middle = (share + z**2 / (2 * num)) / (1 + z**2 / num)
     reach = z / (1 + z**2 / num) * math.sqrt(share * (1 - share) / num + z**2 / (4 * num**2))
     return max(0.0, middle - reach), min(1.0, middle + reach)
@@ -232,7 +232,7 @@ def _leads_often(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
     counts = begins.sum(axis=0)
     num = int(counts.sum())
     # Probability of as many or more: the upper tail of the binomial distribution.
-    tail = scipy.special.bdtrc(counts - 1.0, num, 1 / num_ranks) if num else np.ones(num_ranks)
+    tail = binomial_tail(counts, num, 1 / num_ranks) if num else np.ones(num_ranks)
     return np.asarray((counts > 0) & (tail <= FALSE_ALARMS / num_ranks))
 
 

@@ -1,0 +1,44 @@
+"""Quantiles and tails of distributions, from scipy.
+
+Importing scipy takes a tenth of a second: only commands with an interval pay for it.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def student_quantile(degrees: float, level: float) -> float:
+    """The value below which Student's t lies with the probability ``level``."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, level))
+
+
+def normal_quantile(level: float) -> float:
+    """The value below which a standard normal variable lies with the probability ``level``."""
+    from scipy.special import ndtri
+
+    return float(ndtri(level))
+
+
+def fair_coin_quantile(share: float, num: int) -> int:
+    """Quantile of the number of heads in ``num`` throws of a fair coin.
+
+    As ``scipy.stats.binom.ppf``; importing ``scipy.stats`` takes half a second of every command.
+    """
+    if num < 1:
+        return 0
+    from scipy.special import bdtr, bdtrik
+
+    heads = math.ceil(bdtrik(share, num, 0.5))
+    one_less = max(heads - 1, 0)
+    return one_less if bdtr(one_less, num, 0.5) >= share else heads
+
+
+def binomial_tail(counts: NDArray[np.int64], num: int, share: float) -> NDArray[np.float64]:
+    """The probability of at least so many successes in ``num`` trials, for each count."""
+    from scipy.special import bdtrc
+
+    return np.asarray(bdtrc(counts - 1.0, num, share))
