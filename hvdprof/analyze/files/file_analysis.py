@@ -9,7 +9,11 @@ import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.files.log_facts import BY_TABLE, NOT_IN_RECORDINGS, recording_facts
-from hvdprof.analyze.files.log_verdict import log_verdict
+from hvdprof.analyze.files.log_verdict import (
+    allreduce_bench_verdict,
+    log_verdict,
+    nccl_tests_verdict,
+)
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
@@ -26,8 +30,17 @@ from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis, FileVerdict, Unanswered
+from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import FILES, STALLS, THROUGHPUT, THROUGHPUT_SCALING
+from hvdprof.model.tables.log_tables import (
+    FILES,
+    INCIDENTS,
+    NCCL_TEST_RUNS,
+    NCCL_TESTS,
+    STALLS,
+    THROUGHPUT,
+    THROUGHPUT_SCALING,
+)
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.tables.run_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -65,8 +78,13 @@ def _page(run: Run, row: FrameRow, joins: JobJoins, findings: pd.DataFrame) -> F
     file = str(row["file"])
     facts, unanswered, verdict = _of_timeline(run, file)
     if not verdict.sentence:
-        stalls = run.table(STALLS.name)
-        verdict = log_verdict(findings[findings["file"] == file], stalls[stalls["file"] == file])
+        stalls, incidents = (_of_file(run, name, file) for name in (STALLS.name, INCIDENTS.name))
+        verdict = log_verdict(findings[findings["file"] == file], stalls, incidents)
+    if not verdict.sentence:
+        runs, rows = (_of_file(run, name, file) for name in (NCCL_TEST_RUNS.name, NCCL_TESTS.name))
+        verdict = nccl_tests_verdict(runs, rows)
+    if not verdict.sentence:
+        verdict = allreduce_bench_verdict(_of_file(run, ALLREDUCE_BENCH.name, file))
     if not verdict.sentence:
         verdict = _of_throughput(run, file)
     return FilePage(
@@ -133,8 +151,7 @@ def _joined_calls(run: Run) -> JobJoins:
 def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
     facts: list[Fact] = []
     for name, describe in BY_TABLE:
-        frame = run.table(name)
-        rows = frame[frame["file"] == file]
+        rows = _of_file(run, name, file)
         if len(rows):
             facts += describe(rows)
     for job, recording in enumerate(run.nccl):
@@ -142,6 +159,12 @@ def _facts_of_logs(run: Run, file: str, joins: JobJoins) -> list[Fact]:
             facts += nccl_facts(recording)
             facts += job_join_facts(joins.by_job[job]) if job in joins.by_job else []
     return facts
+
+
+def _of_file(run: Run, table: str, file: str) -> pd.DataFrame:
+    """Rows of a table that names the file of each row."""
+    frame = run.table(table)
+    return frame[frame["file"] == file]
 
 
 def _rows_of_file(run: Run, table: str, file: str) -> pd.DataFrame:

@@ -1,26 +1,134 @@
-"""The verdict on a standalone log: its worst finding with the fix, or its stalls."""
+"""The verdict on a standalone log: its worst finding, first failure, stalls or bandwidth."""
+
+import signal
+from collections.abc import Hashable, Mapping, Sequence
 
 import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import first_fix, title_inside
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.standalone_files import FileVerdict
+from hvdprof.rundir.known_causes import KnownCause, known_cause
 
 _PROBLEMS = ("error", "warning")
 
+# What follows from the failure of another rank or warns of one, never the failure itself.
+_CONSEQUENCES = (
+    "internal-error",
+    "shutdown",
+    "background-loop",
+    "stall",
+    "stall-setting",
+    "cache-eviction",
+    "timeline-file",
+)
+_MOST_CHARACTERS = 120
 
-def log_verdict(findings: pd.DataFrame, stalls: pd.DataFrame) -> FileVerdict:
-    """The worst finding and its fix, else the stalls; empty where there is neither.
+
+def log_verdict(
+    findings: pd.DataFrame, stalls: pd.DataFrame, incidents: pd.DataFrame
+) -> FileVerdict:
+    """The worst finding and its fix, else the first failure or the stalls; empty without any.
 
     Args:
         findings: Rows of FINDINGS whose quote is in the file, the worst first.
         stalls: Rows of STALLS of the file.
+        incidents: Rows of INCIDENTS of the file.
     """
     problems = findings[findings["severity"].isin(_PROBLEMS).to_numpy()]
     if len(problems):
         return FileVerdict(_of_findings(problems))
+    failures = incidents[~incidents["kind"].isin(_CONSEQUENCES).to_numpy()]
+    if len(stalls):
+        # A failure after the first stall may be what the stall led to.
+        failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]
+    if len(failures):
+        return FileVerdict(_of_failures(failures))
     return FileVerdict(_of_stalls(stalls) if len(stalls) else "")
+
+
+def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
+    """The highest bus bandwidth of nccl-tests, or what is wrong with the result.
+
+    Args:
+        runs: Rows of NCCL_TEST_RUNS of the file.
+        rows: Rows of NCCL_TESTS of the file.
+    """
+    wrong = int(rows["num_wrong"].fillna(0).sum())
+    failed = runs[runs["failed"].to_numpy()]
+    if len(failed):
+        return FileVerdict(f"Error: the run that begins in line {failed.iloc[0]['line']} failed.")
+    if wrong:
+        return FileVerdict(
+            f"Error: {_counted(wrong, 'wrong element')}; fix: run `dcgmi diag -r 3` on each host."
+        )
+    if not len(rows):
+        return FileVerdict("")
+    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())].to_dict()
+    run = runs[(runs["run"] == best["run"]).to_numpy()].iloc[0].to_dict()
+    sentence = _peak(best, run["np"], str(run["operation"]))
+    return FileVerdict(sentence, _still_rising(rows, best) if len(runs) == 1 else "")
+
+
+def allreduce_bench_verdict(rows: pd.DataFrame) -> FileVerdict:
+    """The highest bus bandwidth of all_reduce_bench.py, from rows of ALLREDUCE_BENCH of a file."""
+    if not len(rows):
+        return FileVerdict("")
+    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())].to_dict()
+    return FileVerdict(_peak(best, best["np"], "all_reduce"))
+
+
+def _peak(best: FrameRow, np: object, operation: str) -> str:
+    of = f" of {operation}" if operation else ""
+    ranks = "" if is_missing(np) else f" on {_counted(int(str(np)), 'rank')}"
+    bandwidth = units.of_unit(best["busbw_gb_s"], "GB/s")
+    return f"Peak bus bandwidth{of}{ranks}: {bandwidth} at {units.byte_size(best['size_bytes'])}."
+
+
+def _still_rising(rows: pd.DataFrame, best: FrameRow) -> str:
+    largest = int(rows["size_bytes"].max())
+    if int(best["size_bytes"]) < largest:
+        return ""
+    smaller = rows[(rows["size_bytes"] < largest).to_numpy()]["busbw_gb_s"]
+    if not len(smaller) or float(best["busbw_gb_s"]) < 1.1 * float(smaller.max()):
+        return ""
+    return "The bandwidth still rises at the largest size; measure larger messages with -e."
+
+
+def _of_failures(failures: pd.DataFrame) -> str:
+    rows = failures.to_dict("records")
+    texts = [_reason(row) for row in rows]
+    causes = [known_cause(text) for text in texts]
+    at = next((place for place, cause in enumerate(causes) if cause), _first(rows))
+    place = f"line {rows[at]['line']}"
+    reason = texts[at].strip().rstrip(".,:;")
+    if len(reason) > _MOST_CHARACTERS:
+        reason = f"{reason[: _MOST_CHARACTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return f"Failure in {place}: {reason}{_fix(causes[at])}."
+
+
+def _fix(cause: KnownCause | None) -> str:
+    return f"; cause: {cause.cause}; fix: {cause.action}" if cause else ""
+
+
+def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
+    """The first exception, since launchers report ends late; else the first row."""
+    kinds = [str(row["kind"]) for row in rows]
+    return kinds.index("exception") if "exception" in kinds else 0
+
+
+def _reason(row: FrameRow) -> str:
+    if row["kind"] != "process-end":
+        rank = "" if is_missing(row["rank"]) else f"rank {row['rank']}: "
+        return f"{rank}{row['message']}"
+    named = "a rank" if is_missing(row["failed_rank"]) else f"rank {row['failed_rank']}"
+    code = 0 if is_missing(row["exit_code"]) else int(row["exit_code"])
+    number = code - 128 if is_missing(row["signal"]) else int(row["signal"])
+    if number in {int(sign) for sign in signal.Signals}:
+        return f"{named} was ended by {signal.Signals(number).name}"
+    return f"{named} ended with exit code {code}"
 
 
 def _of_findings(problems: pd.DataFrame) -> str:

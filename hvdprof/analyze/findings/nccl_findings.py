@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     trouble.died,
     trouble.versions_differ,
     network.socket_despite_fast_network,
+    network.unopened_devices,
     network.plugin_missing,
     network.wrong_interface,
     network.gpudirect_off,

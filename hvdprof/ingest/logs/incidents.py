@@ -8,6 +8,7 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.stall_warnings import OPENING
 from hvdprof.model.tables.log_tables import INCIDENTS
+from hvdprof.rundir.known_causes import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR
 from hvdprof.rundir.launcher_exits import process_exits
 
 _KINDS = (
@@ -19,7 +20,9 @@ _KINDS = (
     ("stall-setting", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is less than"),
     ("timeline-file", "Error opening the Horovod Timeline file"),
     ("nccl-tests", r"Test (?:NCCL |CUDA )failure "),
-    ("mpi", r"are unable to reach each other for|\*\*\* MPI_ERR_\w+: "),
+    ("mpi", rf"{UNREACHABLE}|\*\*\* MPI_ERR_\w+: "),
+    ("out-of-memory", OUT_OF_MEMORY),
+    ("usage", USAGE_ERROR),
     # Printed by the launcher before the lines that name the process.
     ("", r"Horovod detected that one or more processes exited"),
     ("", r"^\s*raise "),

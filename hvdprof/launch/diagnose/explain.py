@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
-from hvdprof.launch.diagnose.known_causes import with_known_cause
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.launch.diagnose.stall import ranks_text
 from hvdprof.launch.processes.launch_process import Outcome
+from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 
@@ -141,7 +141,9 @@ def _ended_by_signal(evidence: _Evidence) -> Failure | None:
     if evidence.ended is None or sign is None or sign == signal.SIGTERM:
         return None
     return Failure(
-        reason=with_known_cause(f"{_named(evidence.rank)} was ended by {sign.name}"),
+        reason=with_known_cause(
+            f"{_named(evidence.rank)} was ended by {sign.name}", evidence.errors.lines_of(None)
+        ),
         rank=evidence.rank,
         exit_code=evidence.ended.exit_code,
         signal=sign.name,
@@ -156,8 +158,9 @@ def _raised(evidence: _Evidence) -> Failure | None:
         return None
     rank, line = cause
     is_named = evidence.ended is not None and evidence.rank == rank
+    printed = evidence.errors.lines_of(None) if rank is None else []
     return Failure(
-        reason=with_known_cause(f"{_named(rank)} raised {line}"),
+        reason=with_known_cause(f"{_named(rank)} raised {line}", printed),
         rank=rank,
         exit_code=evidence.ended.exit_code if evidence.ended and is_named else 1,
         lines=evidence.errors.last_lines(rank),
@@ -176,12 +179,15 @@ def _ended_silently(evidence: _Evidence) -> Failure | None:
 
 
 def _launcher_ended_by_signal(evidence: _Evidence) -> Failure | None:
-    number = _signal_number(128 - evidence.outcome.exit_code)
+    code = evidence.outcome.exit_code
+    number = _signal_number(128 - code if code < 0 else code)
     if evidence.ended is not None or number is None:
         return None
     name = signal.Signals(number).name
+    # Launchers and shells pass on the end of a process of theirs as 128 and the signal.
+    what = "the launcher" if code < 0 else "a process of the launch"
     return Failure(
-        reason=with_known_cause(f"the launcher was ended by {name}"),
+        reason=with_known_cause(f"{what} was ended by {name}"),
         exit_code=evidence.outcome.exit_code,
         signal=name,
         lines=evidence.errors.last_lines(None),
@@ -195,7 +201,10 @@ def _exit_code(evidence: _Evidence) -> Failure:
     lines = evidence.errors.last_lines(rank)
     message = f": {lines[-1].strip()}" if lines else " and no message"
     return Failure(
-        reason=with_known_cause(f"{_named(rank)} ended with exit code {code}{message}"),
+        reason=with_known_cause(
+            f"{_named(rank)} ended with exit code {code}{message}",
+            [*evidence.errors.lines_of(rank), *evidence.errors.lines_of(None)],
+        ),
         rank=rank,
         exit_code=code,
         lines=lines,

@@ -63,13 +63,17 @@ class PrintedErrors:
         }
         return sorted(set(ranks) - with_error) if with_error else []
 
+    def lines_of(self, rank: int | None) -> list[str]:
+        """Every line of a rank, of the launcher for None."""
+        return self.by_rank.get(rank, [])
+
     def last_lines(self, rank: int | None) -> list[str]:
         """The last lines of a rank, at most ``MAX_LINES``; those of the launcher if it has none."""
         return self.last_lines_of(rank) or self.last_lines_of(None)
 
     def last_lines_of(self, rank: int | None) -> list[str]:
         """The last lines of a rank, or of the launcher for None, at most ``MAX_LINES``."""
-        lines = [line for line in self.by_rank.get(rank, []) if line.strip("-= ")]
+        lines = [line for line in self.lines_of(rank) if line.strip("-= ")]
         while len(lines) > 1 and lines[-1].strip() == _FROM_SHELL:
             lines.pop()
         return lines[-MAX_LINES:]

@@ -91,7 +91,8 @@ INCIDENTS = Table(
             "category",
             "",
             "process-end (of the launcher), exception, internal-error, shutdown, background-loop, "
-            "stall, stall-setting, cache-eviction, timeline-file, mpi or nccl-tests.",
+            "stall, stall-setting, cache-eviction, timeline-file, mpi, out-of-memory, usage (the "
+            "script rejects its arguments) or nccl-tests.",
         ),
         Column(
             "failed_rank",

@@ -1,12 +1,18 @@
 import pytest
 
-from hvdprof.analyze.files.log_verdict import log_verdict
+from hvdprof.analyze.files.log_verdict import (
+    allreduce_bench_verdict,
+    log_verdict,
+    nccl_tests_verdict,
+)
+from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import STALLS
+from hvdprof.model.tables.log_tables import INCIDENTS, NCCL_TEST_RUNS, NCCL_TESTS, STALLS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import finding
 
 NO_FINDINGS, NO_STALLS = FINDINGS.frame([]), STALLS.frame([])
+NO_INCIDENTS = INCIDENTS.frame([])
 FIX = "peer access between GPUs disabled; fix: unset NCCL_P2P_DISABLE."
 
 
@@ -21,7 +27,7 @@ FIX = "peer access between GPUs disabled; fix: unset NCCL_P2P_DISABLE."
 )
 def test_the_worst_finding_is_named_with_its_fix(severities, sentence):
     rows = FINDINGS.frame([finding(severity=severity) for severity in severities])
-    assert log_verdict(rows, NO_STALLS).sentence == sentence
+    assert log_verdict(rows, NO_STALLS, NO_INCIDENTS).sentence == sentence
 
 
 @pytest.mark.parametrize(
@@ -33,4 +39,99 @@ def test_the_worst_finding_is_named_with_its_fix(severities, sentence):
 )
 def test_stalls_name_the_ranks_that_did_not_submit(state, sentence):
     rows = [{"stalled_rank": 1, "tensor": name, "state": state, "waited_s": 60.0} for name in "ab"]
-    assert log_verdict(NO_FINDINGS, declared_rows(STALLS, *rows)).sentence == sentence
+    assert log_verdict(NO_FINDINGS, declared_rows(STALLS, *rows), NO_INCIDENTS).sentence == sentence
+
+
+def incident(kind, message="", *, line=7, **values):
+    unknown = dict.fromkeys(("rank", "failed_rank", "exit_code", "signal"))
+    return {**unknown, "kind": kind, "message": message, "line": line, **values}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        (
+            [incident("exception", "ValueError: bad", rank=1), incident("process-end", line=9)],
+            "Failure in line 7: rank 1: ValueError: bad.",
+        ),
+        (
+            [incident("process-end", failed_rank=3, exit_code=2)],
+            "Failure in line 7: rank 3 ended with exit code 2.",
+        ),
+        (
+            [
+                incident("exception", "ConnectionError: gone"),
+                incident("process-end", line=9, failed_rank=1, exit_code=137),
+            ],
+            "Failure in line 9: rank 1 was ended by SIGKILL; cause: killed from outside, often by "
+            "the kernel when memory runs out; fix: see dmesg; lower the batch size or the ranks "
+            "per host.",
+        ),
+        ([incident("process-end", signal=11)], "Failure in line 7: a rank was ended by SIGSEGV; "),
+        ([incident("internal-error", "HorovodInternalError: x")], ""),
+        ([incident("mpi", "x" * 500)], f"Failure in line 7: {'x' * 119}\N{HORIZONTAL ELLIPSIS}."),
+    ],
+)
+def test_a_failure_is_named_with_its_line_and_cause(rows, sentence):
+    incidents = declared_rows(INCIDENTS, *rows)
+    said = log_verdict(NO_FINDINGS, NO_STALLS, incidents).sentence
+    assert said.startswith(sentence)
+    assert bool(said) == bool(sentence)
+
+
+def test_a_failure_after_a_stall_leaves_the_stall_first():
+    stall = {"stalled_rank": 1, "tensor": "a", "state": "missing", "waited_s": 60.0, "line": 5}
+    stalls = declared_rows(STALLS, stall)
+    for line, opening in ((4, "Failure in line 4"), (6, "Stall: ")):
+        incidents = declared_rows(INCIDENTS, incident("exception", "ValueError: x", line=line))
+        assert log_verdict(NO_FINDINGS, stalls, incidents).sentence.startswith(opening)
+
+
+def nccl_rows(*bandwidths, **values):
+    return declared_rows(
+        NCCL_TESTS,
+        *(
+            {"run": 0, "size_bytes": 2**place * 10**6, "busbw_gb_s": float(value), **values}
+            for place, value in enumerate(bandwidths)
+        ),
+    )
+
+
+RUN = {"run": 0, "line": 3, "operation": "all_reduce", "np": 16, "failed": False}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence", "caveat"),
+    [
+        (nccl_rows(10, 100, 101), "101 GB/s at 4.00 MB.", ""),
+        (nccl_rows(10, 100, 99), "100 GB/s at 2.00 MB.", ""),
+        (nccl_rows(10, 50, 100), "100 GB/s at 4.00 MB.", "still rises at the largest size"),
+    ],
+)
+def test_the_peak_of_nccl_tests_and_whether_it_still_rises(rows, sentence, caveat):
+    verdict = nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), rows)
+    assert verdict.sentence == f"Peak bus bandwidth of all_reduce on 16 ranks: {sentence}"
+    assert caveat in verdict.caveat
+    assert bool(caveat) == bool(verdict.caveat)
+
+
+def test_what_is_wrong_with_nccl_tests_comes_first():
+    rows = nccl_rows(10, 20, num_wrong=3)
+    verdict = nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), rows)
+    assert verdict.sentence.startswith("Error: 6 wrong elements; fix: ")
+    failed = declared_rows(NCCL_TEST_RUNS, RUN, {**RUN, "run": 1, "line": 40, "failed": True})
+    assert (
+        nccl_tests_verdict(failed, rows).sentence == "Error: the run that begins in line 40 failed."
+    )
+    assert (
+        nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), NCCL_TESTS.frame([])).sentence == ""
+    )
+
+
+def test_the_peak_of_all_reduce_bench():
+    row = {"np": 8, "size_bytes": 4_000_000, "busbw_gb_s": 12.5}
+    rows = declared_rows(ALLREDUCE_BENCH, row, {**row, "busbw_gb_s": 9.0})
+    assert allreduce_bench_verdict(rows).sentence == (
+        "Peak bus bandwidth of all_reduce on 8 ranks: 12.5 GB/s at 4.00 MB."
+    )
+    assert allreduce_bench_verdict(ALLREDUCE_BENCH.frame([])).sentence == ""

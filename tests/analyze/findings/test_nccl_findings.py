@@ -14,6 +14,7 @@ WATCHDOG = (
     "WorkNCCL(SeqNum=1, OpType=ALLGATHER) ran for 120008 milliseconds"
 )
 WARN = "oak0:7000:7050 [0] {where} NCCL WARN {text}"
+UNNAMED = "Call to ibv_open_device failed"
 UNOPENED = WARN.format(
     where="transport/net_ib.cc:117", text="NET/IB : Unable to open device mlx5_4"
 )
@@ -127,6 +128,22 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
         ["nccl-error-trail"],
     ),
     "died": ([*job(), "oak1: rank 2 died from signal 9"], ["nccl-rank-died"]),
+    "aborted by the watchdog": (
+        [*job(), WATCHDOG, "oak1: rank 1 died from signal 6", "oak1: rank 2 died from signal 15"],
+        ["nccl-watchdog-timeout"],
+    ),
+    "killed before the watchdog gave up": (
+        [*job(), "oak1: rank 2 died from signal 9", WATCHDOG],
+        ["nccl-watchdog-timeout", "nccl-rank-died"],
+    ),
+    "aborted by itself": (
+        [*job(), "oak1: rank 2 died from signal 15", "oak1: rank 3 died from signal 6"],
+        ["nccl-rank-died"],
+    ),
+    "devices without a name that cannot be opened": (
+        [*job("NET/Socket/0"), WARN.format(where="misc/ibvwrap.cc:212", text=UNNAMED)],
+        ["nccl-socket-despite-rdma"],
+    ),
     "versions": ([*job(), "NCCL version 2.19.3+cuda12.4"], ["nccl-version-mismatch"]),
 }
 
@@ -188,6 +205,15 @@ def test_devices_that_cannot_be_opened_are_harmless_beside_one_that_can(tmp_path
     assert "nccl-socket-despite-rdma" not in ids(recorded(tmp_path, [*job(), UNOPENED]))
 
 
+def test_devices_that_cannot_be_opened_are_a_note_without_any_connection(tmp_path: Path) -> None:
+    unnamed = WARN.format(where="misc/ibvwrap.cc:212", text=UNNAMED)
+    recording = recorded(tmp_path, [said("NCCL version 2.20.5+cuda12.4"), unnamed, unnamed])
+    assert ids(recording, least="note") == ["nccl-devices-unopened"]
+    found = nccl_findings(recording).to_dict("records")[0]
+    assert "device 2 times" in found["evidence"]
+    assert style_faults(found) == []
+
+
 def test_a_twin_with_more_channels_is_reported(tmp_path: Path) -> None:
     twin = [
         line.replace("4 coll channels", "12 coll channels")
@@ -220,12 +246,8 @@ CORPUS_PROBLEMS = {
     "alcf_polaris_resnet50_20250115_with_aws_HANG.log": {
         "nccl-stuck-in-init",
         "nccl-watchdog-timeout",
-        "nccl-rank-died",
     },
-    "alcf_polaris_resnet50_20250627_with_aws_HANG.log": {
-        "nccl-watchdog-timeout",
-        "nccl-rank-died",
-    },
+    "alcf_polaris_resnet50_20250627_with_aws_HANG.log": {"nccl-watchdog-timeout"},
     "cuiboyuan_2.20.5_all_subsys_oom_abort_rank0.log": {"nccl-p2p-disabled"},
     "stas_ib_error12_wrapped.log": {"nccl-ib-completion-error"},
     "thomaslie_smartio_p2p_disabled_allreduce.txt": {"nccl-p2p-disabled"},

@@ -44,6 +44,13 @@ def test_how_launchers_report_an_end(
         ("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is less than HOROVOD_STALL_CHECK_TIME_SECONDS, will", "stall-setting"),
         ("Error opening the Horovod Timeline file /x, will not write a timeline.", "timeline-file"),
         ("node: Test NCCL failure common.cu:1012 'unhandled'", "nccl-tests"),
+        ("At least one pair of MPI processes are unable to reach each other for", "mpi"),
+        ("[1]<stderr>:train.py: error: unrecognized arguments: --epoch", "usage"),
+        ("train.py: error: the following arguments are required: --data", "usage"),
+        ("run.sh: line 3: 12345 Killed                  python train.py", "out-of-memory"),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0", "out-of-memory"),
+        ("Out of memory: Killed process 4711 (python) total-vm:1kB", "out-of-memory"),
+        ("command terminated with exit code 137", "out-of-memory"),
     ],
 )  # fmt: skip
 def test_kinds_of_trouble(tmp_path: Path, text: str, kind: str) -> None:
@@ -56,6 +63,9 @@ def test_kinds_of_trouble(tmp_path: Path, text: str, kind: str) -> None:
     [
         "    raise HorovodInternalError(e)",
         "all is well",
+        "Killed 3 stale workers before the start",
+        "exited the loop after 1370 steps",
+        "validation error: argument of the best epoch 3",
         "Process 3 started",
         "Process name: 1\nhello",
     ],

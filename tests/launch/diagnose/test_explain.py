@@ -8,7 +8,6 @@ from hvdprof.launch.diagnose.explain import (
     explain_last,
     worker_ends,
 )
-from hvdprof.launch.diagnose.known_causes import KNOWN_CAUSES, with_known_cause
 from hvdprof.launch.diagnose.printed_errors import MAX_CHARACTERS, MAX_LINES
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.processes.launch_process import Outcome
@@ -281,41 +280,36 @@ def test_an_error_that_prints_a_tensor_does_not_fill_the_manifest(tmp_path: Path
     assert max(map(len, (failure.reason, *failure.lines))) < MAX_CHARACTERS + 30
 
 
-@pytest.mark.parametrize(
-    ("reason", "cause", "action"),
-    [
-        ("rank 1 was ended by SIGKILL", "often by the kernel when memory", "see dmesg"),
-        ("rank 1 was ended by SIGSEGV", "host name that cannot be looked up", "hvdprof doctor"),
-        (
-            "rank 0 raised torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
-            "too little memory",
-            "batch size",
-        ),
-        ("the launch ended with exit code 66: Executable: none", "-bind-to", "mpirun"),
-        (
-            "the launch ended with exit code 1: horovodrun does not find an installed MPI.",
-            "does not recognise",
-            "mpirun",
-        ),
-        ("the launch ended with exit code 1: opal_init failed", "another libmpi", "doctor"),
-        ("rank 0 raised RuntimeError: No Adasum operation enabled.", "Gloo", "--controller mpi"),
-        (
-            "rank 0 raised RuntimeError: operator torchvision::nms does not exist",
-            "another torch",
-            "torchvision",
-        ),
-    ],
-)
-def test_known_causes_come_with_what_to_do(reason: str, cause: str, action: str) -> None:
-    known = [entry for entry in KNOWN_CAUSES if entry.pattern.search(reason)]
-    assert len(known) == 1
-    assert cause in known[0].cause
-    assert action in known[0].action
-    assert with_known_cause(reason) == f"{reason} ({known[0].cause}; {known[0].action})"
+USAGE = "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --epoch\n"
+UNREACHABLE = """\
+At least one pair of MPI processes are unable to reach each other for
+MPI communications.
+
+Your MPI job is now going to abort; sorry.
+"""
 
 
-def test_a_failure_of_unknown_cause_stays_as_it_is() -> None:
-    assert with_known_cause("rank 1 raised ValueError: no") == "rank 1 raised ValueError: no"
+def test_rejected_arguments_are_the_reason(tmp_path: Path) -> None:
+    tagged = "".join(f"[1]<stderr>:{line}\n" for line in USAGE.splitlines())
+    failure = _explained(tmp_path, "", tagged + "Process 1 exit with status code 2.\n")
+    assert failure.reason == (
+        "rank 1 ended with exit code 2: train.py: error: unrecognized arguments: --epoch (the "
+        "script rejects its arguments; correct them; the script lists its options with --help)"
+    )
+    assert _explained(tmp_path / "untagged", "", USAGE, exit_code=2).reason.endswith("--help)")
+
+
+def test_hosts_without_a_common_network_are_the_cause(tmp_path: Path) -> None:
+    failure = _explained(tmp_path, "", UNREACHABLE, exit_code=13)
+    assert "no network that connects all hosts" in failure.reason
+    assert "OMPI_MCA_btl_tcp_if_include" in failure.reason
+
+
+@pytest.mark.parametrize(("code", "who"), [(137, "a process of the launch"), (-9, "the launcher")])
+def test_a_launch_that_passes_on_a_kill_names_it(tmp_path: Path, code: int, who: str) -> None:
+    failure = _explained(tmp_path, "", "starting\n", exit_code=code)
+    assert failure.reason.startswith(f"{who} was ended by SIGKILL (killed from outside")
+    assert failure.signal == "SIGKILL"
 
 
 def test_a_rank_that_only_slurm_terminated_is_named_without_a_better_one(tmp_path: Path) -> None:

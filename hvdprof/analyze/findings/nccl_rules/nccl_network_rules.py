@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.findings.finding import Finding
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import (
     first_row,
@@ -19,6 +20,12 @@ from hvdprof.model.nccl_recording import NcclRecording
 
 _WRONG_INTERFACE = r"(?:lo|docker\d*|virbr\d*|veth\w*|br-\w+|cni\d*|flannel[\w.]*)$"
 _FAST_INTERFACE = r"(?:hsn\d+|efa\w*|rdmap\w+)$"
+_NAMED_DEVICE = r"NET/IB : Unable to open device"
+_UNOPENED = rf"{_NAMED_DEVICE}|Call to ibv_open_device failed"
+_OPEN_DEVICES = (
+    "Start the container with `docker run --device=/dev/infiniband --ulimit memlock=-1`. "
+    "In Kubernetes, use an RDMA device plugin. Check with `ibv_devinfo`."
+)
 
 
 def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
@@ -45,18 +52,11 @@ def socket_despite_fast_network(recording: NcclRecording) -> Iterator[Finding]:
 
 def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | None:
     problems = recording.problems
-    named = matching(problems, "text", "NET/IB : Unable to open device")
+    unopened = matching(problems, "text", _UNOPENED)
     used = recording.nics[(recording.nics["network"] == "IB") & (recording.nics["index"] >= 0)]
     off = _settings(recording, "NCCL_IB_DISABLE", "1")
-    if not named.empty:
-        names = sorted({str(text).split()[-1] for text in named["text"]})
-        return (
-            f"there are {len(names)} InfiniBand or RoCE devices ({names[0]} ...). None of them "
-            "could be opened",
-            "Start the container with `docker run --device=/dev/infiniband --ulimit memlock=-1`. "
-            "In Kubernetes, use an RDMA device plugin. Check with `ibv_devinfo`.",
-            named,
-        )
+    if not unopened.empty:
+        return f"{_devices(unopened)}. None of them could be opened", _OPEN_DEVICES, unopened
     if not off.empty:
         return "NCCL_IB_DISABLE=1 disables InfiniBand and RoCE", "Unset NCCL_IB_DISABLE.", off
     used = used[used["purpose"] == "data"]
@@ -67,6 +67,39 @@ def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | Non
             used,
         )
     return None
+
+
+def _devices(unopened: pd.DataFrame) -> str:
+    """`there are 4 InfiniBand or RoCE devices (mlx5_0 ...)`; older versions name none."""
+    named = matching(unopened, "text", _NAMED_DEVICE)
+    names = sorted({str(text).split()[-1] for text in named["text"]})
+    if not names:
+        return "there are InfiniBand or RoCE devices"
+    if len(names) == 1:
+        return f"there is 1 InfiniBand or RoCE device ({names[0]})"
+    return f"there are {len(names)} InfiniBand or RoCE devices ({names[0]} ...)"
+
+
+def unopened_devices(recording: NcclRecording) -> Iterator[Finding]:
+    """Devices that cannot be opened, where no connection shows what ranks use instead."""
+    unopened = matching(recording.problems, "text", _UNOPENED)
+    if unopened.empty or recording.connections["network"].isin(["IB", "Socket"]).any():
+        return
+    number = int(unopened["count"].sum())
+    often = "once" if number == 1 else f"{units.count(number)} times"
+    file, line = shown(unopened)
+    yield Finding(
+        "nccl-devices-unopened",
+        "note",
+        hosts_of(unopened),
+        "InfiniBand devices that cannot be opened",
+        f"NCCL failed to open an InfiniBand or RoCE device {often}. The log shows no connection "
+        "between hosts, so it does not say what replaces the device.",
+        _OPEN_DEVICES,
+        "likely",
+        file,
+        line,
+    )
 
 
 def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:

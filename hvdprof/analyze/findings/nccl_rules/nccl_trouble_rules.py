@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 """
 
+import signal
 from collections.abc import Iterator
 
 import pandas as pd
@@ -214,6 +215,7 @@ def _lines(number: int) -> str:
 def died(recording: NcclRecording) -> Iterator[Finding]:
     """A launcher reports that a signal ended a rank."""
     problems = recording.problems[recording.problems["kind"] == "died"]
+    problems = problems[~problems["code"].isin(_consequent_signals(recording.problems))]
     if not problems.empty:
         row = first_row(problems)
         file, line = shown(problems)
@@ -229,6 +231,15 @@ def died(recording: NcclRecording) -> Iterator[Finding]:
             file,
             line,
         )
+
+
+def _consequent_signals(problems: pd.DataFrame) -> tuple[signal.Signals, ...]:
+    """Signals that end a rank because of what the log reports elsewhere."""
+    if (problems["kind"] == "watchdog").any():
+        # The watchdog aborts its process; launchers terminate the ranks that are left.
+        return (signal.SIGABRT, signal.SIGTERM)
+    others = problems[(problems["kind"] == "died") & (problems["code"] != signal.SIGTERM)]
+    return (signal.SIGTERM,) if len(others) else ()
 
 
 def versions_differ(recording: NcclRecording) -> Iterator[Finding]:
