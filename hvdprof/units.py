@@ -24,6 +24,18 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     return f"{100 * ratio:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
+def fraction_interval(fraction: float, low: float, high: float) -> str:
+    """A small share 0..1 with its interval: ``'2.3 % (1.8 to 2.9)'``, ``'2.31 %'`` without.
+
+    Below 1 % there are two digits in any case. A lower end below 0 becomes 0.
+    """
+    if math.isnan(low) or math.isnan(high) or math.isnan(fraction):
+        return percent(fraction, 2)
+    digits = 2 if high < 0.01 else 1
+    lower, upper = 100 * max(low, 0.0), 100 * high
+    return f"{percent(fraction, digits)} ({lower:.{digits}f} to {upper:.{digits}f})"
+
+
 def points(ratio: float) -> str:
     """A signed difference of ratios as percentage points, ``-0.021 -> '-2.1 points'``."""
     return MISSING if math.isnan(ratio) else f"{100 * ratio:+.1f} points"

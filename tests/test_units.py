@@ -65,3 +65,15 @@ def test_an_interval_with_one_end_says_so() -> None:
     assert units.interval_of_unit(24.1, nan, nan, "MB/s") == "24.1 MB/s"
     assert units.interval_of_unit(nan, 15.2, nan, "MB/s") == "-"
     assert units.rate_interval(nan, 15.2, 16.0) == "-"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((0.0231, 0.018, 0.029), "2.3 % (1.8 to 2.9)"),
+        ((0.0023, -0.001, 0.0046), "0.23 % (0.00 to 0.46)"),
+        ((0.0231, math.nan, math.nan), "2.31 %"),
+    ],
+)
+def test_a_small_share_with_its_interval(values, text):
+    assert units.fraction_interval(*values) == text

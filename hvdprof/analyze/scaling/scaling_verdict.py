@@ -40,7 +40,7 @@ def _verdict(series: str, rows: Sequence[FrameRow]) -> FileVerdict:
     )
     number = (
         f"{lead}{reached} scaling efficiency on {units.count(last['np'])} ranks against "
-        f"np={base['np']} (speed-up {units.rate(last['speedup'])} of "
+        f"np={base['np']} (speed-up {_speedup(last)} of "
         f"{units.rate(last['np'] / base['np'])})."
     )
     loss = _kind_of_loss(rows)
@@ -50,18 +50,22 @@ def _verdict(series: str, rows: Sequence[FrameRow]) -> FileVerdict:
 def _kind_of_loss(rows: Sequence[FrameRow]) -> str:
     if rows[-1]["efficiency_low"] < 1 <= rows[-1]["efficiency_high"]:
         return "The 95 % CI includes 100 %: no certain loss."
+    ends = ("karp_flatt", "karp_flatt_low", "karp_flatt_high")
     fractions = [row["karp_flatt"] for row in rows[1:]]
     first, last = fractions[0], fractions[-1]
     if not last > 0 or math.isnan(last):
         return ""
     if last > 1:
         return "The serial fraction (Karp-Flatt) is not meaningful above 100 %."
-    fraction = f"The serial fraction (Karp-Flatt) is {units.percent(last, 2)}"
+    texts = [units.fraction_interval(*(row[name] for name in ends)) for row in rows[1:]]
+    fraction = f"The serial fraction (Karp-Flatt) is {texts[-1]}"
     if len(fractions) < 2 or not 0 < first <= 1:
         return f"{fraction}."
     if max(first, last) < SMALL_FRACTION:
         return f"{fraction}, which is negligible."
-    before = f"{units.percent(first, 2)} at np={rows[1]['np']}"
+    before = f"{texts[0]} at np={rows[1]['np']}"
+    if max(first, last) > GROWTH * min(first, last) and _overlap(rows[1], rows[-1]):
+        return f"{fraction}, and {before}: the intervals overlap, so no trend is certain."
     if last > GROWTH * first:
         return (
             f"{fraction}, up from {before}: overhead that grows with the job, such as "
@@ -72,12 +76,31 @@ def _kind_of_loss(rows: Sequence[FrameRow]) -> str:
             f"{fraction}, down from {before}: a loss there from the first step up, such as leaving "
             "one host or one GPU."
         )
-    size = 2 * rows[-1]["np"]
-    predicted = units.percent(efficiency_at(last, size / rows[0]["np"]))
-    return (
-        f"{fraction}, similar at every size: with such a serial part {units.count(size)} ranks "
-        f"reach {predicted}."
+    return f"{fraction}, similar at every size: {_twice_as_many(rows[0], rows[-1])}"
+
+
+def _twice_as_many(base: FrameRow, last: FrameRow) -> str:
+    """What twice the ranks reach by Amdahl's law; the interval is that of the fraction."""
+    size = 2 * last["np"]
+    scale = size / base["np"]
+    low, high = last["karp_flatt_high"], last["karp_flatt_low"]
+    reached = units.percent_interval(
+        efficiency_at(last["karp_flatt"], scale),
+        efficiency_at(low, scale),
+        efficiency_at(max(high, 0.0), scale) if high == high else high,
     )
+    without = " (no interval: no repeats)" if math.isnan(low) else ""
+    return f"with such a serial part {units.count(size)} ranks reach {reached}{without}."
+
+
+def _overlap(first: FrameRow, last: FrameRow) -> bool:
+    """Whether the intervals of two fractions overlap; without intervals they do not."""
+    higher, lower = sorted((first, last), key=lambda row: -row["karp_flatt"])
+    return bool(higher["karp_flatt_low"] <= lower["karp_flatt_high"])
+
+
+def _speedup(row: FrameRow) -> str:
+    return units.rate_interval(row["speedup"], row["speedup_low"], row["speedup_high"])
 
 
 def _caveats(rows: Sequence[FrameRow]) -> Iterator[str]:

@@ -68,11 +68,16 @@ def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
             found.value if len(groups) > 1 else NAN,
             rows["file"].iloc[0],
         )
-        share = base_np / size
-        ends = (NAN, NAN) if is_base else (found.low * share, found.high * share)
+        low, high = (NAN, NAN) if is_base else (found.low, found.high)
+        scale = size / base_np
         yield row | {
-            "efficiency_low": ends[0],
-            "efficiency_high": ends[1],
+            "efficiency_low": low / scale,
+            "efficiency_high": high / scale,
+            "speedup_low": low,
+            "speedup_high": high,
+            # The fraction falls as the efficiency rises.
+            "karp_flatt_low": karp_flatt(high / scale, scale),
+            "karp_flatt_high": karp_flatt(low / scale, scale),
             "num_repeats": len(rows),
         }
 
@@ -88,7 +93,11 @@ def _row(size: int, base: int | None, rate: float, speedup: float, file: str) ->
         "efficiency": efficiency,
         "efficiency_low": NAN,
         "efficiency_high": NAN,
+        "speedup_low": NAN,
+        "speedup_high": NAN,
         "karp_flatt": karp_flatt(efficiency, scale),
+        "karp_flatt_low": NAN,
+        "karp_flatt_high": NAN,
         "num_repeats": 1,
         "file": file,
     }

@@ -52,12 +52,18 @@ def _table(members: pd.DataFrame) -> Table:
         "np": [units.count(size) for size in members["np"]],
         "repeats": [units.count(number) for number in members["num_repeats"]],
         "samples/s": [units.rate(rate) for rate in members["samples_per_s"]],
-        "speed-up": [units.rate(speedup) for speedup in members["speedup"]],
+        "speed-up": [
+            units.rate_interval(*row)
+            for row in members[["speedup", "speedup_low", "speedup_high"]].to_numpy()
+        ],
         "scaling\nefficiency": [
             units.percent_interval(*row)
             for row in members[["efficiency", "efficiency_low", "efficiency_high"]].to_numpy()
         ],
-        "serial fraction\n": [_fraction(value) for value in members["karp_flatt"]],
+        "serial fraction\n": [
+            _fraction(*row)
+            for row in members[["karp_flatt", "karp_flatt_low", "karp_flatt_high"]].to_numpy()
+        ],
     }
     if members["samples_per_s"].isna().all():
         del columns["samples/s"]
@@ -68,6 +74,8 @@ def _table(members: pd.DataFrame) -> Table:
     return frame
 
 
-def _fraction(value: float) -> str:
+def _fraction(value: float, low: float, high: float) -> str:
     """A serial fraction; below 0 and above 1 there is no serial part that explains the speed-up."""
-    return "not meaningful" if value < 0 or value > 1 else units.percent(value, 2)
+    if value < 0 or value > 1:
+        return "not meaningful"
+    return units.fraction_interval(value, low, high)

@@ -1,5 +1,7 @@
 """Users' tables, with what their threads say of them."""
 
+import re
+
 import pytest
 
 from hvdprof import api
@@ -69,6 +71,27 @@ def test_rows_of_one_size_are_repeats_and_give_an_interval():
     assert "no repeats" not in sentence
 
 
+def test_repeats_give_speedup_fraction_and_extrapolation_an_interval():
+    rows = "1,100\n1,101\n1,99\n2,166\n2,167\n2,168\n8,332\n8,333\n8,335"
+    table, (sentence,) = judged(rows)
+
+    last = table.iloc[-1]
+    assert last["speedup_low"] == pytest.approx(8 * last["efficiency_low"])
+    assert last["speedup_high"] == pytest.approx(8 * last["efficiency_high"])
+    assert last["karp_flatt_low"] < last["karp_flatt"] < last["karp_flatt_high"]
+    assert re.search(r"is 20\.0 % \(19\.\d to 20\.\d\), similar at every size", sentence)
+    assert re.search(r"16 ranks reach 25\.0 ± 0\.\d %\.", sentence)
+    assert re.search(r"speed-up 3\.33 ± 0\.0\d+ of 8", sentence)
+
+
+def test_a_trend_within_the_intervals_is_none():
+    noisy = "1,100\n1,110\n1,90\n2,190\n2,200\n2,180\n8,440\n8,540\n8,490"
+    assert "the intervals overlap, so no trend is certain" in judged(noisy)[1][0]
+    single = "1:100 2:180 8:518"
+    assert "overhead that grows" not in judged(single)[1][0]
+    assert "up from" in judged("1:100 2:190 8:400")[1][0]
+
+
 def test_single_numbers_have_a_caveat():
     table, (sentence,) = judged("1:100 4:320")
 
@@ -81,7 +104,10 @@ def test_single_numbers_have_a_caveat():
     [
         ("1:100 2:190 4:310 8:400", "overhead that grows"),
         ("1:5 8:25 16:41 32:80", "there from the first step up"),
-        ("1:100 2:166.7 4:250 8:333.3", "with such a serial part 16 ranks reach"),
+        (
+            "1:100 2:166.7 4:250 8:333.3",
+            "with such a serial part 16 ranks reach 25.0 % (no interval: no repeats).",
+        ),
         ("1:100 2:220", "Above 100 % at np=2"),
         ("1:100 2:190 4:150", "np=4 is slower than np=2"),
         ("8:100 16:195 32:280", "largest drop is from np=16 to np=32"),
