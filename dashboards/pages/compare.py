@@ -22,7 +22,7 @@ from hvdprof.dashboards.view import View
 from hvdprof.errors import HvdprofError
 from hvdprof.figures.toggle_effects import learning_curves, toggle_speedups
 from hvdprof.figures.waterfall_difference import waterfall_difference
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import CELL_KEY, setting_name, with_engine
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
@@ -186,7 +186,7 @@ def _difference(one: Side, other: Side) -> list[Component]:
     differences = waterfall_diff(one.waterfall, other.waterfall)
     rows = [
         (
-            CAUSES[row["term"]],
+            cause_name(row),
             units.milliseconds(row["one_ns"]),
             units.milliseconds(row["other_ns"]),
             units.interval_of_unit(row["difference_ns"], row["low_ns"], row["high_ns"], "ns"),

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from hvdprof.analyze.causes.bucket_replay import bucket_replays
 from hvdprof.analyze.causes.ceilings import ceilings
-from hvdprof.analyze.causes.waterfall import pop, waterfall
+from hvdprof.analyze.causes.pop import pop
+from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.network import network_tables, network_verdict

@@ -7,14 +7,11 @@ import plotly.graph_objects as go
 
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, empty_figure, say
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.cause_names import cause_name
 from hvdprof.model.frame_row import FrameRow
 
 _PALE = 0.4
 _LABEL_CHARACTERS = 17
-_LABELS = {
-    term: "<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS)) for term, name in CAUSES.items()
-}
 
 
 def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
@@ -27,12 +24,10 @@ def waterfall_difference(differences: pd.DataFrame) -> go.Figure:
     """
     figure = empty_figure(400)
     if differences.empty:
-        return say(
-            figure, "One of the two cells has no baseline, so its loss cannot be split by cause."
-        )
-    rows = differences.assign(
-        name=differences["term"].map(CAUSES), label=differences["term"].map(_LABELS)
-    )
+        return say(figure, "One of the two cells has no recorded steps, so its loss has no causes.")
+    names = [cause_name(row) for row in differences.to_dict("records")]
+    labels = ["<br>".join(textwrap.wrap(name, _LABEL_CHARACTERS)) for name in names]
+    rows = differences.assign(name=names, label=labels)
     known = rows["low_ns"].notna() & rows["high_ns"].notna()
     figure.add_trace(
         go.Bar(

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,8 +11,10 @@ import plotly.graph_objects as go
 from hvdprof import units
 from hvdprof.figures.style.palette import CAUSE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import BASELINE_CREDIT, CAUSES
 from hvdprof.model.cell_key import CELL_KEY, HOROVOD_ENGINE, keeps_batches, setting_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 
@@ -61,44 +64,51 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         is_own &= rows[name] == getattr(cell, name)
     of_cell = rows[is_own.to_numpy(dtype=bool)]
     if of_cell.empty:
-        return say(figure, "No cell with several ranks has a baseline.")
-    terms = {str(row["term"]): row for row in of_cell.to_dict("records")}
-    largest = max(terms.values(), key=lambda row: abs(row["share"]))
+        return say(figure, "No throughput was measured with recorded ranks.")
+    records = of_cell.to_dict("records")
+    largest = max(records, key=lambda row: abs(row["share"]))
     if not largest["share"]:
         return say(figure, "The step time equals that of the baseline: no loss.")
     step_ns = largest["time_ns"] / largest["share"]
-    base_ns = step_ns - sum(row["time_ns"] for row in terms.values())
+    base_ns = step_ns - sum(row["time_ns"] for row in records)
     reached = base_ns
-    is_weak = keeps_batches(analysis.scaling, cell.model)
-    name = "baseline" if is_weak else "baseline,<br>same number<br>of samples"
-    figure.add_trace(_whole(name, base_ns, step_ns))
-    for term, name in CAUSES.items():
-        row = terms[term]
-        figure.add_trace(
-            go.Bar(
-                y=[_label(name, row["share"])],  # type: ignore[arg-type]
-                x=[row["time_ns"] / 1e6],
-                base=[reached / 1e6],
-                orientation="h",
-                marker={"color": CAUSE_COLOURS[term]},
-                error_x=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
-                hovertext=[
-                    f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} per step<br>"
-                    + units.interval_of_unit(
-                        row["share"], row["share_low"], row["share_high"], "ratio"
-                    )
-                    + " of the step"
-                ],
-                hoverinfo="text",
-                showlegend=False,
-            )
-        )
+    figure.add_trace(_whole(_reference(analysis, cell, records), base_ns, step_ns))
+    for row in records:
+        if row["term"] not in CAUSES:
+            continue
+        figure.add_trace(_bar(row, reached))
         reached += row["time_ns"]
     figure.add_trace(_whole(_name(cell), step_ns, base_ns))
     figure.update_layout(bargap=0.25)
     figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_yaxes(ticks="", autorange="reversed")
     return figure
+
+
+def _reference(analysis: RunAnalysis, cell: WaterfallCell, records: Sequence[FrameRow]) -> str:
+    if all(row["term"] != BASELINE_CREDIT for row in records):
+        return "compute"
+    is_weak = keeps_batches(analysis.scaling, cell.model)
+    return "baseline" if is_weak else "baseline,<br>same number<br>of samples"
+
+
+def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
+    name = cause_name(row)
+    return go.Bar(
+        y=[_label(name, row["share"])],  # type: ignore[arg-type]
+        x=[row["time_ns"] / 1e6],
+        base=[reached_ns / 1e6],
+        orientation="h",
+        marker={"color": CAUSE_COLOURS[row["term"]]},
+        error_x=_bars(row["time_ns"], row["time_low_ns"], row["time_high_ns"]),
+        hovertext=[
+            f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} per step<br>"
+            + units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
+            + f" of the step<br>alone: {units.milliseconds(row['alone_ns'])}"
+        ],
+        hoverinfo="text",
+        showlegend=False,
+    )
 
 
 def _name(cell: WaterfallCell) -> str:

@@ -3,26 +3,36 @@
 Tested in ``tests/model/test_glossary.py``.
 """
 
-COMPUTE_INFLATION = "compute-inflation"
-PERSISTENT_IMBALANCE = "persistent-imbalance"
-TRANSIENT_IMBALANCE = "transient-imbalance"
+STRAGGLER = "straggler"
+PAUSE = "pause"
+JITTER = "jitter"
 SERIALIZATION = "serialization"
 EXPOSED_TRANSFER = "exposed-transfer"
+COMPUTE_INFLATION = "compute-inflation"
+INPUT_BOUND = "input-bound"
 BASELINE_CREDIT = "baseline-credit"
 RESIDUAL_TERM = "residual"
 
 CAUSES: dict[str, str] = {
-    COMPUTE_INFLATION: "compute slowdown",
-    PERSISTENT_IMBALANCE: "persistent straggler",
-    TRANSIENT_IMBALANCE: "transient imbalance (jitter)",
+    STRAGGLER: "straggler",
+    PAUSE: "pause of all ranks",
+    JITTER: "jitter",
+    EXPOSED_TRANSFER: "exposed transfer",
+    INPUT_BOUND: "input (all ranks)",
     SERIALIZATION: "inter-step overhead (serialization)",
-    EXPOSED_TRANSFER: "exposed communication (transfer)",
+    COMPUTE_INFLATION: "compute slowdown",
     BASELINE_CREDIT: "baseline overhead (credit)",
 }
-"""Names of the causes in ``model.tables.waterfall_tables.WATERFALL``, in its order."""
+"""Names of the causes in ``model.tables.waterfall_tables.WATERFALL``, in its order.
+
+A cell has a row for each named straggler and pause, and at most one for each other cause.
+"""
 
 TERMS: dict[str, str] = {**CAUSES, RESIDUAL_TERM: "rounding residual"}
 """Names of all terms of ``WATERFALL``, the residual last."""
+
+ALL_RANKS, ANY_RANK = "all", "any"
+"""Ranks of a pause; ranks of delays that hit now one rank, now another."""
 
 ON_TIME = "rank on time"
 EVEN_RANKS = "even ranks"

@@ -219,9 +219,20 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "waterfall",
-        "Split of the difference between a cell and its baseline by cause. The terms sum to the "
-        "difference; the rounding residual is shown.",
+        "Split of the lost time of a cell by cause. The terms sum exactly to the difference from "
+        "the baseline; without a baseline, from the compute of the normal ranks.",
         "sum of terms = T_N - w T_1",
+    ),
+    Term(
+        "normal ranks",
+        "The ranks without a straggler's or pause's delay in a step. Compute slowdown, input and "
+        "inter-step overhead are theirs alone.",
+    ),
+    Term(
+        "Shapley value",
+        "Mean over all orders of causes of what a cause adds to the step time when it joins. The "
+        "values sum exactly to the cost of all causes together.",
+        "sum over sets S of |S|! (n - |S| - 1)! / n! x (v(S with c) - v(S))",
     ),
     Term(
         "POP factors",
@@ -231,27 +242,39 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "compute slowdown",
-        "Increase of the mean own work of the ranks (data, forward, backward, optimizer) against "
-        "the baseline.",
-        "mean C - w C_1",
+        "Increase of the compute of the normal ranks (forward, backward, optimizer) against the "
+        "baseline.",
+        "C - w C_1",
     ),
     Term(
         "load imbalance",
-        "Own work of the slowest rank above the mean. Persistent: the same rank in all steps; "
-        "transient (jitter): the slowest rank differs from step to step.",
-        "persistent = max_r(mean_k C) - mean C; transient = mean_k(max_r C) - max_r(mean_k C)",
+        "Own work of the slowest rank above the mean. The waterfall splits it into stragglers and "
+        "jitter.",
+        "1 - LB",
+    ),
+    Term(
+        "pause of all ranks",
+        "Delay of all ranks in the same step, such as by evaluation or garbage collection.",
+    ),
+    Term(
+        "jitter",
+        "Differences between ranks within a step that have no name of their own: the slowest rank "
+        "changes from step to step.",
+    ),
+    Term(
+        "input (all ranks)",
+        "Time that the normal ranks spend in the data phase: every rank waits for its input.",
+        "D",
     ),
     Term(
         "inter-step overhead (serialization)",
-        "Step time on an ideal network above the own work of the slowest rank of each step: time "
-        "outside all phases, and dependencies between ranks.",
-        "T_ideal - mean_k(max_r C)",
+        "Time of the normal ranks outside all phases, within and between steps.",
+        "O",
     ),
     Term(
-        "exposed communication (transfer)",
-        "Step time above the replay on an ideal network: all ranks have arrived, and the reduced "
-        "gradients are not there yet. Waits for stragglers are not in it.",
-        "T_N - T_ideal",
+        "exposed transfer",
+        "Cost of the time after the last rank has arrived until the reduced gradients are there. "
+        "Waits for stragglers are not in it.",
     ),
     Term(
         "baseline overhead (credit)",

@@ -73,8 +73,9 @@ def test_waiting_for_a_rank_that_did_not_record_is_no_transfer(
         launch.missing_ranks = missing
     analysis = analysis_of(tmp_path, [*one, *two])
     assert analysis.scaling["efficiency"].iloc[1] == pytest.approx(0.5)
-    for name in ("waterfall", "pop", "ceilings", "caused_wait", "stragglers"):
+    for name in ("pop", "ceilings", "caused_wait", "stragglers"):
         assert analysis.table(name).empty
+    assert set(analysis.table("waterfall")["np"]) == {1}
     assert set(analysis.findings["id"]) == {"input-bound", "no-rank-evidence"}
 
 

@@ -41,6 +41,25 @@ def sweep(
     ]
 
 
+def with_a_straggler(
+    size: int = 2, *, rank: int = 1, extra_ms: Sequence[float] = (3.0, 3.0, 3.0)
+) -> list[PassSpec]:
+    """Plain torch with 8 ms per step, and ``size`` ranks of which one takes longer in forward.
+
+    One launch per value of ``extra_ms``; every rank is blocked for 2 ms besides.
+    """
+    passes = sweep({0: 8.0})
+    for repeat, extra in enumerate(extra_ms, start=1):
+        parts = {
+            name: np.full((size, 1), float(length))
+            for name, length in typical_parts(10.0, 2.0).items()
+        }
+        parts["forward"][rank] += extra
+        parts["blocked"][np.arange(size) != rank] += extra
+        passes.append(PassSpec(size=size, repeat=repeat, segments=[SegmentSpec(parts_ms=parts)]))
+    return passes
+
+
 def table_text(table: pd.DataFrame, columns: Sequence[str], digits: int = 3) -> str:
     """Some columns of a table as a reader would write them down."""
     lines = [

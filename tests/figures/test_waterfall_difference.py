@@ -6,31 +6,24 @@ from hypothesis import strategies as st
 
 from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
 from hvdprof.figures.waterfall_difference import waterfall_difference
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from tests.builders.declared_rows import declared_rows
 
 NAN = float("nan")
 
 
 def rows(time_ms, low_ms, high_ms):
-    return WATERFALL.frame(
-        [
-            {
-                "model": "m",
-                "np": 2,
-                "engine": "horovod",
-                "compression": "none",
-                "reduction": "average",
-                "term": term,
-                "time_ns": time_ms * 1e6,
-                "time_low_ns": low_ms * 1e6,
-                "time_high_ns": high_ms * 1e6,
-                "share": 0.1,
-                "share_low": 0.1,
-                "share_high": 0.1,
-            }
+    times = {"time_ns": time_ms * 1e6, "time_low_ns": low_ms * 1e6, "time_high_ns": high_ms * 1e6}
+    named = {"ranks": "1", "phase": "data", "pattern": "persistent"}
+    return declared_rows(
+        WATERFALL,
+        *(
+            {"model": "m", "np": 2, "engine": "horovod", "term": term}
+            | times
+            | (named if term in (STRAGGLER, PAUSE) else {})
             for term in (*CAUSES, "residual")
-        ]
+        ),
     )
 
 
@@ -69,4 +62,4 @@ def test_what_may_be_chance_is_pale():
 
 def test_a_cell_without_waterfall_cannot_be_compared():
     found = waterfall_diff(WATERFALL.empty(), rows(1.0, 1.0, 1.0))
-    assert "no baseline" in waterfall_difference(found).layout.annotations[0].text
+    assert "no recorded steps" in waterfall_difference(found).layout.annotations[0].text

@@ -2,9 +2,9 @@ import pytest
 
 from hvdprof.figures.style.palette import CAUSE_COLOURS
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
 from tests.builders import finished_analysis
-from tests.builders.analysis import analysis_of, sweep
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec
 
 
@@ -13,13 +13,31 @@ def test_bars_lead_from_the_baseline_to_the_cell(tmp_path):
 
     bars = waterfall_figure(analysis).data
 
-    assert len(bars) == len(CAUSES) + 2
+    assert len(bars) == len(CAUSES) - len((STRAGGLER, PAUSE)) + 2
     ends = [bar.base[0] + bar.x[0] for bar in bars[1:-1]]
     begins = [bar.base[0] for bar in bars[1:-1]]
     assert begins == pytest.approx([bars[0].x[0], *ends[:-1]])
     assert ends[-1] == pytest.approx(bars[-1].x[0])
     assert bars[0].x[0] == pytest.approx(10.0, rel=0.01)
     assert bars[-1].x[0] == pytest.approx(12.5, rel=0.01)
+
+
+def test_a_straggler_has_a_bar_with_its_name(tmp_path):
+    figure = waterfall_figure(analysis_of(tmp_path / "run", with_a_straggler()))
+
+    (own,) = [bar for bar in figure.data if "rank 1" in bar.y[0]]
+    assert own.y == ("straggler: rank 1,<br>forward phase<br><b>+23.1 points</b>",)
+    assert own.x[0] == pytest.approx(3.0, rel=0.02)
+    assert own.marker.color == CAUSE_COLOURS[STRAGGLER]
+    assert "alone: 3.0" in own.hovertext[0]
+
+
+def test_without_a_baseline_the_bars_begin_at_the_compute(tmp_path):
+    figure = waterfall_figure(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
+
+    assert figure.data[0].y == ("compute",)
+    assert figure.data[0].x[0] == pytest.approx(9.0, rel=0.01)
+    assert figure.data[-1].x[0] == pytest.approx(12.5, rel=0.01)
 
 
 @pytest.mark.slow
@@ -32,13 +50,13 @@ def test_any_cell_of_the_table_can_be_asked_for(tmp_path):
     assert figure.data[-1].x[0] == pytest.approx(12.5, rel=0.01)
     assert figure.data[-1].y == ("mnist<br>2 ranks<br>none average",)
     nothing = waterfall_figure(analysis, WaterfallCell("mnist", 2, "fp16", "adasum"))
-    assert "No cell" in nothing.layout.annotations[0].text
+    assert "No throughput" in nothing.layout.annotations[0].text
 
 
 def test_without_a_waterfall_it_says_so():
     figure = waterfall_figure(finished_analysis.analysis())
 
-    assert "No cell" in figure.layout.annotations[0].text
+    assert "No throughput" in figure.layout.annotations[0].text
 
 
 def test_every_cause_has_a_colour_of_its_own():

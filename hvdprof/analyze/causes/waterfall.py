@@ -1,195 +1,127 @@
-"""The waterfall from the baseline to a cell: additional step time, by cause."""
+"""The waterfall of a cell: what makes up its lost time, by cause."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
+from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
+from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
+from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
-from hvdprof.analyze.stats.uncertainty import LogEstimate, difference
+from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.replay import on_ideal_network
 from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
     EXPOSED_TRANSFER,
-    PERSISTENT_IMBALANCE,
+    INPUT_BOUND,
+    JITTER,
     RESIDUAL_TERM,
     SERIALIZATION,
-    TRANSIENT_IMBALANCE,
 )
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.tables.waterfall_tables import POP, WATERFALL
+from hvdprof.model.tables.waterfall_tables import WATERFALL
 
 ROUNDING = 1e-9
 """Shares of a step below this are rounding errors of floating-point sums."""
 
+Causes = dict[str, "_Term"]
+
 
 @dataclass(frozen=True, slots=True)
-class WorkShares:
-    """Own work in one launch, each as a share of its mean step time.
+class _CellCauses:
+    """The causes of a cell: those with a name, and what each launch consists of."""
 
-    ``mean_own`` is the mean own work over ranks and steps; ``slowest_rank`` the largest mean own
-    work of a rank; ``slowest_rank_crossval`` the mean own work of the rank that was slowest in the
-    other half of the steps; ``slowest_each_step`` the mean over steps of the largest own work in
-    each; ``ideal`` the replay on an ideal network.
-    """
+    named: tuple[CellCause, ...]
+    launches: tuple[LaunchCauses, ...]
 
-    mean_own: float
-    slowest_rank: float
-    slowest_rank_crossval: float
-    slowest_each_step: float
-    ideal: float
+    @property
+    def has_phases(self) -> bool:
+        """Whether the steps of all launches have phases."""
+        return all(one.normal for one in self.launches)
+
+    def normal(self, part: str) -> Spread:
+        """The share of the normal ranks' time in one part."""
+        return spread([one.normal[part] for one in self.launches])
 
 
-def work_shares(work: StepWork) -> WorkShares:
-    """The shares of one launch.
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """A term as a share of the step, and the share that its removal alone saves."""
 
-    Of ranks that differ by noise alone, one has the largest mean too, so ``slowest_rank`` exceeds
-    ``mean_own`` by noise. ``slowest_rank_crossval`` does not: the rank is chosen in one half of the
-    steps and measured in the other (two-fold, halves in time because steps are correlated).
-    """
-    own, step_time = work.own, work.step_times.mean()
-    half = len(own) // 2
-    if half and own.shape[1] > 1:
-        first, second = own[:half].mean(axis=0), own[half:].mean(axis=0)
-        weights = np.array([half, len(own) - half])
-        held = np.average([first[second.argmax()], second[first.argmax()]], weights=weights)
-    else:
-        held = own.mean()
-    return WorkShares(
-        mean_own=float(own.mean() / step_time),
-        slowest_rank=float(own.mean(axis=0).max() / step_time),
-        slowest_rank_crossval=float(held / step_time),
-        slowest_each_step=float(own.max(axis=1).mean() / step_time),
-        ideal=float(on_ideal_network(work).mean() / step_time),
-    )
+    share: Spread
+    alone: float
 
 
 def waterfall(
     times: Mapping[Cell, CellTime], works: Mapping[LaunchKey, StepWork], facts: Facts
 ) -> pd.DataFrame:
-    """WATERFALL of every cell in throughput mode but the baselines.
+    """WATERFALL of every cell in throughput mode but plain torch.
 
-    With T the step time, C the own work of a rank in a step, 1 the baseline and w the samples per
-    rank and step divided by those of the baseline:
+    With T the step time, C and D the compute (forward, backward, optimizer) and data time of the
+    normal ranks, O their time outside all phases, 1 the baseline and w the samples per rank and
+    step divided by those of the baseline:
 
-        compute inflation       mean C - w * C_1
-        persistent imbalance    mean C of the slowest rank - mean C
-        transient imbalance     mean over steps of the largest C - mean C of the slowest rank
-        serialization           T on an ideal network - mean over steps of the largest C
-        exposed transfer        T - T on an ideal network
-        baseline credit         - w * (T_1 - C_1)
+        T = C + D + O + named causes + jitter + exposed transfer       (``launch_causes``)
 
-    The terms telescope to ``T - w * T_1``; ``residual`` is the rounding error. Load
-    balance, serialization and transfer follow POP (Wagner et al. 2019), which folds transient
-    imbalance into serialization. Every term is a mean over launches of its share in the launch's
-    step times the step time of the cell.
+        input               D
+        serialization       O
+        compute slowdown    C - w * C_1
+        baseline credit     - w * (T_1 - C_1)
+
+    Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
+    another cell as baseline have neither compute slowdown nor credit: their terms are ``T - C``.
+    Cells without phases have named causes, jitter and exposed transfer alone.
+
+    Every term is a mean over launches of its share in the launch's step times the step time of the
+    cell.
     """
+    cells = throughput_cells(times)
+    baseline_of = baselines(cells)
+    causes = {time.cell: _causes(time, works) for time in cells}
     rows: list[dict[str, object]] = []
-    for time, baseline, shares, base_shares in _compared(times, works):
-        step_ns, base_ns = _step_time_ns(time), _step_time_ns(baseline)
-        work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
-        ratio = difference(baseline.log_step_time, time.log_step_time)
-        terms = _terms(shares, base_shares, work * base_ns / step_ns, ratio)
-        whole = 1.0 - work * base_ns / step_ns
-        rest = whole - sum(term.value for term in terms.values())
-        # A sum of floats that should be 0 would be shown as -0.0 %.
-        rest = 0.0 if abs(rest) < ROUNDING else rest
-        terms[RESIDUAL_TERM] = Spread(rest, math.nan, 0.0)
-        rows += [_row(time.cell, name, term, step_ns) for name, term in terms.items()]
+    for time in in_order(cells):
+        own, baseline = causes[time.cell], baseline_of.get(time.cell.model)
+        if time.cell.is_plain_torch or not own.launches:
+            continue
+        reference = None
+        if baseline is not None and baseline.cell != time.cell and own.has_phases:
+            of_baseline = causes[baseline.cell]
+            if of_baseline.launches and of_baseline.has_phases:
+                work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
+                reference = _reference(time, baseline, of_baseline, work)
+        rows += _rows(time, own, reference)
     return WATERFALL.frame(rows)
 
 
-def pop(
-    times: Mapping[Cell, CellTime], works: Mapping[LaunchKey, StepWork], facts: Facts
-) -> pd.DataFrame:
-    """POP of every cell in throughput mode but the baselines.
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """The baseline's step for as many samples, and its compute, as shares of the cell's step."""
 
-    ``efficiency = compscal * lb * sere * te / baseline_pe``, exactly (POP's global efficiency
-    against a baseline that is itself not perfect). Here ``lb`` takes the rank with the largest mean
-    as POP does, without the waterfall's cross-validation.
-    """
-    rows: list[dict[str, object]] = []
-    for time, baseline, shares, base_shares in _compared(times, works):
-        work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
-        ratio = work * _step_time_ns(baseline) / _step_time_ns(time)
-        own, fullest, ideal = (
-            float(np.mean([getattr(one, name) for one in shares]))
-            for name in ("mean_own", "slowest_rank", "ideal")
-        )
-        base_own = float(np.mean([one.mean_own for one in base_shares]))
-        factors = {
-            "compscal": ratio * base_own / own,
-            "lb": own / fullest,
-            "sere": fullest / ideal,
-            "te": ideal,
-        }
-        rows.append(
-            {
-                **time.cell.key,
-                **factors,
-                "pe": own,
-                "baseline_pe": base_own,
-                "efficiency": ratio,
-                "identity_error": math.prod(factors.values()) / base_own - ratio,
-            }
-        )
-    return POP.frame(rows)
+    step: float
+    compute: Spread
+    rest: Spread
 
 
-def shares_of(time: CellTime, works: Mapping[LaunchKey, StepWork]) -> list[WorkShares]:
-    """The shares of each launch of a cell that holds steps which all ranks recorded.
-
-    Launches whose steps have no phases are omitted: their own work is unknown.
-    """
-    known = [works[key] for key in time.launches if key in works]
-    return [work_shares(work) for work in known if work.own.any()]
-
-
-def _compared(
-    times: Mapping[Cell, CellTime], works: Mapping[LaunchKey, StepWork]
-) -> list[tuple[CellTime, CellTime, list[WorkShares], list[WorkShares]]]:
-    cells = throughput_cells(times)
-    baseline_of = baselines(cells)
-    compared = []
-    for time in in_order(cells):
-        baseline = baseline_of.get(time.cell.model)
-        if baseline is None or baseline.cell == time.cell or time.cell.is_plain_torch:
-            continue
-        shares, base_shares = shares_of(time, works), shares_of(baseline, works)
-        if shares and base_shares:
-            compared.append((time, baseline, shares, base_shares))
-    return compared
-
-
-def _terms(
-    shares: list[WorkShares],
-    base_shares: list[WorkShares],
-    base_time: float,
-    ratio: LogEstimate,
-) -> dict[str, Spread]:
-    """The terms as shares of the step; ``base_time`` is w * T_1 by T, ``ratio`` its logarithm."""
-    base_own = _with_error_of(ratio, base_time, spread([one.mean_own for one in base_shares]))
-    base_rest = _with_error_of(
-        ratio, base_time, spread([one.mean_own - 1.0 for one in base_shares])
+def _reference(
+    time: CellTime, baseline: CellTime, of_baseline: _CellCauses, work: float
+) -> _Reference:
+    ratio = difference(baseline.log_step_time, time.log_step_time)
+    step = work * math.exp(baseline.log_step_time.value - time.log_step_time.value)
+    rest = spread([1.0 - one.normal[COMPUTE] for one in of_baseline.launches])
+    return _Reference(
+        step=step,
+        compute=_with_error_of(ratio, step, of_baseline.normal(COMPUTE)),
+        rest=_with_error_of(ratio, step, rest),
     )
-    return {
-        COMPUTE_INFLATION: less(spread([one.mean_own for one in shares]), base_own),
-        PERSISTENT_IMBALANCE: spread([one.slowest_rank_crossval - one.mean_own for one in shares]),
-        TRANSIENT_IMBALANCE: spread(
-            [one.slowest_each_step - one.slowest_rank_crossval for one in shares]
-        ),
-        SERIALIZATION: spread([one.ideal - one.slowest_each_step for one in shares]),
-        EXPOSED_TRANSFER: spread([1.0 - one.ideal for one in shares]),
-        BASELINE_CREDIT: base_rest,
-    }
 
 
 def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Spread:
@@ -199,8 +131,116 @@ def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Sprea
     return Spread(exact.value, variance, min(exact.degrees, ratio.degrees))
 
 
-def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, object]:
-    share = term.interval()
+def _causes(time: CellTime, works: Mapping[LaunchKey, StepWork]) -> _CellCauses:
+    known = [works[key] for key in time.launches if key in works]
+    named = cell_causes([named_causes(work) for work in known], time.cell.np)
+    return _CellCauses(
+        named,
+        tuple(
+            launch_causes(work, [cause.members[number] for cause in named])
+            for number, work in enumerate(known)
+        ),
+    )
+
+
+def _rows(
+    time: CellTime, own: _CellCauses, reference: _Reference | None
+) -> list[dict[str, object]]:
+    launches = own.launches
+    step_ns = math.exp(time.log_step_time.value)
+    named = [
+        (
+            cause,
+            number,
+            _Term(
+                spread([one.named[number].share for one in launches]),
+                float(np.mean([one.named[number].alone for one in launches])),
+            ),
+        )
+        for number, cause in enumerate(own.named)
+    ]
+    named.sort(key=lambda entry: -entry[2].share.value)
+    others = _other_terms(own, reference)
+    whole = 1.0 - (
+        float(np.mean([_useful(one) for one in launches])) if reference is None else reference.step
+    )
+    rest = whole - sum(term.share.value for *_, term in named)
+    rest -= sum(term.share.value for term in others.values())
+    # A sum of floats that should be 0 would be shown as -0.0 %.
+    rest = 0.0 if abs(rest) < ROUNDING else rest
+    others[RESIDUAL_TERM] = _Term(Spread(rest, NAN, 0.0), NAN)
+    rows = [
+        _row(time.cell, cause.kind, term, step_ns) | _named(cause, number, launches)
+        for cause, number, term in named
+    ]
+    return rows + [_row(time.cell, name, term, step_ns) | _UNNAMED for name, term in others.items()]
+
+
+def _useful(one: LaunchCauses) -> float:
+    """What is no loss without a baseline: compute, or all time of the normal ranks."""
+    return one.normal.get(COMPUTE, one.normal_share)
+
+
+def _other_terms(own: _CellCauses, reference: _Reference | None) -> dict[str, _Term]:
+    terms = {
+        JITTER: _Term(
+            spread([one.jitter.share for one in own.launches]),
+            float(np.mean([one.jitter.alone for one in own.launches])),
+        ),
+        EXPOSED_TRANSFER: _Term(
+            spread([one.transfer.share for one in own.launches]),
+            float(np.mean([one.transfer.alone for one in own.launches])),
+        ),
+    }
+    if own.has_phases:
+        terms[INPUT_BOUND] = _separable(own.normal(DATA))
+        terms[SERIALIZATION] = _separable(own.normal(OUTSIDE))
+    if reference is not None:
+        terms[COMPUTE_INFLATION] = _separable(less(own.normal(COMPUTE), reference.compute))
+        terms[BASELINE_CREDIT] = _separable(scaled(-1.0, reference.rest))
+    return terms
+
+
+def _separable(share: Spread) -> _Term:
+    """A term that adds to the step time by itself."""
+    return _Term(share, share.value)
+
+
+_UNNAMED: dict[str, object] = {
+    "ranks": "",
+    "phase": "",
+    "phase_share": NAN,
+    "pattern": "",
+    "period_steps": NAN,
+    "first_step": None,
+    "num_events": None,
+    "num_launches": None,
+    "affected_share": NAN,
+    "delay_ns": NAN,
+}
+
+
+def _named(cause: CellCause, number: int, launches: Sequence[LaunchCauses]) -> dict[str, object]:
+    extents = [one.extents[number] for one in launches]
+    every = cause.every
+    in_phase = [one.phase_share for one in every if one.phase == cause.phase]
+    delays = [one.delay_ns for one in extents if one.affected_share > 0]
+    return {
+        "ranks": cause.ranks,
+        "phase": cause.phase,
+        "phase_share": float(np.mean(in_phase)),
+        "pattern": cause.pattern,
+        "period_steps": cause.period_steps,
+        "first_step": int(np.median([one.first_step for one in every])),
+        "num_events": sum(one.num_events for one in every),
+        "num_launches": sum(bool(members) for members in cause.members),
+        "affected_share": float(np.mean([one.affected_share for one in extents])),
+        "delay_ns": float(np.mean(delays)) if delays else NAN,
+    }
+
+
+def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object]:
+    share = term.share.interval()
     return {
         **cell.key,
         "term": name,
@@ -210,8 +250,6 @@ def _row(cell: Cell, name: str, term: Spread, step_ns: float) -> dict[str, objec
         "share": share.value,
         "share_low": share.low,
         "share_high": share.high,
+        "alone_ns": term.alone * step_ns,
+        "alone_share": term.alone,
     }
-
-
-def _step_time_ns(time: CellTime) -> float:
-    return math.exp(time.log_step_time.value)

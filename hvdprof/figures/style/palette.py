@@ -10,9 +10,11 @@ from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
     EXPOSED_TRANSFER,
-    PERSISTENT_IMBALANCE,
+    INPUT_BOUND,
+    JITTER,
+    PAUSE,
     SERIALIZATION,
-    TRANSIENT_IMBALANCE,
+    STRAGGLER,
 )
 
 _BLACK = "#222222"
@@ -24,6 +26,7 @@ _BLUE = "#0072b2"
 _VERMILION = "#d55e00"
 _PURPLE = "#cc79a7"
 _GREY = "#999999"
+_BROWN = "#8c3b1f"
 
 PART_COLOURS: dict[str, str] = {
     "data": _YELLOW,
@@ -43,16 +46,18 @@ HOROVOD_COLOURS: dict[str, str] = {
     "wait": "#b3b3b3",
     "queue": _GREY,
     "copy": _PURPLE,
-    "transfer": "#8c3b1f",
+    "transfer": _BROWN,
 }
 """Colour of each kind of time in Horovod's timeline; the kinds are those of ``EXECUTIONS``."""
 
 CAUSE_COLOURS: dict[str, str] = {
-    COMPUTE_INFLATION: _BLUE,
-    PERSISTENT_IMBALANCE: _PURPLE,
-    TRANSIENT_IMBALANCE: _ORANGE,
-    SERIALIZATION: _GREEN,
+    STRAGGLER: _PURPLE,
+    PAUSE: _BROWN,
+    JITTER: _ORANGE,
     EXPOSED_TRANSFER: _VERMILION,
+    INPUT_BOUND: _YELLOW,
+    SERIALIZATION: _GREEN,
+    COMPUTE_INFLATION: _BLUE,
     BASELINE_CREDIT: _GREY,
 }
 """Colour of each cause of lost time; the causes are those of ``hvdprof.model.causes``."""

@@ -6,14 +6,40 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 from hvdprof.model.cell_key import CELL_COLUMNS
 from hvdprof.model.schema import Column, Table
 
+CAUSE_COLUMNS: tuple[Column, ...] = (
+    Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`, or residual."),
+    Column(
+        "ranks",
+        "str",
+        "",
+        "Ranks of a straggler, such as 1, 3; any where they differ from event to event; all of a "
+        "pause; else empty.",
+    ),
+    Column(
+        "phase",
+        "str",
+        "",
+        "Phase of a straggler or pause: data, forward, backward, optimizer, pause (between "
+        "steps), unattributed; else empty.",
+    ),
+    Column(
+        "pattern",
+        "str",
+        "",
+        "Of a straggler or pause: persistent, periodic, irregular, from-step; else empty.",
+    ),
+)
+"""What names a cause within a cell."""
+
 WATERFALL = Table(
     "waterfall",
-    "Time of one cause by which a cell takes longer than its baseline; the terms of a cell sum to "
-    "the whole difference. Negative terms are gains.",
+    "Lost time of a cell by cause. The terms sum to the step time minus that of the baseline for "
+    "as many samples; without a baseline, minus the compute of the normal ranks. Negative terms "
+    "are gains.",
     (
         *CELL_COLUMNS,
-        Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`, or residual."),
-        Column("time_ns", "float64", "ns", "Time per step that the term adds."),
+        *CAUSE_COLUMNS,
+        Column("time_ns", "float64", "ns", "Time per step that the cause adds (Shapley value)."),
         Column("time_low_ns", "float64", "ns", "Lower end of the 95 % interval over launches."),
         Column("time_high_ns", "float64", "ns", "Upper end of the 95 % interval over launches."),
         Column(
@@ -21,11 +47,54 @@ WATERFALL = Table(
         ),
         Column("share_low", "float64", "ratio", "Lower end of the 95 % interval over launches."),
         Column("share_high", "float64", "ratio", "Upper end of the 95 % interval over launches."),
+        Column(
+            "alone_ns",
+            "float64",
+            "ns",
+            "Potential gain: reduction of the step time if this cause alone is removed (replay).",
+        ),
+        Column("alone_share", "float64", "ratio", "`alone_ns` divided by the step time."),
+        Column(
+            "phase_share",
+            "float64",
+            "ratio",
+            "Share of the delay of a straggler or pause that its phase explains.",
+        ),
+        Column(
+            "period_steps", "float64", "", "Steps from event to event of a periodic cause, or NaN."
+        ),
+        Column(
+            "first_step",
+            "Int64",
+            "",
+            "First affected step of a straggler or pause, median of the launches.",
+        ),
+        Column(
+            "num_events",
+            "Int64",
+            "",
+            "Events of a straggler or pause in all launches; affected steps of a lasting one.",
+        ),
+        Column(
+            "num_launches", "Int64", "", "Launches in which a straggler or pause is significant."
+        ),
+        Column(
+            "affected_share",
+            "float64",
+            "ratio",
+            "Share of the steps that a straggler or pause delays.",
+        ),
+        Column(
+            "delay_ns",
+            "float64",
+            "ns",
+            "Mean delay of a straggler or pause in the steps that it affects.",
+        ),
     ),
 )
 
 _DIFFERENCE_COLUMNS = (
-    Column("term", "str", "", "One of `hvdprof.model.causes.CAUSES`."),
+    *CAUSE_COLUMNS,
     Column("one_ns", "float64", "ns", "Time per step of the term in the first cell."),
     Column("other_ns", "float64", "ns", "Time per step of the term in the second cell."),
     Column("difference_ns", "float64", "ns", "`other_ns` minus `one_ns`."),
@@ -36,7 +105,8 @@ _DIFFERENCE_COLUMNS = (
 
 WATERFALL_DIFF = Table(
     "waterfall_diff",
-    "Difference of one cause between the waterfalls of two cells.",
+    "Difference of one cause between the waterfalls of two cells; a straggler or pause of one of "
+    "them alone is 0 in the other.",
     _DIFFERENCE_COLUMNS,
 )
 """Computed on demand for two cells (``api.waterfall_diff``), so no analysis holds it."""

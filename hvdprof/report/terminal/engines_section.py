@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.causes import CAUSES
+from hvdprof.model.cause_names import cause_name
 from hvdprof.model.cell_key import ENGINE_TITLES, of_base_cell
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.terminal.hanging_text import print_hanging
@@ -76,7 +76,7 @@ def _causes(analysis: RunAnalysis, model: str, np_: int) -> tuple[str, ...]:
         return ("no significant difference by cause",)
     order = sorted(found, key=lambda one: -abs(one["difference_ns"]))
     return tuple(
-        f"{CAUSES[one['term']]}: "
+        f"{cause_name(one)}: "
         + units.interval_of_unit(one["difference_ns"], one["low_ns"], one["high_ns"], "ns")
         + " per step, DDP minus Horovod"
         for one in order

@@ -6,13 +6,16 @@ from rich.console import Console
 from rich.text import Text
 
 from hvdprof import units
-from hvdprof.model.causes import TERMS
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import BASELINE_CREDIT, RESIDUAL_TERM
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_ROUNDING = 1e-6
+"""A residual below this share of the step is rounding, and not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
     longest = float(of_cell["time_ns"].abs().max()) or 1.0
     bars = tuple(
         Bar(
-            name=TERMS[str(row["term"])],
+            name=cause_name(row),
             time=units.milliseconds(row["time_ns"]),
             share=units.interval_of_unit(
                 row["share"], row["share_low"], row["share_high"], "ratio"
@@ -53,10 +56,11 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
             is_gain=row["time_ns"] < 0,
         )
         for row in of_cell.to_dict("records")
+        if row["term"] != RESIDUAL_TERM or abs(row["share"]) > _ROUNDING
     )
-    return WaterfallPage(
-        _title(verdict, _reference(analysis), float(of_cell["time_ns"].sum())), bars
-    )
+    has_baseline = BASELINE_CREDIT in set(of_cell["term"])
+    reference = _reference(analysis) if has_baseline else "the compute of normal ranks"
+    return WaterfallPage(_title(verdict, reference, float(of_cell["time_ns"].sum())), bars)
 
 
 def print_waterfall(console: Console, page: WaterfallPage | None) -> None:

@@ -206,8 +206,8 @@ CASES = {
         evidence([straggler("rotating")]),
     ),
     "rotating-stragglers": (
-        evidence([term("transient-imbalance", 0.12)]),
-        evidence([term("transient-imbalance", 0.04)]),
+        evidence([term("jitter", 0.12)]),
+        evidence([term("jitter", 0.04)]),
     ),
     "input-bound": (
         evidence(steps=data_steps(0.3)),
@@ -379,7 +379,7 @@ def test_findings_come_with_cost_and_ceiling_and_the_costliest_first():
             (
                 "waterfall",
                 pd.concat(
-                    [term("transient-imbalance", 0.25)[1], term("exposed-transfer", 0.4)[1]],
+                    [term("jitter", 0.25)[1], term("exposed-transfer", 0.4)[1]],
                     ignore_index=True,
                 ),
             ),
@@ -596,15 +596,13 @@ def test_findings_of_one_rank_come_last_within_their_severity():
 
 
 def test_rotating_stragglers_beside_other_processes_name_them_first():
-    (row,) = findings(evidence([term("transient-imbalance", 0.3)], **crowded(1.7))).to_dict(
-        "records"
-    )
+    (row,) = findings(evidence([term("jitter", 0.3)], **crowded(1.7))).to_dict("records")
     assert row["evidence"].endswith(" Other processes kept up to 1.7 of 2 cores busy.")
     assert row["action"].startswith("End the other processes")
 
 
 def test_a_named_straggler_excludes_the_remark_that_no_rank_stands_out():
-    by_turns = term("transient-imbalance", 0.3)
+    by_turns = term("jitter", 0.3)
     (alone,) = findings(evidence([by_turns])).to_dict("records")
     assert alone["evidence"].endswith("No single rank stands out.")
     rows = findings(evidence([by_turns, straggler("transient")])).set_index("id")

@@ -23,7 +23,7 @@ def test_who_is_faster_by_how_much_and_by_what(tmp_path):
     assert lines[2].startswith("  mnist on 2 ranks: Horovod 76.")
     assert "the throughput of DDP is 118" in lines[2]
     assert lines[2].endswith("of Horovod's: DDP is faster.")
-    assert lines[3].startswith("    exposed communication (transfer): -2.0")
+    assert lines[3].startswith("    exposed transfer: -2.0")
     assert lines[3].endswith("per step, DDP minus Horovod")
 
 

@@ -4,7 +4,7 @@ from hvdprof.figures.waterfall_figure import waterfall_figure
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.report.terminal.waterfall_section import Bar, drawn, shape_waterfall
 from tests.builders import finished_analysis
-from tests.builders.analysis import analysis_of, sweep
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
 
 
@@ -20,9 +20,7 @@ def test_the_longest_term_has_the_longest_bar(tmp_path):
     lines = printed(analysis, 100).splitlines()
     bars = [line for line in lines if "█" in line]
 
-    assert max(bars, key=lambda line: line.count("█")).startswith(
-        "  exposed communication (transfer)"
-    )
+    assert max(bars, key=lambda line: line.count("█")).startswith("  exposed transfer")
     assert any(line.startswith("Where the time goes") for line in lines)
     assert max(map(len, bars)) <= 100
 
@@ -30,7 +28,28 @@ def test_the_longest_term_has_the_longest_bar(tmp_path):
 def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
     analysis = analysis_of(tmp_path / "run", sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0}))
 
-    assert "exposed communication (transfer)" in printed(analysis, 60)
+    assert "  exposed transfer " in printed(analysis, 60)
+
+
+def test_a_straggler_is_one_row_with_its_name_and_rounding_is_none(tmp_path):
+    page = shape_waterfall(analysis_of(tmp_path / "run", with_a_straggler()))
+
+    assert [bar.name for bar in page.bars] == [
+        "straggler: rank 1, forward phase",
+        "jitter",
+        "exposed transfer",
+        "input (all ranks)",
+        "inter-step overhead (serialization)",
+        "compute slowdown",
+        "baseline overhead (credit)",
+    ]
+    assert page.bars[0].time == "3.00 ms"
+
+
+def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
+    page = shape_waterfall(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
+
+    assert page.title == "mnist on 2 ranks: 3.50 ms more per step than the compute of normal ranks"
 
 
 def test_without_a_waterfall_nothing_is_printed():

@@ -28,7 +28,7 @@ from hvdprof.analyze.findings.finding import (
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several, ranks_text
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.analyze.stragglers.stragglers import PAUSE, UNATTRIBUTED
-from hvdprof.model.causes import NO_JITTER, ON_TIME, TRANSIENT_IMBALANCE
+from hvdprof.model.causes import JITTER, NO_JITTER, ON_TIME
 from hvdprof.model.launch_key import LAUNCH
 
 SHARE_OF_LAUNCHES = 0.5
@@ -99,7 +99,7 @@ def stragglers(evidence: Evidence) -> Iterator[Finding]:
 def rotating_stragglers(evidence: Evidence) -> Iterator[Finding]:
     """Jitter: the slowest rank changes from step to step."""
     with_straggler = {(one.model, one.np, one.engine) for one in stragglers(evidence)}
-    for term in costly_terms(evidence, TRANSIENT_IMBALANCE):
+    for term in costly_terms(evidence, JITTER):
         cell = term.cell
         crowd = cell_setting(evidence.run, cell).crowd
         is_named = (cell["model"], cell["np"], cell["engine"]) in with_straggler

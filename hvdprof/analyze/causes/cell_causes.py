@@ -1,0 +1,141 @@
+"""Which named causes of the launches of a cell are the same one."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.causes.shapley import MOST_PLAYERS
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.stragglers.named_cause import IRREGULAR, STRAGGLER, NamedCause
+from hvdprof.analyze.stragglers.stragglers import UNATTRIBUTED
+from hvdprof.model.causes import ALL_RANKS, ANY_RANK
+
+SHARE_OF_LAUNCHES = 0.5
+"""A cause is named in at least this share of the launches of its cell."""
+
+MOST_NAMED = MOST_PLAYERS - 2
+"""Jitter and exposed transfer are players in every launch."""
+
+_Key = tuple[str, ...]
+_KeyOf = Callable[[NamedCause], _Key | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CellCause:
+    """A named cause of a cell: its members in each launch, none where a launch lacks it.
+
+    ``ranks`` is text as in WATERFALL: numbers, ANY_RANK or ALL_RANKS.
+    """
+
+    kind: str
+    ranks: str
+    phase: str
+    pattern: str
+    members: tuple[tuple[NamedCause, ...], ...]
+
+    @property
+    def every(self) -> tuple[NamedCause, ...]:
+        """The members of all launches."""
+        return tuple(itertools.chain.from_iterable(self.members))
+
+    @property
+    def period_steps(self) -> float:
+        """Median over members; NaN where none is periodic."""
+        known = [one.period_steps for one in self.every if one.period_steps == one.period_steps]
+        return float(np.median(known)) if known else NAN
+
+
+def cell_causes(launches: Sequence[Sequence[NamedCause]], num_ranks: int) -> tuple[CellCause, ...]:
+    """The named causes of a cell, at most ``MOST_NAMED``.
+
+    Causes of different launches are the same if kind, ranks, pattern and phase agree. One that is
+    left over joins the same ranks with another phase or pattern, because noise may blur either; if
+    rare delays hit other ranks in other launches, they are of any rank. What is not in at least
+    half of the launches has no name.
+
+    Args:
+        launches: The named causes of each launch, largest first.
+        num_ranks: Ranks of the cell.
+    """
+    left = [list(own) for own in launches]
+    found: list[CellCause] = []
+    for key_of in (_exactly, _but_for_phase, _but_for_pattern, _at_random):
+        found = [_joined(one, left, key_of, num_ranks) for one in found]
+        for members in _groups(left, key_of):
+            if sum(bool(own) for own in members) >= max(1.0, SHARE_OF_LAUNCHES * len(launches)):
+                found.append(_cause(members, num_ranks))
+                _take(left, members)
+    return tuple(found[:MOST_NAMED])
+
+
+def _exactly(one: NamedCause) -> _Key:
+    return one.kind, str(one.ranks), one.pattern, one.phase
+
+
+def _but_for_phase(one: NamedCause) -> _Key:
+    return one.kind, str(one.ranks), one.pattern
+
+
+def _but_for_pattern(one: NamedCause) -> _Key:
+    return one.kind, str(one.ranks)
+
+
+def _at_random(one: NamedCause) -> _Key | None:
+    return (one.kind, one.pattern) if (one.kind, one.pattern) == (STRAGGLER, IRREGULAR) else None
+
+
+def _groups(
+    left: Sequence[Sequence[NamedCause]], key_of: _KeyOf
+) -> list[tuple[tuple[NamedCause, ...], ...]]:
+    """The causes that are left, by key, in the order of their first appearance."""
+    keys = dict.fromkeys(key for own in left for one in own if (key := key_of(one)) is not None)
+    return [tuple(tuple(one for one in own if key_of(one) == key) for own in left) for key in keys]
+
+
+def _joined(
+    cause: CellCause, left: list[list[NamedCause]], key_of: _KeyOf, num_ranks: int
+) -> CellCause:
+    """The cause with what is left of the same key in launches that lack it."""
+    keys = {key for one in cause.every if (key := key_of(one)) is not None}
+    added = tuple(
+        () if had else tuple(one for one in own if key_of(one) in keys)
+        for had, own in zip(cause.members, left, strict=True)
+    )
+    if not any(added):
+        return cause
+    _take(left, added)
+    both = tuple(a + b for a, b in zip(cause.members, added, strict=True))
+    return _cause(both, num_ranks)
+
+
+def _take(left: list[list[NamedCause]], members: Sequence[Sequence[NamedCause]]) -> None:
+    for own, taken in zip(left, members, strict=True):
+        own[:] = [one for one in own if not any(one is other for other in taken)]
+
+
+def _cause(members: tuple[tuple[NamedCause, ...], ...], num_ranks: int) -> CellCause:
+    every = tuple(itertools.chain.from_iterable(members))
+    phases = Counter(one.phase for one in every)
+    known = {phase: number for phase, number in phases.items() if phase != UNATTRIBUTED}
+    phase = (
+        max(known, key=lambda name: known[name]) if len(known) == 1 else phases.most_common(1)[0][0]
+    )
+    return CellCause(
+        kind=every[0].kind,
+        ranks=_ranks(every, num_ranks),
+        phase=phase,
+        pattern=Counter(one.pattern for one in every).most_common(1)[0][0],
+        members=members,
+    )
+
+
+def _ranks(every: Sequence[NamedCause], num_ranks: int) -> str:
+    ranks = {one.ranks for one in every}
+    if every[0].kind != STRAGGLER:
+        return ALL_RANKS
+    if len(ranks) > 1 or len(every[0].ranks) == num_ranks:
+        return ANY_RANK
+    return ", ".join(map(str, every[0].ranks))

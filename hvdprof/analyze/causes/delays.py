@@ -1,0 +1,196 @@
+"""The windows of a launch as a sum of normal time, named delays and jitter.
+
+All ranks leave the collectives of a step together. With ``W`` the time of a rank from there to its
+next arrival (its window) and ``tail`` the time from the last arrival to its release, the sum of all
+step times is the sum of the largest ``tail + W`` of each step. The windows split exactly:
+
+    W[rank, step] = N[step] + sum over named causes of E[rank, step] + J[rank, step]
+
+``N`` is the mean of the normal ranks: those without a named cause in that step. ``E`` is what a
+named cause adds, ``J`` (jitter) the rest.
+
+Tested in ``tests/analyze/causes/test_launch_causes.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.named_cause import FROM_STEP, PAUSE, PERSISTENT, NamedCause
+from hvdprof.model.arrays import Bools
+
+RARE_SHARE = 1 / 3
+"""A cause that acts in a smaller share of the steps of each rank is rare, unless it lasts."""
+
+DATA, COMPUTE, OUTSIDE = "data", "compute", "outside"
+"""Parts of a window: the data phase; forward, backward and optimizer; outside all phases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Windows of a launch, arrays [ranks, rows], ns: a row per step, then one per end.
+
+    A step without a known previous step has its part before the arrival alone in its row; a run of
+    consecutive steps ends with a row of the part after the last release. ``is_window`` [rows] marks
+    whole windows. ``begin`` is how much later than the last rank each rank begins: 0 but in steps
+    without a known previous one. ``parts`` holds DATA and COMPUTE.
+    """
+
+    window: Times
+    tail: Times
+    begin: Times
+    parts: Mapping[str, Times]
+    is_window: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """The split of the windows, ns.
+
+    Attributes:
+        normal: [rows] The mean of the normal ranks.
+        is_normal: [ranks, rows] Whether no named cause acts.
+        named: For each named cause what it adds, [ranks, rows].
+        jitter: [ranks, rows] The rest.
+    """
+
+    normal: Times
+    is_normal: Bools
+    named: tuple[Times, ...]
+    jitter: Times
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    acts: Bools
+    is_rare: bool
+    is_pause: bool
+
+
+def rows_of(work: StepWork) -> Rows:
+    """The windows of a launch."""
+    starts = ~work.follows
+    starts[0] = True
+    ends = np.flatnonzero(np.append(starts[1:], True))
+
+    def joined(before: Times, after: Times) -> Times:
+        carried = np.where(starts[:, None], 0.0, np.roll(after, 1, axis=0))
+        return np.ascontiguousarray(np.concatenate([before + carried, after[ends]]).T)
+
+    nothing = np.zeros_like(work.before)
+    late = work.begin - work.begin.max(axis=1, keepdims=True)
+    begin = np.concatenate([np.where(starts[:, None], late, 0.0), nothing[ends]])
+    parts = work.parts
+    return Rows(
+        window=joined(work.before, work.after),
+        tail=joined(nothing, work.tail),
+        begin=np.ascontiguousarray(begin.T),
+        parts={
+            DATA: joined(parts["data"], nothing),
+            COMPUTE: joined(parts["forward"] + parts["backward"], parts["optimizer"]),
+        },
+        is_window=np.append(~starts, np.zeros(len(ends), dtype=bool)),
+    )
+
+
+def delays_of(rows: Rows, named: Sequence[Sequence[NamedCause]]) -> Delays:
+    """The split of the windows of a launch.
+
+    1.  Rare straggler: the rank takes the time of the normal ranks. Rare pause of all ranks: each
+        takes its own median.
+    2.  Otherwise each rank loses its mean excess over the normal ranks (in a pause: over its own
+        median) where the cause acts, and keeps its jitter. Steady causes also act in the windows
+        that a rare one hides.
+
+    Args:
+        rows: The windows.
+        named: For each named cause of the cell its members in this launch; they do not overlap.
+    """
+    window = rows.window
+    causes = [_cause(rows, members) for members in named]
+    is_normal, rare = np.ones(window.shape, dtype=bool), np.zeros(window.shape, dtype=bool)
+    for cause in causes:
+        is_normal &= ~cause.acts
+        if cause.is_rare:
+            rare |= cause.acts
+    normal = _mean_where(window, is_normal)
+    found: list[Times] = [np.zeros(0)] * len(causes)
+    own = _median_where(window, ~rare & rows.is_window)
+    steady, usual = np.zeros_like(window), own
+    for place, cause in enumerate(causes):
+        if not cause.is_rare:
+            found[place], excess = _steady_delay(rows, cause, normal, rare)
+            steady += found[place]
+            usual = usual - excess
+    normal = np.where(np.isnan(normal), usual.mean(), normal)
+    for place, cause in enumerate(causes):
+        if cause.is_rare:
+            expected = own[:, None] if cause.is_pause else normal + steady
+            found[place] = np.where(cause.acts, window - expected, 0.0)
+    jitter = window - normal
+    for delay in found:
+        jitter -= delay
+    return Delays(normal, is_normal, tuple(found), jitter)
+
+
+def _cause(rows: Rows, members: Sequence[NamedCause]) -> _Cause:
+    acts = np.zeros(rows.window.shape, dtype=bool)
+    for one in members:
+        acts[:, : len(one.affected)] |= one.affected.T
+    lasting = _lasting(rows, members)
+    often = acts.sum(axis=1) >= RARE_SHARE * rows.is_window.sum()
+    return _Cause(
+        acts=acts | (lasting & ~rows.is_window),
+        is_rare=not (lasting.any() or (often & acts.any(axis=1)).any()),
+        is_pause=any(one.kind == PAUSE for one in members),
+    )
+
+
+def _lasting(rows: Rows, members: Sequence[NamedCause]) -> Bools:
+    """[ranks, rows] Where a cause that lasts must act, also in rows that are no windows."""
+    found = np.zeros(rows.window.shape, dtype=bool)
+    row = np.arange(len(rows.is_window))
+    for one in members:
+        if one.pattern in (PERSISTENT, FROM_STEP):
+            first = 0 if one.pattern == PERSISTENT else int(one.affected.any(axis=1).argmax())
+            own = np.asarray(one.affected.any(axis=0))
+            found |= own[:, None] & (row >= first)
+    return found
+
+
+def _steady_delay(rows: Rows, cause: _Cause, normal: Times, rare: Bools) -> tuple[Times, Times]:
+    """[ranks, rows] The delay of a cause that is not rare, and [ranks] its mean excess."""
+    window, whole = rows.window, rows.is_window
+    reference = (
+        _median_where(window, ~cause.acts & ~rare & whole)[:, None] if cause.is_pause else normal
+    )
+    over = window - reference
+    known = cause.acts & whole & ~np.isnan(over)
+    count = known.sum(axis=1)
+    excess = np.where(known, over, 0.0).sum(axis=1) / np.maximum(count, 1)
+    row = np.arange(len(rows.is_window))
+    first = int(cause.acts.any(axis=0).argmax())
+    hidden = rare & (row >= first) & (count > 0)[:, None] & whole
+    delay = np.where((cause.acts & whole) | hidden, excess[:, None], 0.0)
+    # Parts of a window have no mean of their own: they take the time of the normal ranks.
+    part = cause.acts & ~whole & ~np.isnan(over)
+    return np.where(part, over, delay), excess
+
+
+def _mean_where(times: Times, mask: Bools) -> Times:
+    """[rows] The mean over ranks; NaN where the mask holds none."""
+    count = mask.sum(axis=0)
+    total = np.where(mask, times, 0.0).sum(axis=0)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def _median_where(times: Times, mask: Bools) -> Times:
+    """[ranks] The median over rows; of all rows where the mask holds none of a rank."""
+    return np.array(
+        [
+            np.median(own[chosen] if chosen.any() else own)
+            for own, chosen in zip(times, mask, strict=True)
+        ]
+    )

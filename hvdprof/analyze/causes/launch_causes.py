@@ -1,0 +1,101 @@
+"""Causes of the step time of one launch, each with its credit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE, Delays, Rows, delays_of, rows_of
+from hvdprof.analyze.causes.shapley import shapley
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.named_cause import NamedCause
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Shapley value, and saving if this alone is removed, as shares of the mean step time."""
+
+    share: float
+    alone: float
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How many of the steps a named cause delays, and by how much on average, ns.
+
+    A launch without the cause has the share 0 and a delay of NaN.
+    """
+
+    affected_share: float
+    delay_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCauses:
+    """What makes up the step time of a launch, as shares of its mean step time.
+
+    The credits and ``normal_share``, the time of the normal ranks, sum to 1. ``normal`` splits the
+    latter into DATA, COMPUTE and OUTSIDE; it is empty for steps without phases.
+    """
+
+    named: tuple[Credit, ...]
+    extents: tuple[Extent, ...]
+    jitter: Credit
+    transfer: Credit
+    normal_share: float
+    normal: Mapping[str, float]
+
+
+def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
+    """The causes of one launch (``analyze.causes.delays``), with their Shapley values.
+
+    The time of the normal ranks shifts all ranks alike, so it adds to the step time whatever else
+    happens. Named delays, jitter and the time after the last arrival overlap: they are the players
+    of the game.
+
+    Args:
+        work: Its steady steps.
+        named: For each named cause of the cell its members in this launch.
+    """
+    rows = rows_of(work)
+    delays = delays_of(rows, named)
+    credits = shapley(rows.begin, [*delays.named, delays.jitter, rows.tail])
+    whole = float(work.step_times.sum())
+    *of_named, jitter, transfer = (
+        Credit(value / whole, alone / whole)
+        for value, alone in zip(credits.values, credits.alone, strict=True)
+    )
+    return LaunchCauses(
+        named=tuple(of_named),
+        extents=tuple(_extent(delay, len(work.steps)) for delay in delays.named),
+        jitter=jitter,
+        transfer=transfer,
+        normal_share=float(delays.normal.sum()) / whole,
+        normal=_of_normal_ranks(rows, delays, whole) if work.own.any() else {},
+    )
+
+
+def _extent(delay: Times, num_steps: int) -> Extent:
+    longest = delay.max(axis=0)
+    acts = delay.any(axis=0)
+    if not acts.any():
+        return Extent(0.0, NAN)
+    return Extent(min(1.0, float(acts.sum()) / num_steps), float(longest[acts].mean()))
+
+
+def _of_normal_ranks(rows: Rows, delays: Delays, whole: float) -> dict[str, float]:
+    """Parts of the time of the normal ranks, as shares; they sum to the mean of ``normal``.
+
+    Steps without a normal rank have the shares of the others.
+    """
+    count = delays.is_normal.sum(axis=0)
+    known = count > 0
+    means = {
+        name: np.where(delays.is_normal, times, 0.0).sum(axis=0)[known] / count[known]
+        for name, times in rows.parts.items()
+    }
+    seen = float(delays.normal[known].sum())
+    scale = float(delays.normal.sum()) / seen if seen else 0.0
+    shares = {name: float(means[name].sum()) * scale / whole for name in (DATA, COMPUTE)}
+    return shares | {OUTSIDE: float(delays.normal.sum()) / whole - sum(shares.values())}

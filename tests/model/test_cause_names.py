@@ -1,0 +1,102 @@
+import pytest
+
+from hvdprof.model.cause_names import cause_name, cause_title, ranks_of
+from hvdprof.model.tables.waterfall_tables import WATERFALL, WATERFALL_DIFF
+from tests.builders.declared_rows import declared_rows
+
+NAN = float("nan")
+
+
+def row(term="straggler", ranks="1", phase="data", pattern="persistent", **values):
+    names = {"term": term, "ranks": ranks, "phase": phase, "pattern": pattern}
+    return declared_rows(WATERFALL, names | values).to_dict("records")[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        ({}, "Straggler: rank 1, data phase"),
+        ({"phase": "pause"}, "Straggler: rank 1, between steps"),
+        ({"phase": "unattributed"}, "Straggler: rank 1, no single phase"),
+        ({"ranks": "1, 3"}, "Stragglers: ranks 1 and 3, data phase"),
+        ({"ranks": "1, 3, 5"}, "Stragglers: 3 ranks, data phase"),
+        (
+            {"pattern": "from-step", "first_step": 300},
+            "Straggler from step 300: rank 1, data phase",
+        ),
+        (
+            {"ranks": "0", "phase": "pause", "pattern": "periodic", "period_steps": 20.0},
+            "Rank 0 pauses every 20 steps, between steps",
+        ),
+        ({"pattern": "periodic", "period_steps": 7.0}, "Rank 1 late every 7 steps, data phase"),
+        (
+            {"ranks": "1, 3", "pattern": "periodic", "period_steps": 7.0},
+            "2 ranks late every 7 steps, data phase",
+        ),
+        (
+            {"pattern": "irregular", "affected_share": 0.07, "delay_ns": 150e6},
+            "Rank 1 late at random: 7 % of the steps, 150 ms",
+        ),
+        (
+            {
+                "ranks": "any",
+                "pattern": "irregular",
+                "affected_share": 0.07,
+                "delay_ns": 150e6,
+            },
+            "Any rank late at random: 7 % of the steps, 150 ms",
+        ),
+        (
+            {
+                "term": "pause",
+                "ranks": "all",
+                "phase": "pause",
+                "pattern": "periodic",
+                "period_steps": 50.0,
+            },
+            "All ranks pause every 50 steps",
+        ),
+        (
+            {
+                "term": "pause",
+                "ranks": "all",
+                "phase": "forward",
+                "pattern": "periodic",
+                "period_steps": 50.0,
+            },
+            "All ranks pause every 50 steps, forward phase",
+        ),
+        ({"term": "jitter", "ranks": "", "phase": "", "pattern": ""}, "Jitter"),
+        (
+            {"term": "compute-inflation", "ranks": "", "phase": "", "pattern": ""},
+            "Compute slowdown",
+        ),
+    ],
+)
+def test_the_title_names_rank_phase_and_period(given, title):
+    assert cause_title(row(**given)) == title
+
+
+def test_the_name_of_a_row_has_no_numbers_of_its_events():
+    own = row(ranks="any", pattern="irregular", affected_share=0.07, delay_ns=150e6)
+
+    assert cause_name(own) == "any rank late at random, data phase"
+    assert cause_name(row()) == "straggler: rank 1, data phase"
+    assert cause_name(row("residual", "", "", "")) == "rounding residual"
+
+
+def test_a_difference_of_two_cells_has_no_period():
+    names = {"term": "pause", "ranks": "all", "phase": "pause"}
+    rows = declared_rows(
+        WATERFALL_DIFF, names | {"pattern": "periodic"}, names | {"pattern": "irregular"}
+    ).to_dict("records")
+
+    assert [cause_name(one) for one in rows] == [
+        "all ranks pause periodically",
+        "all ranks pause at random",
+    ]
+
+
+def test_the_ranks_of_a_row():
+    assert ranks_of(row(ranks="1, 13")) == (1, 13)
+    assert [ranks_of(row(ranks=text)) for text in ("any", "all", "")] == [(), (), ()]
