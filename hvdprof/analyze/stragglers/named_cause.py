@@ -18,7 +18,8 @@ PERSISTENT, PERIODIC, IRREGULAR, FROM_STEP = "persistent", "periodic", "irregula
 class NamedCause:
     """A significant delay of one launch.
 
-    ``ranks`` are rank numbers, ascending; those of a pause are all ranks. ``phase`` is data,
+    ``ranks`` are rank numbers, ascending; those of a pause are all ranks. A straggler of all ranks
+    is any rank at random: ``affected`` says which one in which step. ``phase`` is data,
     forward, backward, optimizer, pause (outside every phase) or unattributed, and ``phase_share``
     the share of the excess in the largest phase. ``period_steps`` is NaN unless the pattern is
     periodic. ``num_events`` counts runs of affected steps; of a persistent or from-step straggler,

@@ -1,51 +1,208 @@
-"""What happened in a launch: significant delays of ranks, grouped by pattern and phase."""
+"""What happened in a launch: significant delays of ranks, grouped by pattern and phase.
+
+1.  Ranks that are slower than the others, throughout or from a step on (``slow_ranks``).
+2.  Sparse delays, the most expensive first: pauses of all ranks, stalls of a rank or of ranks that
+    stall together, stalls of any rank (``stalls``).
+3.  Ranks that lead all others in what is left (``leads``).
+
+What is found is taken out of the times before the next search, so that nothing is named twice.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.steps.replay import costs_of_ranks
-from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.named_cause import IRREGULAR, PERSISTENT, STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.stragglers import (
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.delay import (
+    LEAST_STEPS,
+    SLOW,
     SMALLEST_SHARE,
-    lateness,
-    stragglers,
-    windows,
+    STEPS_APART,
+    Delay,
+    run_starts,
+    usual,
 )
+from hvdprof.analyze.stragglers.delay_phase import phase_of
+from hvdprof.analyze.stragglers.input_bound import without_stalls_of_most
+from hvdprof.analyze.stragglers.leads import leading_ranks
+from hvdprof.analyze.stragglers.named_cause import (
+    FROM_STEP,
+    IRREGULAR,
+    PERIODIC,
+    STRAGGLER,
+    NamedCause,
+)
+from hvdprof.analyze.stragglers.slow_ranks import slow_ranks
+from hvdprof.analyze.stragglers.stalls import MOST_STEPS, any_rank_stalls, pauses, rank_stalls
+from hvdprof.analyze.stragglers.windows import Windows, lateness, windows
 from hvdprof.model.arrays import Bools
+
+MOST_CAUSES, MOST_SEARCHES = 5, 8
+
+NEARLY = 0.8
+"""Share of the largest cost from which a periodic delay is preferred to an irregular one."""
+
+SAME_PERIOD = 0.1
+"""Largest difference of the periods, or of the first steps, of ranks that are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    delay: Delay
+    phase: str
+    phase_share: float
 
 
 def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     """The significant delays of a launch, largest first; they never overlap in ``affected``.
 
-    Empty where nothing is significant, and for launches of one rank.
+    Empty where nothing is significant, for launches of one rank, and below 9 steps.
     """
-    if len(work.ranks) < 2:
+    spans = windows(work)
+    if len(work.ranks) < 2 or len(spans.length) < LEAST_STEPS:
         return ()
-    rows = stragglers(work, costs_of_ranks(work), ("", ""))
-    named = rows[rows["phase"] != ""]
-    late = lateness(windows(work).length)
-    is_late: Bools = np.zeros(work.before.shape, dtype=bool)
-    is_late[work.follows] = late >= SMALLEST_SHARE * work.step_times.mean()
-    found = []
-    for (pattern, phase), alike in named.groupby(["pattern", "phase"], sort=False):
-        ranks = np.sort(alike["rank"].to_numpy())
-        affected = np.zeros_like(is_late)
-        places = np.searchsorted(work.ranks, ranks)
-        affected[:, places] = is_late[:, places]
-        any_rank: Bools = np.asarray(affected.any(axis=1))
-        begins = any_rank & ~np.concatenate([[False], any_rank[:-1]])
-        is_persistent = pattern == PERSISTENT
-        cause = NamedCause(
-            kind=STRAGGLER,
-            ranks=tuple(int(rank) for rank in ranks),
-            phase=str(phase),
-            phase_share=float(alike["phase_share"].mean()),
-            pattern=PERSISTENT if is_persistent else IRREGULAR,
-            period_steps=NAN,
-            num_events=int((any_rank if is_persistent else begins).sum()),
-            first_step=int(work.steps[any_rank.argmax()]),
-            affected=affected,
+    step_ns = float(work.step_times.mean())
+    spans = without_stalls_of_most(spans, step_ns)
+    delays = _apart(_search(spans, step_ns))
+    found = sorted(
+        _merged(_with_phases(spans, delays)),
+        key=lambda one: -saving(spans.length, one.delay),
+    )
+    return tuple(_named(work, one) for one in found[:MOST_CAUSES])
+
+
+def _search(spans: Windows, step_ns: float) -> list[Delay]:
+    delays = list(slow_ranks(spans.length, step_ns))
+    slow = {place for one in delays for place in one.places}
+    rest = spans.length
+    for delay in delays:
+        rest = without(rest, delay)
+    for _ in range(MOST_SEARCHES):
+        found = _most_expensive(rest, [*pauses(rest, step_ns), *rank_stalls(rest, step_ns)])
+        if found is None or saving(rest, found) < SMALLEST_SHARE * step_ns:
+            of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns)))
+            found = found if of_any is None else of_any
+        if found is None:
+            break
+        # Stalls that cost too little to be named are no lead of their rank either.
+        if saving(rest, found) >= SMALLEST_SHARE * step_ns:
+            delays.append(found)
+        rest = without(rest, found)
+    return delays + [one for one in leading_ranks(rest, step_ns) if not slow & set(one.places)]
+
+
+def _most_expensive(rest: Times, delays: list[Delay]) -> Delay | None:
+    """The delay that costs most; a periodic one that costs nearly as much goes before."""
+    costs = [saving(rest, one) for one in delays]
+    chosen = [
+        (one.pattern == PERIODIC, cost, -number)
+        for number, (one, cost) in enumerate(zip(delays, costs, strict=True))
+        if cost > 0 and cost >= NEARLY * max(costs)
+    ]
+    return delays[-max(chosen)[2]] if chosen else None
+
+
+def without(length: Times, delay: Delay) -> Times:
+    """The times without a delay: less its mean excess, or as usual where it is sparse."""
+    columns = list(delay.places)
+    affected, own = delay.affected[:, columns], length[:, columns]
+    changed = length.copy()
+    if delay.pattern in SLOW:
+        excess = (lateness(length)[:, columns] * affected).sum(axis=0) / affected.sum(axis=0)
+        changed[:, columns] = own - affected * excess
+    else:
+        changed[:, columns] = np.where(affected, np.minimum(own, usual(own, affected)), own)
+    return changed
+
+
+def saving(length: Times, delay: Delay) -> float:
+    """What the launch saves per step without a delay, ns, with all ranks released together."""
+    return float((length.max(axis=1) - without(length, delay).max(axis=1)).mean())
+
+
+def _apart(delays: list[Delay]) -> list[Delay]:
+    """The delays without overlap: a sparse one goes before a slow rank, then the earlier one."""
+    apart: list[Delay] = []
+    claimed: Bools | None = None
+    for one in sorted(delays, key=lambda delay: delay.pattern in SLOW):
+        affected = one.affected if claimed is None else one.affected & ~claimed
+        claimed = affected if claimed is None else claimed | affected
+        if affected.any():
+            apart.append(replace(one, affected=affected))
+    return apart
+
+
+def _with_phases(spans: Windows, delays: list[Delay]) -> Iterator[_Found]:
+    slow = {place for one in delays if one.pattern in SLOW for place in one.places}
+    sparse = [one.affected.any(axis=1) for one in delays if one.pattern not in SLOW]
+    stalls = np.logical_or.reduce(sparse or [np.zeros(len(spans.length), dtype=bool)])
+    for one in delays:
+        phase, share = phase_of(spans.phases, one, sorted(slow - set(one.places)), stalls)
+        yield _Found(one, phase, share)
+
+
+def _merged(found: Iterable[_Found]) -> list[_Found]:
+    """One for the ranks of the same kind, pattern, phase, and period or first step."""
+    groups: list[list[_Found]] = []
+    for one in found:
+        group = next((group for group in groups if _are_alike(group[0], one)), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    return [merged for group in groups if (merged := _as_one(group)) is not None]
+
+
+def _as_one(group: list[_Found]) -> _Found | None:
+    """Alike stalls of more than half of the ranks are any rank's; in many steps, jitter."""
+    delays = [one.delay for one in group]
+    places = sorted({place for one in delays for place in one.places})
+    affected = np.logical_or.reduce([one.affected for one in delays])
+    weights = [float(one.affected.sum()) for one in delays]
+    share = float(np.average([one.phase_share for one in group], weights=weights))
+    first = next((one for one in delays if one.pattern in SLOW), delays[0])
+    whole = replace(first, places=tuple(places), affected=affected)
+    if len(group) > 1 and whole.kind == STRAGGLER and 2 * len(places) > affected.shape[1]:
+        if affected.any(axis=1).mean() > MOST_STEPS:
+            return None
+        whole = replace(
+            whole, places=tuple(range(affected.shape[1])), pattern=IRREGULAR, period=NAN
         )
-        found.append((float(alike["cost_together_ns"].max()), cause))
-    return tuple(cause for _, cause in sorted(found, key=lambda pair: -pair[0]))
+    return _Found(whole, group[0].phase, share)
+
+
+def _are_alike(one: _Found, other: _Found) -> bool:
+    first, second = one.delay, other.delay
+    if (first.kind, one.phase) != (second.kind, other.phase):
+        return False
+    patterns = {first.pattern, second.pattern}
+    if first.places == second.places and IRREGULAR in patterns and patterns & set(SLOW):
+        return True
+    if len(patterns) > 1:
+        return False
+    num_steps = len(first.affected)
+    if first.pattern == PERIODIC:
+        return abs(first.period - second.period) <= SAME_PERIOD * first.period
+    begins = [int(one.affected.any(axis=1).argmax()) for one in (first, second)]
+    return first.pattern != FROM_STEP or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
+
+
+def _named(work: StepWork, found: _Found) -> NamedCause:
+    delay = found.delay
+    affected = np.zeros(work.before.shape, dtype=bool)
+    affected[work.follows] = delay.affected
+    in_step: Bools = np.asarray(delay.affected.any(axis=1))
+    events = in_step if delay.pattern in SLOW else run_starts(in_step, STEPS_APART[delay.kind])
+    return NamedCause(
+        kind=delay.kind,
+        ranks=tuple(int(rank) for rank in work.ranks[list(delay.places)]),
+        phase=found.phase,
+        phase_share=found.phase_share,
+        pattern=delay.pattern,
+        period_steps=delay.period,
+        num_events=int(events.sum()),
+        first_step=int(work.steps[work.follows][in_step.argmax()]),
+        affected=affected,
+    )

@@ -1,8 +1,81 @@
-import numpy as np
+import math
+import time
+from collections.abc import Callable
 
-from hvdprof.analyze.stragglers.named_cause import IRREGULAR, PERSISTENT, STRAGGLER
+import numpy as np
+import pytest
+
+from hvdprof.analyze.stragglers.named_cause import (
+    FROM_STEP,
+    IRREGULAR,
+    PAUSE,
+    PERIODIC,
+    PERSISTENT,
+    STRAGGLER,
+    NamedCause,
+)
 from hvdprof.analyze.stragglers.patterns import named_causes
-from tests.builders.step_works import simulated
+from tests.builders import launch_patterns
+from tests.builders.launch_patterns import (
+    COUNTER_EXAMPLES,
+    NOISES,
+    PATTERNS,
+    Scene,
+    Shape,
+    launch_of,
+)
+from tests.builders.step_works import MS, simulated
+
+STEPS = 100
+
+
+def found_in(
+    make: Callable[[Shape], Scene], num_ranks: int, noise: str, seed: int = 0
+) -> tuple[Scene, tuple[NamedCause, ...]]:
+    shape = Shape(STEPS, num_ranks, np.random.default_rng([seed, num_ranks]))
+    scene = make(shape)
+    return scene, named_causes(launch_of(scene, shape, noise, seed))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("num_ranks", [2, 4, 8, 32])
+@pytest.mark.parametrize("make", PATTERNS, ids=lambda make: make.__name__)
+def test_a_pattern_is_named_with_ranks_phase_and_period(
+    make: Callable[[Shape], Scene], num_ranks: int, noise: str
+) -> None:
+    scene, causes = found_in(make, num_ranks, noise)
+
+    assert len(causes) == len(scene.truths)
+    for truth in scene.truths:
+        (cause,) = [one for one in causes if truth.is_of_ranks(one, num_ranks)]
+        assert (cause.phase, cause.pattern in truth.patterns) == (truth.phase, True)
+        assert (cause.pattern == PERIODIC) == (not math.isnan(cause.period_steps))
+        if not math.isnan(truth.period) and cause.pattern == PERIODIC:
+            assert cause.period_steps == pytest.approx(truth.period)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("num_ranks", [2, 4, 8, 32])
+@pytest.mark.parametrize("make", COUNTER_EXAMPLES, ids=lambda make: make.__name__)
+def test_a_counter_example_names_nothing(
+    make: Callable[[Shape], Scene], num_ranks: int, noise: str
+) -> None:
+    _, causes = found_in(make, num_ranks, noise)
+
+    assert causes == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_ranks", [2, 8])
+def test_clean_launches_are_named_less_often_than_the_level_allows(num_ranks: int) -> None:
+    runs = 300
+    named = sum(
+        bool(found_in(launch_patterns.nothing, num_ranks, noise, seed)[1])
+        for noise in NOISES
+        for seed in range(runs)
+    )
+
+    assert named <= 0.01 * runs * len(NOISES)
 
 
 def test_ranks_alike_are_one_cause() -> None:
@@ -11,20 +84,114 @@ def test_ranks_alike_are_one_cause() -> None:
     (cause,) = named_causes(simulated(100, 4, extra_ms={"backward": extra}))
 
     assert (cause.kind, cause.ranks, cause.phase) == (STRAGGLER, (2, 3), "backward")
-    assert (cause.pattern, cause.num_events) == (PERSISTENT, 99)
+    assert (cause.pattern, cause.num_events, cause.first_step) == (PERSISTENT, 99, 2)
     assert cause.affected[1:].all(axis=0).tolist() == [False, False, True, True]
 
 
-def test_a_rank_late_now_and_then_is_irregular() -> None:
+def test_events_are_counted_and_placed() -> None:
     extra = np.zeros((100, 8))
-    extra[5::20, 1] = 200.0
+    extra[[5, 30, 31, 44, 80], 1] = 200.0
 
     (cause,) = named_causes(simulated(100, 8, extra_ms={"backward": extra}))
 
     assert (cause.ranks, cause.phase, cause.pattern) == ((1,), "backward", IRREGULAR)
-    assert np.flatnonzero(cause.affected[:, 1]).tolist() == [5, 25, 45, 65, 85]
+    assert (cause.num_events, cause.first_step) == (4, 6)
+    assert np.flatnonzero(cause.affected[:, 1]).tolist() == [5, 30, 31, 44, 80]
 
 
-def test_a_clean_launch_names_nothing() -> None:
-    assert named_causes(simulated(100, 4)) == ()
+def test_the_optimizer_is_that_of_the_step_before() -> None:
+    extra = np.zeros((100, 4))
+    extra[5::20, 1] = 200.0
+
+    (cause,) = named_causes(simulated(100, 4, extra_ms={"optimizer": extra}))
+
+    assert cause.phase == "optimizer"
+    assert np.flatnonzero(cause.affected[:, 1]).tolist() == [6, 26, 46, 66, 86]
+
+
+@pytest.mark.parametrize(("num", "ranks"), [(4, (0, 1)), (5, (1,))])
+def test_five_irregular_stalls_of_one_of_two_ranks_are_its_own(
+    num: int, ranks: tuple[int, ...]
+) -> None:
+    extra = np.zeros((100, 2))
+    extra[[7, 13, 40, 58, 91][:num], 1] = 300.0
+
+    (cause,) = named_causes(simulated(100, 2, extra_ms={"data": extra}))
+
+    assert (cause.kind, cause.ranks, cause.num_events) == (STRAGGLER, ranks, num)
+
+
+def test_three_regular_stalls_are_enough() -> None:
+    extra = np.zeros((60, 2))
+    extra[[10, 30, 50], 0] = 300.0
+
+    (cause,) = named_causes(simulated(60, 2, extra_ms={"pause": extra}))
+
+    assert (cause.ranks, cause.pattern, cause.period_steps) == ((0,), PERIODIC, 20)
+
+
+def test_one_long_pause_is_named_and_a_short_one_is_not() -> None:
+    extra = np.zeros((100, 4))
+    extra[40] = 400.0
+    assert named_causes(simulated(100, 4, extra_ms={"pause": extra})) == ()
+
+    extra[40] = 3000.0
+    (cause,) = named_causes(simulated(100, 4, extra_ms={"pause": extra}))
+    assert (cause.kind, cause.pattern, cause.num_events) == (PAUSE, IRREGULAR, 1)
+
+
+def test_periods_of_a_clock_are_found_in_steps() -> None:
+    extra = np.zeros((300, 4))
+    extra[[20, 71, 119, 170, 221, 270], 2] = 600.0
+
+    (cause,) = named_causes(simulated(300, 4, extra_ms={"pause": extra}))
+
+    assert (cause.ranks, cause.pattern) == ((2,), PERIODIC)
+    assert cause.period_steps == pytest.approx(50, abs=0.5)
+
+
+def test_the_first_step_of_a_slow_rank() -> None:
+    extra = np.zeros((100, 4))
+    extra[60:, 3] = 30.0
+
+    (cause,) = named_causes(simulated(100, 4, extra_ms={"forward": extra}))
+
+    assert (cause.ranks, cause.pattern, cause.phase) == ((3,), FROM_STEP, "forward")
+    assert cause.first_step == pytest.approx(61, abs=1)
+    assert cause.num_events == pytest.approx(40, abs=1)
+
+
+def test_causes_never_overlap() -> None:
+    for make in PATTERNS:
+        _, causes = found_in(make, 4, "correlated", seed=3)
+        if causes:
+            assert np.sum([one.affected for one in causes], axis=0).max() == 1
+
+
+def test_a_launch_of_one_rank_or_of_few_steps_names_nothing() -> None:
     assert named_causes(simulated(100, 1)) == ()
+    assert named_causes(simulated(8, 2, extra_ms={"data": np.array([0, 50.0])})) == ()
+
+
+def test_without_phases_a_delay_is_unattributed() -> None:
+    work = simulated(60, 2, extra_ms={"data": np.array([0, 30.0])})
+    for part in work.parts.values():
+        part[:] = 0.0
+
+    (cause,) = named_causes(work)
+
+    assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "unattributed", True)
+
+
+def test_512_ranks_and_1000_steps_take_less_than_two_seconds() -> None:
+    extra = np.zeros((1000, 512))
+    extra[::20, 0] = 500.0
+    extra[:, 8:16] = 20.0
+    work = simulated(1000, 512, extra_ms={"pause": extra})
+
+    start = time.process_time()
+    causes = named_causes(work)
+
+    assert time.process_time() - start < 2.0
+    assert [one.ranks for one in causes] == [(0,), tuple(range(8, 16))]
+    assert work.before.sum() > 512 * MS

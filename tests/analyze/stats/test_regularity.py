@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.stats.regularity import regularity
+
+
+@pytest.mark.parametrize("period", [2, 3, 7, 20, 33])
+@pytest.mark.parametrize("first", [0, 1])
+def test_every_kth_step_has_this_period(period: int, first: int) -> None:
+    found = regularity(np.arange(first, 100, period), 100)
+
+    assert found is not None
+    assert found.period == period
+    assert found.chance < 0.05
+    assert found.on_grid.all()
+
+
+def test_a_missing_and_an_additional_event_are_tolerated() -> None:
+    events = np.array([5, 15, 25, 31, 45, 55, 65, 75, 85, 95])
+
+    found = regularity(events, 100)
+
+    assert found is not None
+    assert found.period == 10
+    assert events[~found.on_grid].tolist() == [31]
+
+
+def test_a_period_of_time_may_slip_by_a_step() -> None:
+    found = regularity(np.array([40, 91, 139, 190, 241, 290]), 320)
+
+    assert found is not None
+    assert found.period == pytest.approx(50, abs=0.5)
+    assert found.chance < 0.03
+
+
+def test_two_events_and_crowded_events_have_no_period() -> None:
+    assert regularity(np.array([10, 60]), 100) is None
+    assert regularity(np.array([50, 51, 52]), 100) is None
+
+
+@pytest.mark.parametrize("num_events", [3, 4, 5, 8, 15, 40])
+@pytest.mark.parametrize("num_steps", [60, 100, 400])
+def test_random_events_are_as_regular_as_the_stated_chance_or_less(
+    num_events: int, num_steps: int
+) -> None:
+    rng = np.random.default_rng([num_events, num_steps])
+    level, runs = 1 / 16, 400
+
+    alarms = 0
+    for _ in range(runs):
+        events = np.sort(rng.choice(num_steps, size=num_events, replace=False))
+        found = regularity(events, num_steps)
+        alarms += found is not None and found.chance <= level
+
+    # Two kinds of grids, each at the level at most.
+    assert alarms <= 2 * level * runs
