@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hvdprof import collect
 from hvdprof.bench_models.placement import pin_to_own_cores
 from hvdprof.collect.identity import identity_from_environment
+from hvdprof.collect.turn_gate import TurnGate, turn_gate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE, TORCH_ENGINE, Plan, Segment
@@ -60,6 +61,7 @@ def _run(plan: Plan, paths: PassPaths) -> int:
     from hvdprof.bench_models.training import Job
 
     engines: list[Engine] = []
+    gate: TurnGate | None = None
     for name in dict.fromkeys(segment.engine for segment in plan.segments):
         engine = _engine(name, plan)
         place = engine.identity
@@ -68,12 +70,15 @@ def _run(plan: Plan, paths: PassPaths) -> int:
         device = _device_of(plan, place.local_rank)
         if not engines:
             collect.start(**asdict(place), device=device)
+            gate = turn_gate(place.rank)
         engines.append(engine)
         for segment in plan.segments:
             if segment.engine == name:
-                _run_one(Job(plan, device, engine), segment, paths)
+                _run_one(Job(plan, device, engine, gate), segment, paths)
     # Ranks compare their clocks once more, through the engine.
     collect.stop()
+    if gate is not None:
+        gate.close()
     for engine in engines:
         engine.close()
     return 0

@@ -20,6 +20,7 @@ from hvdprof.bench_models.digit_data import DigitBatches, bundled_digits, idx_di
 from hvdprof.bench_models.engine import Engine
 from hvdprof.bench_models.registry import BenchModel, model_named
 from hvdprof.bench_models.synthetic_data import SyntheticBatches
+from hvdprof.collect.turn_gate import SETTLING_STEPS, TurnGate
 from hvdprof.errors import UsageError
 from hvdprof.rundir.plan import Plan, Segment
 
@@ -28,11 +29,15 @@ MIN_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The ranks that train together, connected by ``engine``, and the device of this one."""
+    """The ranks that train together, connected by ``engine``, and the device of this one.
+
+    ``gate`` is that of a launch that takes turns with others.
+    """
 
     plan: Plan
     device: str
     engine: Engine
+    gate: TurnGate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +72,13 @@ def _train(job: Job, segment: Segment, timeline_path: Path) -> Outcome:
     loop = _Loop(job, segment, entry, model, optimizer)
 
     warmup_s = loop.warm_up()
+    if job.gate is not None:
+        return loop.in_turns(job.gate, warmup_s)
     num_steps = agreed_steps(job, segment, warmup_s)
     job.engine.wait_for_all()
     with job.engine.timeline(segment, timeline_path):
-        begin_ns = time.monotonic_ns()
-        for _ in loop.steps(num_steps, warmup=False):
-            pass
-        _wait_for_device(job)
-        end_ns = time.monotonic_ns()
-    return Outcome(num_steps, (end_ns - begin_ns) / num_steps)
+        length_ns = loop.measure(num_steps)
+    return Outcome(num_steps, length_ns / num_steps)
 
 
 def make_model(job: Job, segment: Segment, entry: BenchModel) -> tuple[nn.Module, Optimizer]:
@@ -144,6 +147,7 @@ class _Loop:
         self._optimizer = optimizer
         self._loss = F.nll_loss if entry.log_probabilities else F.cross_entropy
         self._batches = make_batches(job, segment, entry)
+        self._num_trained = 0
 
     def warm_up(self) -> float:
         """Train the warm-up batches; the median length of their later half in s, NaN if none.
@@ -163,6 +167,25 @@ class _Loop:
         later_half = durations_s[len(durations_s) // 2 :]
         return statistics.median(later_half) if later_half else math.nan
 
+    def in_turns(self, gate: TurnGate, warmup_s: float) -> Outcome:
+        """Train whenever it is the turn of this launch, until it has no further one."""
+        num_steps, length_ns, step_s = 0, 0, warmup_s
+        while count := gate.next_turn(self._segment.id, self._num_trained, step_s):
+            for _ in self.steps(SETTLING_STEPS, warmup=True):
+                _wait_for_device(self._job)
+            turn_ns = self.measure(count)
+            step_s = turn_ns / count / 1e9
+            num_steps, length_ns = num_steps + count, length_ns + turn_ns
+        return Outcome(num_steps, length_ns / num_steps if num_steps else math.nan)
+
+    def measure(self, count: int) -> int:
+        """Train that many steps that count; their length in ns."""
+        begin_ns = time.monotonic_ns()
+        for _ in self.steps(count, warmup=False):
+            pass
+        _wait_for_device(self._job)
+        return time.monotonic_ns() - begin_ns
+
     def steps(self, count: int, *, warmup: bool) -> Iterator[None]:
         """Train that many steps, yielding after each."""
         model, optimizer, batches = self._model, self._optimizer, self._batches
@@ -178,6 +201,7 @@ class _Loop:
                     loss.backward()
                 optimizer.step()
                 collect.loss(loss)
+            self._num_trained += 1
             yield
 
 

@@ -3,13 +3,14 @@
 import os
 import resource
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.collect.host_facts import given_cores, host_cores
 
 _PROC_STAT = Path("/proc/stat")
+_USER_TIME, _SYSTEM_TIME = 11, 12  # proc_pid_stat(5) counts them as 14 and 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,21 @@ def own_cpu_seconds() -> float:
     """Processor seconds of this process and of its children that have ended and been waited for."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def processes_cpu_seconds(process_ids: Iterable[int]) -> float:
+    """Processor seconds that those processes have used; one that has ended counts as 0."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    used = 0
+    for process_id in process_ids:
+        try:
+            stat = Path(f"/proc/{process_id}/stat").read_text(errors="replace")
+        except OSError:
+            continue
+        # The name of the program, in brackets, may hold anything.
+        fields = stat.rpartition(")")[2].split()
+        used += int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+    return used / ticks
 
 
 def _read_jiffies() -> CpuJiffies | None:

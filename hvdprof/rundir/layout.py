@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.rundir.stall_format import STALLS_FILE
+from hvdprof.rundir.turn_format import TURNS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
@@ -57,6 +58,11 @@ class PassPaths:
     def stalls(self) -> Path:
         """The stalls that the launching side saw, one per line."""
         return self.folder / STALLS_FILE
+
+    @property
+    def turns(self) -> Path:
+        """The turns of a resident launch, one per line."""
+        return self.folder / TURNS_FILE
 
     @property
     def seen_mark(self) -> Path:

@@ -101,17 +101,61 @@ def run_to_end(
         EnvironmentNotReadyError: The launcher itself could not be started.
         StorageError: The files for its output cannot be written.
     """
-    mark = uuid.uuid4().hex
-    started = time.monotonic()
-    child = None
+    processes = LaunchProcesses()
     try:
-        with _appended(stdout) as out, _appended(stderr) as err:
-            child = _start(command, {**environment, PASS_MARK: mark}, out, err)
-        hung = _wait(child, watch)
+        processes.start(command, environment, stdout=stdout, stderr=stderr)
+        hung = _wait(processes, watch)
     finally:
+        to_its_end(processes.end)
+    return processes.outcome(hung=hung)
+
+
+class LaunchProcesses:
+    """A launcher with all that it starts, found again by the mark in their environment."""
+
+    def __init__(self) -> None:
+        self._mark = uuid.uuid4().hex
+        self._started_s = self._ended_s = time.monotonic()
+        self._launcher: subprocess.Popen[bytes] | None = None
+
+    @property
+    def mark(self) -> str:
+        """The value of ``PASS_MARK`` in the environment of every process."""
+        return self._mark
+
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], *, stdout: Path, stderr: Path
+    ) -> None:
+        """Start the launcher, with its output at the end of the files.
+
+        Raises:
+            EnvironmentNotReadyError: The launcher itself could not be started.
+            StorageError: The files for its output cannot be written.
+        """
+        self._started_s = time.monotonic()
+        with _appended(stdout) as out, _appended(stderr) as err:
+            self._launcher = _start(command, {**environment, PASS_MARK: self._mark}, out, err)
+
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        """Whether the launcher has ended, after at most that many seconds."""
+        if self._launcher is None:
+            return True
+        try:
+            self._launcher.wait(timeout=wait_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def end(self) -> None:
+        """End every process that is left, the launcher first."""
         # After a signal between the start and the assignment only the mark finds the processes.
-        to_its_end(lambda: end_marked(mark, child))
-    return Outcome(child.returncode, hung, time.monotonic() - started)
+        end_marked(self._mark, self._launcher)
+        self._ended_s = time.monotonic()
+
+    def outcome(self, *, hung: bool) -> Outcome:
+        """How the launch ended; to be asked after ``start`` and ``end``."""
+        assert self._launcher is not None
+        return Outcome(self._launcher.returncode, hung, self._ended_s - self._started_s)
 
 
 def end_marked(
@@ -134,6 +178,8 @@ def end_marked(
             break
         for pid in left:
             _send(pid, sign)
+            # A stopped process takes a signal only when it continues.
+            _send(pid, signal.SIGCONT)
         _until_gone(mark, variable, GRACE_S)
     if child is not None:
         child.wait()
@@ -191,17 +237,13 @@ def _start(
         ) from error
 
 
-def _wait(child: "subprocess.Popen[bytes]", watch: Watch) -> bool:
+def _wait(processes: LaunchProcesses, watch: Watch) -> bool:
     timeout = ProgressTimeout(watch)
-    while True:
-        try:
-            child.wait(timeout=POLL_INTERVAL_S)
-        except subprocess.TimeoutExpired:
-            if timeout.is_over():
-                return True
-        else:
-            watch.progress()
-            return False
+    while not processes.has_ended(POLL_INTERVAL_S):
+        if timeout.is_over():
+            return True
+    watch.progress()
+    return False
 
 
 def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:

@@ -1,0 +1,1 @@
+"""Launches that stay resident together on one host and take turns."""

@@ -1,0 +1,94 @@
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from hvdprof.collect.turn_gate import TURNS, TurnGate, turn_gate
+from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
+
+
+@pytest.fixture
+def listening() -> Iterator[TurnSocket]:
+    turns = TurnSocket(2)
+    yield turns
+    turns.close()
+
+
+class _Rank(threading.Thread):
+    def __init__(self, address: str, rank: int, step: int = 5) -> None:
+        super().__init__()
+        self.gate = TurnGate(address, rank)
+        self._step, self._rank = step, rank
+        self.answers: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        while answer := self.gate.next_turn("mnist", self._step, 0.1 * (1 + self._rank)):
+            self.answers.append(answer)
+            self._step += answer
+
+
+def _wait(turns: TurnSocket) -> Standing:
+    for _ in range(50):
+        turns.wait(0.2)
+        if (standing := turns.standing()) is not None:
+            return standing
+    raise AssertionError("the ranks do not stand at their gates")
+
+
+def test_ranks_wait_until_they_get_a_number_of_steps(listening: TurnSocket) -> None:
+    ranks = [_Rank(listening.address, rank) for rank in range(2)]
+    assert _wait(listening) == Standing("mnist", 5, 0.2)
+    assert listening.process_ids() == [os.getpid()] * 2
+    listening.give_turn(7)
+    assert listening.standing() is None
+    assert _wait(listening) == Standing("mnist", 12, 0.2)
+    listening.give_turn(0)
+    for rank in ranks:
+        rank.join(5)
+        assert rank.answers == [7]
+        rank.gate.close()
+
+
+def test_a_launch_stands_only_when_all_ranks_do_at_the_same_step(listening: TurnSocket) -> None:
+    ranks = [_Rank(listening.address, 0)]
+    for _ in range(3):
+        listening.wait(0.05)
+    assert listening.standing() is None
+    ranks.append(_Rank(listening.address, 1, step=6))
+    for _ in range(5):
+        listening.wait(0.05)
+    assert listening.standing() is None
+    listening.give_turn(0)
+    for rank in ranks:
+        rank.join(5)
+
+
+def test_ranks_end_their_segment_when_the_launching_side_is_gone() -> None:
+    turns = TurnSocket(1)
+    rank = _Rank(turns.address, 0)
+    _wait(turns)
+    turns.close()
+    rank.join(5)
+    assert not rank.is_alive()
+    assert rank.gate.next_turn("mnist", 0, 0.1) == 0
+
+
+def test_a_rank_that_dies_stands_no_more(listening: TurnSocket) -> None:
+    ranks = [_Rank(listening.address, rank) for rank in range(2)]
+    _wait(listening)
+    ranks[1].gate._socket.shutdown(socket.SHUT_RDWR)
+    listening.wait(0.5)
+    assert listening.standing() is None
+    assert len(listening.process_ids()) == 1
+    listening.give_turn(0)
+    for rank in ranks:
+        rank.join(5)
+
+
+def test_a_launch_without_the_variable_has_no_gate() -> None:
+    assert turn_gate(0, {}) is None
+    with pytest.raises(ConnectionRefusedError):
+        turn_gate(0, {TURNS: "hvdprof-turns-nobody"})
