@@ -1,0 +1,68 @@
+"""A hand-written loop: allreduce_async_ of every gradient, synchronize, a plain optimizer.
+
+Its steps are marked with ``collect.step()``, as docs/howto/run.md asks of loops without a
+DistributedOptimizer. Faults: data, forward, backward, optimizer, pause.
+"""
+
+import argparse
+from collections.abc import Iterator
+
+import horovod.torch as hvd
+import torch
+from torch.nn import functional
+
+from benchmarks.scripts.fault import Fault
+from benchmarks.scripts.slowdown import Layer, add_fault_option, slow_down, work
+from hvdprof import collect
+
+
+def batches(fault: Fault, steps: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Batches, read while the training waits."""
+    for step in range(steps):
+        work(2)
+        slow_down(fault, "data", step)
+        yield torch.randn(16, 20), torch.randn(16, 1)
+
+
+def average_gradients(model: torch.nn.Module) -> None:
+    """Average the gradients of all ranks in place."""
+    handles = [
+        hvd.allreduce_async_(parameter.grad, name=name)
+        for name, parameter in model.named_parameters()
+    ]
+    for handle in handles:
+        hvd.synchronize(handle)
+
+
+def main() -> None:
+    """Fit a regression."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=400)
+    add_fault_option(parser)
+    args = parser.parse_args()
+    hvd.init()
+    torch.manual_seed(2)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(
+        Layer((20, 64), (9, 16)), torch.nn.Tanh(), Layer((64, 1), (11, 20), args.fault)
+    )
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    collect.start()
+    collect.watch(model, optimizer)
+    source = batches(args.fault, args.steps)
+    for step in range(args.steps):
+        with collect.step(samples=16):
+            inputs, targets = next(source)
+            loss = functional.mse_loss(model(inputs), targets)
+            loss.backward()
+            average_gradients(model)
+            slow_down(args.fault, "optimizer", step)
+            optimizer.step()
+            optimizer.zero_grad()
+        slow_down(args.fault, "pause", step)
+    collect.stop()
+
+
+if __name__ == "__main__":
+    main()

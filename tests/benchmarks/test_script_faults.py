@@ -1,0 +1,52 @@
+"""A real launch of one script of the corpus, with a bug of its own, judged by what it did."""
+
+import sys
+
+import pytest
+
+from benchmarks import script_faults
+from benchmarks.script_fault_cases import CASES
+from benchmarks.script_faults import CaseFailedError, analysed, launch, main
+
+
+@pytest.mark.horovod
+@pytest.mark.timeout(600)
+def test_a_script_with_a_slow_rank_is_launched_and_judged(tmp_path, monkeypatch):
+    case = next(one for one in CASES if one.name == "gan-np2-backward-rank1-ms60")
+    monkeypatch.setattr(script_faults, "NUM_STEPS", 25)
+
+    launch(case, tmp_path)
+    said, verdict = analysed(case, tmp_path)
+
+    # Cost and clean twins depend on what else the machine does; the rank does not.
+    assert [(one.kind, one.ranks, one.phase) for one in said.named[:1]] == [
+        ("straggler", (1,), "backward")
+    ]
+    assert verdict.ranks
+    assert verdict.phase
+    assert verdict.pattern
+    assert verdict.cost is not None
+    assert said.step_ns > 100e6
+    # Another call finds the run and starts nothing.
+    monkeypatch.setattr(script_faults, "command", lambda *_: pytest.fail("launched again"))
+    launch(case, tmp_path)
+
+
+def test_a_failed_case_is_left_out_and_run_again(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- scripts begin -->\nold\n<!-- scripts end -->\nafter\n")
+    folder = tmp_path / "runs"
+    arguments = ["--folder", str(folder), "--only", "^gan-np2-clean", "--write", str(page)]
+    monkeypatch.setattr("sys.argv", ["script_faults", *arguments])
+    monkeypatch.setattr(
+        script_faults, "command", lambda *_: [sys.executable, "-c", "raise SystemExit('no ranks')"]
+    )
+
+    main()
+
+    assert "gan-np2-clean failed:\nno ranks" in capsys.readouterr().err
+    assert not (folder / "gan-np2-clean" / "done").exists()
+    assert "old" in page.read_text()
+    case = next(one for one in CASES if one.name == "gan-np2-clean")
+    with pytest.raises(CaseFailedError, match="no ranks"):
+        launch(case, folder)
