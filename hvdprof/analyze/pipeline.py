@@ -103,7 +103,9 @@ def analyze_run(run: Run) -> RunAnalysis:
     }
     failed = failed_segments(run.manifest)
     found = findings(Evidence(run, tables))
-    answer = attached_verdict(run, verdict(by_cell, lost, found, failed, run.manifest))
+    answer = attached_verdict(
+        run, verdict(by_cell, derived[WATERFALL.name], found, failed, run.manifest)
+    )
     answer = network_verdict(run, derived[NET_LINKS.name], answer)
     return RunAnalysis(
         run=run,

@@ -124,8 +124,8 @@ class Verdict:
 
     ``model``, ``np``, ``engine`` and the efficiencies are those of the largest valid size of the
     model that scales worst; NaN where the run holds nothing to compare. ``biggest_loss`` is the
-    most expensive part of ``LOSSES`` there, empty where no part stands out. ``caveat`` says what
-    limits the numbers, empty where nothing does.
+    name of the most expensive cause of ``WATERFALL`` there, empty where none stands out.
+    ``caveat`` says what limits the numbers, empty where nothing does.
     """
 
     sentence: str

@@ -76,7 +76,7 @@ def test_ddp_alone_is_its_own_baseline_and_what_the_verdict_is_about(tmp_path):
 def test_the_verdict_is_about_horovod_where_both_were_measured(compared):
     assert compared.verdict.engine == "horovod"
     assert compared.verdict.sentence.startswith("mnist on 2 ranks: 76.")
-    assert compared.verdict.biggest_loss == "blocked"
+    assert compared.verdict.biggest_loss == "exposed transfer"
 
 
 @pytest.mark.parametrize("name", ["losses", "waterfall", "pop", "ceilings"])
@@ -137,7 +137,7 @@ def test_a_straggler_under_ddp_is_named_without_horovod(tmp_path):
         ["rank 1", "mnist", 2, "ddp"]
     ]
     row = late.iloc[0]
-    assert row["title"] == "Persistent straggler: rank 1, forward phase"
+    assert row["title"] == "Straggler: rank 1, forward phase"
     assert row["evidence"].startswith("mnist on 2 ranks under DDP: the other ranks wait for rank 1")
 
 

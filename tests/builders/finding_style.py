@@ -13,14 +13,18 @@ IMPERATIVES = (
 """With which an action may start."""
 
 _END = re.compile(r"(?<=[.:!?])\s+(?=[A-Z0-9`])")
+_NUMBER = re.compile(r"\b\d[\d.,]* (%|ms|s)(?=\W|$)")
 _CODE = re.compile(r"`[^`]*`|\([^()]*\)")
 
 
 def style_faults(row: Mapping[Hashable, object]) -> list[str]:
-    """What is wrong with the texts of a row of FINDINGS; commands and parentheses count once."""
+    """What is wrong with the texts of a row of FINDINGS.
+
+    Commands and parentheses count once, numbers with a unit not at all in a title.
+    """
     title, evidence, action = (str(row[name]) for name in ("title", "evidence", "action"))
     faults = []
-    if not 0 < len(title.split()) <= MOST_TITLE_WORDS or title.endswith("."):
+    if not 0 < len(_NUMBER.sub("", title).split()) <= MOST_TITLE_WORDS or title.endswith("."):
         faults.append(f"title: {title}")
     for name, text in (("evidence", evidence), ("action", action)):
         if not text.endswith("."):

@@ -50,8 +50,8 @@ class LaunchCauses:
 def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> LaunchCauses:
     """The causes of one launch (``analyze.causes.delays``), with their Shapley values.
 
-    The time of the normal ranks shifts all ranks alike, so it adds to the step time whatever else
-    happens. Named delays, jitter and the time after the last arrival overlap: they are the players
+    The time of the normal ranks shifts all ranks alike, so it adds to the step time by itself.
+    Named delays, jitter and the time after the last arrival overlap: they are the players
     of the game.
 
     Args:

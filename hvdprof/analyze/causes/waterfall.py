@@ -55,10 +55,11 @@ class _CellCauses:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A term as a share of the step, and the share that its removal alone saves."""
+    """A term as a share of the step, the share that its removal alone saves, and the baseline's."""
 
     share: Spread
     alone: float
+    of_baseline: float = NAN
 
 
 def waterfall(
@@ -104,11 +105,13 @@ def waterfall(
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """The baseline's step for as many samples, and its compute, as shares of the cell's step."""
+    """The baseline's step for as many samples, and parts of it, as shares of the cell's step."""
 
     step: float
     compute: Spread
     rest: Spread
+    data: float
+    outside: float
 
 
 def _reference(
@@ -121,6 +124,8 @@ def _reference(
         step=step,
         compute=_with_error_of(ratio, step, of_baseline.normal(COMPUTE)),
         rest=_with_error_of(ratio, step, rest),
+        data=step * of_baseline.normal(DATA).value,
+        outside=step * of_baseline.normal(OUTSIDE).value,
     )
 
 
@@ -193,17 +198,18 @@ def _other_terms(own: _CellCauses, reference: _Reference | None) -> dict[str, _T
         ),
     }
     if own.has_phases:
-        terms[INPUT_BOUND] = _separable(own.normal(DATA))
-        terms[SERIALIZATION] = _separable(own.normal(OUTSIDE))
+        data, outside = (NAN, NAN) if reference is None else (reference.data, reference.outside)
+        terms[INPUT_BOUND] = _separable(own.normal(DATA), data)
+        terms[SERIALIZATION] = _separable(own.normal(OUTSIDE), outside)
     if reference is not None:
         terms[COMPUTE_INFLATION] = _separable(less(own.normal(COMPUTE), reference.compute))
         terms[BASELINE_CREDIT] = _separable(scaled(-1.0, reference.rest))
     return terms
 
 
-def _separable(share: Spread) -> _Term:
+def _separable(share: Spread, of_baseline: float = NAN) -> _Term:
     """A term that adds to the step time by itself."""
-    return _Term(share, share.value)
+    return _Term(share, share.value, of_baseline)
 
 
 _UNNAMED: dict[str, object] = {
@@ -252,4 +258,5 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "share_high": share.high,
         "alone_ns": term.alone * step_ns,
         "alone_share": term.alone,
+        "baseline_ns": term.of_baseline * step_ns,
     }

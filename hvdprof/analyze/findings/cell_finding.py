@@ -1,4 +1,4 @@
-"""What findings on one cell have in common: its rows, its costly terms, its name and its cost.
+"""What findings on one cell have in common: its rows, its costly causes, its name and its cost.
 
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
@@ -12,8 +12,16 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST
-from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.causes import (
+    BASELINE_CREDIT,
+    INPUT_BOUND,
+    PAUSE,
+    RESIDUAL_TERM,
+    SERIALIZATION,
+    STRAGGLER,
+)
 from hvdprof.model.cell_key import CELL_KEY, place_name, short_name
+from hvdprof.model.frame_row import FrameRow
 
 
 class CellCost(TypedDict):
@@ -28,35 +36,70 @@ class CellCost(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class CostlyTerm:
-    """A term of the waterfall that costs a cell at least 5 % of its step.
+class CostlyCause:
+    """A row of WATERFALL that costs a cell at least 5 % of its step.
 
     Attributes:
         cell: The row of SCALING.
-        share: The cost divided by the step time.
-        share_text: The same as text with its 95 % interval.
-        cost_ns: The cost per step.
+        row: The row of WATERFALL.
     """
 
     cell: Cell
-    share: float
-    share_text: str
-    cost_ns: float
+    row: FrameRow
+
+    @property
+    def share(self) -> float:
+        """The cost divided by the step time."""
+        return float(self.row["share"])
+
+    @property
+    def share_text(self) -> str:
+        """The same as text with its 95 % interval."""
+        share, low, high = (float(self.row[f"share{end}"]) for end in ("", "_low", "_high"))
+        return units.interval_of_unit(share, low, high, "ratio")
+
+    @property
+    def cost_ns(self) -> float:
+        """The cost per step."""
+        return float(self.row["time_ns"])
+
+    @property
+    def cost(self) -> CellCost:
+        """The fields of a finding, with what the cause alone would save as potential gain."""
+        return cost_of(self.cell, self.share, self.cost_ns, float(self.row["alone_share"]))
 
 
-def costly_terms(evidence: Evidence, term: str) -> Iterator[CostlyTerm]:
-    """Cells without toggles in which a term costs enough, beyond its uncertainty."""
+def is_costly(row: FrameRow) -> bool:
+    """Whether a row of WATERFALL costs enough, beyond its uncertainty, to be a finding.
+
+    Each launch that names a straggler or pause has tested that it is significant; the interval of
+    other terms must not reach 0. One launch gives no interval: the term counts, and a warning says
+    so. One rank loses time to its input and between steps alone.
+    """
+    if row["term"] in (BASELINE_CREDIT, RESIDUAL_TERM) or not row["share"] >= SMALLEST_COST:
+        return False
+    if row["np"] < 2 and row["term"] not in (INPUT_BOUND, SERIALIZATION):
+        return False
+    return row["term"] in (STRAGGLER, PAUSE) or not row["share_low"] <= 0
+
+
+def costly_causes(
+    evidence: Evidence, *terms: str, oversubscribed: bool = False
+) -> Iterator[CostlyCause]:
+    """Rows of WATERFALL that cost cells without toggles enough.
+
+    Args:
+        evidence: The run.
+        terms: Terms of WATERFALL.
+        oversubscribed: Whether cells with more ranks than cores count, too.
+    """
     rows = evidence.table("waterfall")
-    of_term = rows[rows["term"] == term]
-    for cell in evidence.cells():
-        if not is_base(cell) or cell["np"] < 2:
-            continue
-        for row in rows_of_cell(of_term, cell).to_dict("records"):
-            # One launch gives no interval: the term is reported, and a warning says so.
-            if row["share"] >= SMALLEST_COST and not row["share_low"] <= 0:
-                share, low, high = (float(row[f"share{end}"]) for end in ("", "_low", "_high"))
-                text = units.interval_of_unit(share, low, high, "ratio")
-                yield CostlyTerm(cell, share, text, float(row["time_ns"]))
+    of_term = rows[rows["term"].isin(terms)]
+    for cell in evidence.cells(oversubscribed=oversubscribed):
+        if is_base(cell):
+            for row in rows_of_cell(of_term, cell).to_dict("records"):
+                if is_costly(row):
+                    yield CostlyCause(cell, row)
 
 
 def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
@@ -64,15 +107,6 @@ def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     for name in CELL_KEY:
         rows = rows[rows[name] == cell[name]]
     return rows
-
-
-def gain_share(evidence: Evidence, cell: Cell, remedy: str, rank: int | None = None) -> float:
-    """The largest share of the step that a remedy of the replay can save; NaN where unknown."""
-    rows = rows_of_cell(evidence.table("ceilings"), cell)
-    rows = rows[rows["remedy"] == remedy]
-    if rank is not None:
-        rows = rows[(rows["rank"] == rank).fillna(False)]
-    return float(rows["saved_share"].iloc[0]) if len(rows) else NAN
 
 
 def cost_of(cell: Cell, share: float, cost_ns: float, gain: float) -> CellCost:

@@ -30,10 +30,14 @@ class Evidence:
         frame = self.tables.get(name)
         return self.run.table(name) if frame is None else frame
 
-    def cells(self) -> list[Cell]:
-        """The rows of SCALING under Horovod or DDP that are not oversubscribed, as dictionaries."""
+    def cells(self, *, oversubscribed: bool = False) -> list[Cell]:
+        """The rows of SCALING under Horovod or DDP as dictionaries.
+
+        Args:
+            oversubscribed: Whether to include cells with more ranks than cores.
+        """
         scaling = self.table("scaling")
-        judged = scaling[with_engine(scaling) & ~scaling["oversubscribed"]]
+        judged = scaling[with_engine(scaling) & (oversubscribed | ~scaling["oversubscribed"])]
         return [
             {str(name): value for name, value in row.items()} for row in judged.to_dict("records")
         ]

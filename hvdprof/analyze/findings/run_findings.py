@@ -12,21 +12,22 @@ from hvdprof.analyze.findings.run_rules import causes_rules as causes
 from hvdprof.analyze.findings.run_rules import communication_rules as communication
 from hvdprof.analyze.findings.run_rules import evidence_rules as of_evidence
 from hvdprof.analyze.findings.run_rules import exposed_rules as exposed
+from hvdprof.analyze.findings.run_rules import named_cause_rules as named
 from hvdprof.analyze.findings.run_rules import network_rules as network
 from hvdprof.analyze.findings.run_rules import settings_rules as settings
 from hvdprof.analyze.findings.run_rules import stall_rules as stalls
-from hvdprof.analyze.findings.run_rules import straggler_rules as waiting
 from hvdprof.analyze.findings.run_rules import watchdog_rules as watchdog
 from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 
 Rule = Callable[[Evidence], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
-    waiting.stragglers,
-    waiting.rotating_stragglers,
+    named.named_causes,
+    causes.jitter,
     causes.input_bound,
     exposed.exposed_transfer,
     causes.compute_inflation,
+    causes.inter_step_overhead,
     causes.size_cliff,
     network.slow_host_link,
     network.far_host,

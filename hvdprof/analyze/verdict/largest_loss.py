@@ -1,72 +1,97 @@
-"""The second sentence of a verdict: the largest loss of the cell and its fix."""
+"""The second sentence of a verdict: the largest loss of the cell, its cost and its fix."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from hvdprof import units
-from hvdprof.analyze.findings.finding import first_fix, title_inside
-from hvdprof.model.run import Verdict
-from hvdprof.model.step_parts import PART_NAMES
-
-LOSS_RULES: tuple[str, ...] = (
-    "persistent-straggler",
-    "transient-straggler",
-    "rotating-stragglers",
-    "exposed-transfer",
-    "network-bound",
-    "below-network",
-    "gloo-transfer",
-    "shared-memory-transfer",
-    "cycle-bound",
-    "compute-inflation",
+from hvdprof.analyze.findings.cell_finding import is_costly
+from hvdprof.analyze.findings.finding import (
+    SMALLEST_COST,
+    WARNING_COST,
+    first_fix,
+    title_inside,
 )
-"""Rules on causes of lost time; the others find what the baseline has, too, or settings."""
-
-SMALLEST_GAIN = 0.01
-"""A smaller potential gain is not worth a promise."""
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.causes import CAUSES, INPUT_BOUND, SERIALIZATION
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import Verdict
 
 SMALLEST_OFFSET = 0.02
-"""Parts that got faster are named from here on: the largest loss then exceeds the whole loss."""
+"""Gains are named from here on: the largest loss then exceeds the whole lost efficiency."""
 
 
-def largest_loss(verdict: Verdict, findings: pd.DataFrame) -> str:
-    """The largest loss with its share and its fix, or the largest part of LOSSES; may be empty.
+@dataclass(frozen=True, slots=True)
+class LargestLoss:
+    """The costliest cause of a cell: its name, its share of the step, and a sentence on it."""
+
+    name: str
+    share: float
+    sentence: str
+
+
+def largest_loss(
+    waterfall: pd.DataFrame,
+    findings: pd.DataFrame,
+    cell: pd.Series,
+    *,
+    smallest: float = SMALLEST_COST,
+    terms: Sequence[str] = tuple(CAUSES),
+) -> LargestLoss | None:
+    """The costliest cause of a cell without toggles; None where no cause costs enough.
+
+    Time in the data phase and between steps is named from a tenth of the step on, or where it is a
+    twentieth more than in the baseline: every loop has some.
 
     Args:
-        verdict: The numbers of the verdict; its part with the largest loss may be empty.
-        findings: FINDINGS of the run.
+        waterfall: WATERFALL of the run.
+        findings: FINDINGS of the run: the one on that cause holds its fix.
+        cell: A row of SCALING.
+        smallest: Share of the step below which a cause is not named.
+        terms: The terms to choose from.
     """
+    model, np_, engine = str(cell["model"]), int(cell["np"]), str(cell["engine"])
+    rows = of_base_cell(waterfall, model, np_, engine).to_dict("records")
+    costly = [
+        row
+        for row in rows
+        if is_costly(row) and row["term"] in terms and row["share"] >= smallest and _is_worth(row)
+    ]
+    if not costly:
+        return None
+    row = max(costly, key=lambda one: float(one["share"]))
+    cost = f"{units.milliseconds(float(row['time_ns']))} per step"
+    cost += f" ({units.percent(float(row['share']))})"
+    name = cause_name(row)
     of_cell = findings[
-        (findings["model"] == verdict.model)
-        & (findings["np"] == verdict.np).fillna(False)
-        & (findings["engine"] == verdict.engine)
-        & findings["id"].astype(str).isin(LOSS_RULES)
-        & findings["cost_share"].notna()
+        (findings["model"] == model)
+        & (findings["np"] == np_).fillna(False)
+        & (findings["engine"] == engine)
+        & (findings["cost_ns"] == row["time_ns"])
     ]
     if of_cell.empty:
-        points = units.points(verdict.biggest_loss_share).removeprefix("+")
-        return f"Largest loss: {PART_NAMES[verdict.biggest_loss]} ({points})."
-    row = of_cell.sort_values("cost_share", kind="stable").iloc[-1]
-    title, action = str(row["title"]), str(row["action"])
-    share = units.percent(float(row["cost_share"]))
-    reached = _reached(verdict, float(row["gain_share"]))
-    fix = first_fix(action) + (f" (up to {reached} without this loss)" if reached else "")
-    return f"Largest loss: {title_inside(title)}, {share} of step time; fix: {fix}."
+        return LargestLoss(name, float(row["share"]), f"Largest loss: {name}, {cost}.")
+    title, action = (str(of_cell.iloc[0][column]) for column in ("title", "action"))
+    fix = first_fix(action)
+    sentence = f"Largest loss: {title_inside(title)}, {cost}; fix: {fix}."
+    return LargestLoss(name, float(row["share"]), sentence)
+
+
+def _is_worth(row: FrameRow) -> bool:
+    if row["term"] not in (INPUT_BOUND, SERIALIZATION):
+        return True
+    share = float(row["share"])
+    added = share * (1.0 - float(row["baseline_ns"]) / float(row["time_ns"]))
+    return share >= WARNING_COST or added >= SMALLEST_COST
 
 
 def offset(verdict: Verdict) -> str:
-    """A sentence on parts that got faster and offset a part of the largest loss; may be empty."""
+    """A sentence on gains that offset a part of the largest loss; may be empty."""
     made_up = verdict.biggest_loss_share - (1 - verdict.efficiency)
     if not made_up > SMALLEST_OFFSET:
         return ""
     points = units.points(made_up).removeprefix("+")
-    part = PART_NAMES[verdict.biggest_loss]
     share = units.points(verdict.biggest_loss_share).removeprefix("+")
-    return f"Parts that got faster offset {points} of the {share} of {part}."
-
-
-def _reached(verdict: Verdict, gain: float) -> str:
-    """The efficiency after the fix; empty where it would exceed 1, which other parts explain."""
-    if not SMALLEST_GAIN <= gain < 1:
-        return ""
-    reached = verdict.efficiency / (1 - gain)
-    return units.percent(reached) if reached <= 1 else ""
+    return f"Gains, and losses that the baseline has too, offset {points} of these {share}."

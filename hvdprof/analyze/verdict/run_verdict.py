@@ -1,15 +1,18 @@
 """The verdict of a run: the efficiency of its worst cell, the largest loss and its fix."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.verdict.largest_loss import largest_loss, offset
+from hvdprof.analyze.verdict.largest_loss import LargestLoss, largest_loss, offset
+from hvdprof.analyze.verdict.stall_sentence import stall_sentence
+from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import (
-    of_base_cell,
     place_name,
     setting_of_row,
     with_engine,
@@ -19,17 +22,20 @@ from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.rundir.manifest import Manifest, Mode, Status
 from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
 
-SMALLEST_NAMED_SHARE = 0.05
-"""A part that costs fewer points of efficiency is not named."""
+OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
+"""Terms that ranks which share cores do not lengthen by themselves."""
 
-_ONE_SIZE_ALONE = "One number of ranks alone"
-_TOGGLES_ALONE = "Cells with toggles alone"
+_ONE_SIZE_ALONE = "One number of ranks alone: no scaling to judge."
+_TOGGLES_ALONE = "Cells with toggles alone: no scaling to judge."
+_OVERSUBSCRIBED = (
+    "The ranks shared cores or GPUs (oversubscribed), so this says nothing about scaling."
+)
 _ONE_LAUNCH = "One launch per cell: differences between launches are unknown."
 
 
 def verdict(
     scaling: pd.DataFrame,
-    losses: pd.DataFrame,
+    waterfall: pd.DataFrame,
     findings: pd.DataFrame,
     failed: Sequence[FailedSegment],
     manifest: Manifest,
@@ -39,11 +45,14 @@ def verdict(
     1.  Only cells without toggles count, and those of DDP only where Horovod has none. Of each
         model the largest number of ranks is taken that is not oversubscribed and not the baseline;
         of these the one with the lowest efficiency.
-    2.  A loss is named where the interval of the efficiency lies below 1 and the part of LOSSES
-        that costs most costs at least 5 points: the costliest cause that FINDINGS name with its
-        fix, otherwise that part.
-    3.  Where nothing can be said, the sentence says why.
+    2.  The largest loss is the costliest row of WATERFALL of that cell, from 5 % of the step on,
+        with the fix of its finding: also where the baseline loses as much, where there is one
+        number of ranks alone, and where ranks share cores (of which a straggler, a pause or the
+        input counts).
+    3.  A stall that was seen comes first, then the number; findings hold the largest loss.
+    4.  Where nothing can be said, the sentence says why.
     """
+    stall = stall_sentence(findings)
     base = scaling[without_toggles(scaling) & with_engine(scaling)]
     # DDP is what Horovod is compared with; alone it is what the run is about.
     if (base["engine"] == HOROVOD_ENGINE).any():
@@ -52,15 +61,28 @@ def verdict(
     many = scaled[scaled["np"] > 1]
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
-        return _scaling_verdict(_worst(valid), losses, findings)
+        cell = _worst(valid)
+        # Where no efficiency is lost for certain, a cause must be worth a warning.
+        is_lost = cell["efficiency_high"] < 1 or math.isnan(cell["efficiency_high"])
+        smallest = SMALLEST_COST if is_lost else WARNING_COST
+        loss = largest_loss(waterfall, findings, cell, smallest=smallest)
+        return _scaling_verdict(cell, loss, stall)
     if not many.empty:
-        return _oversubscribed_verdict(_worst(many))
+        cell = _worst(many)
+        loss = largest_loss(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
+        return _oversubscribed_verdict(cell, loss, stall)
     if not base.empty:
-        return _one_size_verdict(base, _ONE_SIZE_ALONE)
+        cell = base.iloc[-1]
+        return _one_size_verdict(
+            cell, _ONE_SIZE_ALONE, largest_loss(waterfall, findings, cell), stall
+        )
     if not scaling.empty:
         plain = without_toggles(scaling).all()
-        return _one_size_verdict(scaling, _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE)
-    return _empty_verdict(failed, manifest)
+        return _one_size_verdict(
+            scaling.iloc[-1], _ONE_SIZE_ALONE if plain else _TOGGLES_ALONE, None, stall
+        )
+    answer = _empty_verdict(failed, manifest)
+    return replace(answer, sentence=_joined(stall, answer.sentence))
 
 
 def _worst(cells: pd.DataFrame) -> pd.Series:
@@ -68,45 +90,50 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
     return largest.sort_values("efficiency", kind="stable").iloc[0]
 
 
-def _scaling_verdict(cell: pd.Series, losses: pd.DataFrame, findings: pd.DataFrame) -> Verdict:
-    parts = of_base_cell(losses, cell["model"], cell["np"], cell["engine"])
-    largest = parts.iloc[int(parts["lost_share"].argmax())] if len(parts) else None
+def _scaling_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> Verdict:
     number = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
+    if loss is not None:
+        answer = _verdict(_said(stall, number, loss.sentence), cell, loss)
+        return replace(answer, caveat=_joined(offset(answer), answer.caveat))
+    rest = "No single loss stands out."
     if cell["efficiency_low"] > 1:
-        return _verdict(f"{number} No loss: the whole 95 % CI is above 100 %.", cell, "", NAN)
-    if cell["efficiency_high"] >= 1:
-        return _verdict(f"{number} The 95 % CI includes 100 %: no certain loss.", cell, "", NAN)
-    if largest is None or largest["lost_share"] < SMALLEST_NAMED_SHARE:
-        return _verdict(f"{number} No single loss stands out.", cell, "", NAN)
-    if not cell["efficiency_high"] < 1:
-        return _verdict(f"{number} No loss is named, because the CI is unknown.", cell, "", NAN)
-    numbers = _verdict(number, cell, str(largest["part"]), float(largest["lost_share"]))
-    return replace(
-        numbers,
-        sentence=f"{number} {largest_loss(numbers, findings)}",
-        caveat=" ".join(text for text in (offset(numbers), numbers.caveat) if text),
+        rest = "No loss: the whole 95 % CI is above 100 %."
+    elif cell["efficiency_high"] >= 1:
+        rest = "The 95 % CI includes 100 %: no certain loss."
+    return _verdict(_said(stall, number, rest), cell)
+
+
+def _oversubscribed_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> Verdict:
+    number = (
+        f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}."
     )
+    if loss is None and not stall:
+        return _verdict(f"{number} {_OVERSUBSCRIBED}", cell)
+    answer = _verdict(_said(stall, number, "" if loss is None else loss.sentence), cell, loss)
+    return replace(answer, caveat=_joined(_OVERSUBSCRIBED, answer.caveat))
 
 
-def _oversubscribed_verdict(cell: pd.Series) -> Verdict:
-    sentence = (
-        f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}. "
-        "The ranks shared cores or GPUs (oversubscribed), so this says nothing about scaling."
-    )
-    return _verdict(sentence, cell, "", NAN)
-
-
-def _one_size_verdict(cells: pd.DataFrame, why: str) -> Verdict:
-    cell = cells.iloc[-1]
+def _one_size_verdict(cell: pd.Series, why: str, loss: LargestLoss | None, stall: str) -> Verdict:
     speed = units.rate_interval(
         cell["samples_per_s"], cell["samples_per_s_low"], cell["samples_per_s_high"]
     )
     toggled = "" if why == _ONE_SIZE_ALONE else f" ({setting_of_row(cell)})"
-    sentence = f"{_place(cell)}{toggled}: {speed} samples/s"
+    number = f"{_place(cell)}{toggled}: {speed} samples/s"
     if cell["engine"] != TORCH_ENGINE and cell["baseline"].startswith(TORCH_ENGINE):
-        sentence += f", {_efficiency(cell)} of {cell['baseline']}"
-    sentence += f". {why}: no scaling to judge."
-    return _verdict(sentence, cell, "", NAN)
+        number += f", {_efficiency(cell)} of {cell['baseline']}"
+    number += "."
+    if loss is None and not stall:
+        return _verdict(f"{number} {why}", cell)
+    answer = _verdict(_said(stall, number, "" if loss is None else loss.sentence), cell, loss)
+    return replace(answer, caveat=_joined(why, answer.caveat))
+
+
+def _said(stall: str, number: str, rest: str) -> str:
+    return f"{stall} {number}" if stall else f"{number} {rest}"
+
+
+def _joined(*texts: str) -> str:
+    return " ".join(text for text in texts if text)
 
 
 def _empty_verdict(failed: Sequence[FailedSegment], manifest: Manifest) -> Verdict:
@@ -147,7 +174,7 @@ def _efficiency(cell: pd.Series) -> str:
     )
 
 
-def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict:
+def _verdict(sentence: str, cell: pd.Series, loss: LargestLoss | None = None) -> Verdict:
     return Verdict(
         sentence=sentence,
         model=str(cell["model"]),
@@ -155,8 +182,8 @@ def _verdict(sentence: str, cell: pd.Series, part: str, share: float) -> Verdict
         efficiency=float(cell["efficiency"]),
         efficiency_low=float(cell["efficiency_low"]),
         efficiency_high=float(cell["efficiency_high"]),
-        biggest_loss=part,
-        biggest_loss_share=share,
+        biggest_loss="" if loss is None else loss.name,
+        biggest_loss_share=NAN if loss is None else loss.share,
         engine=str(cell["engine"]),
         caveat=_ONE_LAUNCH if cell["num_launches"] == 1 else "",
     )

@@ -18,7 +18,7 @@ FINDINGS = Table(
         Column("id", "category", "", "Name of the rule, such as nccl-p2p-disabled; does not vary."),
         Column("severity", "category", "", "error, warning or note."),
         Column("subject", "category", "", "What it is about: a host, a rank, a variable."),
-        Column("title", "str", "", "The problem as a noun phrase of at most 8 words."),
+        Column("title", "str", "", "The problem in at most 8 words besides numbers."),
         Column("evidence", "str", "", "What was measured, with 95 % intervals: plain sentences."),
         Column("quote", "str", "", "Log line or setting that shows it, verbatim; else empty."),
         Column("file", "category", "", "File of the quote; empty where none."),

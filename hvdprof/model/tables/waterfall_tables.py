@@ -55,6 +55,13 @@ WATERFALL = Table(
         ),
         Column("alone_share", "float64", "ratio", "`alone_ns` divided by the step time."),
         Column(
+            "baseline_ns",
+            "float64",
+            "ns",
+            "Of input and serialization: the time that the baseline spends there for as many "
+            "samples, which the credit gives back; else NaN.",
+        ),
+        Column(
             "phase_share",
             "float64",
             "ratio",

@@ -1,57 +1,100 @@
+import pandas as pd
 import pytest
 
-from hvdprof.analyze.verdict.largest_loss import largest_loss
+from hvdprof.analyze.verdict.largest_loss import largest_loss, offset
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import finding, verdict
 
-PART = "Largest loss: exposed communication (11.3 points)."
-STRAGGLER = {
-    "id": "persistent-straggler",
-    "title": "Persistent straggler: rank 3, data phase",
-    "action": "Raise num_workers= on rank 3 (of 4). With tf.data, use .prefetch().",
+CELL = {
+    "model": "resnet18",
+    "np": 2,
+    "engine": "horovod",
+    "compression": "none",
+    "reduction": "average",
 }
-FIX = "fix: raise num_workers= on rank 3"
+STEP_NS = 100e6
 
 
-def of_cell(cost, gain, **values):
-    cell = {"model": "resnet18", "np": 2, "engine": "horovod", "gain_share": gain}
-    return finding(**{**STRAGGLER, "cost_share": cost, **cell, **values})
+def cause(term, share, low=None, **values):
+    row = {"term": term, "share": share, "time_ns": share * STEP_NS, "share_low": share / 2}
+    return declared_rows(
+        WATERFALL, CELL | row | ({} if low is None else {"share_low": low}) | values
+    )
+
+
+SLOW = cause("straggler", 0.381, ranks="1", phase="data", pattern="persistent")
+FINDING = finding(
+    id="persistent-straggler",
+    title="Straggler: rank 1, data phase",
+    action="Raise num_workers= on rank 1 (of 4). With tf.data, use .prefetch().",
+    cost_ns=0.381 * STEP_NS,
+    model="resnet18",
+    np=2,
+    engine="horovod",
+)
+
+
+def loss(rows, *findings, np=2):
+    own = pd.Series({"model": "resnet18", "np": np, "engine": "horovod"})
+    return largest_loss(pd.concat(rows), FINDINGS.frame(list(findings)), own)
+
+
+def test_the_costliest_cause_is_named_with_its_cost_and_fix():
+    found = loss([SLOW, cause("jitter", 0.1)], FINDING)
+
+    assert found.sentence == (
+        "Largest loss: straggler (rank 1, data phase), 38.1 ms per step (38.1 %); fix: raise "
+        "num_workers= on rank 1."
+    )
+    assert (found.name, found.share) == ("straggler: rank 1, data phase", 0.381)
+
+
+def test_a_cause_without_a_finding_has_no_fix():
+    found = loss([cause("jitter", 0.5), SLOW], FINDING)
+
+    assert found.sentence == "Largest loss: jitter, 50.0 ms per step (50.0 %)."
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence"),
+    "row",
     [
-        ([], PART),
-        (
-            [of_cell(0.1, 0.1)],
-            "Largest loss: persistent straggler (rank 3, data phase), 10.0 % of step time; "
-            f"{FIX} (up to 93.6 % without this loss).",
-        ),
-        (
-            [
-                of_cell(0.05, 0.1),
-                of_cell(
-                    0.2,
-                    float("nan"),
-                    id="compute-inflation",
-                    title="Compute slowdown against the baseline",
-                    action="End the other processes.",
-                ),
-            ],
-            "Largest loss: compute slowdown against the baseline, 20.0 % of step time; fix: end "
-            "the other processes.",
-        ),
-        ([of_cell(0.1, 0.1, np=4)], PART),
-        ([of_cell(0.1, 0.1, engine="ddp")], PART),
-        ([of_cell(float("nan"), 0.1)], PART),
-        ([of_cell(0.3, 0.3, id="size-cliff")], PART),
+        cause("jitter", 0.04),
+        cause("jitter", 0.5, low=-0.01),
+        cause("baseline-credit", 0.5),
+        cause("residual", 0.5),
+        cause("compute-inflation", -0.5),
     ],
 )
-def test_the_costliest_cause_is_named_with_its_fix(rows, sentence):
-    assert largest_loss(verdict(), FINDINGS.frame(rows)) == sentence
+def test_what_is_small_uncertain_or_no_loss_is_not_named(row):
+    assert loss([row]) is None
 
 
-@pytest.mark.parametrize("gain", [0.3, 0.0001, float("nan")])
-def test_no_efficiency_is_promised_above_1_or_for_next_to_nothing(gain):
-    text = largest_loss(verdict(), FINDINGS.frame([of_cell(0.1, gain)]))
-    assert text.endswith(f"; {FIX}.")
+@pytest.mark.parametrize(
+    ("share", "of_baseline", "is_named"),
+    [(0.08, 0.07, False), (0.08, 0.01, True), (0.12, 0.12, True), (0.08, float("nan"), False)],
+)
+def test_input_is_named_where_it_is_much_or_much_more_than_in_the_baseline(
+    share, of_baseline, is_named
+):
+    row = cause("input-bound", share, baseline_ns=of_baseline * STEP_NS)
+    assert (loss([row]) is not None) == is_named
+
+
+def test_another_cell_is_not_asked():
+    assert loss([SLOW], FINDING, np=4) is None
+
+
+def test_one_launch_names_a_loss_without_an_interval():
+    assert loss([cause("jitter", 0.5, low=float("nan"))]).name == "jitter"
+
+
+def test_gains_that_offset_the_loss_are_named():
+    text = offset(verdict(efficiency=0.95, biggest_loss_share=0.2))
+    assert (
+        text
+        == "Gains, and losses that the baseline has too, offset 15.0 points of these 20.0 points."
+    )
+    assert offset(verdict(efficiency=0.8, biggest_loss_share=0.2)) == ""
+    assert offset(verdict(efficiency=float("nan"), biggest_loss_share=0.2)) == ""

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.rundir.manifest import Failure
-from tests.builders.analysis import analysis_of, sweep
+from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec, skipped, typical_parts
 
 
@@ -13,10 +13,11 @@ def test_efficiency_and_the_biggest_loss(tmp_path: Path) -> None:
     verdict = analysis_of(tmp_path, passes).verdict
     assert verdict.sentence == (
         "mnist on 2 ranks: 80.0 ± 1.8 % scaling efficiency against torch np=1. Largest loss: steps "
-        "short against Horovod's cycle, 16.0 % of step time; fix: set HOROVOD_CYCLE_TIME=0.1 (up "
-        "to 95.2 % without this loss)."
+        "short against Horovod's cycle, 2.00 ms per step (16.0 %); fix: set "
+        "HOROVOD_CYCLE_TIME=0.1."
     )
-    assert (verdict.model, verdict.np, verdict.biggest_loss) == ("mnist", 2, "blocked")
+    assert (verdict.model, verdict.np) == ("mnist", 2)
+    assert verdict.biggest_loss == "exposed transfer"
     assert verdict.efficiency == pytest.approx(0.8, rel=1e-3)
     assert verdict.biggest_loss_share == pytest.approx(0.16, rel=1e-3)
 
@@ -32,11 +33,38 @@ def test_the_model_that_scales_worst_at_its_largest_valid_size(tmp_path: Path) -
     assert (verdict.model, verdict.np) == ("vgg16", 4)
 
 
-def test_a_part_that_costs_more_than_the_whole_loss_has_a_caveat(tmp_path: Path) -> None:
+def test_a_straggler_is_named_with_rank_phase_cost_and_fix(tmp_path: Path) -> None:
+    verdict = analysis_of(tmp_path, with_a_straggler()).verdict
+    assert verdict.sentence.endswith(
+        "torch np=1. Largest loss: straggler (rank 1, forward phase), 3.00 ms per step (23.1 %); "
+        "fix: check clocks, temperature and other processes of node1."
+    )
+    assert verdict.biggest_loss == "straggler: rank 1, forward phase"
+    assert verdict.biggest_loss_share == pytest.approx(3 / 13, rel=0.01)
+
+
+def test_a_straggler_is_named_where_there_is_one_size_alone(tmp_path: Path) -> None:
+    several = [one for one in with_a_straggler() if one.size > 1]
+    verdict = analysis_of(tmp_path, several).verdict
+    assert verdict.sentence.startswith("mnist on 2 ranks: ")
+    assert " samples/s. Largest loss: straggler (rank 1, forward phase), 3.00" in verdict.sentence
+    assert verdict.caveat.startswith("One number of ranks alone: no scaling to judge.")
+
+
+def test_a_straggler_is_named_where_ranks_share_cores(tmp_path: Path) -> None:
+    passes = with_a_straggler(4)
+    for one in passes:
+        one.oversubscribed = one.size > 1
+    verdict = analysis_of(tmp_path, passes).verdict
+    assert "Largest loss: straggler (rank 1, forward phase), 3.00" in verdict.sentence
+    assert verdict.caveat.startswith("The ranks shared cores or GPUs (oversubscribed)")
+
+
+def test_a_cause_that_costs_more_than_the_whole_loss_has_a_caveat(tmp_path: Path) -> None:
     passes = sweep({0: 10, 2: 10.6}, blocked_ms={2: 2.0})
     verdict = analysis_of(tmp_path, passes).verdict
     assert verdict.caveat == (
-        "Parts that got faster offset 13.2 points of the 18.9 points of exposed communication."
+        "Gains, and losses that the baseline has too, offset 13.2 points of these 18.9 points."
     )
 
 
@@ -125,7 +153,7 @@ def test_one_launch_names_a_loss_with_the_interval_of_that_launch(tmp_path: Path
         PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(12.5, 2))]),
     ]
     analysis = analysis_of(tmp_path, passes)
-    assert "16.0 % of step time" in analysis.verdict.sentence
+    assert "2.00 ms per step (16.0 %)" in analysis.verdict.sentence
     assert analysis.verdict.caveat.startswith("One launch per cell")
     assert any("one launch per cell" in warning for warning in analysis.warnings)
 

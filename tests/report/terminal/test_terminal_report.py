@@ -19,7 +19,7 @@ from tests.builders.finished_analysis import (
 
 AT_80_COLUMNS = """\
 resnet18 on 2 ranks: 84.2 ± 2.3 % scaling efficiency against torch np=1.
-Largest loss: exposed communication (11.3 points).
+Largest loss: exposed transfer, 3.50 ms per step (11.3 %).
 
 resnet18  16 samples per rank and step, efficiency against torch np=1
                           step time         scaling                observer

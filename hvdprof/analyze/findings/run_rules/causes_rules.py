@@ -6,7 +6,6 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 import itertools
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 
 from hvdprof import units
@@ -14,55 +13,91 @@ from hvdprof.analyze.findings.cell_finding import (
     cell_name,
     cell_place,
     cost_of,
-    costly_terms,
-    gain_share,
+    costly_causes,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
 from hvdprof.analyze.findings.finding import (
     END_OTHER_PROCESSES,
-    SMALLEST_COST,
     Finding,
     as_sentence,
+    otherwise,
     sentences,
     severity_of_cost,
 )
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.model.causes import COMPUTE_INFLATION, NO_DATA
-from hvdprof.model.cell_key import keeps_batches, short_name
+from hvdprof.model.causes import COMPUTE_INFLATION, INPUT_BOUND, JITTER, SERIALIZATION
+from hvdprof.model.cell_key import keeps_batches
 from hvdprof.model.frame_row import FrameRow
-from hvdprof.model.launch_key import LAUNCH, rows_by_launch
 
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
-    """Every rank waits for data, also the one that waits least."""
-    shares = _least_shares(evidence, "data")
-    for cell in evidence.cells():
-        # By name: as a whole, two rows with a missing number are never equal.
-        share = shares.get(cell_name(cell), 0.0)
-        if is_base(cell) and share >= SMALLEST_COST:
-            pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-            is_job = cell["np"] > 1
-            whose = "every rank spends at least" if is_job else "the rank spends"
-            yield Finding(
-                "input-bound",
-                severity_of_cost(share),
-                cell_name(cell),
-                f"Input-bound: {'every' if is_job else 'the'} rank waits for data",
-                f"{cell_place(cell)}: {whose} {units.percent(share)} of its step in the data "
-                "phase.",
-                f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
-                "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster "
-                "storage.",
-                "certain",
-                **cost_of(cell, share, share * step_ns(cell), gain_share(evidence, cell, NO_DATA)),
-            )
+    """Every rank waits for data, also those that no straggler's delay concerns."""
+    for cause in costly_causes(evidence, INPUT_BOUND):
+        cell = cause.cell
+        pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
+        is_job = cell["np"] > 1
+        whose = "normal ranks spend" if is_job else "the rank spends"
+        yield Finding(
+            "input-bound",
+            severity_of_cost(cause.share),
+            cell_name(cell),
+            f"Input-bound: {'every' if is_job else 'the'} rank waits for data",
+            f"{cell_place(cell)}: {whose} {cause.share_text} of the step in the data phase.",
+            f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
+            "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
+            "certain",
+            **cause.cost,
+        )
+
+
+def jitter(evidence: Evidence) -> Iterator[Finding]:
+    """The slowest rank changes from step to step, besides named stragglers."""
+    for cause in costly_causes(evidence, JITTER):
+        crowd = cell_setting(evidence.run, cause.cell).crowd
+        yield Finding(
+            "rotating-stragglers",
+            severity_of_cost(cause.share),
+            cell_name(cause.cell),
+            "Rotating stragglers (jitter)",
+            sentences(
+                f"{cell_place(cause.cell)}: the slowest rank changes from step to step, which "
+                f"costs {cause.share_text} of the step.",
+                "Stragglers and pauses that have a finding of their own are not in it.",
+                as_sentence(crowd),
+            ),
+            otherwise(
+                END_OTHER_PROCESSES if crowd else "",
+                "Pin ranks to cores and even out the work per sample (bucket by length, equal "
+                "shards). Look for jitter: other processes, power capping, shared storage.",
+            ),
+            "possible" if crowd else "likely",
+            **cause.cost,
+        )
+
+
+def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
+    """All ranks spend time outside all phases, most of it between steps."""
+    for cause in costly_causes(evidence, SERIALIZATION):
+        whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+        yield Finding(
+            "inter-step-overhead",
+            severity_of_cost(cause.share),
+            cell_name(cause.cell),
+            "Inter-step overhead of all ranks",
+            f"{cell_place(cause.cell)}: {whose} {cause.share_text} of the step in no phase: "
+            "between steps, or outside data, forward, backward and optimizer.",
+            "Look for what the loop does between steps: metrics that call .item(), logging, "
+            "checkpoints. Do it less often.",
+            "likely",
+            **cause.cost,
+        )
 
 
 def compute_inflation(evidence: Evidence) -> Iterator[Finding]:
     """The ranks compute for longer than in the baseline."""
-    for term in costly_terms(evidence, COMPUTE_INFLATION):
+    for term in costly_causes(evidence, COMPUTE_INFLATION):
         cell = term.cell
         setting = cell_setting(evidence.run, cell)
         is_weak = keeps_batches(evidence.table("scaling"), str(cell["model"]))
@@ -143,23 +178,3 @@ def size_cliff(evidence: Evidence) -> Iterator[Finding]:
 def _efficiency(row: FrameRow) -> str:
     ends = (float(row[f"efficiency{end}"]) for end in ("", "_low", "_high"))
     return units.percent_interval(*ends)
-
-
-def _least_shares(evidence: Evidence, part: str) -> dict[str, float]:
-    """The share of a part in the steps of each cell without toggles, of the least rank."""
-    steps = evidence.run.steps
-    ranks, counted = steps["rank"].to_numpy(), ~steps["warmup"].to_numpy(dtype=bool)
-    times, lengths = (steps[name].to_numpy(dtype=np.float64) for name in (f"{part}_ns", "dur_ns"))
-    rows_of = dict(rows_by_launch(steps))
-    shares = {}
-    for _, launches in evidence.measured().groupby(["model", "size", "engine"]):
-        keys = launches[LAUNCH].itertuples(index=False, name=None)
-        rows = np.concatenate([rows_of.get(key, np.empty(0, dtype=np.intp)) for key in keys])
-        rows = rows[counted[rows]]
-        whole = np.bincount(ranks[rows], lengths[rows])
-        own = np.bincount(ranks[rows], times[rows])[whole > 0] / whole[whole > 0]
-        if len(own):
-            first = launches.iloc[0]
-            name = short_name(first["model"], int(first["size"]), str(first["engine"]))
-            shares[name] = float(own.min())
-    return shares

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    CostlyTerm,
+    CostlyCause,
     cell_name,
     cell_place,
-    cost_of,
-    costly_terms,
-    gain_share,
+    costly_causes,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Cell, Evidence
@@ -25,7 +23,7 @@ from hvdprof.analyze.findings.finding import (
     severity_of_cost,
 )
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
-from hvdprof.model.causes import EXPOSED_TRANSFER, IDEAL_NETWORK
+from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.tables.net_tables import NET_USE
 from hvdprof.rundir.plan import DDP_ENGINE
 
@@ -55,7 +53,7 @@ class Likely:
 
 def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
     """Transfers that no computation covers."""
-    for term in costly_terms(evidence, EXPOSED_TRANSFER):
+    for term in costly_causes(evidence, EXPOSED_TRANSFER):
         cell = term.cell
         likely = _likely(evidence, term)
         yield Finding(
@@ -64,18 +62,18 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             cell_name(cell),
             likely.title,
             sentences(
-                f"{cell_place(cell)}: communication is exposed for {term.share_text} of the step "
+                f"{cell_place(cell)}: exposed transfer takes {term.share_text} of the step "
                 "after the last rank has arrived.",
                 likely.why,
                 likely.evidence,
             ),
             likely.action,
             "likely",
-            **cost_of(cell, term.share, term.cost_ns, gain_share(evidence, cell, IDEAL_NETWORK)),
+            **term.cost,
         )
 
 
-def _likely(evidence: Evidence, term: CostlyTerm) -> Likely:
+def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
     cell = term.cell
     setting = cell_setting(evidence.run, cell)
     if cell["engine"] == DDP_ENGINE:

@@ -1,4 +1,4 @@
-"""Rules on single long steps of the whole job.
+"""The rule on single long steps of one rank; pauses of several are named causes.
 
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
@@ -46,12 +46,13 @@ _AT_NO_DISTANCE = (
 
 
 def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
-    """Steps of the whole job that take far longer than the others, at a regular distance or not.
+    """Steps of one rank that take far longer than the others, at a regular distance or not.
 
-    Reported where half of the launches of a cell or more have them. Oversubscribed launches are
-    left out: ranks that share cores take turns, which makes single steps long.
+    Reported where half of the launches of a cell or more have them. With one rank no other shows
+    what is usual, so WATERFALL names no pause.
     """
     measured = evidence.measured()
+    measured = measured[measured["size"] == 1]
     steps = evidence.table(JOB_STEPS.name).astype(dict.fromkeys(LAUNCH, str))
     joined = steps[steps["steady"]].merge(measured[~measured["oversubscribed"]], on=LAUNCH)
     for (model, size, engine), of_cell in joined.groupby(

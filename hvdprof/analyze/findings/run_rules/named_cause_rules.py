@@ -1,0 +1,205 @@
+"""Rules on named causes: stragglers, delays now and then, pauses of all ranks.
+
+Tested in ``tests/analyze/findings/test_named_cause_rules.py``.
+"""
+
+from collections.abc import Iterator
+
+from hvdprof import units
+from hvdprof.analyze.findings.cell_finding import (
+    CostlyCause,
+    cell_name,
+    cell_place,
+    costly_causes,
+)
+from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.finding import (
+    END_OTHER_PROCESSES,
+    Finding,
+    as_sentence,
+    otherwise,
+    sentences,
+    severity_of_cost,
+)
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of, is_several, ranks_text
+from hvdprof.analyze.steps.cell_setting import cell_setting
+from hvdprof.analyze.stragglers.named_cause import FROM_STEP, IRREGULAR, PERIODIC, PERSISTENT
+from hvdprof.model.cause_names import cause_title, ranks_of
+from hvdprof.model.causes import PAUSE, STRAGGLER
+
+_SLOW_COMPUTE = (
+    "Check clocks, temperature and other processes of {host} ({tools}). Check for uneven work per "
+    "sample."
+)
+_TOOLS_OF_GPUS = "`nvidia-smi -q -d CLOCK,PERFORMANCE`, `top`"
+_TOOLS_OF_CPUS = "`top`, `grep MHz /proc/cpuinfo`"
+_INPUT = (
+    "Raise num_workers= and prefetch_factor= on {ranks}, or move the input to faster storage. With "
+    "tf.data, use .prefetch(). Check that all ranks read equal shards."
+)
+_BETWEEN_STEPS, _UNATTRIBUTED = "pause", "unattributed"
+
+_LASTING: dict[str, str] = {
+    "data": _INPUT,
+    "forward": _SLOW_COMPUTE,
+    "backward": _SLOW_COMPUTE,
+    "optimizer": "Move work that only {ranks} {do} out of optimizer.step(). Checkpoints and "
+    "logging on one rank delay all.",
+    _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
+    "evaluation. For garbage collection, call gc.freeze().",
+    _UNATTRIBUTED: "Check load, clocks and memory of {host} ({tools}). No single phase explains "
+    "the delay.",
+}
+"""What to do about ranks that are slower throughout, by phase."""
+
+_PERIODIC_RANK = (
+    "Look for what only {ranks} {do} every {period} steps: a checkpoint, logging, evaluation. Do "
+    "it less often, or in a thread of its own."
+)
+_PERIODIC_ALL = (
+    "Look for what all ranks do every {period} steps: evaluation, checkpoints, the end of a data "
+    "shard. For garbage collection, call gc.freeze()."
+)
+_RANDOM_RANK = (
+    "Look for what interrupts {ranks} at no regular steps: other processes of {host}, slow "
+    "storage. For garbage collection, call gc.freeze()."
+)
+_RANDOM_ALL = (
+    "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system. "
+    "For garbage collection, call gc.freeze()."
+)
+
+
+def named_causes(evidence: Evidence) -> Iterator[Finding]:
+    """Stragglers and pauses of WATERFALL, one finding per row.
+
+    Cells with more ranks than cores count, too: a rank that is late there for most of its time
+    sleeps or waits.
+    """
+    for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
+        crowd = _crowd(evidence, cause)
+        yield Finding(
+            _id(cause),
+            severity_of_cost(cause.share),
+            _subject(cause),
+            cause_title(cause.row),
+            sentences(
+                _what(evidence, cause),
+                _how_often(cause, int(cause.cell["num_launches"])),
+                _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
+                _CROWDED_CELL if cause.cell["oversubscribed"] else "",
+                as_sentence(crowd),
+            ),
+            otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
+            _confidence(cause, crowd),
+            **cause.cost,
+        )
+
+
+_CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
+
+
+def _id(cause: CostlyCause) -> str:
+    if cause.row["term"] == PAUSE:
+        return "stalled-steps"
+    lasts = cause.row["pattern"] in (PERSISTENT, FROM_STEP)
+    return "persistent-straggler" if lasts else "transient-straggler"
+
+
+def _subject(cause: CostlyCause) -> str:
+    ranks = ranks_of(cause.row)
+    return ranks_text(list(ranks)) if ranks else cell_name(cause.cell)
+
+
+def _confidence(cause: CostlyCause, crowd: str) -> str:
+    sure = int(cause.row["num_launches"]) > 1 and not crowd and not cause.cell["oversubscribed"]
+    return "likely" if sure else "possible"
+
+
+def _what(evidence: Evidence, cause: CostlyCause) -> str:
+    row, ranks = cause.row, ranks_of(cause.row)
+    often = units.percent(float(row["affected_share"]), 0)
+    late = units.milliseconds(float(row["delay_ns"]))
+    place = cell_place(cause.cell)
+    if row["term"] == PAUSE:
+        return f"{place}: all ranks pause in {often} of the steps, for {late} each."
+    if not ranks:
+        return f"{place}: in {often} of the steps one of the ranks is late, by {late}."
+    who = f"{ranks_text(list(ranks))}{_hosts(evidence, cause)}"
+    each = "each " if len(ranks) > 1 else ""
+    return f"{place}: the other ranks wait for {who} in {often} of the steps, {each}by {late}."
+
+
+def _how_often(cause: CostlyCause, num_launches: int) -> str:
+    row = cause.row
+    seen = f"in {int(row['num_launches'])} of {num_launches} launches"
+    number = int(row["num_events"])
+    match row["pattern"]:
+        case "periodic":
+            events = "1 event" if number == 1 else f"{units.count(number)} events"
+            period = f"{float(row['period_steps']):.0f}"
+            return f"There are {events} {seen}, at a distance of {period} steps."
+        case "irregular":
+            events = "is 1 event" if number == 1 else f"are {units.count(number)} events"
+            return f"There {events} {seen}, at no regular distance."
+        case "from-step":
+            return f"It begins at step {int(row['first_step'])}, {seen}."
+    return f"This holds {seen}."
+
+
+def _explained(phase: str, share: float) -> str:
+    """How much of the delay a phase explains; beyond all of it, other phases offset some."""
+    which = "The largest phase" if phase == _UNATTRIBUTED else f"The {phase} phase"
+    if phase == _BETWEEN_STEPS:
+        which = "Time between steps"
+    if share > 1.005:
+        more = units.percent(share - 1, 0)
+        return f"{which} explains all of the delay, and {more} more that other phases offset."
+    return f"{which} explains {units.percent(share, 0)} of the delay."
+
+
+def _action(evidence: Evidence, cause: CostlyCause) -> str:
+    row, ranks = cause.row, ranks_of(cause.row)
+    on_gpus = cell_setting(evidence.run, cause.cell).on_gpus
+    hosts = _hosts(evidence, cause).strip(" ()")
+    is_one = len(ranks) == 1
+    return _text(cause).format(
+        tools=_TOOLS_OF_GPUS if on_gpus else _TOOLS_OF_CPUS,
+        ranks=f"rank {ranks[0]}" if is_one else "these ranks" if ranks else "the ranks",
+        do="does" if is_one else "do",
+        host=hosts or ("the straggler's host" if is_one else "their hosts"),
+        period=f"{float(row['period_steps']):.0f}",
+    )
+
+
+def _text(cause: CostlyCause) -> str:
+    pattern, phase = str(cause.row["pattern"]), str(cause.row["phase"])
+    of_all = not ranks_of(cause.row)
+    if pattern == PERIODIC:
+        return _PERIODIC_ALL if of_all else _PERIODIC_RANK
+    if phase == "data":
+        return _INPUT
+    if pattern == IRREGULAR:
+        return _RANDOM_ALL if of_all else _RANDOM_RANK
+    return _LASTING[phase]
+
+
+def _crowd(evidence: Evidence, cause: CostlyCause) -> str:
+    """The processes that competed for the cores of a job on one host; unknown for other hosts."""
+    setting = cell_setting(evidence.run, cause.cell)
+    return setting.crowd if setting.num_hosts <= 1 else ""
+
+
+def _hosts(evidence: Evidence, cause: CostlyCause) -> str:
+    """`` (node1)``; empty where the hosts are unknown, or one rank ran on several."""
+    members = ranks_of(cause.row)
+    ranks = evidence.run.ranks.astype({"pass_id": str, "hostname": str})
+    measured = evidence.measured()
+    cell = cause.cell
+    own = (measured["model"] == cell["model"]) & (measured["size"] == cell["np"])
+    passes = set(measured.loc[own & (measured["engine"] == cell["engine"]), "pass_id"])
+    known = ranks[ranks["rank"].isin(members) & ranks["pass_id"].isin(passes)]
+    known = known[known["hostname"] != ""].rename(columns={"hostname": "host"})
+    if known.empty or (len(members) == 1 and is_several(known, "host")):
+        return ""
+    return f" ({hosts_of(known)})"

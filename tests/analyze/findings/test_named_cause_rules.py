@@ -1,0 +1,160 @@
+"""Findings on stragglers and pauses: one per row of WATERFALL."""
+
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.findings.run_findings import findings
+from tests.analyze.findings.test_run_findings import (
+    crowded,
+    evidence,
+    ranks,
+    scaling,
+    straggler,
+    term,
+)
+from tests.builders.finding_style import style_faults
+from tests.builders.finished_analysis import cell
+
+
+def only(*causes, launches=3, **values):
+    """The finding on these rows, of a cell of so many launches."""
+    rows = pd.concat([rows for _, rows in causes], ignore_index=True)
+    tables = [("waterfall", rows), ("scaling", scaling(cell(num_launches=launches)))]
+    (row,) = findings(evidence(tables, **values)).to_dict("records")
+    return row
+
+
+def pause(pattern, **values):
+    return straggler(pattern, term="pause", ranks="all", phase="pause", **values)
+
+
+def test_the_evidence_says_who_how_often_how_late_and_where():
+    row = only(straggler("persistent", num_launches=3))
+
+    assert row["id"] == "persistent-straggler"
+    assert row["subject"] == "rank 1"
+    assert row["title"] == "Straggler: rank 1, data phase"
+    assert row["evidence"] == (
+        "resnet18 on 2 ranks: the other ranks wait for rank 1 in 90 % of the steps, by 6.00 ms. "
+        "This holds in 3 of 3 launches. The data phase explains 90 % of the delay."
+    )
+    assert row["cost_ns"] == pytest.approx(0.2 * 31e6)
+    assert row["gain_share"] == 0.2
+    assert row["confidence"] == "likely"
+
+
+@pytest.mark.parametrize(
+    ("cause", "id_", "title", "words", "action"),
+    [
+        (
+            straggler("periodic", ranks="0", phase="pause", period_steps=20.0, num_events=9),
+            "transient-straggler",
+            "Rank 0 pauses every 20 steps, between steps",
+            "There are 9 events in 1 of 3 launches, at a distance of 20 steps.",
+            "Look for what only rank 0 does every 20 steps: a checkpoint, logging, evaluation.",
+        ),
+        (
+            pause("periodic", period_steps=50.0),
+            "stalled-steps",
+            "All ranks pause every 50 steps",
+            "all ranks pause in 90 % of the steps, for 6.00 ms each.",
+            "Look for what all ranks do every 50 steps: evaluation, checkpoints,",
+        ),
+        (
+            straggler("irregular", ranks="any", phase="forward", affected_share=0.07),
+            "transient-straggler",
+            "Any rank late at random: 7 % of the steps, 6.00 ms",
+            "in 7 % of the steps one of the ranks is late, by 6.00 ms.",
+            "Look for what shares the machine or the storage",
+        ),
+        (
+            straggler("from-step", phase="forward", first_step=300),
+            "persistent-straggler",
+            "Straggler from step 300: rank 1, forward phase",
+            "It begins at step 300, in 1 of 3 launches.",
+            "Check clocks, temperature and other processes",
+        ),
+        (
+            pause("irregular", affected_share=0.02, num_events=1),
+            "stalled-steps",
+            "All ranks pause at random: 2 % of the steps, 6.00 ms",
+            "There is 1 event in 1 of 3 launches, at no regular distance.",
+            "Look for what shares the machine",
+        ),
+        (
+            straggler("persistent", ranks="0, 1, 2, 3", phase="backward"),
+            "persistent-straggler",
+            "Stragglers: 4 ranks, backward phase",
+            "wait for ranks 0, 1, 2 and 3 in 90 % of the steps, each by 6.00 ms.",
+            "Check clocks, temperature",
+        ),
+    ],
+)
+def test_titles_and_actions_follow_the_pattern(cause, id_, title, words, action):
+    row = only(cause)
+
+    assert (row["id"], row["title"]) == (id_, title)
+    assert words in row["evidence"]
+    assert row["action"].startswith(action)
+    assert style_faults(row) == []
+
+
+def test_a_straggler_does_not_accuse_all_ranks_of_a_second_thing():
+    tables = [
+        straggler("persistent")[1],
+        term("jitter", 0.02)[1],
+        term("exposed-transfer", 0.04)[1],
+    ]
+    found = findings(evidence([("waterfall", pd.concat(tables, ignore_index=True))]))
+
+    assert list(found["id"]) == ["persistent-straggler"]
+
+
+def test_the_uncertainty_over_launches_hides_no_straggler():
+    row = only(straggler("persistent", low=-0.1))
+
+    assert row["id"] == "persistent-straggler"
+
+
+@pytest.mark.parametrize("oversubscribed", [False, True])
+def test_a_straggler_of_an_oversubscribed_cell_has_a_caveat(oversubscribed):
+    own = scaling(cell(oversubscribed=oversubscribed))
+    found = findings(evidence([straggler("persistent"), ("scaling", own)])).set_index("id")
+
+    evidence_text = found.loc["persistent-straggler", "evidence"]
+    assert ("share cores or GPUs (oversubscribed)" in evidence_text) == oversubscribed
+
+
+@pytest.mark.parametrize("phase", ["forward", "backward"])
+def test_a_straggler_on_a_host_without_gpus_gets_no_nvidia_smi_command(phase):
+    cause = straggler("persistent", phase=phase)
+    assert "nvidia-smi" not in only(cause)["action"]
+    assert "/proc/cpuinfo" in only(cause)["action"]
+    assert "nvidia-smi" in only(cause, ranks=ranks(0, 1, device="cuda:0"))["action"]
+
+
+def test_the_hosts_of_the_ranks_are_named():
+    own = {"ranks": ranks(0, 1, hosts=("node1", "node2"))}
+    row = only(straggler("persistent", ranks="0, 1", phase="forward"), **own)
+    assert "wait for ranks 0 and 1 (node1 and node2) in" in row["evidence"]
+    assert row["action"].startswith("Check clocks, temperature and other processes of node1 and")
+
+
+def test_a_phase_longer_than_the_delay_is_explained():
+    row = only(straggler("persistent", phase_share=1.38))
+    assert (
+        "The data phase explains all of the delay, and 38 % more that other phases offset."
+        in row["evidence"]
+    )
+
+
+def test_a_rank_late_beside_other_processes_may_be_theirs():
+    cause = straggler("persistent", num_launches=3)
+    row = only(cause, **crowded(1.7))
+    assert row["evidence"].endswith(" Other processes kept up to 1.7 of 2 cores busy.")
+    assert row["action"].startswith("End the other processes or use an idle machine, then")
+    assert ". Otherwise, raise num_workers=" in row["action"]
+    assert row["confidence"] == "possible"
+    two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
+    row = only(cause, **(crowded(1.7) | two_hosts))
+    assert "other processes" not in (row["evidence"] + row["action"]).lower()
