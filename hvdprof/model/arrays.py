@@ -14,3 +14,6 @@ Uint64s = npt.NDArray[np.uint64]
 Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.generic]
 """Of any type."""
+
+Text = tuple[Uint8s, Uint64s]
+"""Bytes, and the word of eight bytes from each of them on."""

@@ -24,10 +24,12 @@ from hvdprof.ingest.tables.event_tables import (
     timeline_clock,
 )
 from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events, write_summary
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.ingest.timeline.column_loops import has_numba
+from hvdprof.ingest.timeline.compiled.machine_code import has_numba
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -102,10 +104,6 @@ def cached_timeline(path: Path, progress: Progress) -> dict[str, CachedTable] | 
 
 def _cache_summary(path: Path, key: str, progress: Progress) -> None:
     if has_numba():
-        # Importing these takes numba.
-        from hvdprof.ingest.tables.streamed_timeline import write_summary
-        from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
-
         with contextlib.suppress(NotInPartsError):
             write_cached(_SUMMARY, (path,), partial(write_summary, path, progress=progress), key)
             return
@@ -115,8 +113,6 @@ def _cache_summary(path: Path, key: str, progress: Progress) -> None:
 
 def _cached_events(path: Path, key: str, tables: Mapping[str, CachedTable]) -> Path:
     """The file of EVENTS, which is written now, from as much of the source as was read before."""
-    from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events
-
     row = tables[TIMELINES.name].frame().iloc[0]
     clock = own_clock(str(row["time_zero"]))
     steps = inferred_times_of_table(tables[INFERRED_STEPS.name].frame())

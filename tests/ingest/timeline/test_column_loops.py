@@ -51,7 +51,7 @@ def test_mutants_of_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_loop_is_compiled_where_there_are_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    monkeypatch.setattr(column_loops, "_compiled_loop", lambda loop: lambda *_: ran.append("code"))
+    monkeypatch.setattr(column_loops, "compiled", lambda loop: lambda *_: ran.append("code"))
     column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(10),), ())
     column_loops.run_loop(lambda *_: ran.append("plain"), (np.zeros(column_loops.MANY_ROWS),), ())
     assert ran == ["plain", "code"]

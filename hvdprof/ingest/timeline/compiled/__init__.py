@@ -1,1 +1,1 @@
-"""The same columns by compiled code; importing this needs numba."""
+"""The same columns by compiled code."""

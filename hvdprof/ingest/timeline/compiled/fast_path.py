@@ -1,4 +1,4 @@
-"""A timeline file to columns with compiled code; importing this needs numba.
+"""A timeline file to columns with compiled code.
 
 Where a second thread may help, a window of the text is cut in two where a record seems to start.
 The second thread parses what is behind the cut while this one parses, and pairs, what is before it.
@@ -38,6 +38,7 @@ from hvdprof.ingest.timeline.compiled.kernel_pairs import (
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
 from hvdprof.ingest.timeline.compiled.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.compiled.kernel_spans import SpanTable
+from hvdprof.ingest.timeline.compiled.machine_code import compiled
 from hvdprof.ingest.timeline.meaning.activities import NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE
@@ -156,7 +157,7 @@ class FastPairing:
             self._make_room()
             known = (self._top, self._tensor_of, self._settling, self._says)
             rows, ticks, marks = self._rows.columns, self._ticks, self._marks
-            done = int(pair(records, done, count, rows, ticks, marks, known, self._state))
+            done = compiled(pair)(records, done, count, rows, ticks, marks, known, self._state)
 
     def put(self, event: Event, pid: int, order: int, text: str) -> None:
         """See ``Pairing``."""

@@ -1,7 +1,7 @@
 """Parsed records to rows, compiled: the same as ``pairing.PlainPairing``, row by row.
 
 A record is 16 bytes: its time; the code of its pid and its kind; and the code of its name (begins
-and marks), of its args (ends) or its rank (ticks).
+and marks), of its args (ends) or its rank (ticks). The lowest two bits of the second are the kind.
 
 It also finds where the file can be cut in two so that the meaning of neither part depends on the
 other. Horovod is quiescent between steps: nothing is open, and all that was agreed on has been
@@ -14,11 +14,7 @@ Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 
 from typing import Any
 
-from hvdprof.ingest.timeline.column_loops import compiled
 from hvdprof.ingest.timeline.syntax.parsed_timeline import DEEPEST
-
-TIME, PID_AND_KIND, CODE, RECORD_BYTES = 0, 8, 12, 16
-"""Where the fields of a record stand; the lowest two bits of ``PID_AND_KIND`` are the kind."""
 
 KIND_BEGIN, KIND_END, KIND_TICK, KIND_MARK = range(4)
 
@@ -35,7 +31,6 @@ ROWS, TICKS, MARKS, BEGINS, ENDS, NEXT_ORDER, UNSETTLED, QUIESCENT, STATE_WIDTH 
 """Places in the array of counters; ``QUIESCENT`` is the last record before which all is settled."""
 
 
-@compiled
 def pair(  # noqa: PLR0915 - one loop: arrays that change hands are counted by numba
     records: Any, done: int, count: int, rows: Any, ticks: Any, marks: Any, known: Any, state: Any
 ) -> int:

@@ -6,10 +6,12 @@ Tested in ``tests/ingest/timeline/compiled/test_kernel.py``.
 import numpy as np
 
 from hvdprof.ingest.text.text_chunks import Chunks
-from hvdprof.ingest.timeline.compiled.kernel import FOUND_WIDTH, NUM_RECORDS, PLACES_WIDTH, parse
-from hvdprof.ingest.timeline.compiled.kernel_pairs import RECORD_BYTES
+from hvdprof.ingest.timeline.compiled.kernel import FOUND_WIDTH, NUM_RECORDS, parse
 from hvdprof.ingest.timeline.compiled.kernel_spans import Spans
+from hvdprof.ingest.timeline.compiled.machine_code import compiled
 from hvdprof.model.arrays import Int32s
+
+_RECORD_BYTES, _WORD_BYTES = 16, 8
 
 
 class Records:
@@ -22,10 +24,9 @@ class Records:
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._content = np.empty(room * RECORD_BYTES, np.uint8)
+        content = np.empty(room * _RECORD_BYTES, np.uint8)
         self._found = np.zeros(FOUND_WIDTH, np.int64)
-        self._places = np.zeros(PLACES_WIDTH, np.int64)
-        self.records = (self._content.view(np.int64), self._content.view(np.int32))
+        self.records = (content.view(np.int64), content.view(np.int32))
         self.count = 0
 
     @property
@@ -46,23 +47,9 @@ class Records:
         Records that reach beyond the part are not taken. Meanwhile nothing may be learned and the
         window may not be moved.
         """
-        place, end = part
-        # This reference keeps the memory until the compiled code returns.
         data = chunks.data
-        self._places[:] = (
-            data.ctypes.data,
-            end,
-            names.places.ctypes.data,
-            len(names.slots),
-            args.places.ctypes.data,
-            len(args.slots),
-            codes.ctypes.data,
-            len(codes),
-            self._found.ctypes.data,
-            self._content.ctypes.data,
-            self._room,
-            0,
-        )
-        after = int(parse(self._places.ctypes.data, place))
-        self.count = int(self._places[NUM_RECORDS])
+        words = np.ndarray(len(data) - _WORD_BYTES + 1, np.uint64, data.data, strides=(1,))
+        found, records = self._found, self.records
+        after = compiled(parse)((data, words), *part, names, args, codes, found, records)
+        self.count = int(found[NUM_RECORDS])
         return after

@@ -9,22 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hvdprof.ingest.timeline.column_loops import compiled
-from hvdprof.ingest.timeline.compiled.kernel_memory import byte_at, int_at, long_at, word_at
-from hvdprof.model.arrays import Int32s, Int64s, Uint64s
+from hvdprof.model.arrays import Int32s, Text, Uint64s
 
 
 class Spans(NamedTuple):
     """Known spans: ``slots`` (open addressing, -1 for a free one) point to rows of ``entries``.
 
-    A row is (place in ``words``, length, hash, code); ``words`` holds the bytes, padded with zeros,
-    and ``places`` the addresses of the three.
+    A row is (place in ``words``, length, hash, code); ``words`` holds the bytes, padded with zeros.
     """
 
     slots: Int32s
     words: Uint64s
     entries: Uint64s
-    places: Int64s
 
 
 _ONES = np.uint64(0x0101010101010101)
@@ -36,20 +32,28 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-@compiled
+def byte_at(text: Text, place: int) -> int:
+    """The byte at a place, which is not negative: numba then spares the check for that."""
+    return np.int64(text[0][np.uint64(place)])
+
+
+def word_at(text: Text, place: int) -> np.uint64:
+    """The eight bytes from a place on."""
+    return text[1][np.uint64(place)]
+
+
 def mix(hash_so_far: np.uint64, word: np.uint64) -> np.uint64:
     """The hash with one more word in it."""
     mixed = (hash_so_far ^ word) * _PRIME
     return mixed ^ (mixed >> _SHIFT)
 
 
-@compiled
-def find_span(data: int, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
+def find_span(text: Text, start: int, end: int, last: np.uint64) -> tuple[int, np.uint64]:
     """The first place of a byte (given eight times), -1 behind a backslash, and the span's hash."""
     hash_so_far = np.uint64(0)
     place = start
     while place < end:
-        word = word_at(data + place)
+        word = word_at(text, place)
         found = word ^ last
         found = (found - _ONES) & ~found & _HIGHS
         escaped = word ^ _BACKSLASHES
@@ -72,52 +76,49 @@ def find_span(data: int, start: int, end: int, last: np.uint64) -> tuple[int, np
     return -1, hash_so_far
 
 
-@compiled
-def known(table: int, slots: int, data: int, start: int, length: int, hashed: np.uint64) -> int:
-    """Code of a span, -1 where it is new; ``table`` is where ``Spans.places`` stands."""
-    slots_at, words_at, entries_at = long_at(table), long_at(table + 8), long_at(table + 16)
-    mask = np.uint64(slots - 1)
+def known(spans: Spans, text: Text, start: int, length: int, hashed: np.uint64) -> int:
+    """Code of a span, -1 where it is new."""
+    slots, words, entries = spans
+    mask = np.uint64(len(slots) - 1)
     slot = (hashed ^ np.uint64(length)) & mask
     while True:
-        entry = int_at(slots_at + 4 * np.int64(slot))
+        entry = slots[slot]
         if entry < 0:
-            return -1
-        row = entries_at + 32 * entry
-        is_alike = word_at(row + 16) == hashed and long_at(row + 8) == length
-        if is_alike and same_bytes(words_at + 8 * long_at(row), data + start, length):
-            return long_at(row + 24)
+            return np.int64(-1)
+        row = np.uint64(entry)
+        is_alike = entries[row, 2] == hashed and entries[row, 1] == np.uint64(length)
+        if is_alike and same_bytes(words, entries[row, 0], text, start, length):
+            return np.int64(entries[row, 3])
         slot = (slot + np.uint64(1)) & mask
 
 
-@compiled
-def same_bytes(one: int, other: int, length: int) -> bool:
+def same_bytes(words: Uint64s, first: np.uint64, text: Text, start: int, length: int) -> bool:
     """Whether a known span, padded with zeros, has these bytes."""
-    last = one + (length & ~7)
-    while one < last:
-        if word_at(one) != word_at(other):
+    last = start + (length & ~7)
+    while start < last:
+        if words[first] != word_at(text, start):
             return False
-        one += 8
-        other += 8
+        first += np.uint64(1)
+        start += 8
     rest = np.uint64(length & 7)
     if rest == 0:
         return True
-    low_bytes = word_at(other) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
-    return word_at(one) == low_bytes
+    low_bytes = word_at(text, start) & ((np.uint64(1) << (np.uint64(8) * rest)) - np.uint64(1))
+    return words[first] == low_bytes
 
 
-@compiled
-def digits(data: int, start: int, longest: int) -> tuple[int, int]:
+def digits(text: Text, start: int, longest: int) -> tuple[int, int]:
     """A whole number without sign and the place after it; the place is -1 where there is none."""
     place = start
     value = np.int64(0)
-    digit = byte_at(data + place) - 48
+    digit = byte_at(text, place) - 48
     while 0 <= digit <= 9:
         value = value * 10 + digit
         place += 1
-        digit = byte_at(data + place) - 48
+        digit = byte_at(text, place) - 48
         if place - start > longest:
             return 0, -1
-    if place == start or (byte_at(data + start) == 48 and place - start > 1):
+    if place == start or (byte_at(text, start) == 48 and place - start > 1):
         return 0, -1
     return value, place
 
@@ -150,8 +151,7 @@ def _table(known_spans: dict[bytes, int]) -> Spans:
     slots = np.full(4 * entries, -1, np.int32)
     words = np.zeros(max(entries * _WORDS_EACH, needed), np.uint64)
     rows = np.zeros((entries + 1, 4), np.uint64)
-    places = np.array([column.ctypes.data for column in (slots, words, rows)], np.int64)
-    spans = Spans(slots, words, rows, places)
+    spans = Spans(slots, words, rows)
     for entry, (span, code) in enumerate(known_spans.items()):
         _added(spans, span, code, entry)
     return spans
