@@ -56,6 +56,7 @@ _HEX_DIGITS = 16
 _compiling = threading.Lock()
 
 
+@functools.cache
 def has_numba() -> bool:
     """Whether compiled code may be used."""
     return importlib.util.find_spec("numba") is not None
@@ -74,7 +75,9 @@ class Compiled:
 
     def __call__(self, *arguments: Argument) -> int:
         """What the function returns; 0 where it returns nothing."""
-        shape, numbers = tuple(map(_shape_of, arguments)), list(_numbers_of(arguments))
+        shape = tuple(map(_shape_of, arguments))
+        numbers: list[int] = []
+        _add_numbers(arguments, numbers)
         with _compiling:
             entry = self._entries.get(shape)
             if entry is None:
@@ -100,18 +103,17 @@ def _shape_of(argument: Argument) -> Shape:
     return None
 
 
-def _numbers_of(argument: Argument) -> Iterator[int]:
+def _add_numbers(argument: Argument, numbers: list[int]) -> None:
     """An argument as numba passes it: of arrays their owners (none), sizes, address and edges."""
     if isinstance(argument, tuple):
         for member in argument:
-            yield from _numbers_of(member)
+            _add_numbers(member, numbers)
     elif isinstance(argument, np.ndarray):
         address = argument.__array_interface__["data"][0]
-        yield from (0, 0, argument.size, argument.itemsize, address)
-        yield from argument.shape
-        yield from argument.strides
+        numbers += (0, 0, argument.size, argument.itemsize, address)
+        numbers += argument.shape + argument.strides
     else:
-        yield argument
+        numbers.append(argument)
 
 
 def _loaded(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., int]:
