@@ -27,8 +27,8 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events, write_summary
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.ingest.timeline.compiled.machine_code import has_numba
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
+from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from hvdprof.ingest.timeline.compiled.machine_code import compiled, has_numba
+from hvdprof.ingest.timeline.machine_code import compiled, has_numba
 from hvdprof.model.arrays import Column
 
 MANY_ROWS = 20_000

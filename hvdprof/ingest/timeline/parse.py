@@ -6,7 +6,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
-from hvdprof.ingest.timeline.compiled.machine_code import has_numba
+from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader

@@ -38,7 +38,7 @@ from hvdprof.ingest.timeline.compiled.kernel_pairs import (
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
 from hvdprof.ingest.timeline.compiled.kernel_rows import RowColumns, doubled
 from hvdprof.ingest.timeline.compiled.kernel_spans import SpanTable
-from hvdprof.ingest.timeline.compiled.machine_code import compiled
+from hvdprof.ingest.timeline.machine_code import compiled
 from hvdprof.ingest.timeline.meaning.activities import NEVER_BEGUN, OPERATIONS
 from hvdprof.ingest.timeline.syntax.fields import BEGIN, END, MARK, TICK, Event
 from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE

@@ -8,7 +8,7 @@ import numpy as np
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.compiled.kernel import FOUND_WIDTH, NUM_RECORDS, parse
 from hvdprof.ingest.timeline.compiled.kernel_spans import Spans
-from hvdprof.ingest.timeline.compiled.machine_code import compiled
+from hvdprof.ingest.timeline.machine_code import compiled
 from hvdprof.model.arrays import Int32s
 
 _RECORD_BYTES, _WORD_BYTES = 16, 8

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("numba", reason="machine code needs numba")
 
-from hvdprof.ingest.timeline.compiled import machine_code
-from hvdprof.ingest.timeline.compiled.machine_code import Compiled
+from hvdprof.ingest.timeline import machine_code
+from hvdprof.ingest.timeline.machine_code import Compiled
 from tests.builders.places import RECORDINGS
 
 STEP = 3
