@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/fuzz.py --mutants 100000 --seed 1 FOLDER...
 
-The compiled path parses ahead in a second thread, except with ``--threads 1``.
+The compiled path parses ahead in a second thread.
 
 Every mutant is a recording with a few bytes cut, repeated, overwritten, inserted or moved. A mutant
 on which the paths differ is written to the current folder, and the exit code is 1.
@@ -33,7 +33,6 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path, help="folders of *.json recordings")
     parser.add_argument("--mutants", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     seeds = _seeds(options.folders)
     random_numbers = random.Random(options.seed)
@@ -43,7 +42,7 @@ def main() -> int:
         chunk_bytes = random_numbers.choice((1 << 20, 64, 257, 1000))
         before = time.monotonic()
         try:
-            fast = read(content, FastPairing(num_threads=options.threads), chunk_bytes)
+            fast = read(content, FastPairing(), chunk_bytes)
             assert_same(fast, read(content, PlainPairing(), 1 << 20))
             num_damaged += fast.damage.num_places > 0
         except Exception as error:  # any exception is a failure of the mutant, and is printed

@@ -1,6 +1,5 @@
 """The entry point to timeline files: which path reads them, and when a file is refused."""
 
-import os
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
@@ -68,12 +67,7 @@ def _pairing_for(size: int) -> Pairing:
     # Below this, starting the compiled code takes longer than reading without it.
     if size < SMALL_BYTES or not has_numba():
         return PlainPairing()
-    return FastPairing(expected_bytes=size, num_threads=num_threads())
-
-
-def num_threads() -> int:
-    """How many threads are worth while here to read one file: 2 where two cores may be used."""
-    return min(len(os.sched_getaffinity(0)), 2)
+    return FastPairing(expected_bytes=size)
 
 
 def _what_is(path: Path, raw: RawTimeline) -> str:

@@ -1,10 +1,7 @@
 """A timeline file to columns with compiled code.
 
-Where a second thread may help, a window of the text is cut in two where a record seems to start.
-The second thread parses what is behind the cut while this one parses, and pairs, what is before it.
-The cut is proven right if parsing of the first part ended exactly there, for then parsing on would
-have done just what the second thread did. Else its records are dropped, and parsing resumes
-where the first part ended. Nothing is learned as long as both work.
+A second thread parses the next window of the text while this one pairs the records of the window
+before, and finds their meaning. Nothing is learned and the window stays as long as it parses.
 """
 
 import json
@@ -61,10 +58,7 @@ _MOST_RECORDS = 1 << 16
 _WORTH_TAKING = 4
 """Less than this part of the room free again means that more room is needed."""
 _WINDOW_CHUNKS = 2
-_OWN_SHARE = 0.5
-"""So much of a window is parsed and paired while the rest is parsed; measured to be best."""
 _LONGEST_USUAL_RECORD = 1 << 12
-_BETWEEN_RECORDS = re.compile(rb"\}[, \t\r\n]*\{")
 _KINDS = {BEGIN: KIND_BEGIN, END: KIND_END, TICK: KIND_TICK, MARK: KIND_MARK}
 _RECORD = np.dtype([("time", np.int64), ("pid_and_kind", np.int32), ("code", np.int32)])
 _PLAIN_ARGS = re.compile(r'"args"\s*:\s*(\{[^{}\\]*)\}')
@@ -78,7 +72,6 @@ class FastPairing:
             as many of the first as it can do with; there is made room for more if those are few.
         row_group: Room for so many rows before they are offered.
         expected_bytes: Size of the text, as far as known: room that is there need not be made.
-        num_threads: 2 to parse ahead in a second thread.
     """
 
     def __init__(
@@ -87,7 +80,6 @@ class FastPairing:
         *,
         row_group: int = _ROW_GROUP,
         expected_bytes: int = 0,
-        num_threads: int = 1,
     ) -> None:
         self._offer = offer
         room = _room_for(expected_bytes) if offer is None else row_group
@@ -102,9 +94,8 @@ class FastPairing:
         self._says = np.zeros(256, np.uint8)
         self._state = np.zeros(STATE_WIDTH, np.int64)
         self._one = np.zeros(1, _RECORD)
-        self._own, self._ahead = Records(_MOST_RECORDS), Records(_MOST_RECORDS)
-        self._thread = ThreadPoolExecutor(1) if num_threads > 1 else None
-        self._is_calm = False
+        self._records, self._spare = Records(_MOST_RECORDS), Records(_MOST_RECORDS)
+        self._thread = ThreadPoolExecutor(1)
         self._name_spans, self._args_spans = SpanTable(), SpanTable()
         self._num_ticks, self._num_marks = 0, 0
         self._names: dict[str, int] = {}
@@ -114,42 +105,24 @@ class FastPairing:
     def scan(self, chunks: Chunks, start: int, order: int) -> tuple[int, int]:
         """Take records as long as they are plain and hold nothing new; moves the window on."""
         self._state[NEXT_ORDER] = order
-        place, goes_on = start, True
-        while goes_on:
-            place, last = self._take_window(chunks, place)
-            rest = chunks.end - place
-            # What is odd here may be so soon again: parsing ahead of that would be in vain.
-            self._is_calm = rest < min(chunks.chunk_bytes, _LONGEST_USUAL_RECORD)
-            goes_on = last.is_full
-            if self._is_calm and not chunks.final:
-                place, goes_on = _refilled(chunks, place), True
-        return place, int(self._state[NEXT_ORDER])
+        place = self._fill(chunks, start)
+        while True:
+            is_used_up = chunks.end - place < min(chunks.chunk_bytes, _LONGEST_USUAL_RECORD)
+            if is_used_up and not chunks.final:
+                place = _refilled(chunks, place)
+            elif not self._records.is_full:
+                self._pair(self._records.records, self._records.count)
+                return place, int(self._state[NEXT_ORDER])
+            parsed, self._records, self._spare = self._records, self._spare, self._records
+            ahead = self._thread.submit(self._fill, chunks, place)
+            try:
+                self._pair(parsed.records, parsed.count)
+            finally:
+                place = ahead.result()
 
-    def _take_window(self, chunks: Chunks, place: int) -> tuple[int, Records]:
-        """Take records of the window; the place of what was not taken, and the last records."""
-        thread = self._thread
-        border = _likely_border(chunks, place) if self._is_calm and thread is not None else -1
-        if border < 0 or thread is None:
-            after = self._fill(self._own, chunks, place, chunks.end)
-            self._take(self._own)
-            return after, self._own
-        ahead = thread.submit(self._fill, self._ahead, chunks, border, chunks.end)
-        try:
-            stopped = self._fill(self._own, chunks, place, border)
-            self._take(self._own)
-        finally:
-            after = ahead.result()
-        if stopped != border:
-            return stopped, self._own
-        self._take(self._ahead)
-        return after, self._ahead
-
-    def _fill(self, records: Records, chunks: Chunks, start: int, end: int) -> int:
+    def _fill(self, chunks: Chunks, start: int) -> int:
         names, args = self._name_spans.spans, self._args_spans.spans
-        return records.fill(chunks, (start, end), names, args, self._codes)
-
-    def _take(self, records: Records) -> None:
-        self._pair(records.records, records.count)
+        return self._records.fill(chunks, start, names, args, self._codes)
 
     def _pair(self, records: tuple[Int64s, Int32s], count: int) -> None:
         done = 0
@@ -197,8 +170,7 @@ class FastPairing:
     def finished(self) -> tuple[Slices, Ticks, Marks, tuple[str, ...], tuple[str, ...]]:
         """See ``Pairing``."""
         num_rows, num_ticks, num_marks = (int(self._state[i]) for i in (ROWS, TICKS, MARKS))
-        if self._thread is not None:
-            self._thread.shutdown()
+        self._thread.shutdown()
         slices = self._rows.slices(slice(num_rows))
         ticks = _ticks(self._ticks[:num_ticks])
         marks = _marks(self._marks[:num_marks])
@@ -287,14 +259,6 @@ def _refilled(chunks: Chunks, place: int) -> int:
     while chunks.end - place < _WINDOW_CHUNKS * chunks.chunk_bytes and not chunks.final:
         chunks.more()
     return place
-
-
-def _likely_border(chunks: Chunks, place: int) -> int:
-    """Where a record seems to start, some way into the window; -1 where none does."""
-    middle = place + int(_OWN_SHARE * (chunks.end - place))
-    text = chunks.data[middle : min(middle + _LONGEST_USUAL_RECORD, chunks.end)].tobytes()
-    found = _BETWEEN_RECORDS.search(text)
-    return -1 if found is None else middle + found.end() - 1
 
 
 def _ticks(rows: Int64s) -> Ticks:

@@ -37,19 +37,20 @@ class Records:
     def fill(
         self,
         chunks: Chunks,
-        part: tuple[int, int],
+        start: int,
         names: Spans,
         args: Spans,
         codes: Int32s,
     ) -> int:
-        """Parse a part (from, to) of the window; the place of what was not taken.
+        """Parse the window from a place on; the place of what was not taken.
 
-        Records that reach beyond the part are not taken. Meanwhile nothing may be learned and the
-        window may not be moved.
+        Meanwhile nothing may be learned and the window may not be moved.
         """
         data = chunks.data
         words = np.ndarray(len(data) - _WORD_BYTES + 1, np.uint64, data.data, strides=(1,))
         found, records = self._found, self.records
-        after = compiled(parse)((data, words), *part, names, args, codes, found, records)
+        after = compiled(parse)(
+            (data, words), start, chunks.end, names, args, codes, found, records
+        )
         self.count = int(found[NUM_RECORDS])
         return after

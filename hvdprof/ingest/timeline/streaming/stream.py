@@ -17,7 +17,7 @@ from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.semantics import Semantics, collectives_of, semantics_of
 from hvdprof.ingest.timeline.meaning.uses import tensors_of
-from hvdprof.ingest.timeline.parse import num_threads, refuse_unusable
+from hvdprof.ingest.timeline.parse import refuse_unusable
 from hvdprof.ingest.timeline.syntax.parsed_timeline import (
     DamageReport,
     Layout,
@@ -86,9 +86,7 @@ def read_in_parts(
             text_bytes=size,
         )
         cutter = _Cutter(take)
-        pairing = FastPairing(
-            cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE, num_threads=num_threads()
-        )
+        pairing = FastPairing(cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE)
         cutter.reader = reader = Reader(chunks, pairing)
         raw = reader.read()
     refuse_unusable(path, raw)

@@ -19,85 +19,64 @@ from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
 from hvdprof.ingest.timeline.compiled.kernel_records import Records
 from tests.builders.places import RECORDINGS
 
-CONTENT = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
-
 
 class Fills:
-    """Parts that were parsed, as (thread, from, to, where it ended)."""
+    """The threads that parsed, in their order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seen: list[tuple[str, int, int, int]] = []
+        self.threads: list[str] = []
         fill = Records.fill
 
-        def spy(records: Records, chunks: Chunks, part: tuple[int, int], *known: Any) -> int:
-            after = fill(records, chunks, part, *known)
-            self.seen.append((threading.current_thread().name, *part, after))
-            return after
+        def spy(records: Records, *part: Any) -> int:
+            self.threads.append(threading.current_thread().name)
+            return fill(records, *part)
 
         monkeypatch.setattr(Records, "fill", spy)
 
     @property
     def num_ahead(self) -> int:
-        here = threading.current_thread().name
-        return sum(thread != here for thread, *_ in self.seen)
-
-    @property
-    def num_proven(self) -> int:
-        """Parts parsed ahead whose start was where the part before them ended."""
-        here = threading.current_thread().name
-        starts = {start for thread, start, _, _ in self.seen if thread != here}
-        return sum(
-            end in starts and after == end for thread, _, end, after in self.seen if thread == here
-        )
+        return sum(thread != threading.current_thread().name for thread in self.threads)
 
 
 def parse(content: bytes, chunk_bytes: int, **options: Any) -> RawTimeline:
     chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
-    return Reader(chunks, FastPairing(num_threads=2, **options)).read()
+    return Reader(chunks, FastPairing(**options)).read()
 
 
-def test_a_regular_file_is_parsed_ahead_and_every_part_is_proven(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_regular_file_is_parsed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     timed = [record for record in one if record["ph"] != "M"]
     content = json.dumps(one + timed * 30).encode()
     fills = Fills(monkeypatch)
     fast = parse(content, 20_000)
     assert fills.num_ahead > 10
-    assert fills.num_proven >= fills.num_ahead - 2
     assert_same(fast, parse_plain(content))
 
 
-def test_one_thread_parses_nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_fill_the_room_before_the_window_ends_are_all_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fast_path, "_MOST_RECORDS", 7)
+    one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
+    content = json.dumps(one * 3).encode()
     fills = Fills(monkeypatch)
-    Reader(Chunks(io.BytesIO(CONTENT), len(CONTENT), chunk_bytes=300), FastPairing()).read()
-    assert fills.seen
-    assert not fills.num_ahead
+    assert_same(parse(content, 1 << 20), parse_plain(content))
+    assert fills.num_ahead > 10
 
 
-def test_a_border_at_any_byte_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = parse_plain(CONTENT)
-    for distance in range(1, 400):
-        monkeypatch.setattr(
-            fast_path,
-            "_likely_border",
-            lambda chunks, place, far=distance: place + far if place + far < chunks.end else -1,
-        )
-        assert_same(parse(CONTENT, 300), plain)
+def test_what_is_new_is_learned_before_more_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = [
+        {"ph": kind, "name": f"A{number}", "ts": 1, "pid": number}
+        for number in range(300)
+        for kind in "BE"
+    ]
+    content = json.dumps(events * 2).encode()
+    plain = parse_plain(content)
+    for chunk_bytes in (100, 300, 1000):
+        assert_same(parse(content, chunk_bytes), plain)
 
 
-def test_a_border_inside_a_name_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = '}, {"ph": "E", "ts": 7, "pid": 1}, {'.replace('"', "")
-    event = {"ph": "B", "name": inner * 8, "ts": 1, "pid": 1}
-    content = json.dumps([event, {"ph": "E", "ts": 2, "pid": 1}] * 400).encode()
-    fills = Fills(monkeypatch)
-    fast = parse(content, 5000)
-    assert fills.num_ahead > fills.num_proven
-    assert_same(fast, parse_plain(content))
-
-
-def test_what_is_learned_before_the_border_counts_behind_it() -> None:
+def test_what_is_learned_counts_from_there_on() -> None:
     """A pid that is named anew has a new code from there on."""
     events: list[dict[str, Any]] = []
     for number in range(300):
@@ -112,7 +91,7 @@ def test_what_is_learned_before_the_border_counts_behind_it() -> None:
         assert_same(parse(content, chunk_bytes), plain)
 
 
-def test_damage_in_a_large_file_is_the_same_with_two_threads() -> None:
+def test_damage_in_a_large_file_is_the_same() -> None:
     numbers = random.Random(7)
     one = json.loads((RECORDINGS / "07_mpi_fp16.json").read_text())
     content = bytearray(json.dumps(one * 10).encode())

@@ -59,12 +59,9 @@ EVENTS = st.one_of(
 )
 
 
-THREADS = st.sampled_from([1, 2])
-
-
-def parse_fast(content: bytes, chunk_bytes: int = 1 << 20, num_threads: int = 1) -> RawTimeline:
+def parse_fast(content: bytes, chunk_bytes: int = 1 << 20) -> RawTimeline:
     chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=chunk_bytes)
-    return Reader(chunks, FastPairing(num_threads=num_threads)).read()
+    return Reader(chunks, FastPairing()).read()
 
 
 @pytest.mark.slow
@@ -73,15 +70,14 @@ def parse_fast(content: bytes, chunk_bytes: int = 1 << 20, num_threads: int = 1)
     events=st.lists(EVENTS, max_size=40),
     repeats=st.integers(1, 3),
     chunk_bytes=st.sampled_from([100, 500, 1 << 20]),
-    num_threads=THREADS,
 )
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_the_result_is_that_of_json_and_a_naive_stack(
-    spacing: str, events: list[dict[str, Any]], repeats: int, chunk_bytes: int, num_threads: int
+    spacing: str, events: list[dict[str, Any]], repeats: int, chunk_bytes: int
 ) -> None:
     text = json.dumps(events * repeats, **SPACINGS[spacing])
     slices, seen_ticks, seen_marks = naive(text)
-    fast = parse_fast(text.encode(), chunk_bytes, num_threads)
+    fast = parse_fast(text.encode(), chunk_bytes)
     assert rows(fast) == slices
     assert ticks(fast) == seen_ticks
     assert marks(fast) == seen_marks
@@ -93,22 +89,18 @@ def test_the_result_is_that_of_json_and_a_naive_stack(
     name=st.sampled_from(["12_dynamic_b_started_midop.json", "14_gloo_unescaped_names.json"]),
     cut=st.integers(0, 5000),
     chunk_bytes=st.integers(1, 400),
-    num_threads=THREADS,
 )
 @settings(deadline=None)
-def test_cuts_and_borders_anywhere_change_nothing(
-    name: str, cut: int, chunk_bytes: int, num_threads: int
-) -> None:
+def test_cuts_and_borders_anywhere_change_nothing(name: str, cut: int, chunk_bytes: int) -> None:
     content = (RECORDINGS / name).read_bytes()[:cut]
-    assert_same(parse_fast(content, chunk_bytes, num_threads), parse_plain(content))
+    assert_same(parse_fast(content, chunk_bytes), parse_plain(content))
 
 
 def test_borders_of_every_width_around_a_record() -> None:
     content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
     whole = parse_plain(content)
     for chunk_bytes in range(1, 201):
-        for num_threads in (1, 2):
-            assert_same(parse_fast(content, chunk_bytes, num_threads), whole)
+        assert_same(parse_fast(content, chunk_bytes), whole)
 
 
 @pytest.mark.slow
@@ -151,7 +143,7 @@ def test_mutants_are_the_same_on_both_paths(seed: int) -> None:
     seeds = [path.read_bytes()[:5000] for path in sorted(RECORDINGS.glob("[01]*[a-z].json"))]
     for _ in range(150):
         content = mutant(numbers, numbers.choice(seeds))
-        fast = parse_fast(content, numbers.choice((61, 400, 1 << 20)), numbers.choice((1, 2)))
+        fast = parse_fast(content, numbers.choice((61, 400, 1 << 20)))
         assert_same(fast, parse_plain(content))
 
 
@@ -198,5 +190,4 @@ def test_every_cut_of_a_recording_is_the_same_on_both_paths() -> None:
     content = (RECORDINGS / "12_dynamic_b_started_midop.json").read_bytes()
     for cut in range(len(content) + 1):
         plain = parse_plain(content[:cut])
-        for num_threads in (1, 2):
-            assert_same(parse_fast(content[:cut], 300, num_threads), plain)
+        assert_same(parse_fast(content[:cut], 300), plain)
