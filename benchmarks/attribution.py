@@ -25,6 +25,7 @@ import pandas as pd
 from benchmarks.page_section import write_section
 from hvdprof import api
 from hvdprof.errors import HvdprofError
+from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from hvdprof.rundir.whole_file import write_whole
 
 MODEL_S = 0.06
@@ -136,7 +137,7 @@ def _found(folder: Path, rank: int) -> dict[str, Any]:
     measured = set(run.segments.loc[run.segments["mode"] == "throughput", "pass_id"].astype(str))
     late = derived["stragglers"]
     late = late[late["pass_id"].astype(str).isin(measured)]
-    is_named = late["pattern"].isin(["persistent", "transient"])
+    is_named = late["pattern"].isin(STRAGGLER_PATTERNS)
     named = late[is_named].sort_values("cost_ns", ascending=False)
     own = late[late["rank"] == rank]
     return {

@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
 from hvdprof.analyze.steps.replay import costs_of_ranks
-from hvdprof.analyze.stragglers.caused_wait import caused_wait
-from hvdprof.analyze.stragglers.stragglers import stragglers
+from hvdprof.analyze.stragglers.patterns import named_causes
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import PARTS_MS, simulated
 
-KEY = ("p", "s")
 NUM_STEPS = 100
 STEP_MS = 100.0
 PHASES = ("data", "forward", "backward", "optimizer", "pause")
@@ -87,19 +85,23 @@ def score(task: tuple[Setting, int]) -> Score:
         fault[:: setting.every, rank] = setting.share * STEP_MS
         both = {**extra, phase: extra.get(phase, 0.0) + fault}
         work = simulated(NUM_STEPS, setting.num_ranks, extra_ms=both, seed=seed)
-        costs = caused_wait(work, np.zeros(setting.num_ranks), KEY)["cost_ns"].to_numpy()
-        table = stragglers(work, costs, KEY)
-        named = table[table["pattern"].isin(["persistent", "transient"])].set_index("rank")
-        another += bool(set(named.index) - ({rank} if setting.share else set()))
+        # A straggler of all ranks is any of them: it accuses none.
+        named = {
+            of: cause
+            for cause in named_causes(work)
+            if len(cause.ranks) < setting.num_ranks
+            for of in cause.ranks
+        }
+        another += bool(set(named) - ({rank} if setting.share else set()))
         if not setting.share:
             continue
-        is_named = rank in named.index
+        is_named = rank in named
         # What a step takes more than the same launch without the fault.
         truth = float(work.step_times.mean() - clean.step_times.mean())
         truths.append((truth / float(work.step_times.mean()), is_named))
         if is_named:
             rank_right += 1
-            phase_right += str(named.loc[rank, "phase"]) == phase
+            phase_right += named[rank].phase == phase
             errors.append(costs_of_ranks(work)[rank] / truth - 1)
     return Score(num, rank_right, phase_right, another, tuple(errors), tuple(truths))
 

@@ -21,7 +21,9 @@ from benchmarks.page_section import write_section
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, caused_wait, step_waits
 from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected, remaining_offsets
+from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
+from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.step_works import MS, simulated, skewed
 
 KEY = ("p", "s")
@@ -124,8 +126,9 @@ def markdown(scores: dict[Setting, list[Score]]) -> str:
 
 
 def _named(work: StepWork, u_ns: NDArray[np.float64]) -> list[tuple[int, str]]:
-    table = stragglers(work, caused_wait(work, u_ns, KEY)["cost_ns"].to_numpy(), KEY)
-    late = table[table["pattern"].isin(["persistent", "transient"])]
+    costs = caused_wait(work, u_ns, KEY)["cost_ns"].to_numpy()
+    table = stragglers(work, named_causes(work), costs, KEY)
+    late = table[table["pattern"].isin(STRAGGLER_PATTERNS)]
     return list(zip(late["rank"], late["phase"], strict=True))
 
 

@@ -31,6 +31,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     ready_of_steps,
     remaining_offsets,
 )
+from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.tables.run_tables import ARRIVALS
 
@@ -143,7 +144,9 @@ def main() -> None:
 
     caused = caused_wait(corrected(work, offsets), u_ns, KEY)
     watch.lap("caused wait, with a replay per rank")
-    late = stragglers(work, caused["cost_ns"].to_numpy(), KEY)
+    causes = named_causes(work)
+    watch.lap("named causes")
+    late = stragglers(work, causes, caused["cost_ns"].to_numpy(), KEY)
     watch.lap("stragglers")
 
     named = late[late["pattern"] != "none"]

@@ -10,7 +10,7 @@ import numpy as np
 from hvdprof.analyze.causes.shapley import MOST_PLAYERS
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.stragglers.named_cause import IRREGULAR, STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.stragglers import UNATTRIBUTED
+from hvdprof.analyze.stragglers.windows import UNATTRIBUTED
 from hvdprof.model.causes import ALL_RANKS, ANY_RANK
 
 SHARE_OF_LAUNCHES = 0.5

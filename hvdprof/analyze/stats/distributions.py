@@ -42,3 +42,21 @@ def binomial_tail(counts: NDArray[np.int64], num: int, share: float) -> NDArray[
     from scipy.special import bdtrc
 
     return np.asarray(bdtrc(counts - 1.0, num, share))
+
+
+def hypergeometric_tail(
+    least: int, num: int, places: NDArray[np.int64], total: int
+) -> NDArray[np.float64]:
+    """The probability that of ``num`` draws out of ``total`` at least so many are ``places``."""
+    from scipy.special import gammaln
+
+    def log_choose(of: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        rest = np.maximum(of - chosen, 0)
+        return np.asarray(gammaln(of + 1.0) - gammaln(chosen + 1.0) - gammaln(rest + 1.0))
+
+    counts = np.arange(least, num + 1)[:, None]
+    others = num - counts
+    whole = log_choose(np.array(total), np.array(num))
+    terms = np.exp(log_choose(places, counts) + log_choose(total - places, others) - whole)
+    possible = (counts <= places) & (others <= total - places)
+    return np.asarray(np.where(possible, terms, 0.0).sum(axis=0))

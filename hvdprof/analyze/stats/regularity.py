@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.distributions import hypergeometric_tail
 from hvdprof.model.arrays import Bools, Int64s
 
 LEAST_EVENTS = 3
@@ -103,28 +103,7 @@ def _chance(hits: int, num_events: int, num_steps: int, slack: float) -> float:
     for size, number in ((short + 1, longer), (short, periods - longer)):
         possible = (size * LEAST_FILLED <= hits) & (size >= LEAST_EVENTS) & (number > 0)
         places = np.minimum(size * (2 * widths + 1), num_steps)[possible]
-        total += float((number[possible] * _at_least(hits, num_events, places, num_steps)).sum())
-    return total
-
-
-def _at_least(
-    hits: int, num_events: int, places: NDArray[np.int64], num_steps: int
-) -> NDArray[np.float64]:
-    """Probability that ``hits`` or more of the events fall on ``places`` of the steps."""
-    log_choose = _log_choose
-    counts = np.arange(hits, num_events + 1)[:, None]
-    with np.errstate(invalid="ignore"):
-        terms = (
-            log_choose(places[None, :], counts)
-            + log_choose((num_steps - places)[None, :], num_events - counts)
-            - log_choose(np.array(num_steps), np.array(num_events))
+        total += float(
+            (number[possible] * hypergeometric_tail(hits, num_events, places, num_steps)).sum()
         )
-    possible = (counts <= places) & (num_events - counts <= num_steps - places)
-    return np.asarray(np.where(possible, np.exp(terms), 0.0).sum(axis=0))
-
-
-def _log_choose(num: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    gammaln = scipy.special.gammaln
-    return np.asarray(
-        gammaln(num + 1.0) - gammaln(chosen + 1.0) - gammaln(np.maximum(num - chosen, 0) + 1.0)
-    )
+    return total

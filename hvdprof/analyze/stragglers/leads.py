@@ -6,8 +6,8 @@ Tested in ``tests/analyze/stragglers/test_patterns.py``.
 from collections.abc import Iterator
 
 import numpy as np
-import scipy.special
 
+from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.analyze.stats.regularity import regularity
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.steps.step_work import Times
@@ -84,6 +84,5 @@ def _leads_often(leads: Bools) -> Bools:
     num_ranks = leads.shape[1]
     counts = run_starts(leads).sum(axis=0)
     num = int(counts.sum())
-    # Probability of as many or more: the upper tail of the binomial distribution.
-    tail = scipy.special.bdtrc(counts - 1.0, num, 1 / num_ranks) if num else np.ones(num_ranks)
+    tail = binomial_tail(counts, num, 1 / num_ranks) if num else np.ones(num_ranks)
     return np.asarray((counts > 0) & (tail <= LEVEL / num_ranks))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hvdprof.analyze.stats.change_point import best_splits, has_changed
 from hvdprof.analyze.stats.significance import above_zero
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import (
@@ -32,8 +33,9 @@ def slow_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
 
     A rank is slow throughout if it is late in two thirds of the steps, and slow from a step on if
     it is late in two thirds of the steps after the best change point (least squares) and in at
-    most a quarter before. Its mean lateness must be significantly above 0, or above that before
-    the change (``analyze.stats.significance``); the level is shared among ranks and change points.
+    most a quarter before. Its mean lateness must be significantly above 0
+    (``analyze.stats.significance``), or above that before the change
+    (``analyze.stats.change_point``); both tests share their level among the ranks.
 
     Args:
         length: [steps, ranks]
@@ -54,11 +56,11 @@ def slow_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
 
 
 def _late_in_most_steps(late: Times, step_ns: float) -> Iterator[Delay]:
-    num_steps, num_ranks = late.shape
+    num_ranks = late.shape[1]
     late = np.minimum(late, np.quantile(late, 1 - STALLS_SHARE, axis=0))
     smallest_ns = SMALLEST_SHARE * step_ns
     flags = late >= smallest_ns
-    splits = change_points(late)
+    splits = best_splits(late, LEAST_STEPS)
     throughout = flags.mean(axis=0) >= MOST_STEPS_SHARE
     changed = _changes(late, flags, splits, smallest_ns)
     for place in np.flatnonzero(throughout | changed):
@@ -66,27 +68,12 @@ def _late_in_most_steps(late: Times, step_ns: float) -> Iterator[Delay]:
         affected = np.zeros(late.shape, dtype=bool)
         places = (int(place),)
         level = LEVEL / num_ranks
-        if changed[place] and above_zero(
-            own[split:] - own[:split].mean(), level * LEAST_STEPS / num_steps
-        ):
+        if changed[place] and has_changed(own, split, level):
             affected[split:, place] = True
             yield Delay(STRAGGLER, places, FROM_STEP, affected)
         elif throughout[place] and own.mean() >= smallest_ns and above_zero(own, level):
             affected[:, place] = True
             yield Delay(STRAGGLER, places, PERSISTENT, affected)
-
-
-def change_points(values: Times) -> Int64s:
-    """[ranks] Row from which the mean of each column differs most, by least squares.
-
-    At least ``LEAST_STEPS`` rows are on either side; the middle row where there are too few.
-    """
-    num = len(values)
-    if num < 2 * LEAST_STEPS:
-        return np.full(values.shape[1], num // 2)
-    sums = np.cumsum(values - values.mean(axis=0), axis=0)[LEAST_STEPS - 1 : num - LEAST_STEPS]
-    left = np.arange(LEAST_STEPS, num - LEAST_STEPS + 1)[:, None]
-    return np.asarray(LEAST_STEPS + (sums**2 / (left * (num - left))).argmax(axis=0))
 
 
 def _changes(late: Times, flags: Bools, splits: Int64s, smallest_ns: float) -> Bools:

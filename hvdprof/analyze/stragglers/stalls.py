@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.special
 
+from hvdprof.analyze.stats.distributions import binomial_tail
 from hvdprof.analyze.stats.regularity import LEAST_EVENTS, regularity
 from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import (
@@ -83,6 +83,7 @@ def pauses(length: Times, step_ns: float) -> Iterator[Delay]:
     place = length.shape[1] // 10
     common = np.partition(above, place, axis=1)[:, place : place + 1]
     excess = _limits(common, scale_of(common), step_ns)
+    long: Bools = np.asarray(common[:, 0] >= excess.stall_ns)
     for threshold in excess.thresholds():
         flags: Bools = np.asarray(common >= threshold)
         if flags.mean() > MOST_STEPS:
@@ -94,9 +95,11 @@ def pauses(length: Times, step_ns: float) -> Iterator[Delay]:
         places = tuple(range(length.shape[1]))
         if grid is not None and grid.chance <= limit:
             on_grid = _runs_from(flags[:, 0], starts, grid.on_grid)
-            yield Delay(PAUSE, places, PERIODIC, _of_all(on_grid, length), grid.period)
+            yield Delay(
+                PAUSE, places, PERIODIC, _of_all(_widened(on_grid, long), length), grid.period
+            )
         elif is_definite and _are_enough(len(starts), flags, common, step_ns):
-            yield Delay(PAUSE, places, IRREGULAR, _of_all(flags[:, 0], length))
+            yield Delay(PAUSE, places, IRREGULAR, _of_all(_widened(flags[:, 0], long), length))
 
 
 def rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
@@ -186,7 +189,7 @@ def _of_ranks(
     elsewhere = int(lower_starts[:, ~alike].sum())
     share = num_alike / num_ranks
     num = len(starts)
-    chance = float(scipy.special.bdtrc(num - 1, num + elsewhere, share)) / share
+    chance = float(binomial_tail(np.array(num), num + elsewhere, share)) / share
     grid = regularity(starts, num_steps)
     places = tuple(int(place) for place in np.flatnonzero(alike))
     is_definite = threshold >= excess.definite_ns
@@ -226,6 +229,12 @@ def _runs_from(flags: Bools, starts: Int64s, chosen: Bools) -> Bools:
     """The true values from each chosen start up to the next start."""
     number = np.searchsorted(starts, np.arange(len(flags)), side="right")
     return np.asarray(flags & np.concatenate([[False], chosen])[number])
+
+
+def _widened(events: Bools, long: Bools) -> Bools:
+    """The events with the long steps right before and after them."""
+    number = np.cumsum(run_starts(long))
+    return np.asarray(events | (long & np.isin(number, number[events & long])))
 
 
 def _of_all(flags: Bools, length: Times) -> Bools:

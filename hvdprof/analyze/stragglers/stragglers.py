@@ -1,66 +1,30 @@
-"""Stragglers: how late, how often, in which phase, and whether that is significant.
+"""Stragglers: how late, how often, and as part of which named cause.
 
-All ranks are released from a step's collectives together. The time of a rank from there to its next
-arrival is measured on its own clock alone, without clock error, and a slow backward pass is visible
-although waiting makes the wall times of all ranks equal.
+Lateness is a rank's time from release to its next arrival (``windows``) less the median of the
+other ranks in the same step.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.distributions import binomial_tail, normal_quantile
-from hvdprof.analyze.stats.significance import above_zero
+from hvdprof.analyze.stats.distributions import normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, mean_of
 from hvdprof.analyze.steps.replay import with_ranks_on_time
-from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SLOW, SMALLEST_SHARE, run_starts
+from hvdprof.analyze.stragglers.delay_phase import LEAST_EXPLAINED
+from hvdprof.analyze.stragglers.leads import lead_of
+from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
+from hvdprof.analyze.stragglers.windows import lateness, windows
+from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
 
-SMALLEST_SHARE = 0.05
-"""Smallest share of the step time for a late step, and for the cost of a straggler."""
-
-MOST_STEPS_SHARE = 2 / 3
-"""Share of late steps from which a straggler is persistent."""
-
-LEAST_EXPLAINED = 0.8
-"""Share of the lateness from which a phase is named."""
-
-FALSE_ALARMS = 0.003
-"""Accepted probability, for each of three tests, of a false alarm in a clean launch."""
-
-PAUSE = "pause"
-UNATTRIBUTED = "unattributed"
-
-LEAST_STEPS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """From release to arrival [steps, ranks], ns, and its phases."""
-
-    length: Times
-    phases: Mapping[str, Times]
-
-
-def windows(work: StepWork) -> Windows:
-    """The steps with a known previous step; ``phases`` sum to ``length``."""
-    rows = np.flatnonzero(work.follows)
-    update = work.after[rows - 1]
-    length = update + work.before[rows]
-    phases = {name: work.parts[name][rows] for name in ("data", "forward", "backward")}
-    phases["optimizer"] = update
-    phases[PAUSE] = length - sum(phases.values())
-    return Windows(length, phases)
-
-
-def lateness(times: Times) -> Times:
-    """Each rank's time minus the median of the other ranks in the same step, [steps, ranks]."""
-    return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)
+ROTATING, NONE = "rotating", "none"
 
 
 def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
@@ -89,25 +53,18 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
     return LATENESS.frame(pd.concat(frames)) if frames else LATENESS.empty()
 
 
-def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
+def stragglers(
+    work: StepWork, causes: Sequence[NamedCause], costs: Times, key: LaunchKey
+) -> pd.DataFrame:
     """STRAGGLERS of one launch of two or more ranks.
 
-    A rank is a straggler (persistent or transient) in two cases; both tests share their level among
-    the ranks (Bonferroni).
-
-    1.  Its step-time cost is at least 5 % of the step, and its lead over all others is significant:
-        the mean lead ``max(0, own - longest of the others)`` (one-sided tests for correlated steps,
-        ``analyze.stats.significance``), or the frequency of leads of 5 % of the step or more
-        (binomial test, consecutive steps count once). Rare long stalls pass only the second.
-    2.  It is late in most steps, by 5 % of the step in the mean, and its lateness is significant
-        (the same tests). This includes ranks that are late together, such as all ranks of a slow
-        host: fixing one of them alone saves nothing.
-
-    If no rank is a straggler, but waiting for the last rank costs as much and no rank causes 80 %
-    of it, the pattern is rotating stragglers (jitter).
+    Pattern and phase of a rank are those of the largest cause that names it. Stalls of any rank at
+    random are rotating stragglers, as is a launch without a named straggler in which waiting for
+    the last rank costs 5 % of the step and no rank causes 80 % of it.
 
     Args:
         work: The steps of the launch.
+        causes: Its named causes, largest first.
         costs: [ranks] Step-time cost of each rank's lateness by replay, ns.
         key: The launch.
     """
@@ -117,41 +74,26 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
         return STRAGGLERS.empty()
     step_ns = float(work.step_times.mean())
     late = lateness(spans.length)
-    smallest_ns = SMALLEST_SHARE * step_ns
-    is_late = late >= smallest_ns
-    lead = _lead(spans.length)
-    alone = (_stands_out(lead) | _leads_often(lead >= smallest_ns)) & (costs >= smallest_ns)
-    often = is_late.mean(axis=0) >= MOST_STEPS_SHARE
-    steadily = often & (late.mean(axis=0) >= smallest_ns) & _above_chance(late)
-    named = (alone & is_late.any(axis=0)) | steadily
-    rotating = not named.any() and _is_rotating(lead, smallest_ns)
-    late_in = {name: lateness(times) for name, times in spans.phases.items()} if named.any() else {}
+    is_late = late >= SMALLEST_SHARE * step_ns
+    late_ranks = [one for one in causes if one.kind == STRAGGLER]
+    rest = ROTATING if not late_ranks and _is_rotating(spans.length, step_ns) else NONE
+    together = {id(one): _cost_together(work, one) for one in late_ranks}
+    is_last = spans.length.argmax(axis=1)
     rows: list[dict[str, object]] = []
-    for place in range(num_ranks):
+    for place, rank in enumerate(work.ranks.tolist()):
         mean = mean_of(late[:, place])
         interval = mean.interval()
-        pattern = "rotating" if rotating else "none"
-        phase, phase_share = "", NAN
-        if named[place]:
-            pattern = "persistent" if often[place] else "transient"
-            # Selecting late steps also selects their noise; all steps are unbiased.
-            every = often[place] or interval.low > 0
-            chosen = is_late[:, place] | every
-            phase, phase_share = _phase(
-                float(late[chosen, place].mean()),
-                {name: float(times[chosen, place].mean()) for name, times in late_in.items()},
-            )
-        last = float((spans.length.argmax(axis=1) == place).mean())
+        cause = _of_rank(late_ranks, rank, num_ranks)
+        last = float((is_last == place).mean())
         low, high = wilson(last, num_steps)
         when_late = late[is_late[:, place], place]
+        cost = together[id(cause)] if cause is not None else NAN
         rows.append(
             {
                 "pass_id": key[0],
                 "segment": key[1],
-                "rank": int(work.ranks[place]),
-                "pattern": pattern,
-                "phase": phase,
-                "phase_share": phase_share,
+                "rank": rank,
+                **_named(cause, work, place, rest),
                 "share_last": last,
                 "share_last_low": low,
                 "share_last_high": high,
@@ -163,25 +105,51 @@ def stragglers(work: StepWork, costs: Times, key: LaunchKey) -> pd.DataFrame:
                 "lateness_when_late_ns": float(when_late.mean()) if len(when_late) else NAN,
                 "cost_ns": float(costs[place]),
                 "cost_share": float(costs[place]) / step_ns,
-                "cost_together_ns": NAN,
-                "cost_together_share": NAN,
+                "cost_together_ns": cost,
+                "cost_together_share": cost / step_ns,
             }
         )
-    _add_costs_together(rows, work, step_ns)
     return STRAGGLERS.frame(rows)
 
 
-def _add_costs_together(rows: list[dict[str, object]], work: StepWork, step_ns: float) -> None:
-    """Common cost of stragglers of one pattern and phase: fixing one alone leaves the others."""
-    alike: dict[tuple[str, str], list[int]] = {}
-    for place, row in enumerate(rows):
-        if row["phase"]:
-            alike.setdefault((str(row["pattern"]), str(row["phase"])), []).append(place)
-    for places in alike.values():
-        saved = work.step_times.mean() - with_ranks_on_time(work, places).mean()
-        cost = max(float(saved), 0.0)
-        for place in places:
-            rows[place] |= {"cost_together_ns": cost, "cost_together_share": cost / step_ns}
+def _of_rank(causes: Sequence[NamedCause], rank: int, num_ranks: int) -> NamedCause | None:
+    """The largest cause that names the rank, else one of any rank."""
+    own = [one for one in causes if rank in one.ranks]
+    return min(own, key=lambda one: len(one.ranks) == num_ranks, default=None)
+
+
+def _named(
+    cause: NamedCause | None, work: StepWork, place: int, otherwise: str
+) -> dict[str, object]:
+    """The columns of STRAGGLERS that a named cause fills."""
+    if cause is None:
+        nothing = {"phase": "", "phase_share": NAN, "period_steps": NAN}
+        return {"pattern": otherwise, **nothing, "num_events": 0, "first_step": None}
+    own: Bools = np.asarray(cause.affected[:, place])
+    events = own if cause.pattern in SLOW else run_starts(own)
+    return {
+        "pattern": ROTATING if len(cause.ranks) == len(work.ranks) else cause.pattern,
+        "phase": cause.phase,
+        "phase_share": cause.phase_share,
+        "period_steps": cause.period_steps,
+        "num_events": int(events.sum()),
+        "first_step": int(work.steps[own.argmax()]) if own.any() else None,
+    }
+
+
+def _cost_together(work: StepWork, cause: NamedCause) -> float:
+    """Common cost of the ranks of a cause, ns: fixing one alone leaves the others."""
+    if len(cause.ranks) == len(work.ranks):
+        return NAN
+    places = np.searchsorted(work.ranks, cause.ranks).tolist()
+    saved = work.step_times.mean() - with_ranks_on_time(work, places).mean()
+    return max(float(saved), 0.0)
+
+
+def _is_rotating(times: Times, step_ns: float) -> bool:
+    by_rank = lead_of(times).mean(axis=0)
+    whole = float(by_rank.sum())
+    return whole >= SMALLEST_SHARE * step_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
 
 
 def wilson(share: float, num: int) -> tuple[float, float]:
@@ -196,54 +164,3 @@ def longest_run(flags: NDArray[np.bool_]) -> int:
     """Length of the longest run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
     return int((edges[1::2] - edges[::2]).max(initial=0))
-
-
-def _lead(times: Times) -> Times:
-    """Lead of the longest rank of each step over the second longest, 0 for the others."""
-    place = times.argmax(axis=1)
-    rows = np.arange(len(times))
-    second = np.partition(times, -2, axis=1)[:, -2]
-    lead = np.zeros_like(times)
-    lead[rows, place] = times[rows, place] - second
-    return lead
-
-
-def _stands_out(lead: Times) -> NDArray[np.bool_]:
-    """[ranks] Whether the lead is significantly larger than that of the median rank."""
-    num_ranks = lead.shape[1]
-    in_order = np.argsort(lead.mean(axis=0), kind="stable")
-    excess = np.empty_like(lead)
-    for place in range(num_ranks):
-        others = in_order[in_order != place]
-        excess[:, place] = lead[:, place] - lead[:, others[(num_ranks - 1) // 2]]
-    return _above_chance(excess)
-
-
-def _above_chance(times: Times) -> NDArray[np.bool_]:
-    """[ranks] Whether the mean is significantly above 0."""
-    level = FALSE_ALARMS / times.shape[1]
-    return np.array([above_zero(of_rank, level) for of_rank in times.T], dtype=bool)
-
-
-def _leads_often(leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[ranks] Whether the rank leads more often than one of N equal ranks (binomial test)."""
-    num_ranks = leads.shape[1]
-    begins = leads & ~np.concatenate([np.zeros((1, num_ranks), dtype=bool), leads[:-1]])
-    counts = begins.sum(axis=0)
-    num = int(counts.sum())
-    # Probability of as many or more: the upper tail of the binomial distribution.
-    tail = binomial_tail(counts, num, 1 / num_ranks) if num else np.ones(num_ranks)
-    return np.asarray((counts > 0) & (tail <= FALSE_ALARMS / num_ranks))
-
-
-def _is_rotating(lead: Times, smallest_ns: float) -> bool:
-    by_rank = lead.mean(axis=0)
-    whole = float(by_rank.sum())
-    return whole >= smallest_ns and float(by_rank.max()) < LEAST_EXPLAINED * whole
-
-
-def _phase(whole: float, in_phases: Mapping[str, float]) -> tuple[str, float]:
-    """The phase of a lateness, and the share of the largest phase."""
-    name = max(in_phases, key=lambda phase: in_phases[phase])
-    share = in_phases[name] / whole
-    return (name if share >= LEAST_EXPLAINED else UNATTRIBUTED), share

@@ -20,6 +20,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     ready_of_steps,
     remaining_offsets,
 )
+from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.schema import Table
@@ -62,7 +63,8 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
         on_one_clock[key] = corrected(work, offsets)
         caused.append(caused_wait(on_one_clock[key], u_ns, key))
-        late.append(stragglers(on_one_clock[key], caused[-1]["cost_ns"].to_numpy(), key))
+        costs = caused[-1]["cost_ns"].to_numpy()
+        late.append(stragglers(on_one_clock[key], named_causes(work), costs, key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
         clocks=_joined(CLOCKS, list(clocks_of.values())),

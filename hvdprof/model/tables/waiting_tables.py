@@ -11,11 +11,16 @@ _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
 
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
-    "transient": "late in some steps, far more than the others",
-    "rotating": "rotating stragglers (jitter): no rank is late more than the others",
+    "from-step": "late in most steps from one step on",
+    "periodic": "late in every k-th step",
+    "irregular": "late in some steps without a period, far more than the others",
+    "rotating": "rotating stragglers (jitter): any rank, no one more than the others",
     "none": "lateness not significant, or below 5 % of the step",
 }
 """Straggler patterns, the values of ``STRAGGLERS.pattern``."""
+
+STRAGGLER_PATTERNS: tuple[str, ...] = ("persistent", "from-step", "periodic", "irregular")
+"""Patterns of ranks that are named as stragglers."""
 
 CLOCKS = Table(
     "clocks",
@@ -131,15 +136,25 @@ STRAGGLERS = Table(
         _PASS,
         _SEGMENT,
         _RANK,
-        Column("pattern", "str", "", "persistent, transient, rotating or none."),
+        Column(
+            "pattern", "str", "", "persistent, from-step, periodic, irregular, rotating or none."
+        ),
         Column(
             "phase",
             "str",
             "",
             "Phase of the delay: data, forward, backward, optimizer, pause (outside every phase), "
-            "or unattributed; empty where the rank is no straggler.",
+            "or unattributed; empty without a straggler, and of jitter without single stalls.",
         ),
-        Column("phase_share", "float64", "ratio", "Share of the lateness in this phase."),
+        Column("phase_share", "float64", "ratio", "Share of the delay in this phase."),
+        Column("period_steps", "float64", "", "Period in steps; NaN unless it is periodic."),
+        Column(
+            "num_events",
+            "int64",
+            "",
+            "Delays of the rank, consecutive steps as one; late steps of persistent and from-step.",
+        ),
+        Column("first_step", "Int64", "", "First affected step; missing without a delay."),
         Column("share_last", "float64", "ratio", "Share of steps in which the rank is last."),
         Column("share_last_low", "float64", "ratio", "Lower end of the 95 % interval (Wilson)."),
         Column("share_last_high", "float64", "ratio", "Upper end of the 95 % interval (Wilson)."),

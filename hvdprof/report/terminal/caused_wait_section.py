@@ -11,7 +11,7 @@ from hvdprof import units
 from hvdprof.model.cell_key import of_base_cell, place_name
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import RunAnalysis
-from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLERS
+from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, STRAGGLER_PATTERNS, STRAGGLERS
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _MOST_RANKS = 8
@@ -121,7 +121,7 @@ def _of_cell(analysis: RunAnalysis, name: str) -> pd.DataFrame:
 
 
 def _pattern(rows: pd.DataFrame, launches: int) -> str:
-    named = rows[rows["pattern"].isin(["persistent", "transient"])]
+    named = rows[rows["pattern"].isin(STRAGGLER_PATTERNS)]
     if named.empty:
         rotating = bool((rows["pattern"] == "rotating").mean() > 1 / 2) if len(rows) else False
         return "rotating" if rotating else "-"

@@ -8,6 +8,7 @@ from scipy import stats
 from hvdprof.analyze.stats.distributions import (
     binomial_tail,
     fair_coin_quantile,
+    hypergeometric_tail,
     normal_quantile,
     student_quantile,
 )
@@ -24,6 +25,14 @@ def test_tail_holds_the_count_itself() -> None:
     tail = binomial_tail(np.array([0, 1, 4]), 4, 0.5)
 
     assert tail == pytest.approx([1, 1 - 0.5**4, 0.5**4])
+
+
+def test_tail_of_draws_without_replacement() -> None:
+    places = np.array([1, 3, 10, 40])
+
+    tail = hypergeometric_tail(2, 5, places, 50)
+
+    assert tail == pytest.approx(stats.hypergeom.sf(1, 50, places, 5))
 
 
 def test_reading_a_timeline_imports_neither_scipy_nor_the_analysis_of_runs() -> None:

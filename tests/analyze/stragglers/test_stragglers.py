@@ -2,14 +2,10 @@ import numpy as np
 import pytest
 
 from hvdprof.analyze.stragglers.caused_wait import caused_wait
-from hvdprof.analyze.stragglers.stragglers import (
-    lateness,
-    lateness_table,
-    longest_run,
-    stragglers,
-    wilson,
-    windows,
-)
+from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
+from hvdprof.analyze.stragglers.windows import lateness, windows
+from hvdprof.model.tables.waiting_tables import STRAGGLER_PATTERNS
 from tests.builders.analysis import autoregressive
 from tests.builders.step_works import MS, simulated
 
@@ -19,7 +15,7 @@ STEPS, RANKS = 60, 4
 
 def table_of(work):
     costs = caused_wait(work, np.zeros(len(work.ranks)), KEY)["cost_ns"].to_numpy()
-    return stragglers(work, costs, KEY)
+    return stragglers(work, named_causes(work), costs, KEY)
 
 
 def late(which, rank, amount_ms):
@@ -42,34 +38,38 @@ def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
     assert set(table.drop(1)["pattern"]) == {"none"}
 
 
-def test_a_rank_that_is_slow_now_and_then_is_transient():
+def test_a_rank_that_is_slow_in_every_fourth_step_is_periodic():
     row = table_of(
-        simulated(STEPS, RANKS, extra_ms={"forward": late(slice(None, None, 4), 2, 60.0)})
+        simulated(STEPS, RANKS, extra_ms={"forward": late(slice(1, None, 4), 2, 60.0)})
     ).set_index("rank")
 
-    assert row.loc[2, "pattern"] == "transient"
-    assert row.loc[2, "phase"] == "forward"
+    assert row.loc[2, ["pattern", "phase", "period_steps"]].tolist() == ["periodic", "forward", 4]
+    assert row.loc[2, ["num_events", "first_step"]].tolist() == [15, 2]
     assert row.loc[2, "share_late"] == pytest.approx(0.25, abs=0.05)
     assert row.loc[2, "lateness_when_late_ns"] == pytest.approx(60 * MS, rel=0.1)
+    assert row.loc[0, ["num_events"]].tolist() == [0]
+    assert row.loc[0, ["period_steps", "first_step"]].isna().all()
 
 
-def test_rare_long_stalls_of_one_rank_are_transient_where_chance_is_ruled_out() -> None:
+def test_rare_long_stalls_of_one_rank_are_irregular() -> None:
     extra = np.zeros((100, 8))
-    extra[5::20, 1] = 200.0
+    extra[[5, 18, 39, 60, 92], 1] = 200.0
 
     row = table_of(simulated(100, 8, extra_ms={"backward": extra})).set_index("rank")
 
-    assert (row.loc[1, "pattern"], row.loc[1, "phase"]) == ("transient", "backward")
+    assert (row.loc[1, "pattern"], row.loc[1, "phase"]) == ("irregular", "backward")
     assert set(row.drop(1)["pattern"]) == {"none"}
 
 
-def test_three_stalls_of_one_of_two_ranks_are_neither_its_fault_nor_rotating() -> None:
+def test_three_irregular_stalls_of_one_of_two_ranks_may_be_any_ranks() -> None:
     extra = np.zeros((100, 2))
-    extra[5::33, 1] = 400.0
+    extra[[5, 31, 80], 1] = 400.0
 
     table = table_of(simulated(100, 2, extra_ms={"backward": extra}))
 
-    assert set(table["pattern"]) == {"none"}
+    assert table["pattern"].tolist() == ["rotating", "rotating"]
+    assert table["phase"].tolist() == ["backward", "backward"]
+    assert table["num_events"].tolist() == [0, 3]
     assert table["cost_share"].max() > 0.1
 
 
@@ -122,7 +122,7 @@ def test_clean_runs_name_no_rank(num_ranks: int, noise: float, correlation: floa
         slow = [autoregressive(rng, 60, correlation) for _ in range(num_ranks)]
         extra = {"backward": 60 * noise * np.stack(slow, axis=1)}
         table = table_of(simulated(60, num_ranks, noise=0.02, extra_ms=extra, seed=seed))
-        alarms += bool(table["pattern"].isin(["persistent", "transient"]).any())
+        alarms += bool(table["pattern"].isin(STRAGGLER_PATTERNS).any())
 
     assert alarms <= 0.01 * runs
 

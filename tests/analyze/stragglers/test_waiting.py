@@ -186,7 +186,7 @@ def test_four_sleeps_of_one_of_two_ranks_are_no_proof_but_sixteen_are():
 
     assert set(few["pattern"]) == {"none"}
     assert few["cost_share"].max() > 0.3
-    assert (many.loc[1, "pattern"], many.loc[1, "phase"]) == ("transient", "forward")
+    assert (many.loc[1, "pattern"], many.loc[1, "phase"]) == ("periodic", "forward")
     assert many.loc[0, "pattern"] == "none"
 
 
