@@ -3,12 +3,39 @@
 # CMake (3.21 and later) reads this file by the environment variable CMAKE_TOOLCHAIN_FILE.
 
 if(NOT DEFINED CMAKE_PROJECT_INCLUDE)
-  # Read again after project(): the compiler's own modules overwrite both variables below.
+  # Read again after project(): the compiler's own modules overwrite the variables below.
   set(CMAKE_PROJECT_INCLUDE "${CMAKE_CURRENT_LIST_FILE}")
 endif()
 set(CMAKE_CXX14_STANDARD_COMPILE_OPTION "-std=c++17")
 set(CMAKE_CXX14_EXTENSION_COMPILE_OPTION "-std=gnu++17")
 
+# The machine code of RelWithDebInfo, as Horovod sets it, without the debug information: that is a
+# fifth of the compiler's time and nine tenths of the wheel.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -DNDEBUG")
+
 # From <prefix>/lib/pythonX.Y/site-packages/horovod/torch to <prefix>/lib and to torch's libraries:
 # searched before the folders of the environment that built the wheel, so that it works in others.
 set(CMAKE_BUILD_RPATH "$ORIGIN/../../../..;$ORIGIN/../../torch/lib")
+
+# Most of the compiler's time goes into headers: sources that are compiled together read them once,
+# which halves the time. Those with torch's headers come first, for they take longest.
+function(hvdprof_compile_together)
+  # Sources for GPUs have not been tried together.
+  if(HAVE_CUDA OR HAVE_SUB_PROJECT_CUDA OR HAVE_ROCM)
+    return()
+  endif()
+  get_target_property(sources pytorch SOURCES)
+  list(REVERSE sources)
+  set_target_properties(pytorch PROPERTIES SOURCES "${sources}" UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+  if(TARGET gloo)
+    set_target_properties(gloo PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+    # Its names clash with those of the other sources.
+    set_source_files_properties(
+      "${CMAKE_SOURCE_DIR}/third_party/gloo/gloo/allreduce_local.cc"
+      TARGET_DIRECTORY gloo PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+if(PROJECT_NAME STREQUAL "horovod" AND NOT hvdprof_deferred)
+  set(hvdprof_deferred ON)
+  cmake_language(DEFER CALL hvdprof_compile_together)
+endif()
