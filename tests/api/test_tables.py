@@ -7,6 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from hvdprof.api import cached_communication
+from hvdprof.api.tables import load_tables
 from hvdprof.errors import UsageError
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.tables import standalone_timeline
@@ -52,6 +54,26 @@ def test_a_folder_of_tables_is_the_same(
             pd.read_parquet(tmp_path / folder / f"{name}.parquet") for folder in ("small", "large")
         )
         pd.testing.assert_frame_equal(cached, small, check_categorical=False)
+
+
+def test_progress_counts_the_executions_until_they_are_in_the_cache(
+    timeline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large(monkeypatch)
+    monkeypatch.setattr(cached_communication, "_EXECUTIONS_AT_ONCE", 5)
+    num, first = executions_reported(timeline)
+    assert len(first) >= num / 5 > 1
+    assert first == sorted(set(first))
+    assert first[-1] == num
+    assert executions_reported(timeline) == (num, [])
+
+
+def executions_reported(timeline: Path) -> tuple[int, list[int]]:
+    """The executions of a timeline, and the numbers of them that were reported as done."""
+    calls: list[tuple[str, int, int]] = []
+    tables = load_tables([timeline], progress=lambda *call: calls.append(call))
+    num = len(tables["executions"])
+    return num, [done for file, done, total in calls if (file, total) == (str(timeline), num)]
 
 
 @pytest.mark.parametrize("ending", ["csv", "json"])

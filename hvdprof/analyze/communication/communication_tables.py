@@ -1,6 +1,6 @@
 """The communication tables of a run or of standalone timelines, in order of dependency.
 
-Tested in ``tests/analyze/test_pipeline.py`` and ``tests/analyze/test_engines.py``.
+Tested in ``tests/analyze/test_pipeline.py`` too.
 """
 
 from collections.abc import Mapping

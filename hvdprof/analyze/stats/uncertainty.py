@@ -77,7 +77,7 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
     pair whose sum is not positive. Estimated correlations of n values are too low by about the
     autocorrelation time divided by n, because the mean is estimated too; a second pass corrects
     this. Negative autocorrelation would make the mean more precise than independent values; this
-    gain is not used.
+    gain is not used: a first autocorrelation below -2 / sqrt(n), beyond chance, gives 1.
     """
     num = len(values)
     centred = values - values.mean()
@@ -85,7 +85,11 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
     covariance = np.fft.irfft(np.abs(spectrum) ** 2)[:num]
     if num < 4 or covariance[0] <= 1e-24 * float(np.square(values).sum()):
         return 1.0
-    pairs = (covariance / covariance[0])[: num // 2 * 2].reshape(-1, 2).sum(axis=1)
+    correlations = covariance / covariance[0]
+    if correlations[1] < -2 / math.sqrt(num):
+        # The correction below would take the pairs of a series that alternates for positive ones.
+        return 1.0
+    pairs = correlations[: num // 2 * 2].reshape(-1, 2).sum(axis=1)
     first_pass = _sum_of_positive(pairs)
     return _sum_of_positive(pairs + 2 * min(first_pass / num, 0.25))
 
@@ -99,7 +103,8 @@ def _sum_of_positive(pairs: NDArray[np.float64]) -> float:
 def mean_of(values: NDArray[np.float64]) -> Mean:
     """The mean of correlated values; the error is NaN for an effective sample size below 2.
 
-    The variance is divided by ``n_eff - 1``, which corrects both the division by n and the loss of
+    The effective sample size is at most the number of values, as for values that alternate. The
+    variance is divided by ``n_eff - 1``, which corrects both the division by n and the loss of
     variance to the estimated mean of correlated values.
     """
     num = len(values)

@@ -149,15 +149,6 @@ def reasons_to_wait(hosts: tuple[Host, ...], network: str | None, size: int) -> 
 
 def _check(settings: ElasticSettings, size: int) -> None:
     largest = settings.max_np
-    for option, value in (
-        ("--min-np", settings.min_np),
-        ("--max-np", largest),
-        ("--slots", settings.slots),
-        ("--reset-limit", settings.reset_limit),
-        ("--elastic-timeout", settings.wait_s),
-    ):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} {value}: must be at least 1.", hint="hvdprof run --help")
     if largest is not None and largest < settings.min_np:
         raise UsageError(f"--max-np {largest} is less than --min-np {settings.min_np}.")
     if size < settings.min_np or (largest is not None and size > largest):

@@ -35,6 +35,14 @@ def test_negative_autocorrelation_claims_no_gain() -> None:
     assert np.mean(times) < 1.1
 
 
+@pytest.mark.parametrize("num", [7, 30, 31, 400])
+def test_values_that_alternate_count_as_independent(num: int) -> None:
+    alternating = np.tile([80.0, 120.0], num)[:num]
+    assert mean_of(alternating).num_effective == num
+    noise = np.random.default_rng(3).normal(scale=2.0, size=num)
+    assert mean_of(alternating + noise).num_effective == num
+
+
 def test_equal_values_have_no_error() -> None:
     mean = mean_of(np.full(40, 3.0))
     assert (mean.value, mean.error, mean.num_effective) == (3.0, 0.0, 40.0)

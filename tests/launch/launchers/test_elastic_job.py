@@ -140,13 +140,9 @@ def test_reasons_that_keep_a_job_from_starting_are_reported():
 @pytest.mark.parametrize(
     ("changes", "sizes"),
     [
-        ({"min_np": 0}, (1,)),
         ({"min_np": 3, "max_np": 2}, (3,)),
         ({"min_np": 2}, (1,)),
         ({"max_np": 2}, (3,)),
-        ({"slots": 0}, (1,)),
-        ({"reset_limit": 0}, (1,)),
-        ({"wait_s": 0}, (1,)),
         ({}, (1, 2)),
     ],
 )
