@@ -134,7 +134,8 @@ def check_cmake(path: str | None = None) -> str:
 def default_jobs(num_cores: int, memory_bytes: int | None) -> int:
     """Compilers to run at once: the cores, bounded by memory (1.5 GB per compiler, at least one).
 
-    The largest of Horovod's sources includes all of torch and took a compiler about 1 GB.
+    The sources that include torch are compiled as one and took a compiler 2 GB, the others less
+    than 1 GB.
     """
     if memory_bytes is None:
         return max(1, num_cores)
