@@ -17,11 +17,14 @@ class ProcessSession:
 
     ``session`` records, or does nothing. ``marked_step`` makes each step of a script that
     `hvdprof run` records, from its samples and whether it is warm-up; None elsewhere.
+    ``begin_for_script`` lets the recorder of `horovod.torch` begin where the script starts the
+    recording itself, and says whether it does; None where it does not wait.
     """
 
     def __init__(self) -> None:
         self.session = Session()
         self.marked_step: MarkedStep | None = None
+        self.begin_for_script: Callable[[], bool] | None = None
 
     def install(self, session: Session) -> None:
         """Let a session take the calls from here on."""
@@ -49,6 +52,11 @@ def recorded_step(samples: int, warmup: bool) -> AbstractContextManager[None]:
 def samples(number: int) -> None:
     """Count more samples into the open step, where they are unknown at its begin."""
     PROCESS.session.steps.samples(number)
+
+
+def extend_forward() -> None:
+    """Let the forward pass of the open step reach to this moment: a backward pass begins."""
+    PROCESS.session.steps.extend_forward()
 
 
 def blocked_unseen() -> None:

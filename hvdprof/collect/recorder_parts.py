@@ -84,6 +84,11 @@ class RecordedSteps(Guarded, StepCalls):
             self._marks.add_passed(name, begin_ns + shift_ns, end_ns + shift_ns)
 
     @guarded
+    def extend_forward(self) -> None:
+        """Let the forward pass reach to this moment, where nothing else was recorded since."""
+        self._marks.extend_forward()
+
+    @guarded
     def _begin(self) -> None:
         self._steps.check()
         self._segments.declare()

@@ -41,6 +41,9 @@ class StepCalls:
     def passed(self, pieces: Sequence[Piece]) -> None:
         """Nothing."""
 
+    def extend_forward(self) -> None:
+        """Nothing."""
+
 
 class WaitCalls:
     """Waits of the rank for other ranks."""

@@ -174,6 +174,10 @@ class InjectedSteps(StepCalls):
         """To the inner session."""
         self._inner().passed(pieces)
 
+    def extend_forward(self) -> None:
+        """To the inner session."""
+        self._inner().extend_forward()
+
 
 class InjectingSession(Session):
     """Injects faults into steps, and leaves every other call to the session inside.

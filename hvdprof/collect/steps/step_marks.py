@@ -9,6 +9,7 @@ from hvdprof.collect.steps.time_source import Mark, TimeSource
 P = ParamSpec("P")
 R = TypeVar("R")
 
+DATA_PHASE, FORWARD_PHASE, BACKWARD_PHASE = "data", "forward", "backward"
 OPTIMIZER_PHASE = "optimizer"
 COLLECTIVE_PHASE = "collective"
 
@@ -121,6 +122,28 @@ class StepMarks:
                 return mark
         return None
 
+    def extend_forward(self) -> None:
+        """Let the forward pass reach to this moment, where nothing else was recorded since.
+
+        Between the call of a model and backward a script computes its loss. Where it calls no
+        model, as with functions and parameters of its own, the forward pass begins after the data.
+        """
+        if not self.is_open or not self.phases:
+            return
+        name, begin, end = self.phases[-1]
+        if self._open and self._open[-1][1] is not end:
+            return
+        if name == FORWARD_PHASE:
+            self.phases.pop()
+        elif name == DATA_PHASE and self._is_first_pass():
+            begin = end
+        else:
+            return
+        mark = self._now()
+        self.phases.append((FORWARD_PHASE, begin, mark))
+        if self._open:
+            self._open[-1] = (self._open[-1][0], mark)
+
     def innermost(self) -> str:
         """The innermost open phase, empty outside phases; for any thread."""
         last = self._open[-1:]
@@ -145,6 +168,13 @@ class StepMarks:
             self.phases.append((name, begin, end_ns))
         if name == COLLECTIVE_PHASE:
             self.add_blocked(begin, end_ns)
+
+    def _is_first_pass(self) -> bool:
+        """Whether no forward pass was seen since the last backward, or in the step."""
+        for name, _, _ in reversed(self.phases):
+            if name in (FORWARD_PHASE, BACKWARD_PHASE):
+                return name == BACKWARD_PHASE
+        return True
 
     def _leave_innermost(self, mark: Mark) -> str:
         name, since = self._open.pop()

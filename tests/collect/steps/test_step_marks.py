@@ -101,3 +101,69 @@ def test_within_a_phase_of_the_script_only_blocked_time_is_added():
 
     assert marks.phases == [("train", 0, 50)]
     assert marks.blocked == [(20, 40)]
+
+
+def test_the_forward_pass_reaches_to_backward():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    for _ in range(2):
+        marks.enter("forward")
+        time.advance(10)
+        marks.leave("forward")
+        time.advance(3)
+    marks.extend_forward()
+    marks.enter("backward")
+    time.advance(5)
+    marks.leave("backward")
+    time.advance(2)
+    marks.extend_forward()  # Nothing but a backward pass before: not a forward pass.
+    marks.close(time())
+    assert marks.phases == [("forward", 0, 10), ("forward", 13, 26), ("backward", 26, 31)]
+
+
+def test_without_a_module_the_forward_pass_begins_after_the_data():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    for name in ("data", "backward", "data", "forward", "data", "backward"):
+        marks.extend_forward() if name == "backward" else None
+        marks.enter(name)
+        time.advance(4)
+        marks.leave(name)
+        time.advance(1)
+    assert [piece for piece in marks.phases if piece[0] == "forward"] == [
+        ("forward", 4, 5),
+        ("forward", 15, 19),  # The batch after it was fetched ahead.
+    ]
+
+
+def test_within_an_optimizer_the_forward_pass_of_its_closure_reaches_to_backward():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("optimizer")
+    time.advance(1)
+    marks.enter("forward")
+    time.advance(10)
+    marks.leave("forward")
+    time.advance(3)
+    marks.extend_forward()
+    marks.enter("backward")
+    time.advance(5)
+    marks.leave("backward")
+    time.advance(2)
+    marks.leave("optimizer")
+    lengths = [(name, end - begin) for name, begin, end in marks.phases if end > begin]
+    assert lengths == [("optimizer", 1), ("forward", 13), ("backward", 5), ("optimizer", 2)]
+
+
+def test_a_phase_that_the_script_marks_ends_the_forward_pass():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("forward")
+    time.advance(10)
+    marks.leave("forward")
+    time.advance(3)
+    marks.enter("backward")
+    time.advance(1)
+    marks.extend_forward()
+    marks.close(time())
+    assert marks.phases == [("forward", 0, 10), ("backward", 13, 14)]
