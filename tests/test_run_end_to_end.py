@@ -94,7 +94,8 @@ def test_horovodrun_in_front_of_mpirun(evaluated):
 
 
 @pytest.mark.parametrize(
-    "kinds", [("--workers=2", "--adasum"), ("--accumulate=4", "--compile"), ("--prefetch",)]
+    "kinds",
+    [("--workers=2", "--adasum"), ("--accumulate=4", "--compile"), ("--prefetch", "--by-hand")],
 )
 def test_kinds_of_scripts(tmp_path, kinds):
     own = ("-np", "2", "--no-trace", "--controller", "mpi")
@@ -105,8 +106,27 @@ def test_kinds_of_scripts(tmp_path, kinds):
     passes = 4 if "--accumulate=4" in kinds else 1
     assert set(steps["samples"]) == {passes * user_script.BATCH}
     assert len(steps) == 2 * (96 // passes - 5)
-    for part in ("forward", "backward", "blocked"):
+    for part in ("data", "forward", "backward", "blocked", "optimizer"):
         assert (steps[f"{part}_ns"] > 0).mean() > 0.9, part
+
+
+@pytest.mark.parametrize(
+    ("kinds", "slow", "phase"),
+    [
+        (("--accumulate=4",), "forward", "forward"),
+        (("--by-hand", "--evaluate"), "backward", "backward"),
+        (("--by-hand", "--accumulate=2"), "between", "pause"),
+    ],
+)
+def test_the_phase_of_a_straggler_is_right_in_every_loop(tmp_path, kinds, slow, phase):
+    own = ("-np", "2", "--no-trace", "--num-steps", "30")
+    ended = run(tmp_path / "r", *own, "--", *kinds, "--epochs", "20", "--slow", slow)
+
+    assert ended.returncode == 0, ended.stderr
+    analysis = analyze_run(load_run(tmp_path / "r"))
+    of_rank = analysis.table("stragglers").set_index("rank")
+    assert (of_rank.loc[1, "pattern"], of_rank.loc[1, "phase"]) == ("persistent", phase)
+    assert of_rank.loc[0, "pattern"] == "none"
 
 
 def test_a_rank_that_others_wait_for_is_named_and_ended(tmp_path):

@@ -19,9 +19,10 @@ from tests.builders.no_compiler import leave_out_compiler
 
 SAMPLES = 512
 BATCH = 16
+SLOW_S = 0.03
 
 
-def main() -> None:
+def given_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--workers", type=int, default=0)
@@ -33,22 +34,26 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--prefetch", action="store_true")
     parser.add_argument("--exit-code", type=int, default=0)
-    options = parser.parse_args()
+    parser.add_argument("--by-hand", action="store_true")
+    parser.add_argument("--slow", choices=("data", "forward", "backward", "between"))
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = given_options()
     if not options.compile:
         leave_out_compiler()
     hvd.init()
+    slow = options.slow if hvd.rank() == 1 else None
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    data = TensorDataset(torch.randn(SAMPLES, 32), torch.randint(0, 4, (SAMPLES,)))
+    kind = SlowData if slow == "data" else TensorDataset
+    data = kind(torch.randn(SAMPLES, 32), torch.randint(0, 4, (SAMPLES,)))
     shard = DistributedSampler(data, hvd.size(), hvd.rank())
     loader = DataLoader(data, BATCH, sampler=shard, num_workers=options.workers)
-    model = torch.nn.Sequential(torch.nn.Linear(32, 256), torch.nn.ReLU(), torch.nn.Linear(256, 4))
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=0.01),
-        named_parameters=model.named_parameters(),
-        backward_passes_per_step=options.accumulate,
-        op=hvd.Adasum if options.adasum else hvd.Average,
-    )
+    between = Slow(slow) if slow else torch.nn.ReLU()
+    model = torch.nn.Sequential(torch.nn.Linear(32, 256), between, torch.nn.Linear(256, 4))
+    optimizer = made_optimizer(model, options)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     trained = torch.compile(model, backend="eager", fullgraph=True) if options.compile else model
@@ -60,22 +65,78 @@ def main() -> None:
             loss = torch.nn.functional.cross_entropy(trained(inputs), labels)
             loss.backward()
             if number % options.accumulate == 0:
+                if options.by_hand:
+                    reduce_gradients(model)
                 optimizer.step()
                 optimizer.zero_grad()
                 num_steps += 1
-            if num_steps == options.fail_at and hvd.rank() == 1:
-                raise RuntimeError("on purpose")
-            if num_steps == options.hang_at and hvd.rank() == 1:
-                block_for_long()
+                time.sleep(SLOW_S * (slow == "between"))
+            if hvd.rank() == 1:
+                misbehave(options, num_steps)
         scheduler.step()
         if options.evaluate:
-            model.eval()
-            with torch.no_grad():
-                right = (model(data.tensors[0]).argmax(1) == data.tensors[1]).float().mean()
-            hvd.allreduce(right, name="accuracy")
+            evaluate(model, data)
     if hvd.rank() == 0:
         print(f"{num_steps} steps")
     sys.exit(options.exit_code)
+
+
+class SlowData(TensorDataset):
+    """Data of which every batch takes long."""
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        time.sleep(SLOW_S / BATCH)
+        return super().__getitem__(index)
+
+
+class Slow(torch.nn.Module):
+    """A layer that takes long in one direction, where asked to."""
+
+    def __init__(self, phase: str) -> None:
+        super().__init__()
+        self.phase = phase
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        if self.phase == "forward" and inputs.requires_grad:
+            time.sleep(SLOW_S)
+        if self.phase == "backward" and inputs.requires_grad:
+            inputs.register_hook(lambda _: time.sleep(SLOW_S))
+        return torch.relu(inputs)
+
+
+def made_optimizer(model: torch.nn.Module, options: argparse.Namespace) -> torch.optim.Optimizer:
+    plain = torch.optim.SGD(model.parameters(), lr=0.01)
+    if options.by_hand:
+        return plain
+    return hvd.DistributedOptimizer(
+        plain,
+        named_parameters=model.named_parameters(),
+        backward_passes_per_step=options.accumulate,
+        op=hvd.Adasum if options.adasum else hvd.Average,
+    )
+
+
+def evaluate(model: torch.nn.Module, data: TensorDataset) -> None:
+    model.eval()
+    with torch.no_grad():
+        right = (model(data.tensors[0]).argmax(1) == data.tensors[1]).float().mean()
+    hvd.allreduce(right, name="accuracy")
+
+
+def reduce_gradients(model: torch.nn.Module) -> None:
+    handles = [
+        hvd.allreduce_async_(parameter.grad, name=name)
+        for name, parameter in model.named_parameters()
+    ]
+    for handle in handles:
+        hvd.synchronize(handle)
+
+
+def misbehave(options: argparse.Namespace, num_steps: int) -> None:
+    if num_steps == options.fail_at:
+        raise RuntimeError("on purpose")
+    if num_steps == options.hang_at:
+        block_for_long()
 
 
 def block_for_long() -> None:

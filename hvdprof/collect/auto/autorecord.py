@@ -1,59 +1,47 @@
 """Records the training of an unmodified script: functions of `horovod.torch` are replaced.
 
-``DistributedOptimizer`` begins the recording; torch's data loaders, forward passes and
-``torch.autograd.backward`` give the phases, collectives that the script calls itself count as
-blocked. A failure in here ends the recording and never the training.
+``DistributedOptimizer`` begins the recording, or the first update of a plain optimizer whose
+gradients the script has reduced itself. Torch's data loaders, forward passes, backward passes and
+updates give the phases; collectives that the script calls itself count as blocked. A failure in
+here ends the recording and never the training.
 """
 
 import functools
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
+from hvdprof.collect._hooks import PROCESS
 from hvdprof.collect.auto.auto_settings import AutoSettings
-from hvdprof.collect.auto.discovery import ForwardDiscovery, TrainedOptimizers
+from hvdprof.collect.auto.discovery import (
+    ForwardDiscovery,
+    Nameless,
+    TrainedOptimizers,
+    device_of,
+)
+from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call
+from hvdprof.collect.auto.plain_updates import PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
+from hvdprof.collect.auto.torch_calls import hook_torch
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
-from hvdprof.collect.engines.torch_types import Optimizer, Parameter, parameters_of
+from hvdprof.collect.engines.torch_types import Optimizer
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
+from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_format import LOST_PEER, RAISED
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_BLOCKING = (
-    "allreduce",
-    "allreduce_",
-    "grouped_allreduce",
-    "grouped_allreduce_",
-    "allgather",
-    "grouped_allgather",
-    "broadcast",
-    "broadcast_",
-    "alltoall",
-    "reducescatter",
-    "grouped_reducescatter",
-    "synchronize",
-    "barrier",
-    "join",
-    "add_process_set",
-    "remove_process_set",
-    "broadcast_parameters",
-    "broadcast_optimizer_state",
-    "broadcast_object",
-    "allgather_object",
-)
 
 
 class AutoRecorder(ProcessRecording):
@@ -69,6 +57,8 @@ class AutoRecorder(ProcessRecording):
         self._settings = settings
         self._optimizers = TrainedOptimizers()
         self._forwards = ForwardDiscovery(self._forward, self.tracker.evaluates, self.fails)
+        self._updates = PlainUpdates(self._updated, self.fails)
+        self._is_torch_hooked = self._is_of_script = False
         self._device = ""
         self._reported: set[str] = set()
         self._sessions: ElasticSessions | None = None
@@ -77,11 +67,12 @@ class AutoRecorder(ProcessRecording):
     def hook_horovod(self) -> None:
         """Replace the functions of Horovod that a script calls."""
         hvd = self._hvd
-        _replace(hvd, "DistributedOptimizer", self._starting)
-        _replace(hvd, "shutdown", self.ending)
-        for name in _BLOCKING:
+        replace_call(hvd, "DistributedOptimizer", self._starting)
+        replace_call(hvd, "shutdown", self.ending)
+        for name in BLOCKING:
             if hasattr(hvd, name):
-                _replace(hvd, name, self._blocked)
+                replace_call(hvd, name, functools.partial(self._blocked, name))
+        self._updates.hook()
         if os.environ.get(ELASTIC) == "1":
             self._sessions = ElasticSessions(hvd, self)
             self._sessions.hook_horovod()
@@ -138,27 +129,62 @@ class AutoRecorder(ProcessRecording):
 
         return make_and_watch
 
+    def begin_for_script(self) -> bool:
+        """Begin where the script starts the recording itself; false where that is left to it."""
+        # Between the resets of an elastic job it numbers the sessions by itself.
+        self._is_of_script = self._sessions is None and self.begin()
+        return self._is_of_script
+
     def _attach(self, optimizer: Optimizer) -> None:
+        self._updates.remove()
+        if self.is_over():
+            return
         if self._optimizers:
             self._attach_further(optimizer)
-            return
-        is_first = not self.has_begun
-        if is_first and not self.begin():
-            return
-        self._optimizers.add(optimizer)
+        elif self.has_begun or self.begin():
+            self._optimizers.add(optimizer, is_watched=True)
+            self._follow(optimizer)
+
+    def _updated(self, optimizer: Optimizer, is_reduced: bool) -> bool:
+        """A plain optimizer has made an update; whether it is recorded from here on."""
+        if self.is_over():
+            return False
+        if self._optimizers:
+            # A second model, as in adversarial training.
+            if self.is_here():
+                self._forwards.add(optimizer, self.tracker.num_ended)
+                time_updates(optimizer, self.is_here)
+            return self.is_here()
+        # A rank on its own has nothing to reduce. Others may train something of their own.
+        trains = self.has_begun or is_reduced or self._is_alone()
+        if not trains or not (self.has_begun or self.begin()):
+            return False
+        self.trains_here()
+        self._optimizers.add(optimizer, is_watched=False)
+        time_updates(optimizer, self.is_here)
+        self._follow(optimizer)
+        self.tracker.step_ended()
+        return True
+
+    def _is_alone(self) -> bool:
+        return bool(self._hvd.is_initialized()) and self._hvd.size() == 1
+
+    def _follow(self, optimizer: Optimizer) -> None:
         # First: a rank whose recording fails still has to end its steps with the others.
         self.tracker.follow(optimizer, self.trains_here)
-        if is_first:
-            self._hook_torch(sys.modules["torch"])
+        if not self._is_torch_hooked:
+            self._is_torch_hooked = True
+            hook_torch(sys.modules["torch"], self)
         if self._sessions is None or self._session_number is not None:
             self._begin()
 
     def _attach_further(self, optimizer: Optimizer) -> None:
         # A second model, as in adversarial training: its gradients count, the first one's updates
         # end the steps.
-        self._optimizers.add(optimizer)
+        self._optimizers.add(optimizer, is_watched=True)
         if self._forwards.is_watching and not self.tracker.has_begun:
-            collect.watch(_Nameless(), optimizer)
+            collect.watch(Nameless(), optimizer)
+            self._forwards.add(optimizer, self.tracker.num_ended)
         elif self._forwards.is_watching and self.is_own():
             self._report_once(
                 "an optimizer that was made after the first steps is not recorded: the updates "
@@ -175,40 +201,42 @@ class AutoRecorder(ProcessRecording):
         optimizers = list(self._optimizers)
         if not optimizers:
             return
-        self._device = _device_of(optimizers[0])
-        collect.start(device=self._device, session=self._session_number)
+        self._device = device_of(optimizers[0])
+        if not self._is_of_script:
+            collect.start(device=self._device, session=self._session_number)
         if self._sessions is not None:
             _hooks.note(self._sessions.line())
-        for optimizer in optimizers:
-            collect.watch(_Nameless(), optimizer)
-        self._forwards.start(optimizers[0])
+        for optimizer in self._optimizers.watched():
+            collect.watch(Nameless(), optimizer)
+        self._forwards.start(optimizers)
 
-    def _hook_torch(self, torch: ModuleType) -> None:
-        iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-        fetch, tracker = iterator.__next__, self.tracker
+    def fetching(self) -> AbstractContextManager[None]:
+        """The rank waits for its next batch."""
+        return self.tracker.fetching()
 
-        @functools.wraps(fetch)
-        def timed_fetch(own: object) -> object:
-            if not self.is_here():
-                return fetch(own)
-            with tracker.fetching():
-                batch = fetch(own)
-            self.guarded(lambda: tracker.fetched(first_length(batch)))
-            return batch
+    def fetched(self, batch: object) -> None:
+        """A batch has come from a data loader."""
+        self.guarded(lambda: self.tracker.fetched(first_length(batch)))
 
-        iterator.__next__ = timed_fetch
-        backward = torch.autograd.backward
+    def computes_gradients(self, *, accumulates: bool) -> AbstractContextManager[None]:
+        """A backward pass; within a model it is a part of the forward pass."""
+        self.guarded(self._discover)
+        if accumulates:
+            return self.tracker.backward()
+        return nullcontext() if self._forwards.is_inside else collect.phase(BACKWARD_PHASE)
 
-        @functools.wraps(backward)
-        def timed_backward(*args: object, **kwargs: object) -> None:
-            if not self.is_here():
-                backward(*args, **kwargs)
-                return
-            self.guarded(self._discover)
-            with tracker.backward():
-                backward(*args, **kwargs)
+    @contextmanager
+    def scaled_update(self, optimizer: object) -> Iterator[None]:
+        """An update through a ``GradScaler``; one that is skipped ends the step nevertheless.
 
-        torch.autograd.backward = timed_backward
+        Its batch was computed and reduced. The other ranks skip it as well, unless the script
+        reduces after it looks for infinities.
+        """
+        num_before = self.tracker.num_total
+        with collect.phase(OPTIMIZER_PHASE):
+            yield
+        if self._optimizers.is_first(optimizer) and self.tracker.num_total == num_before:
+            self.tracker.step_ended()
 
     def _discover(self) -> None:
         num_ended = self.tracker.num_ended
@@ -217,7 +245,7 @@ class AutoRecorder(ProcessRecording):
             self._forwards.look(num_ended)
 
     def _look_for_device(self) -> None:
-        now = next((_device_of(one) for one in self._optimizers), self._device)
+        now = next((device_of(one) for one in self._optimizers), self._device)
         if now != self._device:
             self._report_once(
                 f"the model moved from {self._device} to {now} after its optimizer was made: times "
@@ -229,13 +257,17 @@ class AutoRecorder(ProcessRecording):
             return None
         return self.tracker.forward_begins(first_length(inputs))
 
-    def _blocked(self, call: Callable[P, R]) -> Callable[P, R]:
+    def _blocked(self, name: str, call: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(call)
         def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
-            if not self.is_here():
-                return call(*args, **kwargs)
-            with collect.blocked():
-                return call(*args, **kwargs)
+            self._updates.collective(name, 1)
+            try:
+                if not self.is_here():
+                    return call(*args, **kwargs)
+                with collect.blocked():
+                    return call(*args, **kwargs)
+            finally:
+                self._updates.collective(name, -1)
 
         return waiting
 
@@ -257,36 +289,11 @@ class AutoRecorder(ProcessRecording):
         super().end()
 
 
-def _device_of(optimizer: Optimizer) -> str:
-    return str(parameters_of(optimizer)[0].device)
-
-
-def _replace(
-    hvd: ModuleType, name: str, replacement: Callable[[Callable[..., Any]], object]
-) -> None:
-    """Replace a function, also where it was defined.
-
-    There pickle looks it up, a script may import it from, and Horovod's own backward passes too.
-    """
-    call = getattr(hvd, name)
-    replaced = replacement(call)
-    setattr(hvd, name, replaced)
-    home = sys.modules.get(getattr(call, "__module__", None) or "")
-    if home is not None and vars(home).get(name) is call:
-        setattr(home, name, replaced)
-
-
-class _Nameless:
-    """In place of the model: Horovod's optimizer knows the names of its parameters itself."""
-
-    def named_parameters(self) -> tuple[tuple[str, Parameter], ...]:
-        """None of its own."""
-        return ()
-
-
 def record_training(hvd: ModuleType) -> None:
     """Hook ``horovod.torch`` as `hvdprof run` asked for; nothing where that fails."""
     try:
-        AutoRecorder(hvd, AutoSettings.from_environment()).hook_horovod()
+        recorder = AutoRecorder(hvd, AutoSettings.from_environment())
+        recorder.hook_horovod()
+        PROCESS.begin_for_script = recorder.begin_for_script
     except Exception as error:
         print_problem(f"nothing is recorded: {type(error).__name__}: {error}")

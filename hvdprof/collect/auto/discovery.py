@@ -5,10 +5,10 @@ Tested by tests/collect/auto/test_autorecord.py.
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hvdprof.collect.engines.forward_watch import Begin, ForwardWatch
-from hvdprof.collect.engines.torch_types import Optimizer, parameters_of
+from hvdprof.collect.engines.torch_types import Optimizer, Parameter, parameters_of
 
 DISCOVERY_STEPS = 3
 
@@ -22,6 +22,7 @@ class TrainedOptimizers:
 
     def __init__(self) -> None:
         self._made: list[weakref.ref[Optimizer]] = []
+        self._watched: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._num_lasting = 0
 
     def __bool__(self) -> bool:
@@ -30,9 +31,19 @@ class TrainedOptimizers:
     def __iter__(self) -> Iterator[Optimizer]:
         return (one for made in self._made if (one := made()) is not None)
 
-    def add(self, optimizer: Optimizer) -> None:
-        """The script made one more."""
+    def add(self, optimizer: Optimizer, *, is_watched: bool) -> None:
+        """The script made one more; its gradients are watched, or its updates alone are seen."""
         self._made.append(weakref.ref(optimizer))
+        if is_watched:
+            self._watched.add(optimizer)
+
+    def watched(self) -> list[Optimizer]:
+        """Those whose gradients are watched."""
+        return [one for one in self if one in self._watched]
+
+    def is_first(self, optimizer: object) -> bool:
+        """Whether it is the one whose updates end the steps."""
+        return bool(self._made) and self._made[0]() is optimizer
 
     def begin_session(self) -> None:
         """A session begins: the optimizers that exist now outlast it."""
@@ -45,7 +56,7 @@ class TrainedOptimizers:
 
 
 class ForwardDiscovery:
-    """Looks for the modules of the first optimizer before each of the first updates.
+    """Looks for the modules of the optimizers before each of the first updates.
 
     Modules are also wrapped after the optimizer has been made, by torch.compile for one. After
     ``DISCOVERY_STEPS`` updates only the outermost classes stay watched.
@@ -65,18 +76,31 @@ class ForwardDiscovery:
         self._begin, self._evaluates, self._fails = begin, evaluates, fails
         self._watch: ForwardWatch | None = None
         self._looked_after = -1
+        self._settles_after = DISCOVERY_STEPS
         self._is_settled = False
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether a trained module computes now."""
+        return self._watch is not None and self._watch.is_inside
 
     @property
     def is_watching(self) -> bool:
         """Whether forward passes are watched."""
         return self._watch is not None
 
-    def start(self, optimizer: Optimizer) -> None:
-        """Watch the modules that hold the parameters of an optimizer."""
-        parameters = parameters_of(optimizer)
+    def start(self, optimizers: Iterable[Optimizer]) -> None:
+        """Watch the modules that hold the parameters of optimizers."""
+        parameters = [parameter for one in optimizers for parameter in parameters_of(one)]
         torch = sys.modules["torch"]
         self._watch = ForwardWatch(torch, parameters, self._begin, self._evaluates, self._fails)
+
+    def add(self, optimizer: Optimizer, num_ended: int) -> None:
+        """Watch the modules of one more optimizer, which comes after that many updates."""
+        if self._watch is not None:
+            self._watch.add(parameters_of(optimizer))
+            self._settles_after = num_ended + DISCOVERY_STEPS
+            self._is_settled = False
 
     def is_due(self, num_ended: int) -> bool:
         """Whether to look again, after that many updates; once per update."""
@@ -89,7 +113,7 @@ class ForwardDiscovery:
         """Look for modules that are new, or settle on those that were outermost."""
         if self._watch is None:
             return
-        if num_ended < DISCOVERY_STEPS:
+        if num_ended < self._settles_after:
             self._watch.look_for_modules()
         else:
             self._is_settled = True
@@ -105,3 +129,17 @@ class ForwardDiscovery:
         if self._watch is not None:
             self._watch.remove()
         self._watch, self._looked_after, self._is_settled = None, -1, False
+        self._settles_after = DISCOVERY_STEPS
+
+
+def device_of(optimizer: Optimizer) -> str:
+    """Where its parameters are, such as ``cpu`` or ``cuda:0``."""
+    return str(parameters_of(optimizer)[0].device)
+
+
+class Nameless:
+    """In place of the model: Horovod's optimizer knows the names of its parameters itself."""
+
+    def named_parameters(self) -> tuple[tuple[str, Parameter], ...]:
+        """None of its own."""
+        return ()

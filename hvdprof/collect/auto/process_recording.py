@@ -55,6 +55,10 @@ class ProcessRecording:
         is_own = os.getpid() == self._pid and threading.get_ident() == self._thread
         return is_own and not self._is_over
 
+    def is_over(self) -> bool:
+        """Whether nothing is recorded any more, or this is a forked worker."""
+        return self._is_over or os.getpid() != self._pid
+
     def is_here(self) -> bool:
         """Whether this thread is recorded right now."""
         return self.has_begun and self.is_own()
@@ -102,6 +106,8 @@ def _uncaught_exception() -> object:
 def govern_script() -> None:
     """Let the settings of `hvdprof run` hold for a script that begins the recording itself."""
     try:
+        if _hooks.PROCESS.begin_for_script is not None and _hooks.PROCESS.begin_for_script():
+            return
         ProcessRecording(StepTracker(AutoSettings.from_environment())).begin()
     except Exception as error:
         print_problem(f"the settings of hvdprof run do not hold: {type(error).__name__}: {error}")

@@ -1,19 +1,21 @@
 """Steps of a script that does not mark them: from one `optimizer.step()` to the next."""
 
 import contextlib
-import functools
-import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
+from hvdprof.collect.auto.plain_updates import surround_step
 from hvdprof.collect.diagnostics import print_problem
 
 Context = contextlib.AbstractContextManager[None]
+
+LEARNING_STEPS = 4
+"""First updates that show whether passes without training are a part of every step."""
 
 
 class StepAbandonedError(Exception):
@@ -25,14 +27,19 @@ class SessionSteps:
     """What is counted anew in each session of an elastic job.
 
     ``num_before`` are updates of earlier sessions, ``num_ended`` those of this one, and
-    ``num_after_evaluation`` those of its steps that follow an evaluation. ``timeline`` is the file
-    of Horovod's timeline, empty for none.
+    ``num_after_evaluation`` those of its steps that follow an evaluation. ``passes`` are the
+    forward passes without training between each of the first updates, ``num_passes`` those since
+    the last update, ``num_usual`` as many as a step of this script contains. ``timeline`` is the
+    file of Horovod's timeline, empty for none.
     """
 
     num_before: int
     timeline: str
     num_ended: int = 0
     num_after_evaluation: int = 0
+    num_passes: int = 0
+    num_usual: int = 0
+    passes: list[int] = field(default_factory=list)
     has_begun: bool = False
     had_timeline: bool = False
     follows_evaluation: bool = False
@@ -43,7 +50,8 @@ class StepTracker:
 
     The next step begins where the one before ended, so that data loading, logging and saving count.
     A forward pass for evaluation drops the open step: the next one begins with the next batch, and
-    is marked as warm-up, so that no step contains evaluation.
+    is marked as warm-up, so that no step contains evaluation. Where each of the first steps has
+    such passes, as with a teacher or a generator, they are a part of the training.
 
     Args:
         settings: What `hvdprof run` asked for.
@@ -96,17 +104,14 @@ class StepTracker:
             optimizer: The optimizer.
             on_step: Called before each.
         """
-        step = optimizer.step
-        function = getattr(step, "__func__", None)
 
-        # A bound method, because learning-rate schedulers of torch take it apart.
-        def tracked(own: object, *args: object, **kwargs: object) -> object:
+        def tracked(step: Callable[[], object]) -> object:
             on_step()
-            result = function(own, *args, **kwargs) if function else step(*args, **kwargs)
+            result = step()
             self.step_ended()
             return result
 
-        optimizer.step = types.MethodType(functools.wraps(function or step)(tracked), optimizer)
+        surround_step(optimizer, tracked)
 
     @contextlib.contextmanager
     def fetching(self) -> Iterator[None]:
@@ -141,13 +146,18 @@ class StepTracker:
     def evaluates(self) -> None:
         """A forward pass of the trained model that is not for training."""
         # Between backward and update it would be a part of the step, as where a script marks it.
-        if self._step is not None and not self._has_gradients and not self._is_marked:
+        if self._has_gradients or self._is_marked:
+            return
+        session = self._session
+        session.num_passes += 1
+        if self._step is not None and session.num_passes > session.num_usual:
             self._drop()
-            self._session.follows_evaluation = True
+            session.follows_evaluation = True
 
     def backward(self) -> Context:
         """A backward pass; its phase."""
         self._has_gradients = self._step is not None
+        _hooks.extend_forward()
         return collect.phase("backward")
 
     @contextlib.contextmanager
@@ -186,8 +196,17 @@ class StepTracker:
             self._close()
             self._session.num_after_evaluation += self._session.follows_evaluation
             self._session.follows_evaluation = False
+            self._learn_passes()
+        self._session.num_passes = 0
         self._count()
         self._begin()
+
+    def _learn_passes(self) -> None:
+        session = self._session
+        if len(session.passes) < LEARNING_STEPS:
+            session.passes.append(session.num_passes)
+            if len(session.passes) == LEARNING_STEPS and min(session.passes):
+                session.num_usual = max(session.passes)
 
     def _count(self) -> None:
         # Also a step that was not seen: all ranks have to end at the same one.

@@ -62,6 +62,17 @@ class ForwardWatch:
         self._is_compiled = False
         self.look_for_modules()
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether a watched module computes now."""
+        return self._depth > 0
+
+    def add(self, parameters: Iterable[Parameter]) -> None:
+        """Watch the modules of further parameters, too."""
+        self._trained.update(id(parameter) for parameter in parameters)
+        self._holds.clear()
+        self.look_for_modules()
+
     def look_for_modules(self) -> None:
         """Watch the classes of all modules that hold trained parameters now."""
         base = self._torch.nn.Module

@@ -9,72 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from hvdprof import collect
-from hvdprof.collect._hooks import PROCESS
-from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.autorecord import AutoRecorder
-from hvdprof.collect.session import Session
+from tests.builders.local_script import BATCH, Script
 from tests.builders.recorded import blocked_ns, of_kind, phase_ns, recorded, steps_of
 
 pytestmark = pytest.mark.torch
-
-BATCH = 4
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    path = tmp_path / "recorder"
-    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(path))
-    # Calls stay replaced for the life of a process: here only for that of a test.
-    iterator = torch.utils.data.dataloader._BaseDataLoaderIter
-    monkeypatch.setattr(iterator, "__next__", iterator.__next__)
-    monkeypatch.setattr(torch.autograd, "backward", torch.autograd.backward)
-    monkeypatch.setattr(PROCESS, "session", Session())
-    monkeypatch.setattr(PROCESS, "marked_step", None)
-    yield path
-    collect.stop()
-
-
-class Script:
-    """A script with a model, and what it may do with it."""
-
-    def __init__(self, elastic=None, **changes):
-        settings = {
-            "num_warmup_steps": 1,
-            "num_steps": None,
-            "batch_size": None,
-            "timeline": "",
-            "num_timeline_steps": 5,
-        }
-        self.hvd = SimpleNamespace(
-            DistributedOptimizer=lambda optimizer: optimizer,
-            allreduce=lambda tensor, name=None: tensor,
-            shutdown=lambda: None,
-            init=lambda: None,
-            elastic=elastic,
-        )
-        self.recorder = AutoRecorder(self.hvd, AutoSettings(**settings | changes))
-        self.recorder.hook_horovod()
-        self.model = torch.nn.Sequential(torch.nn.Linear(3, 5), torch.nn.Linear(5, 2))
-        data = TensorDataset(torch.zeros(5 * BATCH, 3), torch.zeros(5 * BATCH, dtype=torch.int64))
-        self.loader = DataLoader(data, BATCH)
-
-    def wrap(self):
-        plain = torch.optim.SGD(self.model.parameters(), lr=0.1)
-        self.optimizer = self.hvd.DistributedOptimizer(plain)
-
-    def train(self, batches=None):
-        for inputs, labels in batches if batches is not None else self.loader:
-            self.optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
-            loss.backward()
-            self.optimizer.step()
-            self.hvd.allreduce(loss.detach(), name="loss")
-
-    def lines(self, folder):
-        return recorded(folder / "rank-0.jsonl")
 
 
 @pytest.fixture
@@ -326,7 +268,7 @@ def test_arguments_and_results_of_horovods_calls_pass(script):
         given.append((args, kwargs))
         return "result"
 
-    for replaced in (own.ending(call), own._blocked(call)):
+    for replaced in (own.ending(call), own._blocked("allreduce", call)):
         assert replaced(1, name="two") == "result"
     assert given == [((1,), {"name": "two"})] * 2
 

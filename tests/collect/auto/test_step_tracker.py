@@ -40,6 +40,9 @@ class Calls:
     def note(self, line):
         self.log.append(f"{line['kind']} {line['message']}")
 
+    def extend_forward(self):
+        """Where backward begins; the marks of a step are not built here."""
+
     def samples(self, number):
         self.log.append(f"samples {number}")
 
@@ -234,9 +237,33 @@ def test_a_call_that_trains_begins_a_step_and_counts_its_samples(calls):
     assert calls.log == ["begin", "samples 16", "end", "begin"]
 
 
-def test_a_script_that_evaluates_in_every_step_is_warned_that_none_counts(calls, capsys):
+def test_passes_that_come_in_each_step_are_a_part_of_it(calls, capsys):
+    # A teacher, or a generator that only makes the input: twice per step.
     tracked = tracker()
-    for _ in range(4):
+    for _ in range(step_tracker.LEARNING_STEPS):
+        tracked.evaluates()
+        tracked.evaluates()
+        train(tracked)
+    del calls.log[:]
+    for _ in range(8):
+        tracked.evaluates()
+        tracked.evaluates()
+        train(tracked)
+
+    assert "dropped" not in calls.log
+    assert "begin warmup" not in calls.log
+    # More passes than in each step are an evaluation.
+    for _ in range(3):
+        tracked.evaluates()
+    train(tracked)
+    assert calls.log.count("begin warmup") == 1
+    tracked.end()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_script_that_evaluates_in_its_few_steps_is_warned_that_none_counts(calls, capsys):
+    tracked = tracker()
+    for _ in range(step_tracker.LEARNING_STEPS):
         tracked.evaluates()
         train(tracked)
     tracked.end()

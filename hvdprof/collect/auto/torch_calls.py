@@ -1,0 +1,109 @@
+"""The calls of torch that every training makes: batches, backward passes, scaled updates.
+
+They are replaced for the life of the process.
+
+Tested by tests/collect/auto/test_autorecord.py.
+"""
+
+import functools
+import queue
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any, Protocol
+
+Context = AbstractContextManager[None]
+
+
+class TorchRecording(Protocol):
+    """What records these calls."""
+
+    def is_here(self) -> bool:
+        """Whether this thread is recorded right now."""
+
+    def fetching(self) -> Context:
+        """The rank waits for its next batch."""
+
+    def fetched(self, batch: object) -> None:
+        """A batch has come from a data loader."""
+
+    def computes_gradients(self, *, accumulates: bool) -> Context:
+        """A backward pass, into the gradients of parameters or, by ``autograd.grad``, elsewhere."""
+
+    def scaled_update(self, optimizer: object) -> Context:
+        """A ``GradScaler`` updates, or skips the update where gradients are not finite."""
+
+
+def hook_torch(torch: ModuleType, recording: TorchRecording) -> None:
+    """Let a recording see the calls from here on.
+
+    Args:
+        torch: The module ``torch``.
+        recording: Its contexts are around the calls of the thread that is recorded.
+    """
+    _time_batches(torch.utils.data.dataloader._BaseDataLoaderIter, recording)
+    # A thread that prefetches hands its batches over in a queue.
+    _time_queues(queue.Queue, recording)
+    _time_gradients(torch.autograd, recording)
+    # Also where the script imported a scaler by a name of its own.
+    for home in (torch.amp, torch.cuda.amp):
+        scaler = getattr(home, "GradScaler", None)
+        if scaler is not None and "step" in vars(scaler):
+            _time_scaled_updates(scaler, recording)
+
+
+def _time_batches(iterator: Any, recording: TorchRecording) -> None:
+    fetch = iterator.__next__
+
+    @functools.wraps(fetch)
+    def timed_fetch(own: object) -> object:
+        if not recording.is_here():
+            return fetch(own)
+        with recording.fetching():
+            batch = fetch(own)
+        recording.fetched(batch)
+        return batch
+
+    iterator.__next__ = timed_fetch
+
+
+def _time_queues(kind: Any, recording: TorchRecording) -> None:
+    get = kind.get
+
+    @functools.wraps(get)
+    def timed_get(*args: object, **kwargs: object) -> object:
+        if not recording.is_here():
+            return get(*args, **kwargs)
+        with recording.fetching():
+            return get(*args, **kwargs)
+
+    kind.get = timed_get
+
+
+def _time_gradients(autograd: Any, recording: TorchRecording) -> None:
+    # Both `backward` and `grad` end there; a script may have imported these by their names.
+    name = "_engine_run_backward"
+    if not hasattr(autograd, name):
+        name = "backward"
+    run = getattr(autograd, name)
+
+    @functools.wraps(run)
+    def timed_run(*args: object, **kwargs: object) -> object:
+        if not recording.is_here():
+            return run(*args, **kwargs)
+        with recording.computes_gradients(accumulates=bool(kwargs.get("accumulate_grad", True))):
+            return run(*args, **kwargs)
+
+    setattr(autograd, name, timed_run)
+
+
+def _time_scaled_updates(scaler: Any, recording: TorchRecording) -> None:
+    step = scaler.step
+
+    @functools.wraps(step)
+    def timed_step(own: object, optimizer: object, *args: object, **kwargs: object) -> object:
+        if not recording.is_here():
+            return step(own, optimizer, *args, **kwargs)
+        with recording.scaled_update(optimizer):
+            return step(own, optimizer, *args, **kwargs)
+
+    scaler.step = timed_step

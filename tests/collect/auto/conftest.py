@@ -1,0 +1,35 @@
+"""The folder of a recording in this process, after which nothing stays replaced."""
+
+import queue
+import sys
+from collections import OrderedDict
+
+import pytest
+
+from hvdprof import collect
+from hvdprof.collect._hooks import PROCESS
+from hvdprof.collect.session import Session
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    import torch
+
+    path = tmp_path / "recorder"
+    monkeypatch.setenv("HVDPROF_RECORDER_DIR", str(path))
+    # Calls stay replaced for the life of a process: here only for that of a test.
+    iterator = torch.utils.data.dataloader._BaseDataLoaderIter
+    monkeypatch.setattr(iterator, "__next__", iterator.__next__)
+    for owner, name in (
+        (torch.autograd, "_engine_run_backward"),
+        (torch.amp.GradScaler, "step"),
+        (queue.Queue, "get"),
+    ):
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    hooks = sys.modules["torch.optim.optimizer"]
+    monkeypatch.setattr(hooks, "_global_optimizer_post_hooks", OrderedDict())
+    monkeypatch.setattr(PROCESS, "session", Session())
+    monkeypatch.setattr(PROCESS, "marked_step", None)
+    monkeypatch.setattr(PROCESS, "begin_for_script", None)
+    yield path
+    collect.stop()
