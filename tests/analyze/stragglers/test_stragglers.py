@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,18 @@ def test_a_rank_that_is_always_slow_is_named_with_its_phase(phase, num_ranks):
     assert table.loc[1, "phase"] == phase
     assert table.loc[1, "lateness_ns"] == pytest.approx(10 * MS, rel=0.1)
     assert set(table.drop(1)["pattern"]) == {"none"}
+
+
+def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> None:
+    extra = np.zeros((STEPS, 2))
+    extra[:, 1] = 40.0
+    work = simulated(STEPS, 2, extra_ms={"pause": extra})
+    pause = extra * MS
+    within = dataclasses.replace(
+        work, begin=work.begin + pause, before=work.before - pause, after=work.after + pause
+    )
+    table = table_of(within).set_index("rank")
+    assert (table.loc[1, "pattern"], table.loc[1, "phase"]) == ("persistent", "pause")
 
 
 def test_a_rank_that_is_slow_in_every_fourth_step_is_periodic():
