@@ -61,6 +61,26 @@ def seconds(duration_s: float, *, whole: bool = False) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def duration(duration_s: float) -> str:
+    """A planned time in whole units, ``'45 s'``, ``'1 min 30 s'``, ``'5 min'`` or ``'4 h'``."""
+    if math.isnan(duration_s):
+        return MISSING
+    whole = round(duration_s)
+    parts = ((whole // 3600, "h"), (whole % 3600 // 60, "min"), (whole % 60, "s"))
+    shown = [f"{number} {unit}" for number, unit in parts if number]
+    return " ".join(shown[:2]) if shown else "0 s"
+
+
+def two_digit_percent(ratio: float) -> str:
+    """A half width as percent with two digits: ``0.0423 -> '4.2 %'``, ``0.127 -> '13 %'``."""
+    return MISSING if math.isnan(ratio) else f"{_two_digits(100 * ratio)} %"
+
+
+def percent_limit(ratio: float) -> str:
+    """A ratio that was asked for, with the digits that it was given with: ``0.03 -> '3 %'``."""
+    return f"{100 * ratio:.4g} %"
+
+
 def rate(per_second: float) -> str:
     """A rate with at least three digits and no unit, ``1234.5 -> '1,234'``."""
     return MISSING if math.isnan(per_second) else _three_digits(per_second)

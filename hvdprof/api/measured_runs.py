@@ -14,7 +14,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.launch.plan.bench_settings import check_bench_options
 from hvdprof.launch.run.bench_run import find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
-from hvdprof.launch.run.sweep import SweepObserver
+from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.manifest import Manifest
 

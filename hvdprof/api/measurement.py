@@ -5,18 +5,21 @@ from pathlib import Path
 
 from hvdprof.errors import EnvironmentNotReadyError
 from hvdprof.launch.launchers.launch_job import Launcher
-from hvdprof.launch.plan.settings import read_settings
+from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.remote.net_measurement import BRIEF, NetProbe
 from hvdprof.launch.remote.remote_launch import ready_hosts
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.launch.run.bench_run import Tools, launcher_of, sweep_of
-from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder
+from hvdprof.launch.run.run_folder import make_run_folder, new_run_folder, runs_folder
 from hvdprof.launch.run.silent_observer import SilentObserver
-from hvdprof.launch.run.sweep import Sweep, SweepObserver
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.cell_key import setting_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.masking import mask_command
+from hvdprof.rundir.stopping import KnownCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,15 @@ class Measurement:
         script = self.manifest.settings.get("script") or {}
         command = list(script.get("command", ()))
         return mask_command(command) != command
+
+    @property
+    def settings(self) -> BenchSettings:
+        """What the run does, after presets and defaults are filled in."""
+        return read_settings(self.manifest.settings)
+
+    def time_plan(self) -> TimePlan:
+        """How long the launches take, estimated by those of this run, else of an earlier one."""
+        return time_plan(self.manifest, runs_folder(self._folder or self._output))
 
     def launches(self) -> list[PlannedLaunch]:
         """The launches in their order."""
@@ -158,7 +170,25 @@ class Measurement:
         return self._sweep
 
     def _sweep_in(self, folder: Path) -> Sweep:
-        return sweep_of(self.manifest, folder, self._tools, self._observer, launcher=self._launcher)
+        sweep = sweep_of(
+            self.manifest, folder, self._tools, self._observer, launcher=self._launcher
+        )
+        sweep.look = look_at_run
+        return sweep
+
+
+def look_at_run(folder: Path, confidence: float) -> list[KnownCell]:
+    """How well the cells are known by which the run in a folder is judged.
+
+    Args:
+        folder: The run directory, of a run in progress too.
+        confidence: The level of the interval by which the run stops.
+    """
+    # Importing pandas takes a second, which a run without repeats need not wait.
+    from hvdprof.analyze.scaling.known_cells import known_cells
+    from hvdprof.ingest.load import load_throughput
+
+    return known_cells(load_throughput(folder), confidence)
 
 
 def measure_network(sweep: Sweep) -> None:

@@ -3,7 +3,7 @@
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.run.silent_observer import SilentObserver
-from hvdprof.launch.run.sweep import SweepObserver
+from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.rundir.manifest import PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE, TORCH_ENGINE

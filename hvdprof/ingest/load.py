@@ -30,6 +30,7 @@ __all__ = [
     "is_run_directory",
     "is_slow",
     "load_run",
+    "load_throughput",
     "read_scaling_text",
     "recognise",
 ]
@@ -54,6 +55,17 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
 
         return load_run_directory(paths[0], progress=progress)
     return load_files(paths, progress=progress)
+
+
+def load_throughput(folder: Path) -> Run:
+    """The throughput passes of a run directory, of a run in progress too; nothing is cached.
+
+    Raises:
+        UnreadableInputError: The folder has no manifest, or one that cannot be read.
+    """
+    from hvdprof.ingest import load_run as run_directory
+
+    return run_directory.load_throughput(folder)
 
 
 def is_run_directory(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
-from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 
 _TABLES = (
     SEGMENTS,
@@ -90,6 +91,17 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
     notes = tuple(frames[NOTES.name]["note"])
     run = Run(folder, manifest, {name: rows for name, rows in frames.items() if len(rows)}, notes)
     return with_network(with_logs(run))
+
+
+def load_throughput(folder: Path) -> Run:
+    """The throughput passes of a run directory, of a run in progress too; nothing is cached.
+
+    Raises:
+        UnreadableInputError: The folder has no manifest, or one that cannot be read.
+    """
+    manifest = Manifest.read(folder)
+    passes = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
+    return _parsed(folder, replace(manifest, passes=passes), _Reading([], None))
 
 
 def _sources(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
+from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
 
 MANIFEST_SCHEMA_VERSION = 1
@@ -135,6 +136,10 @@ class Manifest:
 
     ``options`` are what the user asked for, ``settings`` what that meant on the machine of the run.
     Runs of earlier versions, attached files and network measurements have no options.
+
+    A run with a precision or a budget plans one repeat after the other: ``looks`` hold what was
+    known after each of them, and ``stop`` why there were no more. ``elapsed_s`` is the time that
+    its launches have taken, resumed parts included.
     """
 
     schema_version: int
@@ -152,6 +157,9 @@ class Manifest:
     status: str = Status.PLANNED
     warnings: list[str] = field(default_factory=list)
     options: dict[str, object] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    looks: list[Look] = field(default_factory=list)
+    stop: Stop | None = None
 
     def resume_command(self, folder: Path) -> str:
         """The command that resumes the run; a function is passed to its runner again."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
-from hvdprof.analyze.stats.uncertainty import NAN, Interval, difference
+from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval, difference
 from hvdprof.analyze.steps.baseline import baseline_name, baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import LaunchFacts
@@ -23,6 +23,8 @@ def scaling(
     facts: Facts,
     losses: Mapping[Cell, float],
     sent_bytes: Mapping[LaunchKey, int],
+    *,
+    confidence: float = CONFIDENCE,
 ) -> pd.DataFrame:
     """SCALING, one row per cell measured in throughput mode, ordered by ``in_order``.
 
@@ -34,7 +36,7 @@ def scaling(
     baseline_of = baselines(cells)
     return SCALING.frame(
         [
-            _row(time, baseline_of.get(time.cell.model), facts)
+            _row(time, baseline_of.get(time.cell.model), facts, confidence)
             | _observed(observer_cost(time.cell, times))
             | {
                 "final_loss": losses.get(time.cell, NAN),
@@ -80,22 +82,26 @@ def part_share(time: CellTime, facts: Facts, part: str) -> float:
     )
 
 
-def efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> Interval:
+def efficiency(
+    time: CellTime, baseline: CellTime | None, facts: Facts, confidence: float = CONFIDENCE
+) -> Interval:
     """The scaling efficiency of a cell with its interval; 1 and no interval for the baseline."""
     if baseline is None:
         return Interval(NAN, NAN, NAN)
     if baseline.cell == time.cell:
         return Interval(1.0, NAN, NAN)
     work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
-    ratio = difference(baseline.log_step_time, time.log_step_time).interval()
+    ratio = difference(baseline.log_step_time, time.log_step_time).interval(confidence)
     return Interval(work * ratio.value, work * ratio.low, work * ratio.high)
 
 
-def _row(time: CellTime, baseline: CellTime | None, facts: Facts) -> dict[str, object]:
+def _row(
+    time: CellTime, baseline: CellTime | None, facts: Facts, confidence: float
+) -> dict[str, object]:
     cell = time.cell
-    step_time = time.log_step_time.interval()
+    step_time = time.log_step_time.interval(confidence)
     samples = cell.np * samples_per_rank(time, facts) * 1e9
-    reached = efficiency(time, baseline, facts)
+    reached = efficiency(time, baseline, facts, confidence)
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
     blocked_share = part_share(time, facts, "blocked")
     return {

@@ -59,13 +59,13 @@ class LogEstimate:
     degrees: float
     pool: str = ""
 
-    def interval(self) -> Interval:
-        """The quantity itself with its 95 % interval (Student t on the logarithm)."""
+    def interval(self, confidence: float = CONFIDENCE) -> Interval:
+        """The quantity itself with its interval (Student t on the logarithm), 95 % by default."""
         if math.isnan(self.value):
             return Interval(NAN, NAN, NAN)
         if math.isnan(self.error) or not self.degrees >= 1:
             return Interval(math.exp(self.value), NAN, NAN)
-        reach = student_quantile(self.degrees, (1 + CONFIDENCE) / 2) * self.error
+        reach = student_quantile(self.degrees, (1 + confidence) / 2) * self.error
         low, high = self.value - reach, self.value + reach
         return Interval(math.exp(self.value), math.exp(low), math.exp(min(high, LARGEST_LOG)))
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
+from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.verdict.largest_loss import LargestLoss, largest_loss, offset
 from hvdprof.analyze.verdict.stall_sentence import stall_sentence
@@ -15,12 +16,11 @@ from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import (
     place_name,
     setting_of_row,
-    with_engine,
     without_toggles,
 )
 from hvdprof.model.run import FailedSegment, Verdict
 from hvdprof.rundir.manifest import Manifest, Mode, Status
-from hvdprof.rundir.plan import HOROVOD_ENGINE, TORCH_ENGINE
+from hvdprof.rundir.plan import TORCH_ENGINE
 
 OF_CROWDED_CELLS = (STRAGGLER, PAUSE, INPUT_BOUND)
 """Terms that ranks which share cores do not lengthen by themselves."""
@@ -53,12 +53,8 @@ def verdict(
     4.  Where nothing can be said, the sentence says why.
     """
     stall = stall_sentence(findings)
-    base = scaling[without_toggles(scaling) & with_engine(scaling)]
-    # DDP is what Horovod is compared with; alone it is what the run is about.
-    if (base["engine"] == HOROVOD_ENGINE).any():
-        base = base[base["engine"] == HOROVOD_ENGINE]
-    scaled = base[base["baseline"] != base["engine"] + " np=" + base["np"].astype(str)]
-    many = scaled[scaled["np"] > 1]
+    base = base_cells(scaling)
+    many = scaled_cells(base)
     valid = many[~many["oversubscribed"]]
     if not valid.empty:
         cell = _worst(valid)
@@ -86,8 +82,7 @@ def verdict(
 
 
 def _worst(cells: pd.DataFrame) -> pd.Series:
-    largest = cells[cells["np"] == cells.groupby("model", sort=False)["np"].transform("max")]
-    return largest.sort_values("efficiency", kind="stable").iloc[0]
+    return largest_of_each_model(cells).sort_values("efficiency", kind="stable").iloc[0]
 
 
 def _scaling_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> Verdict:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import IO
 
-from hvdprof import api
+from hvdprof import api, units
 
 _KINDS = {
     "torch": "baseline without Horovod",
@@ -16,9 +16,10 @@ _KINDS = {
 
 
 def announce(measurement: "api.Measurement", stream: IO[str]) -> None:
-    """Write the run directory, the skipped configurations with their reasons, and warnings."""
-    folder = measurement.folder
-    stream.write(f"hvdprof: measuring into {folder}\n")
+    """Write the run directory, the plan, the skipped configurations with reasons, and warnings."""
+    stream.write(f"hvdprof: measuring into {measurement.folder}\n")
+    for line in _plan(measurement):
+        stream.write(f"  {line}\n")
     for reason, cells in measurement.skipped().items():
         stream.write(f"skipped: {', '.join(cells)}: {reason}\n")
     for warning in measurement.manifest.warnings:
@@ -53,18 +54,49 @@ def print_launches(measurement: "api.Measurement", stream: IO[str]) -> None:
 
 
 def _summary(measurement: "api.Measurement") -> list[str]:
-    """The number of launches, of what, and the meaning of their names."""
-    passes = measurement.manifest.passes
+    """The plan with its time, and the meaning of the names of launches."""
+    kinds = list(dict.fromkeys(one.id.split("-")[2] for one in measurement.manifest.passes))
+    lines = [*_plan(measurement), "Names: NUMBER-npRANKS-KIND-rREPEAT."]
+    return lines + [f"  {kind}: {_KINDS[kind]}" for kind in kinds if kind in _KINDS]
+
+
+def _plan(measurement: "api.Measurement") -> list[str]:
+    """What runs, until when, and how long that takes."""
+    manifest = measurement.manifest
+    passes = manifest.passes
     models = dict.fromkeys(part.segment.model for one in passes for part in one.segments)
     sizes = sorted({one.size for one in passes})
     repeats = max((one.repeat for one in passes), default=0)
-    kinds = list(dict.fromkeys(one.id.split("-")[2] for one in passes))
-    lines = [
-        f"{_counted(len(passes), 'launch', 'launches')} of {', '.join(models)}; "
-        f"np {', '.join(map(str, sizes))}; {_counted(repeats, 'repeat', 'repeats')}.",
-        "Names: NUMBER-npRANKS-KIND-rREPEAT.",
+    launches = _counted(len(passes), "launch", "launches")
+    of_what = f"{', '.join(models)}; np {', '.join(map(str, sizes))}"
+    settings = measurement.settings
+    if not settings.stops_early:
+        return [
+            f"{launches} of {of_what}; {_counted(repeats, 'repeat', 'repeats')}.",
+            _time(measurement),
+        ]
+    ends = [f"after {_counted(settings.repeats, 'repeat', 'repeats')}"]
+    if settings.precision is not None:
+        reached = units.percent_limit(settings.precision)
+        ends.insert(0, f"at ±{reached} (efficiency at the largest np of each model, 95 % CI)")
+    if settings.budget_s is not None:
+        ends.insert(-1, f"after {units.duration(settings.budget_s)}")
+    return [
+        f"First repeat: {launches} of {of_what}.",
+        f"Stops {', '.join(ends[:-1])}, or {ends[-1]}.",
+        _time(measurement),
     ]
-    return lines + [f"  {kind}: {_KINDS[kind]}" for kind in kinds if kind in _KINDS]
+
+
+def _time(measurement: "api.Measurement") -> str:
+    """The estimated time with its basis."""
+    plan = measurement.time_plan()
+    if plan.planned_s is None:
+        return f"Time: {plan.basis}."
+    about = f"about {units.duration(plan.planned_s)}"
+    if measurement.settings.stops_early and plan.repeat_s is not None:
+        about += f" for the first repeat, {units.duration(plan.repeat_s)} for each further one"
+    return f"Time: {about} ({plan.basis})."
 
 
 def _shared(launches: Sequence["api.PlannedLaunch"]) -> frozenset[tuple[str, str]]:

@@ -62,6 +62,11 @@ class _Lines:
         self._total = len(passes)
         self._left.start(passes)
 
+    def repeat_planned(self, passes: "list[PassRecord]") -> None:
+        """Count further passes."""
+        self._total = self._number + len(passes)
+        self._left.start(passes)
+
     def pass_started(self, record: "PassRecord") -> None:
         """Count the pass; its line follows at its end."""
         self._number += 1
@@ -114,6 +119,12 @@ class _Bar:
         self._left.start(passes)
         self._task = self._progress.add_task("launches", total=len(passes), doing="")
         self._progress.start()
+
+    def repeat_planned(self, passes: "list[PassRecord]") -> None:
+        """Extend the bar."""
+        self._left.start(passes)
+        total = self._progress.tasks[0].completed + len(passes)
+        self._progress.update(self._task, total=total)
 
     def pass_started(self, record: "PassRecord") -> None:
         """Show what is launched."""

@@ -15,6 +15,7 @@ from hvdprof.launch.plan.options import (
     HOROVOD,
     MEASUREMENT,
     OUTPUT,
+    Amount,
     MeasureOptions,
     Sizes,
 )
@@ -122,11 +123,25 @@ class BenchOptions(MeasureOptions):
     )
     repeats: int | None = option(
         None,
-        "Launches of every configuration, interleaved. By preset: "
-        f"{preset_values(lambda preset: preset.repeats)}.",
+        "Launches of every configuration, interleaved; alone it is exact, with --precision or "
+        f"--budget the most. By preset: {preset_values(lambda preset: preset.repeats)}.",
         "--repeats",
         panel=MEASUREMENT,
         lowest=1,
+    )
+    precision: Amount | None = option(
+        None,
+        "Stop when every efficiency is known to ± this, 3% or 0.03 (95 % CI, largest np of each "
+        f"model). By preset: {preset_values(lambda preset: preset.precision)}.",
+        "--precision",
+        panel=MEASUREMENT,
+    )
+    budget: Amount | None = option(
+        None,
+        "Stop when this time is used, 5m or 90s. By preset: "
+        f"{preset_values(lambda preset: preset.budget)}, or two repeats where these take longer.",
+        "--budget",
+        panel=MEASUREMENT,
     )
     num_threads: int | None = option(
         None,

@@ -13,6 +13,7 @@ from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
 from hvdprof.launch.plan.options import Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
@@ -72,6 +73,7 @@ def bench_settings(
     sizes = parse_sizes(options.np) if options.np is not None else preset.sizes
     sizes = sizes or _powers_of_two(_slots(options, machine))
     names = _model_names(options.models, tuple(known_models), preset.models)
+    precision, budget_s = _stopping(options, preset)
     return BenchSettings(
         sizes=sizes,
         models=tuple(
@@ -98,6 +100,8 @@ def bench_settings(
         num_steps=options.num_steps,
         max_seconds=_max_seconds(options, preset),
         repeats=_given(options.repeats, preset.repeats),
+        precision=precision,
+        budget_s=budget_s,
         attribution=options.attribution,
         controller=machine.controller,
         device=machine.device,
@@ -159,6 +163,15 @@ def _max_seconds(options: BenchOptions, preset: Preset) -> float | None:
     if options.max_seconds is not None:
         return options.max_seconds
     return preset.max_seconds if options.num_steps is None else None
+
+
+def _stopping(options: BenchOptions, preset: Preset) -> tuple[float | None, float | None]:
+    """The precision and the seconds at which the run stops; None where repeats are exact."""
+    if options.repeats is not None and options.precision is None and options.budget is None:
+        return None, None
+    precision = preset.precision if options.precision is None else options.precision
+    budget = preset.budget if options.budget is None else options.budget
+    return parse_precision("--precision", precision), parse_duration("--budget", budget)
 
 
 def _slots(options: BenchOptions, machine: Machine) -> int:

@@ -30,7 +30,7 @@ class Design:
 
 
 def plan_design(settings: BenchSettings, capacity: Capacity) -> Design:
-    """All passes of a sweep, the skipped cells apart.
+    """All passes of a sweep, the skipped cells apart; of one that stops early the first repeat.
 
     A pass is one launch at one number of ranks in one mode; see ``rundir.plan`` for its segments.
     Plain torch has launches of its own: after another segment of the same process it would find
@@ -101,7 +101,8 @@ def _rounds(settings: BenchSettings, groups: list[_Group]) -> Iterator[_Launch]:
     observed = [group for group in groups if group.size > 1 or _is_elastic(settings)]
     if settings.script is not None and not settings.script.trace:
         observed = []
-    for repeat in range(1, settings.repeats + 1):
+    # ``launch.run.repeats`` plans the others, as the result needs them.
+    for repeat in range(1, 2 if settings.stops_early else settings.repeats + 1):
         for group in groups if repeat % 2 else reversed(groups):
             yield _Launch(Mode.THROUGHPUT, group, repeat)
         if repeat == 1:

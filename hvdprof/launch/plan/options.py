@@ -17,6 +17,9 @@ from hvdprof.launch.plan.validators import check_known, check_number, check_stal
 Sizes = str | int | Sequence[int]
 """Numbers of ranks: ``"1,2,4"``, 2 or ``(1, 2, 4)``."""
 
+Amount = str | float
+"""A duration, ``"5m"`` or seconds, or a share, ``"3%"`` or 0.03."""
+
 HOROVODRUN, MPIRUN, SRUN = "horovodrun", "mpirun", "srun"
 LAUNCHER_NAMES = (AUTO, HOROVODRUN, MPIRUN, SRUN)
 DEVICES = (AUTO, "cpu", "cuda")

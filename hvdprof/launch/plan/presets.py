@@ -11,9 +11,10 @@ from dataclasses import dataclass
 class Preset:
     """The defaults that a preset stands for.
 
-    ``sizes`` is None for 1, 2, 4 ... up to the cores (or GPUs) of the hosts; ``image_size`` is
-    None for each model's default on GPUs and ``SMALL_IMAGE_SIZE`` on CPUs, where a step with the
-    default size takes minutes.
+    ``repeats`` is the most; a run stops where ``precision`` (half of the 95 % interval of every
+    efficiency) is reached or ``budget`` is used. ``sizes`` is None for 1, 2, 4 ... up to the cores
+    (or GPUs) of the hosts; ``image_size`` is None for each model's default on GPUs and
+    ``SMALL_IMAGE_SIZE`` on CPUs, where a step with the default size takes minutes.
     """
 
     summary: str
@@ -25,6 +26,8 @@ class Preset:
     num_warmup_batches: int
     max_seconds: float
     repeats: int
+    precision: str
+    budget: str
 
 
 SMALL_IMAGE_SIZE = 64
@@ -39,10 +42,12 @@ PRESETS: dict[str, Preset] = {
         image_size=32,
         num_warmup_batches=5,
         max_seconds=1.5,
-        repeats=3,
+        repeats=6,
+        precision="5%",
+        budget="90s",
     ),
     "standard": Preset(
-        summary="mnist, resnet50 and vgg16 at every power of two of ranks; minutes to an hour",
+        summary="mnist, resnet50 and vgg16 at every power of two of ranks; about 15 minutes",
         sizes=None,
         models=("mnist", "resnet50", "vgg16"),
         compressions=("none",),
@@ -50,10 +55,12 @@ PRESETS: dict[str, Preset] = {
         image_size=None,
         num_warmup_batches=10,
         max_seconds=10.0,
-        repeats=5,
+        repeats=10,
+        precision="3%",
+        budget="15m",
     ),
     "full": Preset(
-        summary="all models, fp16 and Adasum included; hours",
+        summary="all models, fp16 and Adasum included; about 4 hours",
         sizes=None,
         models=("mnist", "resnet18", "resnet50", "resnet101", "vgg16", "inception_v3"),
         compressions=("none", "fp16"),
@@ -61,7 +68,9 @@ PRESETS: dict[str, Preset] = {
         image_size=None,
         num_warmup_batches=10,
         max_seconds=60.0,
-        repeats=5,
+        repeats=10,
+        precision="3%",
+        budget="4h",
     ),
 }
 

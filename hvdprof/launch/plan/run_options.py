@@ -12,10 +12,12 @@ from hvdprof.launch.plan.options import (
     ELASTIC,
     MEASUREMENT,
     RANKS,
+    Amount,
     MeasureOptions,
 )
 
 HOROVOD_RUN, SPARK, RAY = "horovod.run", "spark", "ray"
+MOST_REPEATS = 10
 FUNCTION_LAUNCHERS = (HOROVOD_RUN, SPARK, RAY)
 
 NET_HELP = "Measure the network first, for some seconds, where ranks run on several hosts."
@@ -33,7 +35,12 @@ class TrainingOptions(MeasureOptions):
         lowest=0,
     )
     repeats: int = option(
-        1, "Launches at every number of ranks.", "--repeats", panel=MEASUREMENT, lowest=1
+        1,
+        "Launches at every number of ranks; with --precision or --budget the most, "
+        f"{MOST_REPEATS} when not given.",
+        "--repeats",
+        panel=MEASUREMENT,
+        lowest=1,
     )
     trace: bool = option(
         True,
@@ -56,6 +63,18 @@ class RunOptions(TrainingOptions):
 
     command: tuple[str, ...] = option(
         (), "The script after `--`, as one rank starts it: python train.py ARGS.", panel=DESIGN
+    )
+    precision: Amount | None = option(
+        None,
+        "Repeat until the efficiency at the largest np is known to ± this, 3% or 0.03 (95 % CI).",
+        "--precision",
+        panel=MEASUREMENT,
+    )
+    budget: Amount | None = option(
+        None,
+        "Repeat until this time is used, 5m or 90s.",
+        "--budget",
+        panel=MEASUREMENT,
     )
     net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
     min_np: int | None = option(

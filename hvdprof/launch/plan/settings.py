@@ -72,6 +72,9 @@ class BenchSettings:
     ``stall_warn_s`` are reported (0 for never); after ``stall_kill_s`` the launch is ended.
     ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. With
     ``threads_by_cores`` the cores decided ``num_threads``, not the user.
+
+    With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
+    run stops where one of them is reached, and ``repeats`` is the most that it measures.
     """
 
     sizes: tuple[int, ...]
@@ -101,6 +104,13 @@ class BenchSettings:
     stall_kill_s: float | None = None
     engines: tuple[str, ...] = (HOROVOD_ENGINE,)
     threads_by_cores: bool = False
+    precision: float | None = None
+    budget_s: float | None = None
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether repeats are planned one after the other, until it is known well enough."""
+        return self.precision is not None or self.budget_s is not None
 
 
 def read_settings(recorded: Mapping[str, object]) -> BenchSettings:

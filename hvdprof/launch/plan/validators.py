@@ -4,6 +4,7 @@ Tested in ``tests/launch/plan/test_options.py``.
 """
 
 import math
+import re
 from collections.abc import Iterable
 
 from hvdprof.errors import UsageError
@@ -36,6 +37,44 @@ def check_known(flag: str, text: str, known: Iterable[str]) -> None:
     names = tuple(known)
     if text not in names:
         raise UsageError(f"{flag} {text}: not known.", hint=f"Known: {', '.join(names)}")
+
+
+_DURATION = re.compile(r"(?:([\d.]+)h)?(?:([\d.]+)m)?(?:([\d.]+)s?)?")
+_SECONDS = (3600.0, 60.0, 1.0)
+
+
+def parse_duration(flag: str, given: str | float) -> float:
+    """The seconds of ``90``, ``90s``, ``5m`` or ``1h30m``.
+
+    Raises:
+        UsageError: It is no duration, or not above 0.
+    """
+    found = _DURATION.fullmatch(f"{given}".replace(" ", ""))
+    try:
+        parts = zip(found.groups(), _SECONDS, strict=True) if found else ()
+        seconds = sum(float(part) * unit for part, unit in parts if part)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise UsageError(f"{flag} {given}: not a duration.", hint=f"{flag} 5m, 90s or 1h30m")
+    return seconds
+
+
+def parse_precision(flag: str, given: str | float) -> float:
+    """The share 0..1 of ``3%`` or ``0.03``.
+
+    Raises:
+        UsageError: It is no share above 0 and below 1.
+    """
+    text = f"{given}".strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    share = number / 100 if text.endswith("%") else number
+    if not 0 < share < 1:
+        raise UsageError(f"{flag} {given}: not a precision.", hint=f"{flag} 3% or 0.03")
+    return share
 
 
 def check_stall_limits(warn_s: float, kill_s: float | None) -> None:

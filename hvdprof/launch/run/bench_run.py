@@ -25,8 +25,11 @@ from hvdprof.launch.plan.preflight import choose_controller
 from hvdprof.launch.plan.provenance import git_state, versions
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.plan.validators import check_known
+from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.run_lock import exclusive_run
-from hvdprof.launch.run.sweep import Sweep, SweepObserver
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
@@ -75,6 +78,7 @@ def prepare_bench(
     settings = bench_settings(options, known_models, machine)
     manifest = planned_manifest(settings, machine, tools)
     manifest.name, manifest.options = options.name, record_of(options)
+    fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
     return manifest
 
 

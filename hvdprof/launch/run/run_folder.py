@@ -12,6 +12,11 @@ from hvdprof.rundir.manifest import Manifest
 RUNS_FOLDER = Path("runs")
 
 
+def runs_folder(output: Path | None) -> Path:
+    """Where runs lie beside the one that gets this run directory."""
+    return RUNS_FOLDER if output is None else output.parent
+
+
 def make_run_folder(manifest: Manifest, output: Path | None, name: str) -> Path:
     """Make the run directory and write the manifest into it.
 

@@ -14,14 +14,22 @@ from hvdprof.launch.plan.design import AVERAGE, NO_COMPRESSION
 from hvdprof.launch.plan.hosts import is_this_host, parse_hosts
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN, check_options, record_of
 from hvdprof.launch.plan.preflight import AUTO, GLOO
-from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions, TrainingOptions
+from hvdprof.launch.plan.run_options import (
+    MOST_REPEATS,
+    FunctionOptions,
+    RunOptions,
+    TrainingOptions,
+)
 from hvdprof.launch.plan.settings import (
     BenchSettings,
     ElasticSettings,
     ModelSettings,
     ScriptSettings,
 )
+from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
+from hvdprof.launch.run.run_folder import runs_folder
+from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.rundir.manifest import Manifest
 
 _PYTHON = re.compile(r"python[\d.]*")
@@ -50,6 +58,11 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
     sizes = sizes_of(options)
     elastic, waits, controller = elastic_of(options), list[str](), options.controller
     if elastic is not None:
+        if _stopping(options) != (None, None):
+            raise UsageError(
+                "An elastic job has no efficiency that more launches narrow.",
+                hint="Omit --precision and --budget.",
+            )
         controller = _elastic_controller(options)
         elastic, waits = prepare_elastic(elastic, sizes)
     name = script_name(options.command)
@@ -59,6 +72,7 @@ def prepare_script(options: RunOptions, tools: Tools) -> Manifest:
     manifest = _prepare(options, training, tools, controller)
     manifest.name = options.name or name
     manifest.warnings += waits
+    fit_budget(manifest, runs_folder(options.folder), is_given=options.budget is not None)
     return manifest
 
 
@@ -92,6 +106,8 @@ def _prepare(
 ) -> Manifest:
     machine = machine_of(tools, controller=controller, device=options.device)
     model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
+    precision, budget_s = _stopping(options)
+    exact = precision is None and budget_s is None
     settings = BenchSettings(
         sizes=training.sizes,
         models=(model,),
@@ -101,7 +117,9 @@ def _prepare(
         num_warmup_batches=options.num_warmup_batches,
         num_steps=options.num_steps,
         max_seconds=None,
-        repeats=options.repeats,
+        repeats=options.repeats if exact or options.repeats > 1 else MOST_REPEATS,
+        precision=precision,
+        budget_s=budget_s,
         attribution=False,
         controller=machine.controller,
         launcher=options.launcher,
@@ -129,6 +147,17 @@ def _prepare(
     manifest = planned_manifest(settings, machine, tools)
     manifest.options = record_of(options)
     return manifest
+
+
+def _stopping(options: TrainingOptions) -> tuple[float | None, float | None]:
+    """The precision and the seconds at which the run stops; None for what was not asked for."""
+    if not isinstance(options, RunOptions):
+        return None, None
+    given = options.precision, options.budget
+    return (
+        None if given[0] is None else parse_precision("--precision", given[0]),
+        None if given[1] is None else parse_duration("--budget", given[1]),
+    )
 
 
 def sizes_of(options: RunOptions) -> tuple[int, ...]:
@@ -259,6 +288,7 @@ def check_run_options(options: RunOptions) -> None:
     if not options.command:
         raise _incomplete()
     sizes_of(options)
+    _stopping(options)
     _check_training(options)
     program = options.command[0]
     if shutil.which(with_own_python(options.command)[0]) is None:

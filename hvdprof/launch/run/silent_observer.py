@@ -14,6 +14,9 @@ class SilentObserver:
     def sweep_started(self, passes: list[PassRecord]) -> None:
         """Shows nothing."""
 
+    def repeat_planned(self, passes: list[PassRecord]) -> None:
+        """Shows nothing."""
+
     def pass_started(self, record: PassRecord) -> None:
         """Shows nothing."""
 

@@ -2,15 +2,13 @@
 
 import contextlib
 import datetime as dt
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteError
-from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job, Launcher
 from hvdprof.launch.plan.design import hosts_argument
 from hvdprof.launch.plan.environment import (
@@ -26,8 +24,10 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
 from hvdprof.launch.run.attempts import GivenUp, split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
+from hvdprof.launch.run.repeats import LookAtRun, Repeats
 from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.session_passes import place_after, recover_sessions
+from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
 from hvdprof.machine.load import CpuUse
 from hvdprof.machine.mpi import Mpi
@@ -37,31 +37,12 @@ from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
 
 
-class SweepObserver(Protocol):
-    """Shows the progress of a sweep."""
-
-    def sweep_started(self, passes: list[PassRecord]) -> None:
-        """The sweep begins; the passes that are to run, in their order."""
-
-    def pass_started(self, record: PassRecord) -> None:
-        """A pass is launched."""
-
-    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Called several times per second while a pass runs."""
-
-    def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Ranks of a pass are blocked on a stalled rank; called once per stall."""
-
-    def pass_ended(self, record: PassRecord) -> None:
-        """A pass has ended, well or not; its record says how."""
-
-    def sweep_ended(self) -> None:
-        """The sweep is over; called once, also after an interruption or an error."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Sweep:
-    """One run of a design into its run directory."""
+    """One run of a design into its run directory.
+
+    ``look`` is needed where the settings have a precision or a budget.
+    """
 
     settings: BenchSettings
     manifest: Manifest
@@ -72,7 +53,9 @@ class Sweep:
     environment: dict[str, str]
     program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
     run_launch: Callable[[Launch], Outcome] = run_launcher
+    look: LookAtRun | None = None
     _given_up: GivenUp = field(default_factory=GivenUp)
+    _began: float = 0.0
 
     def job(self, record: PassRecord) -> Job:
         """What is launched for a pass; pure."""
@@ -130,10 +113,16 @@ class Sweep:
     def _run_passes(self) -> None:
         waiting = deque(self._open_passes())
         self.manifest.status = Status.RUNNING
+        self.manifest.stop = None
+        self._began = time.monotonic() - self.manifest.elapsed_s
         self._save()
         self.observer.sweep_started(list(waiting))
-        while waiting:
+        repeats = self._repeats()
+        while waiting or self._plan_repeat(repeats, waiting):
             record = waiting.popleft()
+            if repeats is not None and repeats.is_over_time(record):
+                self.manifest.passes.remove(record)
+                continue
             self._given_up.mark(record)
             if all(segment.status != Status.PLANNED for segment in record.segments):
                 record.status = Status.FAILED
@@ -146,6 +135,27 @@ class Sweep:
                 waiting.appendleft(rest)
             self._save()
             self.observer.pass_ended(record)
+
+    def _repeats(self) -> Repeats | None:
+        """What plans further repeats; None where the manifest holds all of them."""
+        if not self.settings.stops_early:
+            return None
+        if self.look is None:
+            raise ValueError("a run with a precision or a budget needs a look")
+        return Repeats(self.settings, self.manifest, self.paths.folder, self.look)
+
+    def _plan_repeat(self, repeats: Repeats | None, waiting: deque[PassRecord]) -> bool:
+        """Add the passes of the next repeat, if there is one."""
+        if repeats is None:
+            return False
+        self._save()
+        passes = repeats.next()
+        self.manifest.passes += passes
+        waiting += passes
+        self._save()
+        if passes:
+            self.observer.repeat_planned(passes)
+        return bool(passes)
 
     def _open_passes(self) -> list[PassRecord]:
         """The passes to run; what an earlier run left unfinished becomes a new attempt.
@@ -279,6 +289,8 @@ class Sweep:
         self._save()
 
     def _save(self) -> None:
+        if self._began:
+            self.manifest.elapsed_s = round(time.monotonic() - self._began, 3)
         try:
             self.manifest.write(self.paths)
         except StorageError:

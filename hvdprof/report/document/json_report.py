@@ -37,6 +37,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
     the number of rows of every other table of the analysis, also of those too long for ``tables``.
     """
     manifest = analysis.run.manifest
+    stop = manifest.stop
     others = {name: one for name, one in analysis.tables.items() if name not in _KEYS_OF_THEIR_OWN}
     return {
         "schema_version": JSON_SCHEMA_VERSION,
@@ -55,6 +56,7 @@ def json_object(analysis: RunAnalysis) -> JsonObject:
             "folder": str(analysis.run.folder),
             "name": manifest.name,
             "created_at": manifest.created_at,
+            "stop": json_value(stop and dataclasses.asdict(stop)),
             "versions": {"hvdprof": manifest.hvdprof_version, **manifest.versions},
         },
     }

@@ -12,6 +12,7 @@ from hvdprof import units
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
+from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import observer_overhead
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
 from hvdprof.rundir.plan import TORCH_ENGINE
@@ -83,6 +84,7 @@ class Page:
 
     verdict: str
     caveat: str
+    stop: str
     tables: tuple[ModelTable, ...]
     failed: tuple[FailedCell, ...]
     skipped: tuple[SkippedCells, ...]
@@ -98,6 +100,7 @@ def shape_page(analysis: RunAnalysis) -> Page:
     return Page(
         verdict=analysis.verdict.sentence,
         caveat=analysis.verdict.caveat,
+        stop=stop_text(analysis.run.manifest.stop),
         tables=tuple(_model_table(scaling[scaling["model"] == model]) for model in models),
         failed=_failed_cells(analysis.failed),
         skipped=_by_reason(analysis.skipped),

@@ -44,6 +44,8 @@ class TerminalReporter:
         console = Console(file=stream, width=self._width, highlight=False, emoji=False)
         page = shape_page(analysis)
         print_verdict(console, "", page.verdict, page.caveat)
+        if page.stop:
+            print_hanging(console, "", page.stop, style="dim")
         print_waterfall(console, shape_waterfall(analysis))
         for table in page.tables:
             console.print()

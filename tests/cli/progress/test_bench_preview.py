@@ -50,8 +50,35 @@ def test_skipped_cells_and_warnings_are_announced() -> None:
     announce(measurement, stream)
     lines = stream.getvalue().splitlines()
     assert lines[0] == "hvdprof: measuring into runs/mine"
-    assert lines[1].startswith("skipped: mnist np=1 fp16 average: ")
-    assert lines[2] == "! one host has 1 core"
+    assert lines[1:3] == [
+        "  4 launches of mnist; np 1, 2; 1 repeat.",
+        "  Time: unknown before the first launch.",
+    ]
+    assert lines[3].startswith("skipped: mnist np=1 fp16 average: ")
+    assert lines[4] == "! one host has 1 core"
+
+
+def test_a_run_that_stops_early_says_when_and_how_long_it_takes() -> None:
+    measurement = _measurement(
+        precision=0.03, budget_s=300.0, repeats=6, max_seconds=1.5, num_steps=None
+    )
+    stream = io.StringIO()
+    announce(measurement, stream)
+    assert stream.getvalue().splitlines()[1:] == [
+        "  First repeat: 4 launches of mnist; np 1, 2.",
+        "  Stops at ±3 % (efficiency at the largest np of each model, 95 % CI), after 5 min, or "
+        "after 6 repeats.",
+        "  Time: about 22 s for the first repeat, 16 s for each further one (no earlier run of "
+        "this kind; corrected after the first launches).",
+    ]
+
+
+def test_a_run_with_a_budget_alone_or_a_precision_alone() -> None:
+    streams = [io.StringIO(), io.StringIO()]
+    announce(_measurement(budget_s=90.0, repeats=10), streams[0])
+    announce(_measurement(precision=0.05, repeats=10), streams[1])
+    assert "  Stops after 1 min 30 s, or after 10 repeats.\n" in streams[0].getvalue()
+    assert " 95 % CI), or after 10 repeats.\n" in streams[1].getvalue()
 
 
 def test_a_dry_run_begins_with_what_is_launched_and_sets_shared_variables_once() -> None:
@@ -61,7 +88,8 @@ def test_a_dry_run_begins_with_what_is_launched_and_sets_shared_variables_once()
     lines = stream.getvalue().splitlines()
     launches = measurement.launches()
     assert lines[0] == f"# {len(launches)} launches of mnist; np 1, 2; 2 repeats."
-    assert lines[1] == "# Names: NUMBER-npRANKS-KIND-rREPEAT."
+    assert lines[1] == "# Time: unknown before the first launch."
+    assert lines[2] == "# Names: NUMBER-npRANKS-KIND-rREPEAT."
     assert "#   trace: writes Horovod's timeline" in lines
     assert lines.count("export PYTHONFAULTHANDLER=1") == 1
     # A variable of one launch does not stay set for the next.

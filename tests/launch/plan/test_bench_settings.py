@@ -19,7 +19,8 @@ def test_the_quick_preset() -> None:
         ("mnist", 64, 28),
         ("resnet18", 16, 32),
     ]
-    assert settings.repeats == 3
+    assert settings.repeats == 6
+    assert (settings.precision, settings.budget_s) == (0.05, 90.0)
     assert settings.num_threads == 2
 
 
@@ -67,6 +68,12 @@ def test_wrong_sizes_are_all_named(text: str, message: str) -> None:
         ({"scaling": "linear"}, "--scaling linear", "weak, strong"),
         ({"data": "cifar"}, "--data cifar", "synthetic, digits"),
         ({"repeats": 0}, "--repeats 0: must be a number of at least 1", ""),
+        ({"budget": "soon"}, "--budget soon: not a duration", "--budget 5m, 90s or 1h30m"),
+        ({"budget": "0s"}, "--budget 0s: not a duration", "--budget 5m"),
+        ({"budget": "1.2.3s"}, "--budget 1.2.3s: not a duration", "--budget 5m"),
+        ({"precision": "good"}, "--precision good: not a precision", "--precision 3% or 0.03"),
+        ({"precision": 3}, "--precision 3: not a precision", "--precision 3% or 0.03"),
+        ({"precision": "nan"}, "--precision nan: not a precision", "--precision 3% or 0.03"),
         ({"num_steps": 1}, "--num-steps 1", ""),
         ({"max_seconds": 0.0}, "--max-seconds 0", ""),
         ({"max_seconds": float("inf")}, "--max-seconds inf", ""),
@@ -104,6 +111,28 @@ def test_the_number_of_steps_replaces_the_time_limit_unless_both_are_given() -> 
     assert (_settings(num_steps=30).num_steps, _settings(num_steps=30).max_seconds) == (30, None)
     both = _settings(num_steps=30, max_seconds=2.5)
     assert (both.num_steps, both.max_seconds) == (30, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds"),
+    [("5m", 300), ("90s", 90), ("90", 90), (45.5, 45.5), ("1h30m", 5400), ("1.5h", 5400)],
+)
+def test_a_budget_is_a_duration(budget: str | float, seconds: float) -> None:
+    assert _settings(budget=budget).budget_s == seconds
+
+
+@pytest.mark.parametrize("precision", ["3%", "3 %", "0.03", 0.03])
+def test_a_precision_is_a_share(precision: str | float) -> None:
+    assert _settings(precision=precision).precision == pytest.approx(0.03)
+
+
+def test_repeats_alone_are_exact_and_otherwise_the_most() -> None:
+    exact = _settings(repeats=4)
+    assert (exact.repeats, exact.precision, exact.budget_s) == (4, None, None)
+    assert not exact.stops_early
+    most = _settings(repeats=4, budget="5m")
+    assert (most.repeats, most.precision, most.budget_s) == (4, 0.05, 300.0)
+    assert most.stops_early
 
 
 def test_sizes_of_the_standard_preset_follow_the_machine() -> None:

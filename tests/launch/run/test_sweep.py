@@ -19,6 +19,7 @@ from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import BenchSettings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
@@ -29,8 +30,10 @@ from hvdprof.rundir.manifest import (
     Status,
 )
 from hvdprof.rundir.plan import Plan
+from hvdprof.rundir.stopping import KnownCell, StopReason
 from tests.builders import fake_ranks
 from tests.builders.bench_settings import LOCAL_FOUR_CORES, MNIST, RESNET, bench_settings
+from tests.launch.run.test_repeats import known
 
 
 class _PlainLauncher:
@@ -44,6 +47,9 @@ class _Seen:
 
     def sweep_started(self, passes: list[PassRecord]) -> None:
         self.events.append(f"sweep of {len(passes)}")
+
+    def repeat_planned(self, passes: list[PassRecord]) -> None:
+        self.events.append(f"repeat of {len(passes)}")
 
     def pass_started(self, record: PassRecord) -> None:
         self.events.append(f"start {record.id}")
@@ -363,6 +369,80 @@ def test_what_failed_beside_an_attempt_is_tried_again_in_files_of_its_own(
         assert {
             line["id"] for line in map(json.loads, text.splitlines()) if line["kind"] == "segment"
         } == {f"{cell}-none-average"}
+
+
+def _looked(*half_widths: float) -> tuple[list[float], LookAtRun]:
+    """What a run of mnist is known to at look after look, and the looks that were taken."""
+    seen: list[float] = []
+
+    def look(folder: Path, confidence: float) -> list[KnownCell]:
+        assert Manifest.read(folder).status == Status.RUNNING
+        seen.append(half_widths[len(seen)])
+        return [known("mnist", seen[-1])]
+
+    return seen, look
+
+
+@pytest.mark.slow
+def test_a_sweep_with_a_precision_plans_repeats_until_it_is_reached(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), precision=0.05, repeats=6)
+    seen, sweep.look = _looked(0.3, 0.2, 0.04)
+    sweep.run()
+    assert seen == [0.3, 0.2, 0.04]
+    manifest = Manifest.read(sweep.paths.folder)
+    assert [record.id for record in manifest.passes] == [
+        "01-np2-throughput-r1",
+        "02-np2-trace-r1",
+        "03-np2-throughput-r2",
+        "04-np2-throughput-r3",
+    ]
+    assert manifest.status == Status.DONE
+    assert manifest.stop is not None and manifest.stop.reason == StopReason.PRECISION
+    assert [look.repeat for look in manifest.looks] == [1, 2, 3]
+    spent_s = sum(record.duration_s or 0 for record in manifest.passes)
+    assert spent_s <= manifest.elapsed_s < spent_s + 60
+    assert isinstance(sweep.observer, _Seen)
+    assert [event for event in sweep.observer.events if " of " in event] == [
+        "sweep of 2",
+        "repeat of 1",
+        "repeat of 1",
+    ]
+
+
+@pytest.mark.slow
+def test_a_resumed_sweep_goes_on_with_its_rule_and_the_time_already_used(
+    sweep_of: Callable[..., Sweep],
+) -> None:
+    sweep = sweep_of(sizes=(2,), precision=0.05, repeats=6, budget_s=500.0)
+    _, look = _looked(0.3)
+
+    def interrupted(folder: Path, confidence: float) -> list[KnownCell]:
+        if any(record.repeat == 2 for record in sweep.manifest.passes):
+            raise InterruptedRunError("Ctrl-C")
+        return look(folder, confidence)
+
+    sweep.look = interrupted
+    with pytest.raises(InterruptedRunError):
+        sweep.run()
+    manifest = Manifest.read(sweep.paths.folder)
+    assert (manifest.status, manifest.stop) == (Status.INTERRUPTED, None)
+
+    manifest.elapsed_s = 500.0
+    resumed = sweep_of(manifest)
+    _, resumed.look = _looked(0.2)
+    resumed.run()
+    done = Manifest.read(sweep.paths.folder)
+    assert len(done.passes) == 3
+    assert done.status == Status.DONE
+    assert done.elapsed_s > 500
+    assert done.stop is not None and done.stop.reason == StopReason.BUDGET
+
+
+def test_a_sweep_with_a_precision_needs_a_look(sweep_of: Callable[..., Sweep]) -> None:
+    with pytest.raises(ValueError, match="needs a look"):
+        sweep_of(sizes=(2,), precision=0.05).run()
 
 
 def test_a_launch_that_outlived_its_hvdprof_does_not_compete_with_the_next(

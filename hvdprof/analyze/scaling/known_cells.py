@@ -1,0 +1,94 @@
+"""How well the cells are known by which a run is judged, after each of its repeats."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.scaling.efficiency import scaling
+from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
+from hvdprof.analyze.steps.cells import cell_times
+from hvdprof.analyze.steps.job_steps import job_steps
+from hvdprof.analyze.steps.launch_facts import launch_facts
+from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.launch_key import LAUNCH
+from hvdprof.model.run import Run
+from hvdprof.rundir.stopping import KnownCell
+
+LARGEST_NOISE = 100.0
+
+
+def known_cells(run: Run, confidence: float) -> list[KnownCell]:
+    """The judged cell of every model that has a result, with the half width of its interval.
+
+    The intervals are those of SCALING, as in the verdict.
+
+    Args:
+        run: The throughput passes of a run, finished or not.
+        confidence: The level of the interval by which the run stops.
+    """
+    of_job = mark_steady(job_steps(run.steps))
+    by_launch = launches(of_job, run.segments)
+    times = cell_times(by_launch, run.segments)
+    facts = launch_facts(run.steps, of_job)
+    printed = scaling(times, facts, {}, {})
+    stopping = scaling(times, facts, {}, {}, confidence=confidence).to_dict("records")
+    names = dict.fromkeys(LAUNCH, str)
+    means = by_launch.astype(names).merge(run.segments.astype(names), on=LAUNCH)
+    judged = _judged(printed)
+    return [
+        _known(cell, stopping[place], means)
+        for place, cell in zip(judged.index, judged.to_dict("records"), strict=True)
+    ]
+
+
+def _judged(cells: pd.DataFrame) -> pd.DataFrame:
+    base = base_cells(cells)
+    scaled = scaled_cells(base)
+    valid = scaled[~scaled["oversubscribed"].to_numpy(dtype=bool)]
+    # One size alone has no efficiency: its throughput is the result.
+    return largest_of_each_model(base if scaled.empty else valid)
+
+
+def _known(cell: FrameRow, stopping: FrameRow, means: pd.DataFrame) -> KnownCell:
+    engine, _, baseline_size = str(cell["baseline"]).partition(" np=")
+    baseline = (int(baseline_size or cell["np"]), engine or str(cell["engine"]))
+    return KnownCell(
+        model=str(cell["model"]),
+        size=int(cell["np"]),
+        engine=str(cell["engine"]),
+        baseline_size=baseline[0],
+        baseline_engine=baseline[1],
+        half_width=_half_width(cell),
+        stopping_half_width=_half_width(stopping),
+        step_noise=_step_noise(
+            [
+                of_base_cell(means, str(cell["model"]), *place)
+                for place in {(int(cell["np"]), str(cell["engine"])), baseline}
+            ]
+        ),
+    )
+
+
+def _half_width(cell: FrameRow) -> float | None:
+    """Half of the interval of the efficiency, else of the throughput as a share of it."""
+    half = (cell["efficiency_high"] - cell["efficiency_low"]) / 2
+    if math.isnan(half):
+        spread = cell["samples_per_s_high"] - cell["samples_per_s_low"]
+        half = spread / 2 / cell["samples_per_s"]
+    return float(half) if math.isfinite(half) else None
+
+
+def _step_noise(cells: Sequence[pd.DataFrame]) -> float | None:
+    """Variance of launch means that their steps explain, divided by the rest of the variance."""
+    if any(len(rows) < 2 for rows in cells):
+        return None
+    total = sum(float(np.log(rows["step_time_ns"]).var()) for rows in cells)
+    errors = [rows["step_time_error_ns"] / rows["step_time_ns"] for rows in cells]
+    within = sum(float(np.square(one).mean()) for one in errors)
+    if math.isnan(within) or within == 0:
+        return None
+    return min(within / max(total - within, within / LARGEST_NOISE), LARGEST_NOISE)
