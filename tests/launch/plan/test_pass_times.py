@@ -26,7 +26,7 @@ def test_steps_of_unknown_length_have_no_estimate() -> None:
     passes = _passes(max_seconds=None, num_steps=20)
     assert PassTimes([]).seconds(passes[0]) is None
     assert PassTimes([]).total(passes) is None
-    # One launch tells how long the others may take.
+    # One launch shows how long the others may take.
     assert PassTimes([_ended(passes[0], 12.0)]).seconds(passes[1]) == pytest.approx(12.0)
 
 

@@ -35,7 +35,7 @@ def known(model: str, half_width: float, step_noise: float | None = None) -> Kno
 
 
 class _Run:
-    """A run whose passes end as told, and whose intervals are stated per look."""
+    """A run whose passes end as a test says, and whose intervals are stated per look."""
 
     def __init__(self, looks: Sequence[Sequence[KnownCell]], **changes: object) -> None:
         self.settings: BenchSettings = bench_settings(

@@ -90,7 +90,7 @@ def test_a_budget_too_short_for_one_repeat_is_refused(tmp_path: Path) -> None:
     assert raised.value.exit_code == 2
 
 
-def test_a_budget_for_one_repeat_is_kept(tmp_path: Path) -> None:
+def test_a_budget_for_one_repeat_is_accepted(tmp_path: Path) -> None:
     manifest = _manifest(budget_s=40.0)
     fit_budget(manifest, tmp_path, is_given=True)
     assert manifest.settings["budget_s"] == 40.0

@@ -110,6 +110,7 @@ def test_skipped_failed_and_the_run():
         "folder": "runs/20261120-224841-quick",
         "name": "quick",
         "created_at": "2026-11-20T22:48:41+00:00",
+        "stop": None,
         "versions": {
             "hvdprof": "0.1.0",
             "python": "3.11.2",
