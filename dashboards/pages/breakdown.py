@@ -36,7 +36,7 @@ def layout(runs: RunStore, view: View) -> dmc.Stack:
                 "No recorder files: a timeline alone does not hold the parts of a step.",
                 "hvdprof bench --preset quick",
                 "hvdprof run -np 4 python train.py",
-                about="This page then shows data, forward, backward, exposed communication and "
+                about="This page then shows data, forward, backward, blocked time and "
                 "optimizer of each rank, and how steps change over time.",
             ),
             *_inferred(runs, str(view.run)),

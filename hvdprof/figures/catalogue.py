@@ -101,16 +101,17 @@ FIGURES: tuple[FigureKind, ...] = (
     FigureKind(
         "waterfall",
         "Why a step takes longer",
-        "Step time from the baseline (top) to the measured cell (bottom), by cause. The bars sum "
-        "to "
-        "the difference, points are shares of the step, lines are 95 % intervals over launches.",
+        "Step time from the baseline (top) to the measured cell (bottom), by cause; without a "
+        "baseline, from the compute of the normal ranks. The bars sum to the difference, points "
+        "are shares of the step, lines are 95 % intervals over launches.",
         waterfall_figure,
     ),
     FigureKind(
         "losses",
-        "Where the time goes",
+        "Parts of the lost time",
         "Additional step time against the baseline, by part of the step. The parts of a bar sum to "
-        "100 % minus the scaling efficiency of the cell.",
+        "100 % minus the scaling efficiency of the cell. Blocked is the wait for other ranks and "
+        "for communication: the delay of one rank is blocked time of the others.",
         lambda analysis: losses_figure(analysis.losses, analysis.scaling),
     ),
 )
@@ -120,8 +121,8 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
     FigureKind(
         "parts",
         "The mean step of each rank",
-        "Steady steps of one launch of the verdict's cell. Exposed communication is the time the "
-        "rank is blocked for reduced gradients: waiting for stragglers, and transfer.",
+        "Steady steps of one launch of the verdict's cell. Blocked is the time that the rank waits "
+        "for reduced gradients: for stragglers, and for the transfer.",
         _parts_by_rank,
         BREAKDOWN.name,
     ),

@@ -16,11 +16,11 @@ _NAMES = {
     "data": "data",
     "forward": "forward",
     "backward": "backward",
-    "blocked": "exposed communication",
+    "blocked": "blocked",
     "optimizer": "optimizer",
     "other": "outside all phases",
 }
-_PART_IN_BREAKDOWN = {"blocked": "exposed-communication", "other": "unattributed"}
+_PART_IN_BREAKDOWN = {"other": "unattributed"}
 
 
 def parts_by_rank(breakdown: pd.DataFrame) -> go.Figure:

@@ -7,7 +7,7 @@ PART_NAMES: dict[str, str] = {
     "data": "data loading",
     "forward": "the forward pass",
     "backward": "the backward pass",
-    "blocked": "exposed communication",
+    "blocked": "blocked",
     "optimizer": "the parameter update",
     "other": "time outside all phases",
     "residual": "time between steps and waits between ranks",

@@ -49,7 +49,7 @@ def test_unobserved_blocked_time_is_missing_everywhere(tmp_path: Path) -> None:
     assert waited == {"caused_wait": {seen.id}, "stragglers": {seen.id}}
     parts = analysis.table("breakdown")
     of_hidden = parts[parts["segment"].astype(str) == hidden.id]
-    assert "exposed-communication" not in set(of_hidden["part"].astype(str))
+    assert "blocked" not in set(of_hidden["part"].astype(str))
     stream = io.StringIO()
     TerminalReporter().render(analysis, stream)
     assert "nan" not in stream.getvalue().lower()

@@ -15,7 +15,7 @@ def test_a_bar_a_cell_and_a_colour_a_part():
     figure = drawn(typical_losses(), two_toggles())
     by_colour = {bar.marker.color: bar for bar in figure.data}
     blocked = by_colour[PART_COLOURS["blocked"]]
-    assert blocked.name == "exposed communication"
+    assert blocked.name == "blocked"
     assert list(blocked.y) == [
         "resnet18 np=2<br>none average",
         "resnet18 np=2<br>none adasum",
@@ -35,17 +35,15 @@ def test_the_parts_of_a_bar_sum_to_its_loss():
 
 def test_an_oversubscribed_cell_is_pale_and_named():
     figure = drawn(loss_rows(cell(np=4), blocked=9.0), [cell(np=4, oversubscribed=True)])
-    blocked = next(bar for bar in figure.data if bar.name == "exposed communication")
+    blocked = next(bar for bar in figure.data if bar.name == "blocked")
     assert blocked.y[0] == "resnet18 np=4<br>none average<br><i>oversubscribed</i>"
     assert blocked.marker.opacity == (0.4,)
 
 
 def test_hover_says_milliseconds_and_percent():
     figure = drawn(loss_rows(cell(), blocked=3.5))
-    blocked = next(bar for bar in figure.data if bar.name == "exposed communication")
-    assert blocked.hovertext[0] == (
-        "<b>exposed communication</b><br>3.50 ms per step, 11.3 % of the step"
-    )
+    blocked = next(bar for bar in figure.data if bar.name == "blocked")
+    assert blocked.hovertext[0] == ("<b>blocked</b><br>3.50 ms per step, 11.3 % of the step")
 
 
 def test_nothing_lost_is_said():

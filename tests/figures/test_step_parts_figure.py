@@ -12,7 +12,7 @@ PARTS_MS = {
     "data": 1.0,
     "forward": 5.0,
     "backward": 8.0,
-    "exposed-communication": 4.0,
+    "blocked": 4.0,
     "optimizer": 1.0,
     "unattributed": 1.0,
 }
@@ -39,7 +39,7 @@ def test_every_part_of_every_rank_in_its_colour():
     by_colour = {bar.marker.color: bar for bar in figure.data}
     assert set(by_colour) == {PART_COLOURS[part] for part in RECORDED_PARTS}
     blocked = by_colour[PART_COLOURS["blocked"]]
-    assert blocked.name == "exposed communication"
+    assert blocked.name == "blocked"
     assert list(blocked.x) == [0, 1]
     assert list(blocked.y) == pytest.approx([4.0, 4.0])
     assert "4.00 ms (3.60 to 4.40)" in blocked.hovertext[0]

@@ -11,7 +11,7 @@ _NAMES = {
     "data": "data",
     "forward": "forward",
     "backward": "backward",
-    "blocked": "exposed-communication",
+    "blocked": "blocked",
     "optimizer": "optimizer",
     "other": "unattributed",
 }

@@ -21,7 +21,7 @@ BREAKDOWN = Table(
             "part",
             "str",
             "",
-            "data, forward, backward, exposed-communication (blocked in `synchronize()`), "
+            "data, forward, backward, blocked (by ranks or communication), "
             "optimizer or unattributed (in no phase).",
         ),
         Column("time_ns", "float64", "ns", "Mean time of the part per step."),

@@ -62,9 +62,9 @@ STEPS = Table(
             "blocked_ns",
             "Int64",
             "ns",
-            "Blocking exposed communication: time in `synchronize()`, or under DDP at the end of "
-            "`backward()`; includes waiting for stragglers and decompression. Missing where the "
-            "recorder cannot measure it.",
+            "Blocked: time in `synchronize()`, or under DDP at the end of `backward()`; includes "
+            "waiting for stragglers and decompression. Missing where the recorder cannot measure "
+            "it.",
         ),
         Column("optimizer_ns", "int64", "ns", "Local parameter update, blocked time excluded."),
         Column("other_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."),
@@ -281,7 +281,7 @@ SCALING = Table(
             "blocked_ns",
             "float64",
             "ns",
-            "Blocking exposed communication: mean time per rank and step.",
+            "Blocked, by other ranks or communication: mean time per rank and step.",
         ),
         Column("blocked_share", "float64", "ratio", "`blocked_ns` divided by the mean step time."),
         Column(

@@ -245,7 +245,7 @@ TOGGLES = Table(
             "blocked_saved_ns",
             "float64",
             "ns",
-            "Reduction of exposed communication per step; negative where more.",
+            "Reduction of blocked time per step; negative where more.",
         ),
         Column(
             "own_work_added_ns",

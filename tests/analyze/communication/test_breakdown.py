@@ -4,7 +4,7 @@ import pytest
 from hvdprof.analyze.communication.breakdown import breakdown
 from tests.builders.step_works import simulated, tables_of
 
-PARTS = ["data", "forward", "backward", "exposed-communication", "optimizer", "unattributed"]
+PARTS = ["data", "forward", "backward", "blocked", "optimizer", "unattributed"]
 
 
 def test_the_parts_sum_to_the_mean_steady_step_of_every_rank():
