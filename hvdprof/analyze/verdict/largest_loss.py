@@ -8,6 +8,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import is_costly
 from hvdprof.analyze.findings.finding import (
+    END_OTHER_PROCESSES,
     SMALLEST_COST,
     WARNING_COST,
     first_fix,
@@ -74,7 +75,8 @@ def largest_loss(
     if of_cell.empty:
         return LargestLoss(name, float(row["share"]), f"Largest loss: {name}, {cost}.")
     title, action = (str(of_cell.iloc[0][column]) for column in ("title", "action"))
-    fix = first_fix(action)
+    # The caveat of the verdict names the other processes.
+    fix = first_fix(action.removeprefix(f"{END_OTHER_PROCESSES} Otherwise, "))
     sentence = f"Largest loss: {title_inside(title)}, {cost}; fix: {fix}."
     return LargestLoss(name, float(row["share"]), sentence)
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.cause_names import cause_name
-from hvdprof.model.causes import BASELINE_CREDIT, RESIDUAL_TERM
+from hvdprof.model.causes import BASELINE_CREDIT
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.terminal.hanging_text import print_hanging
@@ -15,7 +15,7 @@ from hvdprof.report.terminal.hanging_text import print_hanging
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _ROUNDING = 1e-6
-"""A residual below this share of the step is rounding, and not shown."""
+"""A term below this share of the step is rounding or 0, and not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
             is_gain=row["time_ns"] < 0,
         )
         for row in of_cell.to_dict("records")
-        if row["term"] != RESIDUAL_TERM or abs(row["share"]) > _ROUNDING
+        if abs(row["share"]) > _ROUNDING
     )
     has_baseline = BASELINE_CREDIT in set(of_cell["term"])
     reference = _reference(analysis) if has_baseline else "the compute of normal ranks"

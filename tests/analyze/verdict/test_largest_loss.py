@@ -51,6 +51,15 @@ def test_the_costliest_cause_is_named_with_its_cost_and_fix():
     assert (found.name, found.share) == ("straggler: rank 1, data phase", 0.381)
 
 
+def test_other_processes_are_for_the_caveat_and_the_fix_is_that_of_the_cause():
+    action = (
+        "End the other processes or use an idle machine, then measure again. Otherwise, raise x."
+    )
+    found = loss([SLOW], FINDING | {"action": action})
+
+    assert found.sentence.endswith("; fix: raise x.")
+
+
 def test_a_cause_without_a_finding_has_no_fix():
     found = loss([cause("jitter", 0.5), SLOW], FINDING)
 

@@ -36,7 +36,6 @@ def test_a_straggler_is_one_row_with_its_name_and_rounding_is_none(tmp_path):
 
     assert [bar.name for bar in page.bars] == [
         "straggler: rank 1, forward phase",
-        "jitter",
         "exposed transfer",
         "input (all ranks)",
         "inter-step overhead (serialization)",
