@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
+from hvdprof.analyze.causes.transfer_split import executing_shares
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
@@ -63,7 +64,10 @@ class _Term:
 
 
 def waterfall(
-    times: Mapping[Cell, CellTime], works: Mapping[LaunchKey, StepWork], facts: Facts
+    times: Mapping[Cell, CellTime],
+    works: Mapping[LaunchKey, StepWork],
+    facts: Facts,
+    executions: pd.DataFrame,
 ) -> pd.DataFrame:
     """WATERFALL of every cell in throughput mode but plain torch.
 
@@ -83,9 +87,10 @@ def waterfall(
     Cells without phases have named causes, jitter and exposed transfer alone.
 
     Every term is a mean over launches of its share in the launch's step times the step time of the
-    cell.
+    cell. EXECUTIONS of the cell's launches in trace mode split exposed transfer.
     """
     cells = throughput_cells(times)
+    executing = executing_shares(times, works, executions)
     baseline_of = baselines(cells)
     causes = {time.cell: _causes(time, works) for time in cells}
     rows: list[dict[str, object]] = []
@@ -99,7 +104,11 @@ def waterfall(
             if of_baseline.launches and of_baseline.has_phases:
                 work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
                 reference = _reference(time, baseline, of_baseline, work)
-        rows += _rows(time, own, reference)
+        own_rows = _rows(time, own, reference)
+        for row in own_rows:
+            if row["term"] == EXPOSED_TRANSFER:
+                row["executing_share"] = executing.get(time.cell, NAN)
+        rows += own_rows
     return WATERFALL.frame(rows)
 
 
@@ -259,4 +268,5 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "alone_ns": term.alone * step_ns,
         "alone_share": term.alone,
         "baseline_ns": term.of_baseline * step_ns,
+        "executing_share": NAN,
     }

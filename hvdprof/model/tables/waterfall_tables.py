@@ -62,6 +62,13 @@ WATERFALL = Table(
             "samples, which the credit gives back; else NaN.",
         ),
         Column(
+            "executing_share",
+            "float64",
+            "ratio",
+            "Of exposed transfer: share in which a collective executes; the rest is negotiation "
+            "and Horovod's cycle. NaN for other causes, and without a launch in trace mode.",
+        ),
+        Column(
             "phase_share",
             "float64",
             "ratio",

@@ -1,5 +1,7 @@
 """The waterfall of one cell as bars in a terminal."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -9,11 +11,13 @@ from hvdprof import units
 from hvdprof.model.cause_names import cause_name
 from hvdprof.model.causes import BASELINE_CREDIT
 from hvdprof.model.cell_key import keeps_batches, of_base_cell, place_name
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis, Verdict
 from hvdprof.report.terminal.hanging_text import print_hanging
 
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_EXECUTING, _NEGOTIATING = "  of it collectives executing", "  of it negotiation and cycle"
 _ROUNDING = 1e-6
 """A term below this share of the step is rounding or 0, and not shown."""
 
@@ -46,21 +50,40 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
         return None
     longest = float(of_cell["time_ns"].abs().max()) or 1.0
     bars = tuple(
-        Bar(
-            name=cause_name(row),
-            time=units.milliseconds(row["time_ns"]),
-            share=units.interval_of_unit(
-                row["share"], row["share_low"], row["share_high"], "ratio"
-            ),
-            length=abs(row["time_ns"]) / longest,
-            is_gain=row["time_ns"] < 0,
-        )
+        bar
         for row in of_cell.to_dict("records")
         if abs(row["share"]) > _ROUNDING
+        for bar in (_bar(row, longest), *_parts_of_transfer(row, longest))
     )
     has_baseline = BASELINE_CREDIT in set(of_cell["term"])
     reference = _reference(analysis) if has_baseline else "the compute of normal ranks"
     return WaterfallPage(_title(verdict, reference, float(of_cell["time_ns"].sum())), bars)
+
+
+def _bar(row: FrameRow, longest: float) -> Bar:
+    share = units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
+    return Bar(
+        name=cause_name(row),
+        time=units.milliseconds(row["time_ns"]),
+        share=share,
+        length=abs(row["time_ns"]) / longest,
+        is_gain=row["time_ns"] < 0,
+    )
+
+
+def _parts_of_transfer(row: FrameRow, longest: float) -> Iterator[Bar]:
+    """Execution and negotiation where a trace pass splits them."""
+    executing = float(row["executing_share"])
+    if math.isnan(executing):
+        return
+    for name, part in ((_EXECUTING, executing), (_NEGOTIATING, 1.0 - executing)):
+        yield Bar(
+            name=name,
+            time=units.milliseconds(part * row["time_ns"]),
+            share=units.percent(part * row["share"]),
+            length=abs(part * row["time_ns"]) / longest,
+            is_gain=row["time_ns"] < 0,
+        )
 
 
 def print_waterfall(console: Console, page: WaterfallPage | None) -> None:

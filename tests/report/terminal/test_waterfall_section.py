@@ -45,6 +45,21 @@ def test_a_straggler_is_one_row_with_its_name_and_rounding_is_none(tmp_path):
     assert page.bars[0].time == "3.00 ms"
 
 
+def test_a_trace_pass_splits_exposed_transfer(tmp_path):
+    passes = sweep({0: 10.0, 2: 14.0}, blocked_ms={2: 3.0})
+    traced = SegmentSpec(timeline=True, parts_ms=typical_parts(14.0, 3.0))
+    passes.append(PassSpec(size=2, mode="trace", segments=[traced]))
+    analysis = analysis_of(tmp_path / "run", passes)
+
+    bars = {bar.name: bar for bar in shape_waterfall(analysis).bars}
+
+    # The collectives of the synthetic timeline fill the blocked time.
+    assert bars["  of it collectives executing"].time == bars["exposed transfer"].time
+    assert bars["  of it negotiation and cycle"].share == "0.0 %"
+    (found,) = analysis.findings[analysis.findings["id"] == "cycle-bound"]["evidence"]
+    assert "A collective executes in 100 % of that time." in found
+
+
 def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
     page = shape_waterfall(analysis_of(tmp_path / "run", sweep({2: 12.5}, blocked_ms={2: 2.5})))
 

@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -64,6 +65,7 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: exposed transfer takes {term.share_text} of the step "
                 "after the last rank has arrived.",
+                _split(term),
                 likely.why,
                 likely.evidence,
             ),
@@ -71,6 +73,20 @@ def exposed_transfer(evidence: Evidence) -> Iterator[Finding]:
             "likely",
             **term.cost,
         )
+
+
+def _split(term: CostlyCause) -> str:
+    """How much of it is execution; DDP negotiates nothing and has no timeline."""
+    if term.cell["engine"] == DDP_ENGINE:
+        return ""
+    share = float(term.row["executing_share"])
+    if math.isnan(share):
+        return "Execution and negotiation are not split: no trace pass."
+    executes, rest = units.percent(share, 0), units.percent(1 - share, 0)
+    return (
+        f"A collective executes in {executes} of that time. Negotiation and Horovod's cycle take "
+        f"the other {rest}."
+    )
 
 
 def _likely(evidence: Evidence, term: CostlyCause) -> Likely:
