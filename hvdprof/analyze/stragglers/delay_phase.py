@@ -4,7 +4,7 @@ Tested in ``tests/analyze/stragglers/test_patterns.py``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,10 +19,19 @@ LEAST_EXPLAINED = 0.8
 """Share of the excess from which a phase is named."""
 
 
-def phase_of(
+@dataclass(frozen=True, slots=True)
+class PhaseOfDelay:
+    """The phase of a delay of these ranks (columns); ``share`` is that of the largest phase."""
+
+    places: tuple[int, ...]
+    phase: str
+    share: float
+
+
+def split_by_phase(
     phases: Mapping[str, Times], delay: Delay, slow: Sequence[int], stalls: Bools
-) -> tuple[str, float]:
-    """The phase of a delay, and the share of the largest phase in its excess.
+) -> list[PhaseOfDelay]:
+    """The phase of a delay; of ranks that are slow, one for the ranks of each phase.
 
     The excess of a phase is the mean over the affected entries of the rank's time, less the median
     of the normal ranks in the same step. Of a sparse delay both are less what the rank usually
@@ -35,27 +44,45 @@ def phase_of(
         stalls: [steps] Steps with a sparse delay, which say nothing about slow ranks.
     """
     if not phases:
-        return UNATTRIBUTED, NAN
-    if delay.pattern in SLOW and (delay.affected & ~stalls[:, None]).any():
+        return [PhaseOfDelay(delay.places, UNATTRIBUTED, NAN)]
+    is_slow = delay.pattern in SLOW
+    if is_slow and (delay.affected & ~stalls[:, None]).any():
         delay = replace(delay, affected=delay.affected & ~stalls[:, None])
-    excess = {name: _excess(times, delay, slow) for name, times in phases.items()}
-    name = max(excess, key=lambda phase: excess[phase])
-    share = excess[name] / sum(excess.values())
-    return (name if share >= LEAST_EXPLAINED else UNATTRIBUTED), share
+    of_rank = np.stack([_excess(times, delay, slow) for times in phases.values()])
+    names = list(phases)
+    if not is_slow:
+        return [_phase(names, of_rank.sum(axis=1), delay.places)]
+    each = [
+        _phase(names, excess, (place,))
+        for excess, place in zip(of_rank.T, delay.places, strict=True)
+    ]
+    found: list[PhaseOfDelay] = []
+    for name in dict.fromkeys(one.phase for one in each):
+        alike = [one for one in each if one.phase == name]
+        places = tuple(place for one in alike for place in one.places)
+        found.append(PhaseOfDelay(places, name, float(np.mean([one.share for one in alike]))))
+    return found
 
 
-def _excess(times: Times, delay: Delay, slow: Sequence[int]) -> float:
+def _phase(names: Sequence[str], excess: Times, places: tuple[int, ...]) -> PhaseOfDelay:
+    largest = int(excess.argmax())
+    share = float(excess[largest] / excess.sum())
+    return PhaseOfDelay(places, names[largest] if share >= LEAST_EXPLAINED else UNATTRIBUTED, share)
+
+
+def _excess(times: Times, delay: Delay, slow: Sequence[int]) -> Times:
+    """[ranks of the delay] Sum of the excess over the affected entries."""
     rows = delay.affected.any(axis=1)
     columns = list(delay.places)
-    affected = delay.affected[:, columns]
-    own = times[:, columns]
-    above = own if delay.pattern in SLOW else own - usual(own, affected)
-    chosen = affected[rows]
-    excess = above[rows]
-    normal = [place for place in range(times.shape[1]) if place not in {*delay.places, *slow}]
+    own, affected = times[:, columns], delay.affected[:, columns]
+    if delay.pattern not in SLOW:
+        own = own - usual(own, affected)
+    excess = own[rows]
+    taken = {*delay.places, *slow}
+    normal = [place for place in range(times.shape[1]) if place not in taken]
     if delay.kind == STRAGGLER and normal:
         others = times[:, normal]
         if delay.pattern not in SLOW:
             others = others - np.median(others, axis=0)
         excess = excess - np.median(others[rows], axis=1, keepdims=True)
-    return float(excess[chosen].mean())
+    return np.asarray(np.where(affected[rows], excess, 0.0).sum(axis=0))

@@ -24,7 +24,7 @@ from hvdprof.analyze.stragglers.delay import (
     run_starts,
     usual,
 )
-from hvdprof.analyze.stragglers.delay_phase import phase_of
+from hvdprof.analyze.stragglers.delay_phase import split_by_phase
 from hvdprof.analyze.stragglers.input_bound import without_stalls_of_most
 from hvdprof.analyze.stragglers.leads import leading_ranks
 from hvdprof.analyze.stragglers.named_cause import (
@@ -139,8 +139,11 @@ def _with_phases(spans: Windows, delays: list[Delay]) -> Iterator[_Found]:
     sparse = [one.affected.any(axis=1) for one in delays if one.pattern not in SLOW]
     stalls = np.logical_or.reduce(sparse or [np.zeros(len(spans.length), dtype=bool)])
     for one in delays:
-        phase, share = phase_of(spans.phases, one, sorted(slow - set(one.places)), stalls)
-        yield _Found(one, phase, share)
+        others = sorted(slow - set(one.places))
+        for part in split_by_phase(spans.phases, one, others, stalls):
+            own = np.isin(np.arange(one.affected.shape[1]), part.places)
+            delay = replace(one, places=part.places, affected=one.affected & own)
+            yield _Found(delay, part.phase, part.share)
 
 
 def _merged(found: Iterable[_Found]) -> list[_Found]:

@@ -28,8 +28,12 @@ STALLS_SHARE = 0.05
 """Share of the longest times that count as the longest of the rest: stalls are no level."""
 
 
+SAME_STEPS = 0.1
+"""Largest distance of the first steps of ranks that are alike, as a share of the steps."""
+
+
 def slow_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
-    """The ranks that are late by 5 % of the step in most steps, each as a delay of its own.
+    """The ranks that are late by 5 % of the step in most steps; those alike are one delay.
 
     A rank is slow throughout if it is late in two thirds of the steps, and slow from a step on if
     it is late in two thirds of the steps after the best change point (least squares) and in at
@@ -42,38 +46,55 @@ def slow_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
         step_ns: Mean step time.
     """
     late = lateness(length)
-    slow = {one.places[0] for one in _late_in_most_steps(late, step_ns)}
-    normal = [place for place in range(length.shape[1]) if place not in slow]
-    if not slow:
+    first, _ = _slow_from(late, step_ns)
+    is_slow = first >= 0
+    if not is_slow.any():
         return
+    normal = np.flatnonzero(~is_slow)
     if len(normal) > 1:
         # Of many slow ranks the others are no measure: what is normal are the rest.
-        late[:, list(slow)] = length[:, list(slow)] - np.median(
-            length[:, normal], axis=1, keepdims=True
-        )
+        middle = np.median(length[:, normal], axis=1, keepdims=True)
+        late[:, is_slow] = length[:, is_slow] - middle
         late[:, normal] = lateness(length[:, normal])
-    yield from _late_in_most_steps(late, step_ns)
+    yield from _alike(*_slow_from(late, step_ns), len(late))
 
 
-def _late_in_most_steps(late: Times, step_ns: float) -> Iterator[Delay]:
+def _slow_from(late: Times, step_ns: float) -> tuple[Int64s, Bools]:
+    """[ranks] Row from which a rank is slow, -1 if it is not; and whether it changed there."""
     num_ranks = late.shape[1]
     late = np.minimum(late, np.quantile(late, 1 - STALLS_SHARE, axis=0))
     smallest_ns = SMALLEST_SHARE * step_ns
     flags = late >= smallest_ns
     splits = best_splits(late, LEAST_STEPS)
-    throughout = flags.mean(axis=0) >= MOST_STEPS_SHARE
+    throughout = (flags.mean(axis=0) >= MOST_STEPS_SHARE) & (late.mean(axis=0) >= smallest_ns)
     changed = _changes(late, flags, splits, smallest_ns)
+    level = LEVEL / num_ranks
+    first = np.full(num_ranks, -1)
     for place in np.flatnonzero(throughout | changed):
-        own, split = late[:, place], int(splits[place])
-        affected = np.zeros(late.shape, dtype=bool)
-        places = (int(place),)
-        level = LEVEL / num_ranks
-        if changed[place] and has_changed(own, split, level):
-            affected[split:, place] = True
-            yield Delay(STRAGGLER, places, FROM_STEP, affected)
-        elif throughout[place] and own.mean() >= smallest_ns and above_zero(own, level):
-            affected[:, place] = True
-            yield Delay(STRAGGLER, places, PERSISTENT, affected)
+        own = late[:, place]
+        changed[place] &= has_changed(own, int(splits[place]), level)
+        if changed[place]:
+            first[place] = splits[place]
+        elif throughout[place] and above_zero(own, level):
+            first[place] = 0
+    return first, changed & (first >= 0)
+
+
+def _alike(first: Int64s, changed: Bools, num_steps: int) -> Iterator[Delay]:
+    """Ranks that are slow throughout, and those that are from about the same step on."""
+    left = [int(place) for place in np.argsort(first, kind="stable") if first[place] >= 0]
+    while left:
+        begin, is_changed = first[left[0]], changed[left[0]]
+        alike = [
+            place
+            for place in left
+            if changed[place] == is_changed and first[place] - begin <= SAME_STEPS * num_steps
+        ]
+        left = [place for place in left if place not in alike]
+        affected = np.zeros((num_steps, len(first)), dtype=bool)
+        affected[:, alike] = np.arange(num_steps)[:, None] >= first[alike]
+        pattern = FROM_STEP if is_changed else PERSISTENT
+        yield Delay(STRAGGLER, tuple(sorted(alike)), pattern, affected)
 
 
 def _changes(late: Times, flags: Bools, splits: Int64s, smallest_ns: float) -> Bools:

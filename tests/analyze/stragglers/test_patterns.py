@@ -24,7 +24,7 @@ from tests.builders.launch_patterns import (
     Shape,
     launch_of,
 )
-from tests.builders.step_works import MS, simulated
+from tests.builders.step_works import simulated
 
 STEPS = 100
 
@@ -183,15 +183,26 @@ def test_without_phases_a_delay_is_unattributed() -> None:
     assert (cause.ranks, cause.phase, math.isnan(cause.phase_share)) == ((1,), "unattributed", True)
 
 
-def test_512_ranks_and_1000_steps_take_less_than_two_seconds() -> None:
+@pytest.mark.parametrize("num_slow", [8, 256])
+def test_512_ranks_and_1000_steps_take_less_than_two_seconds(num_slow: int) -> None:
     extra = np.zeros((1000, 512))
     extra[::20, 0] = 500.0
-    extra[:, 8:16] = 20.0
-    work = simulated(1000, 512, extra_ms={"pause": extra})
+    slow = np.zeros((1000, 512))
+    slow[:, 256 : 256 + num_slow] = 20.0
+    work = simulated(1000, 512, extra_ms={"pause": extra, "forward": slow})
 
     start = time.process_time()
     causes = named_causes(work)
 
     assert time.process_time() - start < 2.0
-    assert [one.ranks for one in causes] == [(0,), tuple(range(8, 16))]
-    assert work.before.sum() > 512 * MS
+    ranks = {one.pattern: one.ranks for one in causes}
+    assert ranks == {PERIODIC: (0,), PERSISTENT: tuple(range(256, 256 + num_slow))}
+
+
+def test_slow_ranks_of_different_phases_are_two_causes() -> None:
+    forward, data = np.zeros((100, 8)), np.zeros((100, 8))
+    forward[:, 1], data[:, 4] = 20.0, 20.0
+
+    causes = named_causes(simulated(100, 8, extra_ms={"forward": forward, "data": data}))
+
+    assert {(one.ranks, one.phase) for one in causes} == {((1,), "forward"), ((4,), "data")}
