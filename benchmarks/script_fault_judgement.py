@@ -12,6 +12,7 @@ import numpy as np
 
 from benchmarks.script_fault_cases import (
     INPUT_BOUND,
+    IRREGULAR,
     PAUSE,
     PERIODIC,
     STRAGGLER,
@@ -29,6 +30,7 @@ NAMING_FINDINGS = {
     "stalled-steps": PAUSE,
     "input-bound": INPUT_BOUND,
     "compute-inflation": "compute slowdown",
+    "inter-step-overhead": "inter-step overhead",
 }
 """Findings that name ranks, or all of them; jitter and transfer name none."""
 
@@ -191,17 +193,19 @@ def _has_pattern(one: Named, truth: Truth) -> bool:
 
 
 def _in_headline(headline: str, truth: Truth) -> bool:
-    """Whether the first lines name the ranks, and one of the phases."""
+    """Whether the first lines name the ranks, and one of the phases unless they are random."""
     text = headline.lower()
     if truth.is_any:
         ranks = "any rank"
     elif truth.kind in (PAUSE, INPUT_BOUND):
-        ranks = "all ranks"
+        ranks = "all ranks|every rank"
     else:
         # Not "ranks 0 and 1" where rank 0 is meant.
         ranks = rf"\branks? {r'(?:, | and )'.join(map(str, truth.ranks))}\b(?!, \d| and \d)"
     words = [word for phase in truth.phases for word in PHASE_WORDS.get(phase, (phase,))]
-    return bool(re.search(ranks, text)) and any(word in text for word in words)
+    # Of delays at random the first lines state how often and how long, not where.
+    has_phase = truth.pattern == IRREGULAR or any(word in text for word in words)
+    return bool(re.search(ranks, text)) and has_phase
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -115,10 +115,12 @@ def table(results: Sequence[tuple[Case, Said, Verdict]]) -> str:
     """The Markdown table, one row per pattern and rank count, and below it what was missed."""
     lines = [f"| pattern | ranks | launches | {' | '.join(PARTS.values())} |"]
     lines.append("|---" * (3 + len(PARTS)) + "|")
+    patterns = list(dict.fromkeys(case.what for case, _, _ in results))
     rows: dict[tuple[str, int], list[Verdict]] = {}
     for case, _, verdict in results:
         rows.setdefault((case.what, case.np), []).append(verdict)
-    for (what, np), verdicts in rows.items():
+    for what, np in sorted(rows, key=lambda row: (patterns.index(row[0]), row[1])):
+        verdicts = rows[what, np]
         counts = [_count([getattr(one, part) for one in verdicts]) for part in PARTS]
         lines.append(f"| {what} | {np} | {len(verdicts)} | {' | '.join(counts)} |")
     right = sum(verdict.is_right for _, _, verdict in results)

@@ -36,7 +36,7 @@ class Collate:
 
     def __call__(self, rows: list[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
         """Inputs and labels."""
-        work(2)
+        work(0.5)
         slow_down(self.fault, "data", self.num_batches)
         self.num_batches += 1
         return [torch.stack(column) for column in zip(*rows, strict=True)]

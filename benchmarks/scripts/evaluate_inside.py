@@ -33,7 +33,7 @@ class Trainer:
 
     def train_step(self, step: int) -> None:
         """One update."""
-        work(2)
+        work(0.5)
         slow_down(self.fault, "data", step)
         x, y = torch.randn(8, 18), torch.randint(0, 3, (8,))
         self.optimizer.zero_grad()

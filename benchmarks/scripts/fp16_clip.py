@@ -28,7 +28,7 @@ class SlowAdam(torch.optim.Adam):
 
 def read(fault: Fault, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     """A batch of sequences and what follows them."""
-    work(2)
+    work(0.5)
     slow_down(fault, "data", step)
     return torch.randn(16, 40), torch.randn(16, 40)
 

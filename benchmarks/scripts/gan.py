@@ -38,7 +38,7 @@ def main() -> None:
     optimizer_d = distributed(discriminator, "discriminator")
     optimizer_g = distributed(generator, "generator")
     for step in range(400):
-        work(2)
+        work(0.5)
         slow_down(opt.fault, "data", step)
         real = torch.randn(8, 20)
         fake = generator(torch.randn(8, opt.latent))

@@ -48,7 +48,7 @@ def main() -> None:
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     for step in range(400):
-        work(2)
+        work(0.5)
         slow_down(args.fault, "data", step)
         features = torch.randn(8, 16)
         optimizer.zero_grad()

@@ -35,7 +35,7 @@ class Images(Dataset[tuple[torch.Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         """An image and its class."""
         if self.num_read % BATCH_SIZE == 0:
-            work(2)
+            work(0.5)
             slow_down(self.fault, "data", self.num_read // BATCH_SIZE)
         self.num_read += 1
         return torch.full((48,), index % 5 / 5), index % 5

@@ -1,12 +1,13 @@
 """Mixed-precision style: a loss scaler that unscales after synchronize() and skips some updates.
 
-Faults: data, forward, backward, optimizer (between synchronize() and the update), pause.
+Faults: data, forward, backward, update (between synchronize() and step()), pause.
 """
 
 import argparse
 
 import horovod.torch as hvd
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.scripts.fault import Fault
 from benchmarks.scripts.slowdown import Layer, add_fault_option, slow_down, work
@@ -21,7 +22,7 @@ class Scaler:
     def step(self, optimizer: "hvd.DistributedOptimizer") -> None:
         """Unscale and update."""
         optimizer.synchronize()
-        slow_down(self.fault, "optimizer", self.num_steps)
+        slow_down(self.fault, "update", self.num_steps)
         self.num_steps += 1
         gradients = [one.grad for group in optimizer.param_groups for one in group["params"]]
         for gradient in gradients:
@@ -34,6 +35,23 @@ class Scaler:
         self.num_good += 1
         if self.num_good % 2000 == 0:
             self.scale *= 2
+
+
+class Noise(Dataset[torch.Tensor]):
+    """Batches to reconstruct."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return 400
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        """A batch."""
+        work(0.5)
+        slow_down(self.fault, "data", number)
+        return torch.randn(8, 30)
 
 
 def main() -> None:
@@ -52,10 +70,7 @@ def main() -> None:
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     scaler = Scaler(args.fault)
-    for step in range(400):
-        work(2)
-        slow_down(args.fault, "data", step)
-        x = torch.randn(8, 30)
+    for step, x in enumerate(DataLoader(Noise(args.fault), batch_size=None)):
         optimizer.zero_grad()
         loss = (model(x) - x).square().mean()
         # The first two losses overflow in half precision, as a scale that starts high makes them.

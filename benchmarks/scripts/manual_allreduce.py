@@ -1,7 +1,7 @@
 """A hand-written loop: allreduce_async_ of every gradient, synchronize, a plain optimizer.
 
 Its steps are marked with ``collect.step()``, as docs/howto/run.md asks of loops without a
-DistributedOptimizer. Faults: data, forward, backward, optimizer, pause.
+DistributedOptimizer. Faults: data, forward, backward, update (before the optimizer), pause.
 """
 
 import argparse
@@ -10,18 +10,27 @@ from collections.abc import Iterator
 import horovod.torch as hvd
 import torch
 from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset
 
 from benchmarks.scripts.fault import Fault
 from benchmarks.scripts.slowdown import Layer, add_fault_option, slow_down, work
 from hvdprof import collect
 
 
-def batches(fault: Fault, steps: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Batches, read while the training waits."""
-    for step in range(steps):
-        work(2)
-        slow_down(fault, "data", step)
-        yield torch.randn(16, 20), torch.randn(16, 1)
+class Measurements(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """An endless table, read batch by batch while the training waits."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Inputs and targets of a batch."""
+        step = 0
+        while True:
+            work(0.5)
+            slow_down(self.fault, "data", step)
+            yield torch.randn(16, 20), torch.randn(16, 1)
+            step += 1
 
 
 def average_gradients(model: torch.nn.Module) -> None:
@@ -50,14 +59,14 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     collect.start()
     collect.watch(model, optimizer)
-    source = batches(args.fault, args.steps)
+    source = iter(DataLoader(Measurements(args.fault), batch_size=None))
     for step in range(args.steps):
         with collect.step(samples=16):
             inputs, targets = next(source)
             loss = functional.mse_loss(model(inputs), targets)
             loss.backward()
             average_gradients(model)
-            slow_down(args.fault, "optimizer", step)
+            slow_down(args.fault, "update", step)
             optimizer.step()
             optimizer.zero_grad()
         slow_down(args.fault, "pause", step)

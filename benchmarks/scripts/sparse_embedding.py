@@ -42,7 +42,7 @@ class Corpus:
         """Words around, and the word."""
         step = 0
         while True:
-            work(2)
+            work(0.5)
             slow_down(self.fault, "data", step)
             words = torch.randint(0, VOCABULARY, (32, WINDOW + 1))
             yield words[:, :-1], words[:, -1]

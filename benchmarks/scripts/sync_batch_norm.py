@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     for step in range(args.iterations):
-        work(2)
+        work(0.5)
         slow_down(args.fault, "data", step)
         images, labels = torch.randn(4, 12), torch.randint(0, 6, (4,))
         loss = torch.nn.functional.cross_entropy(model(images), labels)

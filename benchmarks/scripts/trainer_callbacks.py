@@ -13,6 +13,7 @@ from typing import Protocol
 
 import horovod.torch as hvd
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.scripts.fault import Fault
 from benchmarks.scripts.slowdown import Layer, add_fault_option, log_lost, slow_down, work
@@ -61,8 +62,8 @@ class GarbageCollection:
 class Trainer:
     """Calls the callbacks behind each step."""
 
-    def __init__(self, model: torch.nn.Module, fault: Fault, callbacks: Sequence[Callback]) -> None:
-        self.model, self.fault, self.callbacks = model, fault, callbacks
+    def __init__(self, model: torch.nn.Module, callbacks: Sequence[Callback]) -> None:
+        self.model, self.callbacks = model, callbacks
         self.optimizer = hvd.DistributedOptimizer(
             torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
             named_parameters=model.named_parameters(),
@@ -70,22 +71,32 @@ class Trainer:
         hvd.broadcast_parameters(model.state_dict(), root_rank=0)
         hvd.broadcast_optimizer_state(self.optimizer, root_rank=0)
 
-    def batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and labels."""
-        work(2)
-        slow_down(self.fault, "data", step)
-        return torch.randn(8, 14), torch.randint(0, 4, (8,))
-
-    def fit(self, max_steps: int) -> None:
+    def fit(self, loader: DataLoader[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Train."""
-        for step in range(max_steps):
-            inputs, labels = self.batch(step)
+        for step, (inputs, labels) in enumerate(loader):
             loss = torch.nn.functional.cross_entropy(self.model(inputs), labels)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
             for callback in self.callbacks:
                 callback.after_step(step, loss.item())
+
+
+class Points(Dataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Batches of points."""
+
+    def __init__(self, num: int, fault: Fault) -> None:
+        self.num, self.fault = num, fault
+
+    def __len__(self) -> int:
+        """Number of batches."""
+        return self.num
+
+    def __getitem__(self, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs and labels."""
+        work(0.5)
+        slow_down(self.fault, "data", number)
+        return torch.randn(8, 14), torch.randint(0, 4, (8,))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -101,7 +112,8 @@ def main(arguments: Sequence[str]) -> None:
         Layer((14, 28), (9, 17)), torch.nn.ReLU(), Layer((28, 4), (10, 19), args.fault)
     )
     callbacks: list[Callback] = [Logging(args.fault), GarbageCollection(args.fault)]
-    Trainer(model, args.fault, callbacks).fit(args.max_steps)
+    loader = DataLoader(Points(args.max_steps, args.fault), batch_size=None)
+    Trainer(model, callbacks).fit(loader)
 
 
 if __name__ == "__main__":

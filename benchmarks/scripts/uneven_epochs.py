@@ -21,7 +21,7 @@ def epoch(number: int, fault: Fault) -> Iterator[torch.Tensor]:
     """The batches of an epoch on this rank."""
     for batch in range(BATCHES):
         rows = BATCH_SIZE if batch < BATCHES - 1 else BATCH_SIZE // 2
-        work(0.15 * rows)
+        work(0.05 * rows)
         slow_down(fault, "data", BATCHES * number + batch)
         yield torch.randn(rows, 10)
 

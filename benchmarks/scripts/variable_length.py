@@ -47,7 +47,7 @@ def main() -> None:
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 50))
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     for step in range(400):
-        work(2)
+        work(0.5)
         slow_down(args.fault, "data", step)
         tokens = torch.randn(4, lengths.randint(SHORTEST, LONGEST), 6)
         optimizer.zero_grad()
