@@ -53,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Not before: torch sizes its thread pools by the cores it finds when it is imported.
     import torch
 
+    from hvdprof.bench_models.no_compiler import defer_compiler
+
+    defer_compiler()
     torch.set_num_threads(plan.num_threads)
     return _run(plan, PassPaths(plan_path.resolve().parent))
 

@@ -16,6 +16,11 @@ from hvdprof.analyze.scaling.learning import final_losses, loss_curves
 from hvdprof.analyze.scaling.losses import losses
 from hvdprof.analyze.scaling.toggles import toggles
 from hvdprof.analyze.steps.cells import cell_times, throughput_cells
+from hvdprof.analyze.steps.disturbed_turns import (
+    counted_turns,
+    in_counted_turns,
+    turns_by_launch,
+)
 from hvdprof.analyze.steps.elastic_sessions import session_tables
 from hvdprof.analyze.steps.job_steps import job_steps
 from hvdprof.analyze.steps.launch_facts import launch_facts
@@ -53,7 +58,7 @@ from hvdprof.model.tables.waterfall_tables import (
 def analyze_run(run: Run) -> RunAnalysis:
     """The finished analysis of a run.
 
-    1.  The time of every step of the job, all ranks together.
+    1.  The time of every step of the job, all ranks together, without disturbed turns.
     2.  The steady steps of each launch, their mean and its error.
     3.  The step time of each cell from its launches.
     4.  Throughput and efficiency of each cell, with training loss and observer overhead.
@@ -63,8 +68,9 @@ def analyze_run(run: Run) -> RunAnalysis:
     8.  Cost of resets of an elastic job; data quality, and the verdict.
     9.  Findings: problem, evidence, cost, and action.
     """
-    of_job = mark_steady(job_steps(run.steps))
-    by_launch = launches(of_job, run.segments)
+    turns = counted_turns(run)
+    of_job = mark_steady(in_counted_turns(job_steps(run.steps), turns))
+    by_launch = launches(of_job, run.segments, turns_by_launch(turns))
     times = cell_times(by_launch, run.segments)
     facts = launch_facts(run.steps, of_job)
     curves = loss_curves(run.steps)

@@ -29,6 +29,7 @@ KNOWN_MODELS = {
         default_image_size=model.image_size,
         min_image_size=model.min_image_size,
         fixed_image_size=model.max_image_size is not None,
+        num_parameters=model.num_parameters,
     )
     for model in MODELS
 }

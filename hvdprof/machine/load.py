@@ -159,7 +159,7 @@ def processes_cpu_seconds(process_ids: Iterable[int]) -> float:
             stat = Path(f"/proc/{process_id}/stat").read_text(errors="replace")
         except OSError:
             continue
-        # The name of the program, in brackets, may hold anything.
+        # The name of the program, in parentheses, can hold spaces.
         fields = stat.rpartition(")")[2].split()
         used += int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
     return used / ticks

@@ -21,6 +21,7 @@ from hvdprof.model.tables.run_tables import (
     SCALING,
     SEGMENTS,
     STEPS,
+    TURNS,
 )
 from hvdprof.model.tables.session_tables import SESSION_TABLES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -37,6 +38,7 @@ TABLES: tuple[Table, ...] = (
     TENSOR_USES,
     EXECUTIONS,
     INFERRED_STEPS,
+    TURNS,
     JOB_STEPS,
     LAUNCHES,
     SCALING,

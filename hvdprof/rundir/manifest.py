@@ -86,6 +86,7 @@ class PassRecord:
     ``repeat`` counts from 1. ``environment`` holds what hvdprof set on top of the inherited
     environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
     busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
+    Launches that took turns divide the time that they took together into equal ``duration_s``.
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
     which are passes of their own, and None for every other launch; ``worker_ends`` are the
     processes of an elastic launch that failed, in the order in which they did. ``left_behind`` are

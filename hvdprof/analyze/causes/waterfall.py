@@ -14,9 +14,10 @@ from hvdprof.analyze.causes.transfer_split import executing_shares
 from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
-from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate, difference
+from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.model.causes import (
@@ -92,6 +93,7 @@ def waterfall(
     cells = throughput_cells(times)
     executing = executing_shares(times, works, executions)
     baseline_of = baselines(cells)
+    ratios = PairedRatios(cells, baseline_of)
     causes = {time.cell: _causes(time, works) for time in cells}
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
@@ -103,7 +105,7 @@ def waterfall(
             of_baseline = causes[baseline.cell]
             if of_baseline.launches and of_baseline.has_phases:
                 work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
-                reference = _reference(time, baseline, of_baseline, work)
+                reference = _reference(ratios.ratio(baseline, time), of_baseline, work)
         own_rows = _rows(time, own, reference)
         for row in own_rows:
             if row["term"] == EXPOSED_TRANSFER:
@@ -123,11 +125,9 @@ class _Reference:
     outside: float
 
 
-def _reference(
-    time: CellTime, baseline: CellTime, of_baseline: _CellCauses, work: float
-) -> _Reference:
-    ratio = difference(baseline.log_step_time, time.log_step_time)
-    step = work * math.exp(baseline.log_step_time.value - time.log_step_time.value)
+def _reference(ratio: LogEstimate, of_baseline: _CellCauses, work: float) -> _Reference:
+    """From the logarithm of the baseline's step time divided by the cell's."""
+    step = work * math.exp(ratio.value)
     rest = spread([1.0 - one.normal[COMPUTE] for one in of_baseline.launches])
     return _Reference(
         step=step,

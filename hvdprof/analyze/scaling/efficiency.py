@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.scaling.karp_flatt import karp_flatt
-from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval, difference
+from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 from hvdprof.analyze.steps.baseline import baseline_name, baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import LaunchFacts
 from hvdprof.analyze.steps.observer import observer_cost
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.run_tables import SCALING
@@ -34,9 +35,10 @@ def scaling(
     """
     cells = throughput_cells(times)
     baseline_of = baselines(cells)
+    ratios = PairedRatios(cells, baseline_of)
     return SCALING.frame(
         [
-            _row(time, baseline_of.get(time.cell.model), facts, confidence)
+            _row(time, baseline_of.get(time.cell.model), facts, ratios, confidence)
             | _observed(observer_cost(time.cell, times))
             | {
                 "final_loss": losses.get(time.cell, NAN),
@@ -83,7 +85,11 @@ def part_share(time: CellTime, facts: Facts, part: str) -> float:
 
 
 def efficiency(
-    time: CellTime, baseline: CellTime | None, facts: Facts, confidence: float = CONFIDENCE
+    time: CellTime,
+    baseline: CellTime | None,
+    facts: Facts,
+    ratios: PairedRatios,
+    confidence: float = CONFIDENCE,
 ) -> Interval:
     """The scaling efficiency of a cell with its interval; 1 and no interval for the baseline."""
     if baseline is None:
@@ -91,17 +97,21 @@ def efficiency(
     if baseline.cell == time.cell:
         return Interval(1.0, NAN, NAN)
     work = samples_per_rank(time, facts) / samples_per_rank(baseline, facts)
-    ratio = difference(baseline.log_step_time, time.log_step_time).interval(confidence)
+    ratio = ratios.ratio(baseline, time).interval(confidence)
     return Interval(work * ratio.value, work * ratio.low, work * ratio.high)
 
 
 def _row(
-    time: CellTime, baseline: CellTime | None, facts: Facts, confidence: float
+    time: CellTime,
+    baseline: CellTime | None,
+    facts: Facts,
+    ratios: PairedRatios,
+    confidence: float,
 ) -> dict[str, object]:
     cell = time.cell
     step_time = time.log_step_time.interval(confidence)
     samples = cell.np * samples_per_rank(time, facts) * 1e9
-    reached = efficiency(time, baseline, facts, confidence)
+    reached = efficiency(time, baseline, facts, ratios, confidence)
     step_times = np.concatenate([facts[key].step_times_ns for key in time.launches])
     blocked_share = part_share(time, facts, "blocked")
     return {

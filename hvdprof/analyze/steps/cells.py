@@ -5,7 +5,7 @@ A cell is a model at a number of ranks under an engine with its toggles, in one 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -51,7 +51,11 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellTime:
-    """A cell's launches (``pass_id``, ``segment``) and the logarithm of its step time in ns."""
+    """A cell's launches (``pass_id``, ``segment``) and the logarithm of its step time in ns.
+
+    ``by_repeat`` holds the logarithm of each repeat where all its launches took turns with those of
+    other cells, else nothing.
+    """
 
     cell: Cell
     launches: tuple[tuple[str, str], ...]
@@ -59,6 +63,7 @@ class CellTime:
     num_steps: int
     oversubscribed: bool
     pinned: bool
+    by_repeat: Mapping[int, float] = field(default_factory=dict)
 
 
 def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, CellTime]:
@@ -87,9 +92,16 @@ def cell_times(launches: pd.DataFrame, segments: pd.DataFrame) -> dict[Cell, Cel
             num_steps=sum(launch.num_steps for launch in own),
             oversubscribed=any(launch.oversubscribed for launch in own),
             pinned=all(launch.pinned for launch in own),
+            by_repeat=_by_repeat(own),
         )
         for cell, own in launches_of.items()
     }
+
+
+def _by_repeat(own: "Sequence[_Launch]") -> dict[int, float]:
+    by_repeat = {launch.repeat: launch.log_time for launch in own}
+    is_paired = all(launch.took_turns for launch in own) and len(by_repeat) == len(own)
+    return by_repeat if is_paired else {}
 
 
 def _pools_of(own: "Sequence[_Launch]") -> tuple[str, str]:
@@ -114,6 +126,8 @@ class _Launch:
     degrees: float
     oversubscribed: bool
     pinned: bool
+    repeat: int
+    took_turns: bool
 
 
 @dataclass(slots=True)
@@ -157,6 +171,8 @@ def _launches(launches: pd.DataFrame, segments: pd.DataFrame) -> Iterator[_Launc
             degrees=max(row["num_effective_steps"] - 1, 0.0),
             oversubscribed=bool(segment["oversubscribed"]),
             pinned=bool(segment["pinned"]),
+            repeat=int(segment["repeat"]),
+            took_turns=bool(row["num_turns"]),
         )
 
 

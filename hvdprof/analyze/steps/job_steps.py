@@ -11,21 +11,31 @@ def job_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
     A step of the job ends when its last rank ends it: ``e_k = max over ranks``. Its time is
     ``T_k = e_k - e_(k-1)``, so that the times of a launch sum to its wall time. The first step
-    after the warm-up batches has no counted step before it and starts at ``max over ranks`` of its
-    start. Steps missing on a recorded rank, and those right after one, are omitted.
+    after warm-up batches, and after those that begin a turn, has no counted step before it and
+    starts at ``max over ranks`` of its start. Steps missing on a recorded rank, and those right
+    after one, are omitted.
     """
-    measured = steps.loc[~steps["warmup"], [*LAUNCH, "step", "start_ns", "dur_ns"]]
-    measured = measured.assign(end_ns=measured["start_ns"] + measured["dur_ns"])
+    timed = steps[[*LAUNCH, "step", "warmup", "start_ns", "dur_ns"]]
+    timed = timed.assign(end_ns=timed["start_ns"] + timed["dur_ns"])
     table = (
-        measured.groupby([*LAUNCH, "step"], observed=True, sort=True)
-        .agg(start_ns=("start_ns", "max"), end_ns=("end_ns", "max"), ranks=("end_ns", "size"))
+        timed.groupby([*LAUNCH, "step"], observed=True, sort=True)
+        .agg(
+            start_ns=("start_ns", "max"),
+            end_ns=("end_ns", "max"),
+            ranks=("end_ns", "size"),
+            warmup=("warmup", "max"),
+        )
         .reset_index()
     )
+    counts = ~table["warmup"].to_numpy(dtype=bool)
+    table["measured_ranks"] = table["ranks"].where(counts, 0)
     launches = table.groupby(LAUNCH, observed=True, sort=False)
-    complete = table["ranks"] == launches["ranks"].transform("max")
-    is_first = launches.cumcount() == 0
+    complete = table["ranks"] == launches["measured_ranks"].transform("max")
+    is_first = launches["warmup"].shift(fill_value=True).astype(bool)
     follows = (launches["step"].diff() == 1) & complete.shift(fill_value=False)
     before_ns = launches["end_ns"].shift(fill_value=0).where(~is_first, table["start_ns"])
     table["dur_ns"] = table["end_ns"] - before_ns
     table["steady"] = True
-    return JOB_STEPS.frame(table.loc[complete & (is_first | follows), JOB_STEPS.column_names])
+    return JOB_STEPS.frame(
+        table.loc[counts & complete & (is_first | follows), JOB_STEPS.column_names]
+    )

@@ -1,12 +1,15 @@
 """Each launch: its steps after warm-up, their mean and error."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.steady_state import drift_of, steady_window
 from hvdprof.analyze.stats.uncertainty import mean_of
-from hvdprof.model.launch_key import finished_launches, rows_by_launch
+from hvdprof.model.launch_key import LaunchKey, finished_launches, rows_by_launch
 from hvdprof.model.tables.run_tables import LAUNCHES
 
 
@@ -19,8 +22,18 @@ def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:
     return job_steps.assign(steady=steady)
 
 
-def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
-    """LAUNCHES of the finished segments, in the order of the segments."""
+def launches(
+    job_steps: pd.DataFrame,
+    segments: pd.DataFrame,
+    num_turns: Mapping[LaunchKey, int] = MappingProxyType({}),
+) -> pd.DataFrame:
+    """LAUNCHES of the finished segments, in the order of the segments.
+
+    Args:
+        job_steps: JOB_STEPS, with ``steady`` as ``mark_steady`` sets it.
+        segments: SEGMENTS.
+        num_turns: The number of counted turns of each launch that took turns.
+    """
     rows_of = dict(rows_by_launch(job_steps))
     steady = job_steps["steady"].to_numpy()
     rows = []
@@ -37,6 +50,7 @@ def launches(job_steps: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
                 "segment": key[1],
                 "num_steps": len(counted),
                 "num_cut_steps": len(measured) - len(counted),
+                "num_turns": num_turns.get(key, 0),
                 "step_time_ns": mean.value,
                 "step_time_error_ns": mean.error,
                 "num_effective_steps": mean.num_effective,

@@ -143,6 +143,14 @@ class BenchOptions(MeasureOptions):
         "--budget",
         panel=MEASUREMENT,
     )
+    interleave: bool = option(
+        True,
+        "Start the launches of a repeat together and let them take turns of about a second, the "
+        "others stopped: a change of the machine then affects all alike. Only on one host without "
+        "GPUs, and where all launches fit into memory.",
+        "--interleave/--no-interleave",
+        panel=MEASUREMENT,
+    )
     num_threads: int | None = option(
         None,
         "Threads per rank, the same at every number of ranks.",

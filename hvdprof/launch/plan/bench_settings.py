@@ -10,8 +10,9 @@ from hvdprof.launch.plan.bench_options import BenchOptions, Names
 from hvdprof.launch.plan.capacity import threads_that_fit
 from hvdprof.launch.plan.design import ADASUM, COMPRESSIONS, ENGINES, FP16, REDUCTIONS
 from hvdprof.launch.plan.hosts import Host, parse_hosts, ranks_by_host
-from hvdprof.launch.plan.options import Sizes, check_options
+from hvdprof.launch.plan.options import SRUN, Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
+from hvdprof.launch.plan.resident_memory import fit_together
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
@@ -19,16 +20,24 @@ from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 T = TypeVar("T")
 
 MAX_SIZE = 65_536
+LONGEST_TURN_S = 1.0
+SHORTEST_TURN_S = 0.25
+TURNS_PER_REPEAT = 4
+"""As many, where they are not longer than ``LONGEST_TURN_S``: A B B A A B B A."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A reference model as far as settings depend on it; sizes are pixels of an edge."""
+    """A reference model as far as settings depend on it; sizes are pixels of an edge.
+
+    ``num_parameters`` is 0 where the model is small.
+    """
 
     default_batch_size: int
     default_image_size: int
     min_image_size: int
     fixed_image_size: bool
+    num_parameters: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,7 @@ class Machine:
     """The properties of this machine that defaults depend on.
 
     ``num_slots`` counts the ranks that a batch job has room for; None outside of one.
+    ``memory_bytes`` is what new processes can have, None where unknown.
     """
 
     controller: str
@@ -43,6 +53,7 @@ class Machine:
     num_cores: int
     num_gpus: int
     num_slots: int | None = None
+    memory_bytes: int | None = None
 
 
 def check_bench_options(
@@ -74,11 +85,12 @@ def bench_settings(
     sizes = sizes or _powers_of_two(_slots(options, machine))
     names = _model_names(options.models, tuple(known_models), preset.models)
     precision, budget_s = _stopping(options, preset)
+    known = [known_models[ModelName.parse(name).reference] for name in names]
     return BenchSettings(
         sizes=sizes,
         models=tuple(
-            _model(options, preset, machine, n, known_models[ModelName.parse(n).reference])
-            for n in names
+            _model(options, preset, machine, name, model)
+            for name, model in zip(names, known, strict=True)
         ),
         compressions=_toggle(
             "--compression",
@@ -118,6 +130,7 @@ def bench_settings(
         launcher=options.launcher,
         stall_warn_s=options.stall_warn_s,
         stall_kill_s=options.stall_kill_s,
+        turn_s=_turn_s(options, preset, machine, sizes, known),
     )
 
 
@@ -172,6 +185,29 @@ def _stopping(options: BenchOptions, preset: Preset) -> tuple[float | None, floa
     precision = preset.precision if options.precision is None else options.precision
     budget = preset.budget if options.budget is None else options.budget
     return parse_precision("--precision", precision), parse_duration("--budget", budget)
+
+
+def _turn_s(
+    options: BenchOptions,
+    preset: Preset,
+    machine: Machine,
+    sizes: Sequence[int],
+    models: Sequence[KnownModel],
+) -> float | None:
+    """The length of a turn; None where the launches of a repeat cannot be resident together."""
+    is_elsewhere = bool(options.hosts) or options.launcher == SRUN or machine.device != "cpu"
+    if not options.interleave or is_elsewhere:
+        return None
+    num_engines = len(_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)))
+    # Plain torch is a launch of one rank beside those of the engines.
+    num_ranks = num_engines * sum(sizes) + 1
+    largest = max(model.num_parameters for model in models)
+    if not fit_together(num_ranks, largest, machine.memory_bytes):
+        return None
+    seconds = _max_seconds(options, preset)
+    if seconds is None:
+        return LONGEST_TURN_S
+    return min(LONGEST_TURN_S, max(SHORTEST_TURN_S, seconds / TURNS_PER_REPEAT))
 
 
 def _slots(options: BenchOptions, machine: Machine) -> int:

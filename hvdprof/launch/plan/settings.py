@@ -73,6 +73,9 @@ class BenchSettings:
     ``engines`` are those that reduce the gradients: ``horovod``, ``ddp``. With
     ``threads_by_cores`` the cores decided ``num_threads``, not the user.
 
+    The launches of a repeat are resident together and take turns of ``turn_s``; they run one after
+    the other where it is None.
+
     With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
     run stops where one of them is reached, and ``repeats`` is the most that it measures.
     """
@@ -104,6 +107,7 @@ class BenchSettings:
     stall_kill_s: float | None = None
     engines: tuple[str, ...] = (HOROVOD_ENGINE,)
     threads_by_cores: bool = False
+    turn_s: float | None = None
     precision: float | None = None
     budget_s: float | None = None
 

@@ -30,6 +30,7 @@ from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.time_plan import fit_budget
+from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.install.horovod_features import HorovodBuild, require_horovod
 from hvdprof.machine.mpi import Mpi, find_mpi
 from hvdprof.rundir.layout import RunPaths
@@ -94,6 +95,7 @@ def machine_of(tools: Tools, *, controller: str, device: str) -> Machine:
         device=_choose_device(device, tools.horovod),
         num_cores=usable_cores(),
         num_gpus=tools.horovod.cuda_device_count,
+        memory_bytes=available_memory_bytes(),
     )
 
 

@@ -24,17 +24,24 @@ from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
 from hvdprof.launch.run.attempts import GivenUp, split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
+from hvdprof.launch.run.pass_plan import (
+    make_folder,
+    make_pass_folders,
+    plan_of,
+    planned_segments,
+)
 from hvdprof.launch.run.repeats import LookAtRun, Repeats
 from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.session_passes import place_after, recover_sessions
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
+from hvdprof.launch.turns.resident_launch import ResidentLaunch
+from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.machine.load import CpuUse
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
-from hvdprof.rundir.manifest import Manifest, PassRecord, Status
+from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
 from hvdprof.rundir.masking import mask_command, mask_value
-from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,7 +87,7 @@ class Sweep:
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
-        _make_folder(self.paths.folder)
+        make_folder(self.paths.folder)
         with exclusive_run(self.paths.folder):
             self._run()
 
@@ -119,22 +126,43 @@ class Sweep:
         self.observer.sweep_started(list(waiting))
         repeats = self._repeats()
         while waiting or self._plan_repeat(repeats, waiting):
-            record = waiting.popleft()
-            if repeats is not None and repeats.is_over_time(record):
-                self.manifest.passes.remove(record)
+            records = self._next_passes(waiting)
+            if repeats is not None and repeats.is_over_time(records[0]):
+                for record in records:
+                    self.manifest.passes.remove(record)
                 continue
-            self._given_up.mark(record)
-            if all(segment.status != Status.PLANNED for segment in record.segments):
-                record.status = Status.FAILED
+            records = [record for record in records if self._can_run(record)]
+            if not records:
                 continue
             require_space(self.paths.folder)
-            self._run_pass(record)
-            rest = split_unfinished(record, self.manifest.passes, retry_failed=False)
-            if rest is not None:
-                self._insert_after(record, rest)
-                waiting.appendleft(rest)
+            self._launch_passes(records)
+            for record in reversed(records):
+                rest = split_unfinished(record, self.manifest.passes, retry_failed=False)
+                if rest is not None:
+                    self._insert_after(record, rest)
+                    waiting.appendleft(rest)
             self._save()
-            self.observer.pass_ended(record)
+            for record in records:
+                self.observer.pass_ended(record)
+
+    def _next_passes(self, waiting: deque[PassRecord]) -> list[PassRecord]:
+        """Take the next pass; where launches take turns, those of its repeat with it."""
+        first = waiting.popleft()
+        taken = [first]
+        if self._takes_turns(first):
+            while waiting and self._takes_turns(waiting[0]) and waiting[0].repeat == first.repeat:
+                taken.append(waiting.popleft())
+        return taken
+
+    def _takes_turns(self, record: PassRecord) -> bool:
+        return self.settings.turn_s is not None and record.mode == Mode.THROUGHPUT
+
+    def _can_run(self, record: PassRecord) -> bool:
+        self._given_up.mark(record)
+        can_run = any(segment.status == Status.PLANNED for segment in record.segments)
+        if not can_run:
+            record.status = Status.FAILED
+        return can_run
 
     def _repeats(self) -> Repeats | None:
         """What plans further repeats; None where the manifest holds all of them."""
@@ -187,11 +215,43 @@ class Sweep:
         if not record.segments and record.session is None:
             self.manifest.passes.remove(record)
 
-    def _run_pass(self, record: PassRecord) -> None:
+    def _launch_passes(self, records: list[PassRecord]) -> None:
+        """Run one pass, or resident ones together."""
+        watched = [self._begin(record) for record in records]
+        launches = [self._launch(*pair) for pair in zip(records, watched, strict=True)]
+        turn_s = self.settings.turn_s
+        try:
+            if turn_s is not None and self._takes_turns(records[0]):
+                residents = [
+                    ResidentLaunch(launch, planned_segments(record), turn_s)
+                    for launch, record in zip(launches, records, strict=True)
+                ]
+                outcomes = run_residents(residents)
+                uses = [resident.use for resident in residents]
+            else:
+                use = CpuUse()
+                use.start()
+                outcomes = [self.run_launch(launches[0])]
+                uses = [use.stop()]
+        except InterruptedRunError:
+            for one in watched:
+                one.interrupt()
+            raise
+        for record, one, outcome, use_of_it in zip(records, watched, outcomes, uses, strict=True):
+            if use_of_it is not None:
+                record.steal_share = round(use_of_it.steal_share, 4)
+                # Ranks that outlive their launcher would count as processes outside the pass.
+                if outcome.exit_code == 0:
+                    record.other_cpu_cores = round(use_of_it.other_cores, 3)
+            # What resident launches take together is divided among them.
+            record.duration_s = round(outcome.duration_s / len(records), 3)
+            self._end(record, one, outcome)
+
+    def _begin(self, record: PassRecord) -> WatchedPass:
         paths = self.paths.of_pass(record.id)
         self._prepare(record, paths)
         self.observer.pass_started(record)
-        watched = watch_pass(
+        return watch_pass(
             Watched(
                 record=record,
                 paths=paths,
@@ -201,21 +261,9 @@ class Sweep:
                 on_stall=lambda stall: self.observer.stalled(record, stall),
             )
         )
-        use = CpuUse()
-        use.start()
-        try:
-            outcome = self._launch(record, paths, watched)
-        except InterruptedRunError:
-            watched.interrupt()
-            raise
-        measured = use.stop()
-        if measured is not None:
-            record.steal_share = round(measured.steal_share, 4)
-            # Ranks that outlive their launcher would count as processes outside the pass.
-            if outcome.exit_code == 0:
-                record.other_cpu_cores = round(measured.other_cores, 3)
+
+    def _end(self, record: PassRecord, watched: WatchedPass, outcome: Outcome) -> None:
         record.exit_code = outcome.exit_code
-        record.duration_s = round(outcome.duration_s, 3)
         watched.settle(outcome)
         self._given_up.note(record, hung=outcome.hung)
         if record.status == Status.FAILED:
@@ -223,54 +271,32 @@ class Sweep:
 
     def _prepare(self, record: PassRecord, paths: PassPaths) -> None:
         job = self.job(record)
-        for folder in (paths.recorder_folder, paths.timeline("x").parent, paths.nccl_folder):
-            _make_folder(folder)
+        make_pass_folders(paths)
         record.status = Status.RUNNING
         record.started_at = _now()
         record.command = mask_command(self.launcher.command(job))
         record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
-        self._plan(record).write(paths.plan)
+        plan_of(self.settings, record).write(paths.plan)
         self._save()
 
-    def _plan(self, record: PassRecord) -> Plan:
-        settings = self.settings
-        return Plan(
-            schema_version=PLAN_SCHEMA_VERSION,
-            pass_id=record.id,
-            mode=record.mode,
-            size=record.size,
-            num_threads=settings.num_threads,
-            pin_cores=record.pinned,
-            device=settings.device,
-            data=settings.data,
-            data_dir=settings.data_dir,
-            seed=settings.seed,
-            segments=[
-                segment.segment for segment in record.segments if segment.status == Status.PLANNED
-            ],
-            bucket_cap_mb=settings.fusion_threshold_mb,
-        )
-
-    def _launch(self, record: PassRecord, paths: PassPaths, watched: WatchedPass) -> Outcome:
-        job = self.job(record)
+    def _launch(self, record: PassRecord, watched: WatchedPass) -> Launch:
+        job, paths = self.job(record), self.paths.of_pass(record.id)
 
         def look() -> int:
             seen = watched.look()
             self.observer.pass_progressed(record, watched.progress)
             return seen
 
-        return self.run_launch(
-            Launch(
-                job=job,
-                command=self.launcher.command(job),
-                environment={**inherited_environment(self.environment), **job.environment},
-                paths=PassPaths(paths.folder.absolute()),
-                watch=Watch(
-                    progress=look,
-                    timeout_s=self.settings.timeout_s,
-                    must_end=lambda: watched.must_end,
-                ),
-            )
+        return Launch(
+            job=job,
+            command=self.launcher.command(job),
+            environment={**inherited_environment(self.environment), **job.environment},
+            paths=PassPaths(paths.folder.absolute()),
+            watch=Watch(
+                progress=look,
+                timeout_s=self.settings.timeout_s,
+                must_end=lambda: watched.must_end,
+            ),
         )
 
     def _raise_if_disk_full(self, record: PassRecord) -> None:
@@ -307,13 +333,6 @@ class Sweep:
 
     def _count(self) -> int:
         return sum(len(record.segments) for record in self.manifest.passes)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"Could not make {folder}: {error.strerror}.") from error
 
 
 def _now() -> str:

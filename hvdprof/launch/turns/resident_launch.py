@@ -19,7 +19,7 @@ from hvdprof.launch.processes.launch_process import (
 )
 from hvdprof.launch.turns.turn_schedule import SegmentTurns
 from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
-from hvdprof.machine.load import CpuUse, own_cpu_seconds, processes_cpu_seconds
+from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.turn_format import TurnLine
 
@@ -43,6 +43,7 @@ class ResidentLaunch:
         self._next_look_s = 0.0
         self._is_hung = False
         self._is_over = False
+        self._uses: list[CpuUseResult] = []
 
     @property
     def mark(self) -> str:
@@ -58,6 +59,18 @@ class ResidentLaunch:
     def outcome(self) -> Outcome:
         """How it ended; to be asked after ``end``."""
         return self._processes.outcome(hung=self._is_hung)
+
+    @property
+    def use(self) -> CpuUseResult | None:
+        """What happened on the processors in its turns; None where that is unknown."""
+        length_s = sum(use.wall_s for use in self._uses)
+        if not length_s:
+            return None
+        return CpuUseResult(
+            other_cores=sum(use.other_cores * use.wall_s for use in self._uses) / length_s,
+            steal_share=sum(use.steal_share * use.wall_s for use in self._uses) / length_s,
+            wall_s=length_s,
+        )
 
     def start(self) -> None:
         """Start its processes; ``arrives`` says when all ranks stand at their first gate.
@@ -126,6 +139,8 @@ class ResidentLaunch:
             return
         length_ns = time.monotonic_ns() - begin_ns
         measured = use.stop(own_cpu_s=self._own_cpu_s(ranks) - own_s)
+        if measured is not None:
+            self._uses.append(measured)
         self._left[0].add(num_steps, length_ns / 1e9)
         self._record(
             {

@@ -41,7 +41,7 @@ class TurnSocket:
         self._size = size
         self._ranks: dict[int, _Rank] = {}
         self._selector = selectors.DefaultSelector()
-        # A name without a file: nothing is left behind, whatever happens to this process.
+        # A name without a file: nothing is left behind, even after SIGKILL.
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(f"\0{self.address}")
         self._listening.listen(size)

@@ -186,7 +186,8 @@ RANKS = Table(
 
 JOB_STEPS = Table(
     "job_steps",
-    "One step of the job after the counted warm-up batches: all ranks together.",
+    "One step of the job after the counted warm-up batches: all ranks together. Steps of disturbed "
+    "turns are not listed.",
     (
         _PASS,
         _SEGMENT,
@@ -199,7 +200,40 @@ JOB_STEPS = Table(
             "Time since the last rank ended the previous step; for the first step since the last "
             "rank started it.",
         ),
-        Column("steady", "bool", "", "Part of the steady state: not excluded as warm-up."),
+        Column(
+            "steady",
+            "bool",
+            "",
+            "Part of the steady state: not excluded as warm-up.",
+        ),
+    ),
+)
+
+TURNS = Table(
+    "turns",
+    "One turn of a launch that is resident with others: its steps ran while the others were "
+    "stopped.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column(
+            "round", "int64", "", "Number of the round, from 0: one turn of each launch per round."
+        ),
+        Column("first_step", "int64", "", "Number of its first measured step."),
+        Column("num_steps", "int64", "", "Measured steps."),
+        Column("dur_ns", "int64", "ns", "Length, the steps before the measured ones included."),
+        Column(
+            "other_cores",
+            "float64",
+            "cores",
+            "Cores kept busy by processes outside the launch; NaN where unknown.",
+        ),
+        Column(
+            "steal_share",
+            "float64",
+            "ratio",
+            "Share of processor time that the hypervisor took; NaN where unknown.",
+        ),
     ),
 )
 
@@ -215,6 +249,9 @@ LAUNCHES = Table(
             "int64",
             "",
             "Steps excluded as warm-up beyond the counted warm-up batches.",
+        ),
+        Column(
+            "num_turns", "int64", "", "Turns that count; 0 where the launch had the host to itself."
         ),
         Column("step_time_ns", "float64", "ns", "Mean step time of the job (all ranks)."),
         Column(

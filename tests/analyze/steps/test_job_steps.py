@@ -48,6 +48,15 @@ def test_a_step_that_a_rank_lacks_and_the_one_after_do_not_count() -> None:
     assert ends_of(table) == [(0, 10, 10), (3, 41, 11)]
 
 
+def test_the_first_step_after_warm_up_within_a_segment_starts_at_its_own_start() -> None:
+    steps = steps_of(
+        starts={0: {0: 0, 1: 10, 2: 100, 3: 112, 4: 120}, 1: {0: 0, 1: 11, 2: 100, 3: 113, 4: 121}},
+        ends={0: {0: 10, 1: 20, 2: 111, 3: 120, 4: 130}, 1: {0: 10, 1: 21, 2: 112, 3: 121, 4: 131}},
+    )
+    table = job_steps(steps.assign(warmup=steps["step"].isin([0, 2])))
+    assert ends_of(table) == [(1, 21, 10), (3, 121, 8), (4, 131, 10)]
+
+
 def test_without_steps_there_are_none() -> None:
     assert len(job_steps(STEPS.empty())) == 0
 

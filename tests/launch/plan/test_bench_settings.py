@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,21 @@ def test_threads_are_the_same_at_every_size_and_fill_the_cores_of_the_largest() 
     # Other hosts are asked for their cores later; until then they have those of this one.
     on_hosts = _settings(eight_cores, np="1,2,16", hosts="a:4,b:4")
     assert (on_hosts.num_threads, on_hosts.threads_by_cores) == (4, True)
+
+
+def test_launches_take_turns_where_all_fit_on_one_host_without_gpus() -> None:
+    roomy = Machine(controller="mpi", device="cpu", num_cores=4, num_gpus=0, memory_bytes=2**34)
+    assert _settings(roomy, np="1,2", max_seconds=2.0).turn_s == 0.5
+    assert _settings(roomy, np="1,2", max_seconds=30.0).turn_s == 1.0
+    assert _settings(roomy, np="1,2", num_steps=50).turn_s == 1.0
+    assert _settings(roomy, np="1,2", interleave=False).turn_s is None
+    assert _settings(roomy, np="1,2", hosts="a:1,b:1").turn_s is None
+    assert _settings(roomy, np="1,2", launcher="srun").turn_s is None
+    assert _settings(roomy, np="32").turn_s is None
+    assert _settings(roomy, np="1,2", engine="horovod,ddp").turn_s is not None
+    gpu = replace(roomy, device="cuda", num_gpus=4)
+    assert _settings(gpu, np="1,2").turn_s is None
+    assert _settings(replace(roomy, memory_bytes=None), np="1,2").turn_s is None
 
 
 def test_image_sizes_without_a_preset_are_small_on_cpus_and_the_models_own_on_gpus() -> None:

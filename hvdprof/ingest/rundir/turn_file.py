@@ -1,0 +1,40 @@
+"""The turns of a resident launch to a table: ``turns.jsonl`` of the pass."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.model.tables.run_tables import TURNS
+
+_NAN = float("nan")
+
+
+def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:
+    """TURNS of a pass, and a clause for each damaged line.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    turns, clauses = Rows(TURNS), []
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            line = json.loads(text)
+            turns.add(
+                pass_id=pass_id,
+                segment=str(line["segment"]),
+                round=int(line["round"]),
+                first_step=int(line["first_step"]),
+                num_steps=int(line["num_steps"]),
+                dur_ns=int(line["dur_ns"]),
+                other_cores=_number(line["other_cores"]),
+                steal_share=_number(line["steal_share"]),
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            clauses.append(f"line {number} is damaged: {type(error).__name__}")
+    return turns.frame(), clauses
+
+
+def _number(value: float | None) -> float:
+    return _NAN if value is None else float(value)
