@@ -120,10 +120,12 @@ class RecordedWaits(Guarded, WaitCalls):
         self._marks = marks
         self._begin_mark: Mark | None = None
         self._depth = 0
+        # One for all: a script that reduces by hand waits once for each of its gradients.
+        self._context = GuardedContext(self._begin, self._end)
 
     def blocked(self) -> AbstractContextManager[None]:
         """A context in which the rank waits for other ranks."""
-        return GuardedContext(self._begin, lambda _: self._end())
+        return self._context
 
     @guarded
     def unseen(self) -> None:
@@ -145,7 +147,7 @@ class RecordedWaits(Guarded, WaitCalls):
             self._begin_mark = None if is_part else self._marks.enter(COLLECTIVE_PHASE)
 
     @guarded
-    def _end(self) -> None:
+    def _end(self, _ran_to_its_end: bool) -> None:
         self._depth -= 1
         self._marks.num_waits -= 1
         if self._depth == 0 and self._begin_mark is not None:

@@ -26,7 +26,7 @@ from hvdprof.collect.auto.discovery import (
     device_of,
 )
 from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call
-from hvdprof.collect.auto.plain_updates import PlainUpdates, time_updates
+from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
 from hvdprof.collect.auto.step_tracker import StepTracker
@@ -258,16 +258,17 @@ class AutoRecorder(ProcessRecording):
         return self.tracker.forward_begins(first_length(inputs))
 
     def _blocked(self, name: str, call: Callable[P, R]) -> Callable[P, R]:
+        updates, reduces = self._updates, name in REDUCING
+        inner = call if reduces else updates.nested(call)
+
         @functools.wraps(call)
         def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
-            self._updates.collective(name, 1)
-            try:
-                if not self.is_here():
-                    return call(*args, **kwargs)
-                with collect.blocked():
-                    return call(*args, **kwargs)
-            finally:
-                self._updates.collective(name, -1)
+            if reduces and updates.is_looking:
+                updates.reduced()
+            if not self.is_here():
+                return inner(*args, **kwargs)
+            with collect.blocked():
+                return inner(*args, **kwargs)
 
         return waiting
 

@@ -9,14 +9,14 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from hvdprof import collect
 from hvdprof.collect.engines.horovod_reduction import is_horovod
 from hvdprof.collect.engines.torch_types import HookHandle, Optimizer
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE
 
-_REDUCING = (
+REDUCING = (
     "allreduce",
     "allreduce_",
     "grouped_allreduce",
@@ -27,10 +27,14 @@ _REDUCING = (
     "grouped_reducescatter",
     "synchronize",
 )
+"""Calls by which a script reduces its gradients."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class _Collectives(threading.local):
-    """Of one thread: calls that it is in, and those that have reduced since its last update."""
+    """Of one thread: nested calls that it is in, and reductions since its last update."""
 
     num_nested = 0
     num_reductions = 0
@@ -38,6 +42,8 @@ class _Collectives(threading.local):
 
 class PlainUpdates:
     """Sees plain torch optimizers at their first update, by torch's global hook on updates.
+
+    ``is_looking`` is true until it has seen one that is recorded.
 
     Args:
         updated: Called with an optimizer after an update, and whether the script has waited for a
@@ -51,6 +57,7 @@ class PlainUpdates:
         self._updated, self._fails = updated, fails
         self._known: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._collectives = _Collectives()
+        self.is_looking = False
         self._handle: HookHandle | None = None
         self._is_compiling: Callable[[], bool] = bool
 
@@ -60,21 +67,31 @@ class PlainUpdates:
         if optimizers is not None:
             self._is_compiling = getattr(sys.modules["torch"].compiler, "is_compiling", bool)
             self._handle = optimizers.register_optimizer_step_post_hook(self._after)
+            self.is_looking = True
 
     def remove(self) -> None:
         """See no more updates; never called within one, where torch is iterating over hooks."""
         if self._handle is not None:
             self._handle.remove()
-            self._handle = None
+            self._handle, self.is_looking = None, False
 
-    def collective(self, name: str, change: int) -> None:
-        """A blocking call of Horovod by the script begins (1) or ends (-1)."""
-        if self._handle is None:
-            return
-        counts = self._collectives
-        if change > 0 and not counts.num_nested and name in _REDUCING:
-            counts.num_reductions += 1
-        counts.num_nested += change
+    def reduced(self) -> None:
+        """The script waits for a reduction."""
+        if not self._collectives.num_nested:
+            self._collectives.num_reductions += 1
+
+    def nested(self, call: Callable[P, R]) -> Callable[P, R]:
+        """A call of Horovod within which reductions and updates are not those of the script."""
+
+        @functools.wraps(call)
+        def counted(*args: P.args, **kwargs: P.kwargs) -> R:
+            self._collectives.num_nested += 1
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._collectives.num_nested -= 1
+
+        return counted
 
     def _after(self, optimizer: Optimizer, _args: object, _kwargs: object) -> None:
         # Horovod itself updates a plain optimizer in order to broadcast its state.
@@ -87,6 +104,7 @@ class PlainUpdates:
             is_reduced, counts.num_reductions = counts.num_reductions > 0, 0
             if self._updated(optimizer, is_reduced):
                 self._known.add(optimizer)
+                self.is_looking = False
         except Exception as error:
             self._fails(error)
 
