@@ -18,9 +18,9 @@ from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 
-_HEIGHT = 520
+_HEIGHT, _HEIGHT_OF_BAR = 520, 56
 _SHORT = 0.5
-_LABEL_CHARACTERS = 20
+_LABEL_CHARACTERS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ def waterfall_figure(analysis: RunAnalysis, cell: WaterfallCell | None = None) -
         figure.add_trace(_bar(row, reached))
         reached += row["time_ns"]
     figure.add_trace(_whole(_name(cell), step_ns, base_ns))
-    figure.update_layout(bargap=0.25)
+    # Names of stragglers take several lines.
+    figure.update_layout(bargap=0.25, height=max(_HEIGHT, _HEIGHT_OF_BAR * len(figure.data)))
     figure.update_xaxes(title_text="step time, ms", rangemode="tozero")
     figure.update_yaxes(ticks="", autorange="reversed")
     return figure
