@@ -15,13 +15,17 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     """A ratio with its interval as percent text.
 
     ``'61.2 ± 0.8 %'`` where the interval is near symmetric, ``'61.2 % (58.0 to 66.1)'`` where it
-    is not, and ``'61.2 %'`` where there is no interval.
+    is not, and ``'61.2 %'`` where there is no interval. Whole numbers where the interval has no
+    more digits: ``'66 ± 13 %'``.
     """
     if math.isnan(low) or math.isnan(high) or math.isnan(ratio):
         return percent(ratio)
     if _is_even(ratio - low, high - ratio, smallest=0.001):
-        return f"{100 * ratio:.1f} ± {100 * (high - low) / 2:.1f} %"
-    return f"{100 * ratio:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+        half = 100 * (high - low) / 2
+        digits = _decimals_of_percent(half)
+        return f"{100 * ratio:.{digits}f} ± {half:.{digits}f} %"
+    digits = _decimals_of_percent(100 * _nearer_end(ratio, low, high))
+    return f"{100 * ratio:.{digits}f} % ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
 
 
 def fraction_interval(fraction: float, low: float, high: float) -> str:
@@ -44,11 +48,19 @@ def points(ratio: float) -> str:
 def milliseconds(duration_ns: float) -> str:
     """Nanoseconds as milliseconds with three significant digits, ``'12.3 ms'``.
 
-    Less than half a nanosecond is a rounding error and becomes 0.
+    Less than 1 ms is in microseconds, ``'26.7 µs'``, and less than 1 µs in whole nanoseconds. Less
+    than half a nanosecond is a rounding error and becomes 0.
     """
     if math.isnan(duration_ns):
         return MISSING
-    return f"{_three_digits(duration_ns / 1e6 if abs(duration_ns) >= 0.5 else 0.0)} ms"
+    size = abs(duration_ns)
+    if size < 0.5:
+        return "0 ms"
+    if size < _ROUNDED_TO_NEXT * 1e3:
+        return f"{duration_ns:.0f} ns"
+    if size < _ROUNDED_TO_NEXT * 1e6:
+        return f"{_three_digits(duration_ns / 1e3)} µs"
+    return f"{_three_digits(duration_ns / 1e6)} ms"
 
 
 def seconds(duration_s: float, *, whole: bool = False) -> str:
@@ -87,7 +99,7 @@ def rate(per_second: float) -> str:
 
 
 def rate_interval(per_second: float, low: float, high: float) -> str:
-    """A rate with its interval: ``'1,234 ± 40'``, or ``'9,472 (2,582 to 34,751)'`` where lopsided.
+    """A rate with its interval: ``'1,234 ± 40'``, or ``'9,500 (2,600 to 34,800)'`` where lopsided.
 
     A wide interval of a positive quantity is lopsided, and a symmetric one would reach below zero.
     Where one end alone is known: ``'24.1 (15.2 or more)'``.
@@ -97,8 +109,12 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
     if math.isnan(low) or math.isnan(high):
         return rate(per_second) + _open_ends(low, high, rate)
     if _is_even(per_second - low, high - per_second, smallest=0.01 * abs(per_second)):
-        return f"{rate(per_second)} ± {_two_digits((high - low) / 2)}"
-    return f"{rate(per_second)} ({rate(low)} to {rate(high)})"
+        half = (high - low) / 2
+        place = _place_of(half)
+        return f"{rate(_to_place(per_second, place))} ± {_two_digits(_to_place(half, place))}"
+    place = _place_of(_nearer_end(per_second, low, high))
+    value, below, above = (rate(_to_place(one, place)) for one in (per_second, low, high))
+    return f"{value} ({below} to {above})"
 
 
 def byte_size(size_bytes: float) -> str:
@@ -158,6 +174,35 @@ def _open_ends(low: float, high: float, text: Callable[[float], str]) -> str:
     return "" if math.isnan(high) else f" ({text(high)} or less)"
 
 
+_ROUNDED_TO_NEXT = 0.9995
+"""With three digits, from this share of a unit on a number is printed as that unit."""
+
+
+def _nearer_end(value: float, low: float, high: float) -> float:
+    """The distance of a value to the nearer end of its interval; half of it where it lies outside.
+
+    The digits of that distance are those that the interval supports.
+    """
+    nearer = min(value - low, high - value)
+    return nearer if nearer > 0 else (high - low) / 2
+
+
+def _decimals_of_percent(distance: float) -> int:
+    """One decimal, none where the distance in points has two digits before the point."""
+    return 0 if distance >= 9.95 else 1
+
+
+def _place_of(distance: float) -> float:
+    """The place of the second digit of a distance, at least 1: 1462 -> 100."""
+    if not 0 < distance < math.inf:
+        return 1.0
+    return max(1.0, float(10 ** (math.floor(math.log10(distance)) - 1)))
+
+
+def _to_place(value: float, place: float) -> float:
+    return round(value / place) * place if place > 1 else value
+
+
 def _is_even(below: float, above: float, *, smallest: float) -> bool:
     return max(below, above) <= 1.3 * min(below, above) + smallest
 
@@ -173,7 +218,9 @@ def _two_digits(value: float) -> str:
 def _significant(value: float, digits: int) -> str:
     if value == 0:
         return "0"
-    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    # 0.9996 becomes 1.00, not 1.000.
+    rounded = abs(float(f"{value:.{digits - 1}e}"))
+    decimals = digits - 1 - math.floor(math.log10(rounded))
     return f"{value:,.{max(decimals, 0)}f}"
 
 

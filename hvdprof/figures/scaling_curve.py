@@ -16,14 +16,21 @@ from hvdprof.figures.style.palette import (
 )
 from hvdprof.figures.style.plain_text import plain
 from hvdprof.model.cell_key import setting_name, setting_of_row, with_engine
+from hvdprof.model.wide_intervals import is_wide
 
 _BAND_OPACITY = 0.12
 _LABEL_CHARACTERS = 40
+_TOP = 1.2
+"""Upper end of the axis; what lies beyond is drawn there, as an arrow."""
+
 _CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
 
 def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     """Efficiency over np: one line per configuration, its 95 % interval as band, ideal at 100 %.
+
+    The axis ends at 120 %, with arrows for what lies beyond. Points whose interval is wider than
+    ±10 % are grey.
 
     Oversubscribed cells are hollow markers apart from the line, because they are excluded from
     scaling statements. Plain torch is the baseline itself and has no line of its own.
@@ -46,12 +53,17 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
         figure.add_trace(_band(rows[~rows["oversubscribed"]], label, colour))
         figure.add_trace(_line(rows[~rows["oversubscribed"]], label, colour, symbol))
         figure.add_trace(_hollow(rows[rows["oversubscribed"]], label, colour, symbol))
+        beyond = rows[(rows["efficiency_high"] > _TOP) | (rows["efficiency"] > _TOP)]
+        if not beyond.empty:
+            figure.add_trace(_arrows(beyond, label, colour))
+    if is_wide(cells[~cells["oversubscribed"]]).any():
+        figure.add_trace(_legend_of_wide())
     if cells["oversubscribed"].any():
         figure.add_trace(_legend_of_hollow())
     figure.update_xaxes(
         title_text="ranks (np)", type="log", tickvals=sizes, range=_log_range(sizes)
     )
-    figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", rangemode="tozero")
+    figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", range=[0, _TOP])
     return figure
 
 
@@ -94,7 +106,11 @@ def _line(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scatte
         legendgroup=label,
         showlegend=not rows.empty,
         line={"color": colour, "width": 2},
-        marker={"size": 9, "symbol": symbol},
+        marker={
+            "size": 9,
+            "symbol": symbol,
+            "color": [NEUTRAL_COLOUR if wide else colour for wide in is_wide(rows)],
+        },
         hovertext=_hover_texts(rows),
         hoverinfo="text",
     )
@@ -112,6 +128,36 @@ def _hollow(rows: pd.DataFrame, label: str, colour: str, symbol: str) -> go.Scat
         marker={"size": 10, "symbol": f"{symbol}-open", "color": colour, "line": {"width": 2}},
         hovertext=_hover_texts(rows),
         hoverinfo="text",
+    )
+
+
+def _arrows(rows: pd.DataFrame, label: str, colour: str) -> go.Scatter:
+    """Arrows at the upper end of the axis, for intervals and values that reach beyond it."""
+    return go.Scatter(
+        x=rows["np"],
+        y=[_TOP] * len(rows),
+        mode="markers",
+        name=label,
+        legendgroup=label,
+        showlegend=False,
+        marker={
+            "size": 11,
+            "symbol": "triangle-up",
+            "color": [NEUTRAL_COLOUR if wide else colour for wide in is_wide(rows)],
+        },
+        hovertext=_hover_texts(rows),
+        hoverinfo="text",
+        cliponaxis=False,
+    )
+
+
+def _legend_of_wide() -> go.Scatter:
+    return go.Scatter(
+        x=[math.nan],
+        y=[math.nan],
+        mode="markers",
+        name="95 % CI wider than ±10 %",
+        marker={"size": 9, "symbol": "circle", "color": NEUTRAL_COLOUR},
     )
 
 

@@ -25,7 +25,7 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         SENTENCE,
         "84.2 ± 2.3 %",
         "57.4 % (52.4 to 60.8)",
-        "1,204 ± 114",
+        "1,200 ± 110",
         "rank 1 was killed by SIGKILL",
         "Process 1 exit with status code 137.",
         "Adasum needs a power of two ranks",

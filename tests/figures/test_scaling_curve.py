@@ -1,7 +1,7 @@
 import json
 
 from hvdprof.figures.scaling_curve import scaling_curve
-from hvdprof.figures.style.palette import LINE_COLOURS
+from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR
 from hvdprof.model.tables.run_tables import SCALING
 from tests.builders.finished_analysis import NAN, cell, torch_cell, two_toggles
 
@@ -101,3 +101,28 @@ def test_a_name_is_never_html():
     figure, lines = drawn([cell(model="<b>a</b>&b.py")])
     assert list(lines)[1] == "&lt;b&gt;a&lt;/b&gt;&amp;b.py none average"
     assert "<b>a</b>" not in str(figure)
+
+
+def test_the_axis_ends_at_120_percent_with_arrows_for_what_lies_beyond():
+    rows = [
+        cell(np=2, efficiency=0.98, efficiency_low=0.7, efficiency_high=1.3),
+        cell(np=4, efficiency=2.1, efficiency_low=1.9, efficiency_high=2.3),
+        cell(np=8, efficiency=0.9, efficiency_low=0.85, efficiency_high=0.95),
+    ]
+    figure, _ = drawn(rows)
+    assert list(figure.layout.yaxis.range) == [0, 1.2]
+    (arrows,) = [trace for trace in figure.data if trace.marker.symbol == "triangle-up"]
+    assert (list(arrows.x), list(arrows.y)) == ([2, 4], [1.2, 1.2])
+    assert "98 ± 30 %" in arrows.hovertext[0]
+
+
+def test_points_with_a_wide_interval_are_grey_and_named_once():
+    rows = [
+        cell(np=2, efficiency=0.8, efficiency_low=0.7, efficiency_high=0.9),
+        cell(np=4, efficiency=0.8, efficiency_low=0.78, efficiency_high=0.82),
+    ]
+    _, lines = drawn(rows)
+    assert list(lines["resnet18 none average"].marker.color) == [NEUTRAL_COLOUR, LINE_COLOURS[0]]
+    assert "95 % CI wider than ±10 %" in lines
+    _, narrow = drawn(rows[1:])
+    assert "95 % CI wider than ±10 %" not in narrow

@@ -9,6 +9,7 @@ from hvdprof.analyze.steps.host_conditions import host_condition_warnings
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LAUNCH
 from hvdprof.model.run import FailedSegment, Run
+from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.manifest import Mode, Status
 from hvdprof.rundir.plan import DDP_ENGINE
@@ -16,7 +17,6 @@ from hvdprof.rundir.plan import DDP_ENGINE
 MIN_STEPS = 30
 MIN_EFFECTIVE_STEPS = 10
 LARGEST_DRIFT = 0.05
-WIDE_INTERVAL = 0.1
 CLEAR_ERRORS = 3.0
 MOST_NOTES = 8
 
@@ -172,12 +172,12 @@ def _one_launch(scaling: pd.DataFrame) -> Iterator[str]:
 
 def _wide_intervals(scaling: pd.DataFrame) -> Iterator[str]:
     half = (scaling["efficiency_high"] - scaling["efficiency_low"]) / 2 / scaling["efficiency"]
-    wide = scaling[(half > WIDE_INTERVAL) & ~scaling["oversubscribed"]]
+    wide = scaling[is_wide(scaling) & ~scaling["oversubscribed"]]
     if not wide.empty:
         worst = _last_by(wide, half[wide.index])
         yield (
-            f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 %. "
-            f"Worst: {worst['model']} at np={worst['np']} ({_setting(worst)}), "
+            f"{_number(len(wide), 'efficiency', 'efficiencies')} with a 95 % CI wider than ±10 % "
+            f"({WIDE_MARK}). Worst: {worst['model']} at np={worst['np']} ({_setting(worst)}), "
             + units.percent_interval(
                 worst["efficiency"], worst["efficiency_low"], worst["efficiency_high"]
             )

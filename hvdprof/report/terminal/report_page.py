@@ -12,6 +12,7 @@ from hvdprof import units
 from hvdprof.model.cell_key import ENGINE_TITLES, setting_name, setting_of_row
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import FailedSegment, RunAnalysis
+from hvdprof.model.wide_intervals import WIDE_MARK, is_wide
 from hvdprof.report.stop_text import stop_text
 from hvdprof.report.terminal.run_facts import observer_overhead
 from hvdprof.rundir.manifest import Manifest, Mode, Skipped, Status
@@ -49,6 +50,7 @@ class CellRow:
     observer_cost: str
     final_loss: str
     oversubscribed: bool
+    is_wide: bool
     last_of_size: bool
 
 
@@ -114,6 +116,7 @@ def _model_table(cells: pd.DataFrame) -> ModelTable:
     order = cells.assign(place=cells["engine"].map(list(ENGINE_TITLES).index)).sort_values(
         ["np", "place"], kind="stable"
     )
+    order = order.assign(is_wide=is_wide(order))
     rows = order.to_dict(orient="records")
     sizes = [row["np"] for row in rows]
     return ModelTable(
@@ -155,6 +158,7 @@ def _cell_row(row: FrameRow, *, last_of_size: bool) -> CellRow:
         observer_cost=observer_overhead(row),
         final_loss=units.rate(row["final_loss"]),
         oversubscribed=bool(row["oversubscribed"]),
+        is_wide=bool(row["is_wide"]),
         last_of_size=last_of_size,
     )
 
@@ -164,7 +168,8 @@ def _efficiency(row: FrameRow) -> str:
         return "oversubscribed"
     if row["baseline"] == f"{row['engine']} np={row['np']}" and _has_no_toggle(row):
         return "baseline"
-    return units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
+    text = units.percent_interval(row["efficiency"], row["efficiency_low"], row["efficiency_high"])
+    return f"{WIDE_MARK} {text}" if row["is_wide"] else text
 
 
 def _has_no_toggle(row: FrameRow) -> bool:

@@ -155,7 +155,9 @@ def _frame(*columns: tuple[str, _Justify]) -> Table:
 
 
 def _efficiency(row: CellRow, text: str) -> Text:
-    return Text(text, style="not dim yellow" if row.oversubscribed else "bold")
+    if row.oversubscribed:
+        return Text(text, style="not dim yellow")
+    return Text(text, style="dim" if row.is_wide else "bold")
 
 
 def _rate_below(text: str, *, tight: bool) -> str:

@@ -67,7 +67,7 @@ def _sentence(folder, recording):
 @pytest.mark.slow
 def test_a_run_of_the_network_alone_names_its_slowest_pair(tmp_path):
     assert _sentence(tmp_path / "two", net_recording()) == (
-        "The pair of hosts over TCP is h2 - h1: 25.0 MB/s (25.0 to 25.0), 0.0910 ms for the "
+        "The pair of hosts over TCP is h2 - h1: 25.0 MB/s (25.0 to 25.0), 91.0 µs for the "
         "smallest message."
     )
     slow = link("tcp", alpha_ns=90_000, bytes_per_s=5e6, ends=(2, 1))

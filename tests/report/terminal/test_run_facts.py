@@ -38,7 +38,7 @@ def test_passes_are_counted_by_mode_and_controller():
 
 def test_clock_offsets_are_printed_with_their_error():
     assert facts(derived=clocks(0))["clocks"] == "all ranks read the same clock"
-    assert facts(derived=clocks(120_000))["clocks"].startswith("ranks agree to 0.120 ms")
+    assert facts(derived=clocks(120_000))["clocks"].startswith("ranks agree to 120 µs")
     assert "clocks" not in facts()
 
 
