@@ -68,9 +68,7 @@ class _Lines:
         self._left.start(passes)
 
     def pass_started(self, record: "PassRecord") -> None:
-        """Count the pass; its line follows at its end."""
-        self._number += 1
-        self._total = max(self._total, self._number)
+        """Write nothing: the line of a pass follows at its end."""
 
     def pass_progressed(self, record: "PassRecord", progress: "PassProgress") -> None:
         """Write nothing: a log needs no line per step."""
@@ -82,7 +80,9 @@ class _Lines:
         self._stream.flush()
 
     def pass_ended(self, record: "PassRecord") -> None:
-        """Write one line per pass."""
+        """Write one line per pass; those that take turns end together."""
+        self._number += 1
+        self._total = max(self._total, self._number)
         self._left.end(record)
         took = units.seconds(record.duration_s or 0.0)
         parts = [

@@ -51,6 +51,18 @@ def test_a_log_gets_one_line_per_pass_and_the_failures() -> None:
     )
 
 
+def test_passes_that_take_turns_have_numbers_of_their_own() -> None:
+    stream = io.StringIO()
+    observer = observer_for(stream, silent=False)
+    passes = _passes()[1:3]
+    observer.sweep_started(passes)
+    for record in passes:
+        observer.pass_started(record)
+    for record in passes:
+        observer.pass_ended(_ended(record, 5.0))
+    assert [line[:5] for line in stream.getvalue().splitlines()] == ["[1/2]", "[2/2]"]
+
+
 def test_plain_torch_is_called_so() -> None:
     stream = io.StringIO()
     observer = observer_for(stream, silent=False)
