@@ -6,6 +6,7 @@ Tested by tests/collect/auto/test_autorecord.py.
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
 from hvdprof.collect.engines.forward_watch import Begin, ForwardWatch
 from hvdprof.collect.engines.torch_types import Optimizer, Parameter, parameters_of
@@ -70,7 +71,7 @@ class ForwardDiscovery:
     def __init__(
         self,
         begin: Begin,
-        evaluates: Callable[[], None],
+        evaluates: Callable[[], AbstractContextManager[None] | None],
         fails: Callable[[Exception], None],
     ) -> None:
         self._begin, self._evaluates, self._fails = begin, evaluates, fails

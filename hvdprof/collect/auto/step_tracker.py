@@ -143,16 +143,19 @@ class StepTracker:
         self._begin()
         self._num_samples += num_samples
 
-    def evaluates(self) -> None:
-        """A forward pass of the trained model that is not for training."""
+    def evaluates(self) -> Context | None:
+        """A forward pass of the trained model without training; its phase where steps have such."""
         # Between backward and update it would be a part of the step, as where a script marks it.
         if self._has_gradients or self._is_marked:
-            return
+            return None
         session = self._session
         session.num_passes += 1
-        if self._step is not None and session.num_passes > session.num_usual:
+        if session.num_passes <= session.num_usual:
+            return collect.phase("forward")
+        if self._step is not None:
             self._drop()
             session.follows_evaluation = True
+        return None
 
     def backward(self) -> Context:
         """A backward pass; its phase."""

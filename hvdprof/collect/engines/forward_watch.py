@@ -39,7 +39,8 @@ class ForwardWatch:
         torch: The module ``torch``.
         parameters: The trained parameters.
         begin: Called with the inputs of a pass for training; returns what to leave at its end.
-        evaluates: Called at a pass of a trained module that is not for training.
+        evaluates: Called at a pass of a trained module that is not for training; returns what to
+            leave at its end, or None.
         fails: Called with an exception of this watch, which never reaches the script.
     """
 
@@ -48,7 +49,7 @@ class ForwardWatch:
         torch: ModuleType,
         parameters: Iterable[Parameter],
         begin: Begin,
-        evaluates: Callable[[], None],
+        evaluates: Callable[[], AbstractContextManager[None] | None],
         fails: Callable[[Exception], None],
     ) -> None:
         self._torch = torch
@@ -159,8 +160,7 @@ class ForwardWatch:
         self._is_compiled |= _is_compiled(module)
         if module.training and self._torch.is_grad_enabled():
             return self._begin(inputs)
-        self._evaluates()
-        return None
+        return self._evaluates()
 
     def _is_trained(self, module: Module) -> bool:
         holds = self._holds.get(module)

@@ -246,10 +246,12 @@ def test_passes_that_come_in_each_step_are_a_part_of_it(calls, capsys):
         train(tracked)
     del calls.log[:]
     for _ in range(8):
-        tracked.evaluates()
-        tracked.evaluates()
+        for _ in range(2):
+            with tracked.evaluates():
+                pass
         train(tracked)
 
+    assert calls.log.count("forward") == 8 * 3
     assert "dropped" not in calls.log
     assert "begin warmup" not in calls.log
     # More passes than in each step are an evaluation.
