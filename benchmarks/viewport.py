@@ -25,27 +25,14 @@ from hvdprof.figures.timeline.timeline_figure import timeline_view
 from hvdprof.figures.timeline.timeline_lanes import LaneKind, Lanes, pass_lanes
 from hvdprof.model.run import Run
 from hvdprof.model.tables.run_tables import EVENTS
-from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest
+from hvdprof.rundir.manifest import Manifest
 
 _STEP_NS = 50_000_000
 _PARTS = (("data", 0, 1), ("forward", 1, 14), ("backward", 15, 25), ("optimizer", 40, 9))
 _ACTIVITIES = ("MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE", "MEMCPY_OUT_FUSION_BUFFER")
 _NUM_TENSORS = 161
 _NUM_VIEWS = 100
-_MANIFEST = Manifest(
-    schema_version=MANIFEST_SCHEMA_VERSION,
-    hvdprof_version="",
-    name="synthetic",
-    created_at="",
-    command=[],
-    settings={},
-    environment={},
-    versions={},
-    hosts=[],
-    git=None,
-    passes=[],
-    skipped=[],
-)
+_MANIFEST = Manifest.of_files("synthetic")
 
 
 def main() -> None:

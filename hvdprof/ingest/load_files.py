@@ -24,7 +24,7 @@ from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.rundir.manifest import MANIFEST_SCHEMA_VERSION, Manifest, Status
+from hvdprof.rundir.manifest import Manifest
 
 ProgressCallback = Callable[[str, int, int], None]
 """Called with the file being read, the bytes read so far, and the bytes of all files.
@@ -86,7 +86,7 @@ def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = Non
     builder.add_tables([(FILES.name, _file_rows(entries))])
     folder = Path(paths[0])
     name = folder.name if len(found) == 1 else f"{len(found)} files"
-    return builder.run(folder, _manifest_of(name), recorded=False)
+    return builder.run(folder, Manifest.of_files(name), recorded=False)
 
 
 def _refuse_runs(found: Sequence[Recognised]) -> None:
@@ -241,22 +241,3 @@ def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
             num_rows=entry.num_rows,
         )
     return rows.frame()
-
-
-def _manifest_of(name: str) -> Manifest:
-    """What is known of a run of standalone files: its name."""
-    return Manifest(
-        schema_version=MANIFEST_SCHEMA_VERSION,
-        hvdprof_version="",
-        name=name,
-        created_at="",
-        command=[],
-        settings={},
-        environment={},
-        versions={},
-        hosts=[],
-        git=None,
-        passes=[],
-        skipped=[],
-        status=Status.DONE,
-    )

@@ -162,6 +162,25 @@ class Manifest:
     looks: list[Look] = field(default_factory=list)
     stop: Stop | None = None
 
+    @classmethod
+    def of_files(cls, name: str) -> "Manifest":
+        """What is known of files that no run of hvdprof wrote: the name they are given."""
+        return cls(
+            schema_version=MANIFEST_SCHEMA_VERSION,
+            hvdprof_version="",
+            name=name,
+            created_at="",
+            command=[],
+            settings={},
+            environment={},
+            versions={},
+            hosts=[],
+            git=None,
+            passes=[],
+            skipped=[],
+            status=Status.DONE,
+        )
+
     def resume_command(self, folder: Path) -> str:
         """The command that resumes the run; a function is passed to its runner again."""
         script = self.settings.get("script")

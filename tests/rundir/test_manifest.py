@@ -17,20 +17,15 @@ from hvdprof.rundir.manifest import (
     Skipped,
     Status,
 )
-from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan, Segment
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, Plan
+from tests.builders.training_job import segment
 
-SEGMENT = Segment(
-    id="mnist-none-average",
-    engine="horovod",
-    model="mnist",
-    compression="none",
-    reduction="average",
+SEGMENT = segment(
+    "mnist-none-average",
     batch_size=64,
-    image_size=28,
     num_warmup_batches=3,
     num_steps=None,
     max_seconds=2.0,
-    timeline=False,
 )
 
 

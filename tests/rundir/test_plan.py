@@ -4,16 +4,12 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, ModelName, Plan, Segment
+from hvdprof.rundir.plan import PLAN_SCHEMA_VERSION, ModelName, Plan
+from tests.builders.training_job import segment
 
-SEGMENT = Segment(
-    id="mnist-none-average",
-    engine="horovod",
-    model="mnist",
-    compression="none",
-    reduction="average",
+SEGMENT = segment(
+    "mnist-none-average",
     batch_size=64,
-    image_size=28,
     num_warmup_batches=5,
     num_steps=None,
     max_seconds=2.5,
