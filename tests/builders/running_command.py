@@ -41,12 +41,7 @@ class RunningCommand:
         self._printed = (output / "stdout", output / "stderr")
         self._process = _PROCESSES.Process(
             target=_become_hvdprof,
-            args=(
-                arguments,
-                str(cwd),
-                {**os.environ, **_without_compiler(), **environment},
-                self._printed,
-            ),
+            args=(arguments, str(cwd), {**os.environ, **environment}, self._printed),
         )
         # The server is started by the first command, and imports from its working directory.
         with contextlib.chdir(ROOT):
@@ -81,13 +76,6 @@ class RunningCommand:
             raise subprocess.TimeoutExpired("hvdprof", timeout)
         stdout, stderr = (path.read_text(encoding="utf-8") for path in self._printed)
         return stdout, stderr
-
-
-def _without_compiler() -> dict[str, str]:
-    """What makes Python run ``bench_ranks/sitecustomize.py`` at the start of every rank."""
-    own = str(Path(__file__).with_name("bench_ranks"))
-    path = os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))
-    return {"PYTHONPATH": path}
 
 
 def _become_hvdprof(
