@@ -1,7 +1,6 @@
 """A hand-written loop: allreduce_async_ of every gradient, synchronize, a plain optimizer.
 
-Its steps are marked with ``collect.step()``, as docs/howto/run.md asks of loops without a
-DistributedOptimizer. Faults: data, forward, backward, update (before the optimizer), pause.
+Faults: data, forward, backward, update (before the optimizer), pause.
 """
 
 import argparse
@@ -14,7 +13,6 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from benchmarks.scripts.fault import Fault
 from benchmarks.scripts.slowdown import Layer, add_fault_option, slow_down, work
-from hvdprof import collect
 
 
 class Measurements(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -57,20 +55,16 @@ def main() -> None:
     )
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    collect.start()
-    collect.watch(model, optimizer)
     source = iter(DataLoader(Measurements(args.fault), batch_size=None))
     for step in range(args.steps):
-        with collect.step(samples=16):
-            inputs, targets = next(source)
-            loss = functional.mse_loss(model(inputs), targets)
-            loss.backward()
-            average_gradients(model)
-            slow_down(args.fault, "update", step)
-            optimizer.step()
-            optimizer.zero_grad()
+        inputs, targets = next(source)
+        loss = functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        average_gradients(model)
+        slow_down(args.fault, "update", step)
+        optimizer.step()
+        optimizer.zero_grad()
         slow_down(args.fault, "pause", step)
-    collect.stop()
 
 
 if __name__ == "__main__":
