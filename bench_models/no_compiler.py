@@ -2,7 +2,7 @@
 
 ``torch.optim`` imports ``torch._dynamo`` with the first optimizer, only to exclude optimizers from
 compilation: half of the processor time that a rank needs to start. The reference models compile
-nothing. Whatever else is asked of the stand-in, as DDP does, imports the compiler after all.
+nothing. Any other use of the stand-in, such as that of DDP, imports the compiler after all.
 """
 
 import importlib

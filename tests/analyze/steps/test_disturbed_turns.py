@@ -50,9 +50,10 @@ def _run(turns: pd.DataFrame, *, num_cores: int = 2) -> Run:
 
 
 def _counted(turns: pd.DataFrame, **machine: int) -> dict[str, list[int]]:
-    kept = counted_turns(_run(turns, **machine))
+    counted = counted_turns(_run(turns, **machine))
     return {
-        str(name): rows["round"].tolist() for name, rows in kept.groupby("pass_id", observed=True)
+        str(name): rows["round"].tolist()
+        for name, rows in counted.groupby("pass_id", observed=True)
     }
 
 
@@ -85,8 +86,8 @@ def test_steps_outside_the_counted_turns_are_dropped() -> None:
             for step in numbers
         ]
     )
-    kept = in_counted_turns(steps, turns)
-    by_pass = {str(name): rows for name, rows in kept.groupby("pass_id", observed=True)["step"]}
+    counted = in_counted_turns(steps, turns)
+    by_pass = {str(name): rows for name, rows in counted.groupby("pass_id", observed=True)["step"]}
     assert by_pass["np2"].tolist() == [*range(6, 16), *range(28, 38)]
     assert by_pass["alone"].tolist() == numbers
     assert turns_by_launch(turns) == {("np2", "s"): 2}

@@ -45,9 +45,9 @@ def test_the_spread_of_the_differences_decides() -> None:
 
 
 def test_the_spread_of_other_cells_of_the_model_or_size_counts() -> None:
-    quiet = _cell(12.5, 25, 37.5, np=2)
+    even = _cell(12.5, 25, 37.5, np=2)
     noisy = _cell(11, 22 * 1.1, 33 / 1.1, np=1)
-    found = PairedRatios([ALONE, quiet, noisy], {"resnet18": ALONE}).ratio(ALONE, quiet)
+    found = PairedRatios([ALONE, even, noisy], {"resnet18": ALONE}).ratio(ALONE, even)
     assert found.pool == "model=resnet18"
     assert found.degrees == 4
     assert found.error == pytest.approx(math.log(1.1) * math.sqrt(2 / 4) / math.sqrt(3))

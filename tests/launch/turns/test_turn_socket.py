@@ -91,4 +91,4 @@ def test_a_rank_that_dies_stands_no_more(listening: TurnSocket) -> None:
 def test_a_launch_without_the_variable_has_no_gate() -> None:
     assert turn_gate(0, {}) is None
     with pytest.raises(ConnectionRefusedError):
-        turn_gate(0, {TURNS: "hvdprof-turns-nobody"})
+        turn_gate(0, {TURNS: "hvdprof-turns-absent"})
