@@ -15,16 +15,9 @@ from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.scaling.learning import final_losses, loss_curves
 from hvdprof.analyze.scaling.losses import losses
 from hvdprof.analyze.scaling.toggles import toggles
-from hvdprof.analyze.steps.cells import cell_times, throughput_cells
-from hvdprof.analyze.steps.disturbed_turns import (
-    counted_turns,
-    in_counted_turns,
-    turns_by_launch,
-)
+from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.elastic_sessions import session_tables
-from hvdprof.analyze.steps.job_steps import job_steps
-from hvdprof.analyze.steps.launch_facts import launch_facts
-from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
 from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
@@ -68,11 +61,8 @@ def analyze_run(run: Run) -> RunAnalysis:
     8.  Cost of resets of an elastic job; data quality, and the verdict.
     9.  Findings: problem, evidence, cost, and action.
     """
-    turns = counted_turns(run)
-    of_job = mark_steady(in_counted_turns(job_steps(run.steps), turns))
-    by_launch = launches(of_job, run.segments, turns_by_launch(turns))
-    times = cell_times(by_launch, run.segments)
-    facts = launch_facts(run.steps, of_job)
+    measured = measured_launches(run)
+    of_job, times, facts = measured.of_job, measured.times, measured.facts
     curves = loss_curves(run.steps)
     learned = final_losses(curves, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
@@ -104,7 +94,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     tables = derived | {
         SCALING.name: by_cell,
         LOSSES.name: lost,
-        LAUNCHES.name: by_launch,
+        LAUNCHES.name: measured.by_launch,
         JOB_STEPS.name: of_job,
     }
     failed = failed_segments(run.manifest)
@@ -119,12 +109,12 @@ def analyze_run(run: Run) -> RunAnalysis:
             answer,
             caveat=" ".join(text for text in (verdict_caveat(run, answer), answer.caveat) if text),
         ),
-        launches=by_launch,
+        launches=measured.by_launch,
         scaling=by_cell,
         losses=lost,
         skipped=tuple(run.manifest.skipped),
         failed=failed,
-        warnings=warnings_of(run, by_launch, by_cell, failed),
+        warnings=warnings_of(run, measured.by_launch, by_cell, failed),
         job_steps=of_job,
         findings=found,
         derived=derived,

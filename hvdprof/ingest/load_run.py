@@ -15,6 +15,7 @@ from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
+from hvdprof.ingest.rundir.turn_file import with_turns
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.storage.parquet_cache import cached_frames
@@ -86,11 +87,15 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
     sources = _sources(folder)
     reading = _Reading(sources, progress)
     if reading.total < parquet_cache.CACHE_FROM_BYTES:
-        return with_network(with_logs(_parsed(folder, manifest, reading)))
-    frames = cached_frames(_TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading)))
-    notes = tuple(frames[NOTES.name]["note"])
-    run = Run(folder, manifest, {name: rows for name, rows in frames.items() if len(rows)}, notes)
-    return with_network(with_logs(run))
+        run = _parsed(folder, manifest, reading)
+    else:
+        frames = cached_frames(
+            _TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading))
+        )
+        notes = tuple(frames[NOTES.name]["note"])
+        known = {name: rows for name, rows in frames.items() if len(rows)}
+        run = Run(folder, manifest, known, notes)
+    return with_network(with_logs(with_turns(run)))
 
 
 def load_throughput(folder: Path) -> Run:
@@ -101,7 +106,7 @@ def load_throughput(folder: Path) -> Run:
     """
     manifest = Manifest.read(folder)
     passes = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
-    return _parsed(folder, replace(manifest, passes=passes), _Reading([], None))
+    return with_turns(_parsed(folder, replace(manifest, passes=passes), _Reading([], None)))
 
 
 def _sources(folder: Path) -> list[Path]:

@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
+from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.replay import (
     Change,
     on_ideal_network,

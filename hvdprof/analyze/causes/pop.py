@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
+from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.replay import on_ideal_network
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.launch_key import LaunchKey

@@ -11,12 +11,13 @@ from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
 from hvdprof.analyze.causes.transfer_split import executing_shares
-from hvdprof.analyze.scaling.efficiency import Facts, in_order, samples_per_rank
+from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
 from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.analyze.stragglers.patterns import named_causes

@@ -9,14 +9,12 @@ from hvdprof.analyze.scaling.karp_flatt import karp_flatt
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 from hvdprof.analyze.steps.baseline import baseline_name, baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
-from hvdprof.analyze.steps.launch_facts import LaunchFacts
+from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.observer import observer_cost
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.run_tables import SCALING
-
-Facts = Mapping[LaunchKey, LaunchFacts]
 
 
 def scaling(

@@ -8,10 +8,7 @@ import pandas as pd
 
 from hvdprof.analyze.scaling.efficiency import scaling
 from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
-from hvdprof.analyze.steps.cells import cell_times
-from hvdprof.analyze.steps.job_steps import job_steps
-from hvdprof.analyze.steps.launch_facts import launch_facts
-from hvdprof.analyze.steps.launches import launches, mark_steady
+from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH
@@ -30,17 +27,15 @@ def known_cells(run: Run, confidence: float) -> list[KnownCell]:
         run: The throughput passes of a run, finished or not.
         confidence: The level of the interval by which the run stops.
     """
-    of_job = mark_steady(job_steps(run.steps))
-    by_launch = launches(of_job, run.segments)
-    times = cell_times(by_launch, run.segments)
-    facts = launch_facts(run.steps, of_job)
-    printed = scaling(times, facts, {}, {})
-    stopping = scaling(times, facts, {}, {}, confidence=confidence).to_dict("records")
+    measured = measured_launches(run)
+    printed = scaling(measured.times, measured.facts, {}, {})
+    stopping = scaling(measured.times, measured.facts, {}, {}, confidence=confidence)
+    at_level = stopping.to_dict("records")
     names = dict.fromkeys(LAUNCH, str)
-    means = by_launch.astype(names).merge(run.segments.astype(names), on=LAUNCH)
+    means = measured.by_launch.astype(names).merge(run.segments.astype(names), on=LAUNCH)
     judged = _judged(printed)
     return [
-        _known(cell, stopping[place], means)
+        _known(cell, at_level[place], means)
         for place, cell in zip(judged.index, judged.to_dict("records"), strict=True)
     ]
 

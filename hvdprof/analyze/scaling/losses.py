@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.scaling.efficiency import Facts, in_order, part_share, samples_per_rank
+from hvdprof.analyze.scaling.efficiency import in_order, part_share, samples_per_rank
 from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
+from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.model.step_parts import PARTS, RECORDED_PARTS, RESIDUAL
 from hvdprof.model.tables.run_tables import LOSSES
 

@@ -27,6 +27,9 @@ class LaunchFacts:
     samples: float
 
 
+Facts = Mapping[LaunchKey, LaunchFacts]
+
+
 def launch_facts(steps: pd.DataFrame, job_steps: pd.DataFrame) -> dict[LaunchKey, LaunchFacts]:
     """The facts of every launch with a steady step."""
     recorded = dict(rows_by_launch(steps))

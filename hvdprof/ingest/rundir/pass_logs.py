@@ -13,11 +13,9 @@ from hvdprof.errors import HvdprofError
 from hvdprof.ingest.logs.printed_file import read_printed_file
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.rundir.stall_file import read_stall_file
-from hvdprof.ingest.rundir.turn_file import read_turn_file
 from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
 
@@ -37,7 +35,6 @@ def with_logs(run: Run) -> Run:
         paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
         _add_nccl(record.id, [*paths, *printed_nccl], read)
         _add_stalls(run, record.id, read)
-        _add_turns(run, record.id, read)
     if not (read.nccl or read.notes or read.frames):
         return run
     found = read.run(run.folder, run.manifest)
@@ -69,19 +66,6 @@ def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
         return
     read.add_tables(found.tables.items())
     read.notes.extend(f"{pass_id}: {clause}." for clause in found.clauses)
-
-
-def _add_turns(run: Run, pass_id: str, read: RunBuilder) -> None:
-    path = RunPaths(run.folder).of_pass(pass_id).turns
-    try:
-        turns, clauses = read_turn_file(path, pass_id)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        read.notes.append(f"{pass_id}: {path.name}: {error.strerror}.")
-        return
-    read.add_tables([(TURNS.name, turns)])
-    read.notes.extend(f"{pass_id}: {path.name}: {clause}." for clause in clauses)
 
 
 def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:

@@ -1,14 +1,41 @@
 """The turns of a resident launch to a table: ``turns.jsonl`` of the pass."""
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.tables.run_builder import RunBuilder
+from hvdprof.model.run import Run
+from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import TURNS
+from hvdprof.rundir.layout import RunPaths
 
 _NAN = float("nan")
+
+
+def with_turns(run: Run) -> Run:
+    """The run with the turns of its passes; the same run where no launches took turns."""
+    read = RunBuilder()
+    for record in run.manifest.passes:
+        path = RunPaths(run.folder).of_pass(record.id).turns
+        try:
+            turns, clauses = read_turn_file(path, record.id)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            read.notes.append(f"{record.id}: {path.name}: {error.strerror}.")
+            continue
+        read.add_tables([(TURNS.name, turns)])
+        read.notes.extend(f"{record.id}: {path.name}: {clause}." for clause in clauses)
+    if not (read.notes or read.frames):
+        return run
+    own = read.run(run.folder, run.manifest)
+    notes = (*run.notes, *own.notes)
+    frames = {**run.frames, **own.frames, NOTES.name: NOTES.frame({"note": notes})}
+    return dataclasses.replace(run, notes=notes, frames=frames)
 
 
 def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:

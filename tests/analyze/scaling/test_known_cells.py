@@ -1,11 +1,14 @@
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hvdprof.analyze.pipeline import analyze_run
 from hvdprof.analyze.scaling.known_cells import LARGEST_NOISE, known_cells
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE
+from hvdprof.api import load_run
 from hvdprof.ingest.load import load_throughput
 from hvdprof.rundir.stopping import KnownCell
 from tests.builders.analysis import analysis_of, sweep
@@ -39,6 +42,24 @@ def test_the_half_widths_are_those_of_the_report(tmp_path: Path) -> None:
         assert one.half_width == pytest.approx(reported)
         assert one.stopping_half_width is not None
         assert one.stopping_half_width > 1.2 * reported
+
+
+def test_launches_that_took_turns_are_paired_as_in_the_report(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, sweep({0: 10, 2: 15}, model="vgg16"))
+    apart = known_cells(load_throughput(folder), CONFIDENCE)
+    turn: dict[str, object] = {"round": 1, "first_step": 0, "num_steps": 10_000}
+    turn |= {"dur_ns": 1_000_000_000, "other_cores": 0.0, "steal_share": 0.0}
+    for record in json.loads((folder / "manifest.json").read_text())["passes"]:
+        (segment,) = record["segments"]
+        line = json.dumps(turn | {"segment": segment["segment"]["id"]})
+        (folder / "passes" / record["id"] / "turns.jsonl").write_text(line + "\n")
+    (cell,) = known_cells(load_throughput(folder), CONFIDENCE)
+    scaling = analyze_run(load_run(folder)).scaling
+    row = scaling[(scaling["engine"] == "horovod") & (scaling["np"] == 2)].iloc[0]
+    assert cell.half_width == pytest.approx((row["efficiency_high"] - row["efficiency_low"]) / 2)
+    # All launches of a repeat are slower by the same factor, which pairing takes out.
+    assert apart[0].half_width is not None and cell.half_width is not None
+    assert cell.half_width < 0.5 * apart[0].half_width
 
 
 def test_at_the_reported_confidence_both_widths_are_the_same(tmp_path: Path) -> None:
