@@ -46,7 +46,11 @@ class TurnGate:
     def __init__(self, address: str, rank: int) -> None:
         self._rank = rank
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(f"\0{address}")
+        try:
+            self._socket.connect(f"\0{address}")
+        except OSError:
+            self._socket.close()
+            raise
         self._answers = self._socket.makefile("rb")
 
     def next_turn(self, segment: str, step: int, step_s: float) -> int:

@@ -14,7 +14,14 @@ def grid_of(card):
 def stragglers(**values):
     row = dict.fromkeys(STRAGGLERS.column_names, 0.5)
     names = {"pass_id": "p", "segment": "s", "rank": 1, "pattern": "persistent"}
-    numbers = {"phase": "forward", "longest_run": 7, "lateness_ns": 3e6, "lateness_low_ns": 2e6}
+    numbers = {
+        "phase": "forward",
+        "longest_run": 7,
+        "num_events": 9,
+        "first_step": 3,
+        "lateness_ns": 3e6,
+        "lateness_low_ns": 2e6,
+    }
     return STRAGGLERS.frame([row | names | numbers | {"lateness_high_ns": 4e6} | values])
 
 

@@ -22,6 +22,7 @@ def launch_row(pass_id, segment="resnet18-none-average"):
         "step_time_ns": 1e6,
         "step_time_error_ns": 1e4,
         "num_effective_steps": 8.0,
+        "num_turns": 0,
         "drift": 0.0,
         "drift_error": NAN,
         "steady": True,

@@ -30,6 +30,7 @@ LAUNCH = LAUNCHES.frame(
             "step_time_ns": 10e6,
             "step_time_error_ns": 1e5,
             "num_effective_steps": 3.0,
+            "num_turns": 0,
             "drift": 0.1,
             "drift_error": 0.02,
             "steady": True,

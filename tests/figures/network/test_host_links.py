@@ -26,7 +26,7 @@ def test_a_pair_is_a_point_a_method_with_its_interval():
     assert tcp.offsetgroup != horovod.offsetgroup
     assert tcp.x[0] == pytest.approx(25, rel=1e-3)
     assert "25.0 MB/s (" in tcp.hovertext[0]
-    assert "ms (" in tcp.hovertext[0]
+    assert "µs (" in tcp.hovertext[0]
     assert tcp.error_x.array[0] >= 0
     assert figure.layout.xaxis.title.text == "bandwidth, MB/s"
 

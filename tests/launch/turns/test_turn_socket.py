@@ -29,6 +29,12 @@ class _Rank(threading.Thread):
             self.answers.append(answer)
             self._step += answer
 
+    def leave(self) -> None:
+        """Wait for the end of the turns, and close the connection."""
+        self.join(5)
+        assert not self.is_alive()
+        self.gate.close()
+
 
 def _wait(turns: TurnSocket) -> Standing:
     for _ in range(50):
@@ -47,9 +53,8 @@ def test_ranks_wait_until_they_get_a_number_of_steps(listening: TurnSocket) -> N
     assert _wait(listening) == Standing("mnist", 12, 0.2)
     listening.give_turn(0)
     for rank in ranks:
-        rank.join(5)
+        rank.leave()
         assert rank.answers == [7]
-        rank.gate.close()
 
 
 def test_a_launch_stands_only_when_all_ranks_do_at_the_same_step(listening: TurnSocket) -> None:
@@ -63,7 +68,7 @@ def test_a_launch_stands_only_when_all_ranks_do_at_the_same_step(listening: Turn
     assert listening.standing() is None
     listening.give_turn(0)
     for rank in ranks:
-        rank.join(5)
+        rank.leave()
 
 
 def test_ranks_end_their_segment_when_the_launching_side_is_gone() -> None:
@@ -74,6 +79,7 @@ def test_ranks_end_their_segment_when_the_launching_side_is_gone() -> None:
     rank.join(5)
     assert not rank.is_alive()
     assert rank.gate.next_turn("mnist", 0, 0.1) == 0
+    rank.gate.close()
 
 
 def test_a_rank_that_dies_stands_no_more(listening: TurnSocket) -> None:
@@ -85,7 +91,7 @@ def test_a_rank_that_dies_stands_no_more(listening: TurnSocket) -> None:
     assert len(listening.process_ids()) == 1
     listening.give_turn(0)
     for rank in ranks:
-        rank.join(5)
+        rank.leave()
 
 
 def test_a_launch_without_the_variable_has_no_gate() -> None:
