@@ -17,6 +17,9 @@ MIN_BATCHES = 4
 CLEAR = 3.0
 """Standard errors by which the excluded steps must differ from the rest."""
 
+LONGEST_FAST_START = 0.25
+"""Share of the steps up to which faster steps at the start are warm-up, such as a full queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class SteadyWindow:
@@ -43,6 +46,8 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     2.  The cut applies only if the mean of the excluded steps differs from the mean of the rest by
         3 standard errors. Otherwise MSER cuts into noise, most of all in short launches.
     3.  If the best cut is half of the steps, warm-up has possibly not ended: ``found`` is false.
+    4.  Faster steps at the start, more than a quarter of all, are no warm-up: a rank or the machine
+        became slower. All steps count, and ``found`` is false.
 
     Below 20 steps nothing is excluded.
     """
@@ -62,6 +67,9 @@ def steady_window(times: NDArray[np.float64]) -> SteadyWindow:
     num_cut = odd + cut * BATCH if cut else 0
     if not num_cut or not _clearly_different(times[:num_cut], times[num_cut:]):
         return SteadyWindow(0, True)
+    became_slower = times[:num_cut].mean() < times[num_cut:].mean()
+    if became_slower and num_cut > LONGEST_FAST_START * len(times):
+        return SteadyWindow(0, False)
     return SteadyWindow(num_cut, cut < largest_cut)
 
 

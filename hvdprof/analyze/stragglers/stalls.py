@@ -37,7 +37,8 @@ CHANCE_OF_KIND = 1 / 16
 """Accepted chance that definite stalls are called regular, or one rank's, and are not.
 
 That they exist is beyond doubt: this is no false alarm of a clean launch. Three stalls on one of
-four ranks have it, and five on one of two.
+four ranks have it, and five on one of two. Fewer are named last, as those of any rank, unless one
+rank had all of them.
 """
 
 MOST_STEPS = 1 / 3
@@ -127,7 +128,7 @@ def rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
 
 
 def any_rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
-    """Definite stalls of any rank at random."""
+    """Definite stalls of any rank at random, or of the rank that had all of them."""
     excess = _rank_excess(length, step_ns)
     flags = excess.times >= excess.definite_ns
     in_step: Bools = np.asarray(flags.any(axis=1))
@@ -136,7 +137,8 @@ def any_rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
     starts = np.flatnonzero(run_starts(in_step))
     if not _are_enough(len(starts), flags, excess.times, step_ns):
         return
-    places = tuple(range(length.shape[1]))
+    stalled = np.flatnonzero(flags.any(axis=0))
+    places = (int(stalled[0]),) if len(stalled) == 1 else tuple(range(length.shape[1]))
     grid = regularity(starts, len(length))
     if grid is not None and grid.chance <= CHANCE_OF_KIND:
         on_grid = _runs_from(in_step, starts, grid.on_grid)

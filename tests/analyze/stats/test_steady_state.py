@@ -19,6 +19,14 @@ def test_a_start_that_is_too_fast_is_cut_too() -> None:
     assert steady_window(times).num_cut == 11
 
 
+def test_steps_that_become_slower_later_all_count() -> None:
+    rng = np.random.default_rng(5)
+    times = np.concatenate((np.full(30, 100.0), np.full(30, 140.0))) + rng.normal(size=60)
+    window = steady_window(times)
+    assert window.num_cut == 0
+    assert not window.found
+
+
 def test_a_warm_up_longer_than_half_is_no_steady_state() -> None:
     rng = np.random.default_rng(2)
     times = np.linspace(200, 100, 60) + rng.normal(size=60)
