@@ -111,7 +111,13 @@ def rate_interval(per_second: float, low: float, high: float) -> str:
     if _is_even(per_second - low, high - per_second, smallest=0.01 * abs(per_second)):
         half = (high - low) / 2
         place = _place_of(half)
-        return f"{rate(_to_place(per_second, place))} ± {_two_digits(_to_place(half, place))}"
+        text = rate(_to_place(per_second, place))
+        decimals = len(text.partition(".")[2])
+        if not half:
+            return f"{text} ± 0"
+        # At least one unit of the last digit: "264 ± 0.85" has two precisions.
+        shown = max(_to_place(half, place), 10.0**-decimals)
+        return f"{text} ± {shown:,.{decimals}f}"
     place = _place_of(_nearer_end(per_second, low, high))
     value, below, above = (rate(_to_place(one, place)) for one in (per_second, low, high))
     return f"{value} ({below} to {above})"

@@ -23,6 +23,9 @@ from hvdprof.model.causes import (
 from hvdprof.model.cell_key import CELL_KEY, place_name, short_name
 from hvdprof.model.frame_row import FrameRow
 
+CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
+"""The caveat of a finding on a cell with more ranks than cores."""
+
 
 class CellCost(TypedDict):
     """The fields of a finding that say of which cell it is, and what it costs there."""

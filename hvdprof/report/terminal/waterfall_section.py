@@ -18,8 +18,8 @@ from hvdprof.report.terminal.hanging_text import print_hanging
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _EXECUTING, _NEGOTIATING = "  of it collectives executing", "  of it negotiation and cycle"
-_ROUNDING = 1e-6
-"""A term below this share of the step is rounding or 0, and not shown."""
+_SMALLEST_SHOWN = 0.0005
+"""A term below this share of the step would be 0.0 %, and is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
     bars = tuple(
         bar
         for row in of_cell.to_dict("records")
-        if abs(row["share"]) > _ROUNDING
+        if abs(row["share"]) >= _SMALLEST_SHOWN
         for bar in (_bar(row, longest), *_parts_of_transfer(row, longest))
     )
     has_baseline = BASELINE_CREDIT in set(of_cell["term"])

@@ -552,6 +552,14 @@ def test_memory_is_pinned_for_gpus_alone():
         assert ("pin_memory" in row["action"]) == on_gpu
 
 
+def test_input_bound_ranks_are_named_with_more_ranks_than_cores_too():
+    crowded_cell = ("scaling", scaling(cell(oversubscribed=True)))
+    rows = findings(evidence([crowded_cell, term("input-bound", 0.3)]))
+    (row,) = rows[rows["id"] == "input-bound"].to_dict("records")
+    assert "(oversubscribed)" in row["evidence"]
+    assert row["confidence"] == "possible"
+
+
 def test_the_cost_of_a_cliff_is_the_step_time_above_the_size_before():
     (row,) = findings(evidence([sizes(0.6)])).to_dict("records")
     assert row["cost_share"] == pytest.approx(1 - 0.6 / 0.9)

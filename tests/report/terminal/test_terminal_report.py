@@ -25,9 +25,9 @@ resnet18  16 samples per rank and step, efficiency against torch np=1
                           step time         scaling              observer
 np  toggles    samples/s  med., p95      efficiency  blocked     overhead
 ─────────────────────────────────────────────────────────────────────────
- 1  plain      612 ± 5.0    26.1 ms        baseline                     -
+ 1  plain        612 ± 5    26.1 ms        baseline                     -
     torch                   27.0 ms
- 1  none       601 ± 6.0    26.6 ms    98.2 ± 1.3 %  40.0 µs  1.2 ± 0.4 %
+ 1  none         601 ± 6    26.6 ms    98.2 ± 1.3 %  40.0 µs  1.2 ± 0.4 %
     average                 27.6 ms                    0.1 %
 ─────────────────────────────────────────────────────────────────────────
  2  none      1,031 ± 28    31.0 ms    84.2 ± 2.3 %  3.50 ms  1.2 ± 0.4 %

@@ -31,7 +31,7 @@ def test_a_terminal_without_room_keeps_the_numbers(tmp_path):
     assert "  exposed transfer " in printed(analysis, 60)
 
 
-def test_a_straggler_is_one_row_with_its_name_and_rounding_is_none(tmp_path):
+def test_a_straggler_is_one_row_with_its_name_and_nothing_is_none(tmp_path):
     page = shape_waterfall(analysis_of(tmp_path / "run", with_a_straggler()))
 
     assert [bar.name for bar in page.bars] == [
@@ -39,7 +39,6 @@ def test_a_straggler_is_one_row_with_its_name_and_rounding_is_none(tmp_path):
         "exposed transfer",
         "input (all ranks)",
         "inter-step overhead (serialization)",
-        "compute slowdown",
         "baseline overhead (credit)",
     ]
     assert page.bars[0].time == "3.00 ms"

@@ -10,6 +10,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
+    CROWDED_CELL,
     cell_name,
     cell_place,
     cost_of,
@@ -34,8 +35,10 @@ from hvdprof.model.frame_row import FrameRow
 
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
     """Every rank waits for data, also those that no straggler's delay concerns."""
-    for cause in costly_causes(evidence, INPUT_BOUND):
+    # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
+    for cause in costly_causes(evidence, INPUT_BOUND, oversubscribed=True):
         cell = cause.cell
+        crowded = bool(cell["oversubscribed"])
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         is_job = cell["np"] > 1
         whose = "normal ranks spend" if is_job else "the rank spends"
@@ -44,10 +47,13 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             severity_of_cost(cause.share),
             cell_name(cell),
             f"Input-bound: {'every' if is_job else 'the'} rank waits for data",
-            f"{cell_place(cell)}: {whose} {cause.share_text} of the step in the data phase.",
+            sentences(
+                f"{cell_place(cell)}: {whose} {cause.share_text} of the step in the data phase.",
+                CROWDED_CELL if crowded else "",
+            ),
             f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
             "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
-            "certain",
+            "possible" if crowded else "certain",
             **cause.cost,
         )
 

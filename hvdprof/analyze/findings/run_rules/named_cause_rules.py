@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
+    CROWDED_CELL,
     CostlyCause,
     cell_name,
     cell_place,
@@ -87,16 +88,13 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _what(evidence, cause),
                 _how_often(cause, int(cause.cell["num_launches"])),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
-                _CROWDED_CELL if cause.cell["oversubscribed"] else "",
+                CROWDED_CELL if cause.cell["oversubscribed"] else "",
                 as_sentence(crowd),
             ),
             otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
             _confidence(cause, crowd),
             **cause.cost,
         )
-
-
-_CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
 
 
 def _id(cause: CostlyCause) -> str:
