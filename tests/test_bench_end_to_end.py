@@ -225,7 +225,8 @@ def test_a_mistake_is_one_message_and_starts_nothing(
 def test_a_dry_run_prints_what_a_run_would_start(tmp_path: Path) -> None:
     done = hvdprof("bench", "--preset", "quick", "--dry-run", "--use-adasum", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("-m hvdprof.bench_models.train --plan") == 10
+    # Of the first repeat; as many as its precision needs follow.
+    assert done.stdout.count("-m hvdprof.bench_models.train --plan") == 4
     assert "\nHOROVOD_TIMELINE=DYNAMIC \\\n" in done.stdout
     assert done.stdout.count("PYTHONFAULTHANDLER") == 1
     assert "# skipped: mnist np=1 none adasum" in done.stdout

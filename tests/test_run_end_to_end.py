@@ -106,7 +106,9 @@ def test_kinds_of_scripts(tmp_path, kinds):
     passes = 4 if "--accumulate=4" in kinds else 1
     assert set(steps["samples"]) == {passes * user_script.BATCH}
     assert len(steps) == 2 * (96 // passes - 5)
-    for part in ("data", "forward", "backward", "blocked", "optimizer"):
+    # Adasum's optimizer waits in its step(), all of which is blocked; its update is in backward.
+    parts = ("data", "forward", "backward", "blocked", "optimizer")
+    for part in parts[:4] if "--adasum" in kinds else parts:
         assert (steps[f"{part}_ns"] > 0).mean() > 0.9, part
 
 
