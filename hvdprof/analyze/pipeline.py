@@ -71,7 +71,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))
     works = waits.works
     derived = {
-        WATERFALL.name: waterfall(times, works, facts, run.table(EXECUTIONS.name)),
+        WATERFALL.name: waterfall(times, works, waits.named, facts, run.table(EXECUTIONS.name)),
         POP.name: pop(times, works, facts),
         CEILINGS.name: ceilings(times, works, facts),
         TOGGLES.name: toggles(times, works, run.segments, by_cell, curves),

@@ -20,7 +20,7 @@ from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.analyze.steps.step_work import StepWork
-from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.stragglers.named_cause import NamedCause
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     COMPUTE_INFLATION,
@@ -68,6 +68,7 @@ class _Term:
 def waterfall(
     times: Mapping[Cell, CellTime],
     works: Mapping[LaunchKey, StepWork],
+    named: Mapping[LaunchKey, Sequence[NamedCause]],
     facts: Facts,
     executions: pd.DataFrame,
 ) -> pd.DataFrame:
@@ -89,13 +90,20 @@ def waterfall(
     Cells without phases have named causes, jitter and exposed transfer alone.
 
     Every term is a mean over launches of its share in the launch's step times the step time of the
-    cell. EXECUTIONS of the cell's launches in trace mode split exposed transfer.
+    cell.
+
+    Args:
+        times: The step time of each cell.
+        works: The steps of each launch.
+        named: The named causes of each launch of two or more ranks, largest first.
+        facts: The parts of the step and other facts of each launch.
+        executions: EXECUTIONS; those of launches in trace mode split exposed transfer.
     """
     cells = throughput_cells(times)
     executing = executing_shares(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
-    causes = {time.cell: _causes(time, works) for time in cells}
+    causes = {time.cell: _causes(time, works, named) for time in cells}
     rows: list[dict[str, object]] = []
     for time in in_order(cells):
         own, baseline = causes[time.cell], baseline_of.get(time.cell.model)
@@ -146,14 +154,18 @@ def _with_error_of(ratio: LogEstimate, base_time: float, share: Spread) -> Sprea
     return Spread(exact.value, variance, min(exact.degrees, ratio.degrees))
 
 
-def _causes(time: CellTime, works: Mapping[LaunchKey, StepWork]) -> _CellCauses:
-    known = [works[key] for key in time.launches if key in works]
-    named = cell_causes([named_causes(work) for work in known], time.cell.np)
+def _causes(
+    time: CellTime,
+    works: Mapping[LaunchKey, StepWork],
+    named: Mapping[LaunchKey, Sequence[NamedCause]],
+) -> _CellCauses:
+    known = [key for key in time.launches if key in works]
+    of_cell = cell_causes([named.get(key, ()) for key in known], time.cell.np)
     return _CellCauses(
-        named,
+        of_cell,
         tuple(
-            launch_causes(work, [cause.members[number] for cause in named])
-            for number, work in enumerate(known)
+            launch_causes(works[key], [cause.members[number] for cause in of_cell])
+            for number, key in enumerate(known)
         ),
     )
 

@@ -1,6 +1,6 @@
 """Clocks, arrivals, caused wait and stragglers of all launches of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from hvdprof.analyze.stragglers.clock_bounds import (
     ready_of_steps,
     remaining_offsets,
 )
+from hvdprof.analyze.stragglers.named_cause import NamedCause
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import stragglers
 from hvdprof.model.launch_key import LaunchKey
@@ -31,7 +32,8 @@ from hvdprof.model.tables.waiting_tables import CAUSED_WAIT, CLOCKS, COLLECTIVE_
 class WaitingTables:
     """CLOCKS, COLLECTIVE_ARRIVALS, CAUSED_WAIT and STRAGGLERS of the launches of two or more ranks.
 
-    ``works`` are the steps of every launch on clocks corrected by the bounds of collectives.
+    ``works`` are the steps of every launch on clocks corrected by the bounds of collectives,
+    ``named`` the named causes of each launch, largest first.
     """
 
     clocks: pd.DataFrame
@@ -39,6 +41,7 @@ class WaitingTables:
     caused_wait: pd.DataFrame
     stragglers: pd.DataFrame
     works: Mapping[LaunchKey, StepWork]
+    named: Mapping[LaunchKey, Sequence[NamedCause]]
 
 
 def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) -> WaitingTables:
@@ -58,13 +61,14 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
+    named = {key: named_causes(work) for key, work in several.items()}
     late, caused, on_one_clock = [], [], dict(works)
     for key, work in several.items():
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()
         on_one_clock[key] = corrected(work, offsets)
         caused.append(caused_wait(on_one_clock[key], u_ns, key))
         costs = caused[-1]["cost_ns"].to_numpy()
-        late.append(stragglers(on_one_clock[key], named_causes(work), costs, key))
+        late.append(stragglers(on_one_clock[key], named[key], costs, key))
     cubes = (_on_corrected_clocks(cube, clocks_of) for cube in arrival_cubes(chosen))
     return WaitingTables(
         clocks=_joined(CLOCKS, list(clocks_of.values())),
@@ -72,6 +76,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         caused_wait=_joined(CAUSED_WAIT, caused),
         stragglers=_joined(STRAGGLERS, late),
         works=on_one_clock,
+        named=named,
     )
 
 
