@@ -53,6 +53,7 @@ Loop = FunctionType
 
 _ENTRY = "entry"
 _HEX_DIGITS = 16
+_CHECKSUM_BYTES = hashlib.sha256().digest_size
 _compiling = threading.Lock()
 
 
@@ -122,10 +123,9 @@ def _loaded(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., in
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     name = _name_of(function, shape)
-    found = (folder / name for folder in _folders() if (folder / name).is_file())
-    path = next(found, None)
-    code = _compile(function, shape) if path is None else path.read_bytes()
-    if path is None:
+    code = _cached(name)
+    if code is None:
+        code = _compile(function, shape)
         _keep(name, code)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -237,12 +237,23 @@ def _digest(*values: object) -> str:
     return hashlib.sha256(repr(values).encode()).hexdigest()[:_HEX_DIGITS]
 
 
+def _cached(name: str) -> bytes | None:
+    """The machine code of that name, its checksum right: damaged code would end the process."""
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            content = (folder / name).read_bytes()
+            code = content[_CHECKSUM_BYTES:]
+            if hashlib.sha256(code).digest() == content[:_CHECKSUM_BYTES]:
+                return code
+    return None
+
+
 def _keep(name: str, code: bytes) -> None:
     """Put machine code into the first folder that can be written to, in place of an older one."""
     for folder in _folders():
         with contextlib.suppress(StorageError, OSError):
             with open_whole(folder / name, binary=True) as file:
-                file.write(code)  # type: ignore[arg-type]
+                file.write(hashlib.sha256(code).digest() + code)  # type: ignore[arg-type]
             for older in set(folder.glob(name[: -len(".o") - _HEX_DIGITS] + "*.o")):
                 if older.name != name:
                     older.unlink()

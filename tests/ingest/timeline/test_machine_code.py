@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 
@@ -80,6 +81,27 @@ def test_code_of_the_cache_is_not_compiled_again(
 
     assert Compiled(weigh)(*arguments()) == 52
     assert [file] == list(cache.iterdir())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:200] + bytes([content[200] ^ 255]) + content[201:],
+    ],
+    ids=["empty", "cut", "one byte"],
+)
+def test_damaged_code_is_compiled_anew(
+    cache: Path, damage: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Compiled(weigh)(*arguments())
+    (file,) = cache.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+
+    assert Compiled(weigh)(*arguments()) == 52
+    monkeypatch.setattr(machine_code, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert Compiled(weigh)(*arguments()) == 52
 
 
 @pytest.mark.parametrize("change", [{"STEP": 4}, {"double": lambda value: 2 * value + 1}])
