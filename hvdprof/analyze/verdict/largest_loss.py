@@ -1,5 +1,6 @@
 """The second sentence of a verdict: the largest loss of the cell, its cost and its fix."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,8 +44,9 @@ def largest_loss(
 ) -> LargestLoss | None:
     """The costliest cause of a cell without toggles; None where no cause costs enough.
 
-    Time in the data phase and between steps is named from a tenth of the step on, or where it is a
-    twentieth more than in the baseline: every loop has some.
+    Causes are compared by what the baseline does not have. Time in the data phase and between steps
+    is named from a tenth of the step on, or where it is a twentieth more than in the baseline:
+    every loop has some.
 
     Args:
         waterfall: WATERFALL of the run.
@@ -62,7 +64,7 @@ def largest_loss(
     ]
     if not costly:
         return None
-    row = max(costly, key=lambda one: float(one["share"]))
+    row = max(costly, key=_lost_share)
     cost = f"{units.milliseconds(float(row['time_ns']))} per step"
     cost += f" ({units.percent(float(row['share']))})"
     name = cause_name(row)
@@ -84,9 +86,14 @@ def largest_loss(
 def _is_worth(row: FrameRow) -> bool:
     if row["term"] not in (INPUT_BOUND, SERIALIZATION):
         return True
-    share = float(row["share"])
-    added = share * (1.0 - float(row["baseline_ns"]) / float(row["time_ns"]))
-    return share >= WARNING_COST or added >= SMALLEST_COST
+    is_new = not math.isnan(float(row["baseline_ns"])) and _lost_share(row) >= SMALLEST_COST
+    return is_new or float(row["share"]) >= WARNING_COST
+
+
+def _lost_share(row: FrameRow) -> float:
+    """The share of the step that the baseline does not have."""
+    share, of_baseline = float(row["share"]), float(row["baseline_ns"])
+    return share if math.isnan(of_baseline) else share * (1 - of_baseline / float(row["time_ns"]))
 
 
 def offset(verdict: Verdict) -> str:

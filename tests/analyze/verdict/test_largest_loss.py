@@ -91,6 +91,15 @@ def test_input_is_named_where_it_is_much_or_much_more_than_in_the_baseline(
     assert (loss([row]) is not None) == is_named
 
 
+@pytest.mark.parametrize(
+    ("of_baseline", "name"),
+    [(0.28, "jitter"), (0.02, "inter-step overhead (serialization)")],
+)
+def test_what_the_baseline_has_too_is_not_the_largest_loss(of_baseline, name):
+    outside = cause("serialization", 0.29, baseline_ns=of_baseline * STEP_NS)
+    assert loss([outside, cause("jitter", 0.1)]).name == name
+
+
 def test_another_cell_is_not_asked():
     assert loss([SLOW], FINDING, np=4) is None
 
