@@ -105,11 +105,17 @@ def _bar(row: FrameRow, reached_ns: float) -> go.Bar:
         hovertext=[
             f"<b>{name}</b><br>{units.milliseconds(row['time_ns'])} per step<br>"
             + units.interval_of_unit(row["share"], row["share_low"], row["share_high"], "ratio")
-            + f" of the step<br>alone: {units.milliseconds(row['alone_ns'])}"
+            + f" of the step<br>alone: {units.milliseconds(row['alone_ns'])}{_baseline(row)}"
         ],
         hoverinfo="text",
         showlegend=False,
     )
+
+
+def _baseline(row: FrameRow) -> str:
+    """What the baseline spends there, which is not in the bar."""
+    spent = float(row["baseline_ns"])
+    return "" if math.isnan(spent) else f"<br>besides, as baseline: {units.milliseconds(spent)}"
 
 
 def _name(cell: WaterfallCell) -> str:

@@ -263,13 +263,15 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "input (all ranks)",
-        "Time that the normal ranks spend in the data phase: every rank waits for its input.",
-        "D",
+        "Time that the normal ranks spend in the data phase, beyond that of the baseline: every "
+        "rank waits for its input.",
+        "D - w D_1",
     ),
     Term(
         "inter-step overhead (serialization)",
-        "Time of the normal ranks outside all phases, within and between steps.",
-        "O",
+        "Time of the normal ranks outside all phases, within and between steps, beyond that of the "
+        "baseline.",
+        "O - w O_1",
     ),
     Term(
         "exposed transfer",
@@ -278,8 +280,9 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term(
         "baseline overhead (credit)",
-        "Overhead that the baseline has itself, subtracted because the cell is compared with it.",
-        "-w (T_1 - C_1)",
+        "Time that the baseline itself spends waiting and in transfers, subtracted because the "
+        "cell is compared with it.",
+        "-w (T_1 - C_1 - D_1 - O_1)",
     ),
     Term("rounding residual", "Rounding of floating-point sums that the terms leave."),
     Term(

@@ -80,14 +80,15 @@ def waterfall(
 
         T = C + D + O + named causes + jitter + exposed transfer       (``launch_causes``)
 
-        input               D
-        serialization       O
+        input               D - w * D_1
+        serialization       O - w * O_1
         compute slowdown    C - w * C_1
-        baseline credit     - w * (T_1 - C_1)
+        baseline credit     - w * (T_1 - C_1 - D_1 - O_1)
 
     Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
-    another cell as baseline have neither compute slowdown nor credit: their terms are ``T - C``.
-    Cells without phases have named causes, jitter and exposed transfer alone.
+    another cell as baseline have neither compute slowdown nor credit, and their input and
+    serialization are whole (``D``, ``O``): their terms are ``T - C``. Cells without phases have
+    named causes, jitter and exposed transfer alone.
 
     Every term is a mean over launches of its share in the launch's step times the step time of the
     cell.
@@ -128,22 +129,21 @@ class _Reference:
     """The baseline's step for as many samples, and parts of it, as shares of the cell's step."""
 
     step: float
-    compute: Spread
+    parts: Mapping[str, Spread]
     rest: Spread
-    data: float
-    outside: float
 
 
 def _reference(ratio: LogEstimate, of_baseline: _CellCauses, work: float) -> _Reference:
     """From the logarithm of the baseline's step time divided by the cell's."""
     step = work * math.exp(ratio.value)
-    rest = spread([1.0 - one.normal[COMPUTE] for one in of_baseline.launches])
+    rest = spread([1.0 - sum(one.normal.values()) for one in of_baseline.launches])
     return _Reference(
         step=step,
-        compute=_with_error_of(ratio, step, of_baseline.normal(COMPUTE)),
+        parts={
+            part: _with_error_of(ratio, step, of_baseline.normal(part))
+            for part in (DATA, OUTSIDE, COMPUTE)
+        },
         rest=_with_error_of(ratio, step, rest),
-        data=step * of_baseline.normal(DATA).value,
-        outside=step * of_baseline.normal(OUTSIDE).value,
     )
 
 
@@ -220,18 +220,23 @@ def _other_terms(own: _CellCauses, reference: _Reference | None) -> dict[str, _T
         ),
     }
     if own.has_phases:
-        data, outside = (NAN, NAN) if reference is None else (reference.data, reference.outside)
-        terms[INPUT_BOUND] = _separable(own.normal(DATA), data)
-        terms[SERIALIZATION] = _separable(own.normal(OUTSIDE), outside)
+        terms[INPUT_BOUND] = _of_part(DATA, own, reference)
+        terms[SERIALIZATION] = _of_part(OUTSIDE, own, reference)
     if reference is not None:
-        terms[COMPUTE_INFLATION] = _separable(less(own.normal(COMPUTE), reference.compute))
-        terms[BASELINE_CREDIT] = _separable(scaled(-1.0, reference.rest))
+        terms[COMPUTE_INFLATION] = _of_part(COMPUTE, own, reference)
+        credit = scaled(-1.0, reference.rest)
+        terms[BASELINE_CREDIT] = _Term(credit, credit.value)
     return terms
 
 
-def _separable(share: Spread, of_baseline: float = NAN) -> _Term:
-    """A term that adds to the step time by itself."""
-    return _Term(share, share.value, of_baseline)
+def _of_part(part: str, own: _CellCauses, reference: _Reference | None) -> _Term:
+    """Time of all normal ranks, without what the baseline spends; it adds to the step by itself."""
+    share = own.normal(part)
+    if reference is None:
+        return _Term(share, share.value)
+    of_baseline = reference.parts[part]
+    more = less(share, of_baseline)
+    return _Term(more, more.value, of_baseline.value)
 
 
 _UNNAMED: dict[str, object] = {
@@ -281,5 +286,6 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "alone_ns": term.alone * step_ns,
         "alone_share": term.alone,
         "baseline_ns": term.of_baseline * step_ns,
+        "baseline_share": term.of_baseline,
         "executing_share": NAN,
     }

@@ -3,6 +3,7 @@
 Tested in ``tests/analyze/findings/test_run_findings.py``.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypedDict
@@ -11,7 +12,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
-from hvdprof.analyze.findings.finding import SMALLEST_COST
+from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     INPUT_BOUND,
@@ -57,9 +58,24 @@ class CostlyCause:
 
     @property
     def share_text(self) -> str:
-        """The same as text with its 95 % interval."""
+        """``share`` as text with its 95 % interval."""
         share, low, high = (float(self.row[f"share{end}"]) for end in ("", "_low", "_high"))
         return units.interval_of_unit(share, low, high, "ratio")
+
+    @property
+    def baseline_share(self) -> float:
+        """What the baseline spends there as well, a share of the step; 0 without a baseline."""
+        return float(self.row["baseline_share"]) if self.has_baseline else 0.0
+
+    @property
+    def whole_share(self) -> float:
+        """The cost with what the baseline spends there as well."""
+        return self.share + self.baseline_share
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether ``share`` is without what the baseline spends."""
+        return not math.isnan(float(self.row["baseline_share"]))
 
     @property
     def cost_ns(self) -> float:
@@ -69,7 +85,14 @@ class CostlyCause:
     @property
     def cost(self) -> CellCost:
         """The fields of a finding, with what the cause alone would save as potential gain."""
-        return cost_of(self.cell, self.share, self.cost_ns, float(self.row["alone_share"]))
+        gain = float(self.row["alone_share"]) + self.baseline_share
+        return cost_of(self.cell, self.share, self.cost_ns, gain)
+
+    @property
+    def whole_cost(self) -> CellCost:
+        """The same for a finding on what the baseline spends as well."""
+        whole_ns = self.cost_ns + float(self.row["baseline_ns"])
+        return cost_of(self.cell, self.whole_share, whole_ns, self.whole_share)
 
 
 def is_costly(row: FrameRow) -> bool:
@@ -103,6 +126,34 @@ def costly_causes(
             for row in rows_of_cell(of_term, cell).to_dict("records"):
                 if is_costly(row):
                     yield CostlyCause(cell, row)
+
+
+def costs_of_baseline(
+    evidence: Evidence, term: str, *, oversubscribed: bool = False
+) -> Iterator[CostlyCause]:
+    """Rows of WATERFALL on a tenth of the step or more, most of which the baseline has as well.
+
+    It is no loss of scaling, so the row itself is small. One cell of each model is enough, and none
+    where the baseline has a row of its own: ``costly_causes`` yields that.
+
+    Args:
+        evidence: The run.
+        term: The term of WATERFALL.
+        oversubscribed: Whether cells with more ranks than cores count, too.
+    """
+    rows = evidence.table("waterfall")
+    of_term = rows[rows["term"] == term]
+    seen: set[str] = set()
+    for cell in evidence.cells(oversubscribed=oversubscribed):
+        if not is_base(cell) or cell["model"] in seen:
+            continue
+        for row in rows_of_cell(of_term, cell).to_dict("records"):
+            cause = CostlyCause(cell, row)
+            if is_costly(row):
+                seen.update([] if cause.has_baseline else [str(cell["model"])])
+            elif cause.has_baseline and cause.whole_share >= WARNING_COST:
+                seen.add(str(cell["model"]))
+                yield cause
 
 
 def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:

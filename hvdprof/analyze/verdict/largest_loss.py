@@ -21,6 +21,9 @@ from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Verdict
 
+_RULE_OF = {INPUT_BOUND: "input-bound", SERIALIZATION: "inter-step-overhead"}
+"""Terms that one rank alone has as well, and the rule on each."""
+
 SMALLEST_OFFSET = 0.02
 """Gains are named from here on: the largest loss then exceeds the whole lost efficiency."""
 
@@ -44,9 +47,8 @@ def largest_loss(
 ) -> LargestLoss | None:
     """The costliest cause of a cell without toggles; None where no cause costs enough.
 
-    Causes are compared by what the baseline does not have. Time in the data phase and between steps
-    is named from a tenth of the step on, or where it is a twentieth more than in the baseline:
-    every loop has some.
+    Without a baseline, time in the data phase and between steps is named from a tenth of the step
+    on: every loop has some.
 
     Args:
         waterfall: WATERFALL of the run.
@@ -64,9 +66,8 @@ def largest_loss(
     ]
     if not costly:
         return None
-    row = max(costly, key=_lost_share)
-    cost = f"{units.milliseconds(float(row['time_ns']))} per step"
-    cost += f" ({units.percent(float(row['share']))})"
+    row = max(costly, key=lambda row: float(row["share"]))
+    cost = _cost(float(row["time_ns"]), float(row["share"]))
     name = cause_name(row)
     of_cell = findings[
         (findings["model"] == model)
@@ -76,24 +77,60 @@ def largest_loss(
     ]
     if of_cell.empty:
         return LargestLoss(name, float(row["share"]), f"Largest loss: {name}, {cost}.")
-    title, action = (str(of_cell.iloc[0][column]) for column in ("title", "action"))
+    title, fix = title_inside(str(of_cell.iloc[0]["title"])), _fix(of_cell.iloc[0])
+    return LargestLoss(name, float(row["share"]), f"Largest loss: {title}, {cost}; fix: {fix}.")
+
+
+def cost_of_baseline(
+    waterfall: pd.DataFrame,
+    findings: pd.DataFrame,
+    cell: pd.Series,
+    *,
+    terms: Sequence[str] = tuple(CAUSES),
+) -> str:
+    """A sentence on the largest cost that the baseline has as well; empty where none is large.
+
+    For cells that lose nothing: what the baseline has, too, is no loss of scaling, yet a cost.
+
+    Args:
+        waterfall: WATERFALL of the run.
+        findings: FINDINGS of the run: the one on that cost holds its fix.
+        cell: A row of SCALING.
+        terms: The terms to choose from.
+    """
+    model, np_, engine = str(cell["model"]), int(cell["np"]), str(cell["engine"])
+    rows = [
+        row
+        for row in of_base_cell(waterfall, model, np_, engine).to_dict("records")
+        if row["term"] in _RULE_OF and row["term"] in terms and _whole_share(row) >= WARNING_COST
+    ]
+    if not rows:
+        return ""
+    row = max(rows, key=_whole_share)
+    cost = _cost(float(row["time_ns"]) + float(row["baseline_ns"]), _whole_share(row))
+    known = findings[(findings["model"] == model) & (findings["id"] == _RULE_OF[str(row["term"])])]
+    fix = "" if known.empty else f"; fix: {_fix(known.iloc[0])}"
+    return f"Largest cost, in the baseline as well: {cause_name(row)}, {cost}{fix}."
+
+
+def _whole_share(row: FrameRow) -> float:
+    """The share with that of the baseline; NaN without a baseline."""
+    return float(row["share"]) + float(row["baseline_share"])
+
+
+def _cost(time_ns: float, share: float) -> str:
+    return f"{units.milliseconds(time_ns)} per step ({units.percent(share)})"
+
+
+def _fix(finding: pd.Series) -> str:
     # The caveat of the verdict names the other processes.
-    fix = first_fix(action.removeprefix(f"{END_OTHER_PROCESSES} Otherwise, "))
-    sentence = f"Largest loss: {title_inside(title)}, {cost}; fix: {fix}."
-    return LargestLoss(name, float(row["share"]), sentence)
+    return first_fix(str(finding["action"]).removeprefix(f"{END_OTHER_PROCESSES} Otherwise, "))
 
 
 def _is_worth(row: FrameRow) -> bool:
-    if row["term"] not in (INPUT_BOUND, SERIALIZATION):
+    if row["term"] not in (INPUT_BOUND, SERIALIZATION) or not math.isnan(row["baseline_share"]):
         return True
-    is_new = not math.isnan(float(row["baseline_ns"])) and _lost_share(row) >= SMALLEST_COST
-    return is_new or float(row["share"]) >= WARNING_COST
-
-
-def _lost_share(row: FrameRow) -> float:
-    """The share of the step that the baseline does not have."""
-    share, of_baseline = float(row["share"]), float(row["baseline_ns"])
-    return share if math.isnan(of_baseline) else share * (1 - of_baseline / float(row["time_ns"]))
+    return float(row["share"]) >= WARNING_COST
 
 
 def offset(verdict: Verdict) -> str:

@@ -10,7 +10,12 @@ from hvdprof import units
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
 from hvdprof.analyze.scaling.judged_cells import base_cells, largest_of_each_model, scaled_cells
 from hvdprof.analyze.stats.uncertainty import NAN
-from hvdprof.analyze.verdict.largest_loss import LargestLoss, largest_loss, offset
+from hvdprof.analyze.verdict.largest_loss import (
+    LargestLoss,
+    cost_of_baseline,
+    largest_loss,
+    offset,
+)
 from hvdprof.analyze.verdict.stall_sentence import stall_sentence
 from hvdprof.model.causes import INPUT_BOUND, PAUSE, STRAGGLER
 from hvdprof.model.cell_key import (
@@ -46,9 +51,9 @@ def verdict(
         model the largest number of ranks is taken that is not oversubscribed and not the baseline;
         of these the one with the lowest efficiency.
     2.  The largest loss is the costliest row of WATERFALL of that cell, from 5 % of the step on,
-        with the fix of its finding: also where the baseline loses as much, where there is one
-        number of ranks alone, and where ranks share cores (of which a straggler, a pause or the
-        input counts).
+        with the fix of its finding: also where there is one number of ranks alone, and where ranks
+        share cores (of which a straggler, a pause or the input counts). Where there is none, it is
+        the largest cost that the baseline has as well.
     3.  A stall that was seen comes first, then the number; findings hold the largest loss.
     4.  Where nothing can be said, the sentence says why.
     """
@@ -62,11 +67,12 @@ def verdict(
         is_lost = cell["efficiency_high"] < 1 or math.isnan(cell["efficiency_high"])
         smallest = SMALLEST_COST if is_lost else WARNING_COST
         loss = largest_loss(waterfall, findings, cell, smallest=smallest)
-        return _scaling_verdict(cell, loss, stall)
+        return _scaling_verdict(cell, loss, stall, cost_of_baseline(waterfall, findings, cell))
     if not many.empty:
         cell = _worst(many)
         loss = largest_loss(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
-        return _oversubscribed_verdict(cell, loss, stall)
+        of_baseline = cost_of_baseline(waterfall, findings, cell, terms=OF_CROWDED_CELLS)
+        return _oversubscribed_verdict(cell, loss, stall, of_baseline)
     if not base.empty:
         cell = base.iloc[-1]
         return _one_size_verdict(
@@ -85,7 +91,9 @@ def _worst(cells: pd.DataFrame) -> pd.Series:
     return largest_of_each_model(cells).sort_values("efficiency", kind="stable").iloc[0]
 
 
-def _scaling_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> Verdict:
+def _scaling_verdict(
+    cell: pd.Series, loss: LargestLoss | None, stall: str, of_baseline: str
+) -> Verdict:
     number = f"{_place(cell)}: {_efficiency(cell)} scaling efficiency against {cell['baseline']}."
     if loss is not None:
         answer = _verdict(_said(stall, number, loss.sentence), cell, loss)
@@ -95,16 +103,19 @@ def _scaling_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> V
         rest = "No loss: the whole 95 % CI is above 100 %."
     elif cell["efficiency_high"] >= 1:
         rest = "The 95 % CI includes 100 %: no certain loss."
-    return _verdict(_said(stall, number, rest), cell)
+    return _verdict(_said(stall, number, of_baseline or rest), cell)
 
 
-def _oversubscribed_verdict(cell: pd.Series, loss: LargestLoss | None, stall: str) -> Verdict:
+def _oversubscribed_verdict(
+    cell: pd.Series, loss: LargestLoss | None, stall: str, of_baseline: str
+) -> Verdict:
     number = (
         f"{_place(cell)}: {_efficiency(cell)} of the throughput per rank of {cell['baseline']}."
     )
-    if loss is None and not stall:
+    rest = of_baseline if loss is None else loss.sentence
+    if not rest and not stall:
         return _verdict(f"{number} {_OVERSUBSCRIBED}", cell)
-    answer = _verdict(_said(stall, number, "" if loss is None else loss.sentence), cell, loss)
+    answer = _verdict(_said(stall, number, rest), cell, loss)
     return replace(answer, caveat=_joined(_OVERSUBSCRIBED, answer.caveat))
 
 

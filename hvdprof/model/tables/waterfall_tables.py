@@ -58,8 +58,15 @@ WATERFALL = Table(
             "baseline_ns",
             "float64",
             "ns",
-            "Of input and serialization: the time that the baseline spends there for as many "
-            "samples, which the credit gives back; else NaN.",
+            "Of input, serialization and compute: the time that the baseline spends there for as "
+            "many samples; `time_ns` is what the cell spends beyond it. NaN for other causes, and "
+            "without another cell as baseline, where input and serialization are whole.",
+        ),
+        Column(
+            "baseline_share",
+            "float64",
+            "ratio",
+            "`baseline_ns` divided by the step time of the cell.",
         ),
         Column(
             "executing_share",

@@ -107,6 +107,46 @@ def test_steps_without_phases_have_no_terms_of_phases(tmp_path):
     assert rows.loc[RESIDUAL_TERM, "share"] == 0
 
 
+def slept(step_ms, data_ms, between_ms):
+    """Three launches of each size that also wait for data and sleep between steps."""
+    passes = sweep(step_ms, blocked_ms={2: 1.0})
+    for one in passes:
+        for segment in one.segments:
+            segment.parts_ms["data"] += data_ms[one.size]
+            segment.parts_ms["other"] += between_ms[one.size]
+    return passes
+
+
+def test_what_the_baseline_has_as_well_is_in_no_row(tmp_path):
+    passes = slept({1: 10.0, 2: 12.0}, {1: 6.0, 2: 6.0}, {1: 8.0, 2: 10.0})
+    analysis = waterfall_of(tmp_path, passes)
+    rows = of_cell(analysis, 2)
+
+    # typical_parts: 5 % of the own work of 10 and 11 ms each in data and in no phase.
+    assert rows.loc[INPUT_BOUND, "time_ns"] == pytest.approx(0.05e6, abs=0.05e6)
+    assert rows.loc[SERIALIZATION, "time_ns"] == pytest.approx(2.05e6, rel=0.03)
+    assert rows.loc[INPUT_BOUND, "baseline_ns"] == pytest.approx(6.5e6, rel=0.02)
+    assert rows.loc[SERIALIZATION, "baseline_ns"] == pytest.approx(8.5e6, rel=0.02)
+    assert rows.loc[COMPUTE_INFLATION, "time_ns"] == pytest.approx(0.9e6, rel=0.1)
+    assert rows.loc[BASELINE_CREDIT, "time_ns"] == pytest.approx(0, abs=0.05e6)
+    efficiency = analysis.scaling.set_index("np")["efficiency"]
+    assert rows["share"].sum() == pytest.approx(1 - efficiency[2], abs=1e-12)
+    assert rows.loc[RESIDUAL_TERM, "share"] == 0
+    # The baseline has no baseline of its own: its rows are whole.
+    assert of_cell(analysis, 1).loc[SERIALIZATION, "time_ns"] == pytest.approx(8.5e6, rel=0.02)
+
+
+def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path):
+    analysis = waterfall_of(
+        tmp_path, slept({1: 10.0, 2: 11.0}, {1: 0.0, 2: 0.0}, {1: 12.0, 2: 12.0})
+    )
+
+    (found,) = analysis.findings.to_dict("records")
+    assert (found["id"], found["np"]) == ("inter-step-overhead", 1)
+    assert found["cost_ns"] == pytest.approx(12.5e6, rel=0.02)
+    assert "Largest cost, in the baseline as well: inter-step" in analysis.verdict.sentence
+
+
 @pytest.mark.slow
 def test_the_overhead_of_the_baseline_is_a_credit(tmp_path):
     rows = of_cell(

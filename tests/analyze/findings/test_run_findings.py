@@ -552,6 +552,29 @@ def test_memory_is_pinned_for_gpus_alone():
         assert ("pin_memory" in row["action"]) == on_gpu
 
 
+@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+def test_a_loss_of_scaling_is_named_apart_from_what_the_baseline_has(name):
+    given = evidence([term(name, 0.2, baseline_share=0.3, baseline_ns=0.3 * 31e6)])
+    (row,) = findings(given).to_dict("records")
+
+    assert "more than the baseline" in row["evidence"]
+    assert row["evidence"].endswith("With what the baseline spends, it is 50.0 % of the step.")
+    assert row["cost_ns"] == pytest.approx(0.2 * 31e6)
+    assert row["gain_share"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", ["input-bound", "serialization"])
+def test_what_the_baseline_has_as_well_is_named_once_as_no_loss_of_scaling(name):
+    shared = {"low": -0.01, "baseline_share": 0.3, "baseline_ns": 0.3 * 31e6}
+    given = evidence([term(name, 0.01, **shared)])
+    (row,) = findings(given).to_dict("records")
+
+    assert "spend 31.0 % of the step" in row["evidence"]
+    assert row["evidence"].endswith("The baseline spends 30.0 % there as well: no loss of scaling.")
+    assert (row["severity"], row["cost_share"]) == ("error", pytest.approx(0.31))
+    assert not len(findings(evidence([term(name, 0.01, **(shared | {"baseline_share": 0.05}))])))
+
+
 def test_input_bound_ranks_are_named_with_more_ranks_than_cores_too():
     crowded_cell = ("scaling", scaling(cell(oversubscribed=True)))
     rows = findings(evidence([crowded_cell, term("input-bound", 0.3)]))

@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from hvdprof.analyze.verdict.largest_loss import largest_loss, offset
+from hvdprof.analyze.verdict.largest_loss import cost_of_baseline, largest_loss, offset
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from tests.builders.declared_rows import declared_rows
@@ -82,22 +82,34 @@ def test_what_is_small_uncertain_or_no_loss_is_not_named(row):
 
 @pytest.mark.parametrize(
     ("share", "of_baseline", "is_named"),
-    [(0.08, 0.07, False), (0.08, 0.01, True), (0.12, 0.12, True), (0.08, float("nan"), False)],
+    [
+        (0.08, 0.3, True),
+        (0.04, 0.3, False),
+        (0.12, float("nan"), True),
+        (0.08, float("nan"), False),
+    ],
 )
-def test_input_is_named_where_it_is_much_or_much_more_than_in_the_baseline(
-    share, of_baseline, is_named
-):
-    row = cause("input-bound", share, baseline_ns=of_baseline * STEP_NS)
+def test_input_is_named_where_it_is_much_or_more_than_in_the_baseline(share, of_baseline, is_named):
+    row = cause("input-bound", share, baseline_share=of_baseline)
     assert (loss([row]) is not None) == is_named
 
 
-@pytest.mark.parametrize(
-    ("of_baseline", "name"),
-    [(0.28, "jitter"), (0.02, "inter-step overhead (serialization)")],
-)
-def test_what_the_baseline_has_too_is_not_the_largest_loss(of_baseline, name):
-    outside = cause("serialization", 0.29, baseline_ns=of_baseline * STEP_NS)
-    assert loss([outside, cause("jitter", 0.1)]).name == name
+def test_what_the_baseline_has_as_well_is_a_cost_with_its_fix():
+    rows = [
+        cause(term, 0.01, baseline_share=share, baseline_ns=share * STEP_NS)
+        for term, share in (("input-bound", 0.2), ("serialization", 0.4))
+    ]
+    fix = finding(id="inter-step-overhead", action="Do less. Always.", model="resnet18")
+    own = pd.Series({"model": "resnet18", "np": 2, "engine": "horovod"})
+
+    assert cost_of_baseline(pd.concat(rows), FINDINGS.frame([fix]), own) == (
+        "Largest cost, in the baseline as well: inter-step overhead (serialization), 41.0 ms per "
+        "step (41.0 %); fix: do less."
+    )
+    small = cause("input-bound", 0.01, baseline_share=0.08, baseline_ns=0.08 * STEP_NS)
+    alone = cause("input-bound", 0.4)
+    for row in (small, alone, cause("jitter", 0.5)):
+        assert cost_of_baseline(row, FINDINGS.frame([fix]), own) == ""
 
 
 def test_another_cell_is_not_asked():

@@ -11,10 +11,13 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
     CROWDED_CELL,
+    CellCost,
+    CostlyCause,
     cell_name,
     cell_place,
     cost_of,
     costly_causes,
+    costs_of_baseline,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
@@ -36,26 +39,53 @@ from hvdprof.model.frame_row import FrameRow
 def input_bound(evidence: Evidence) -> Iterator[Finding]:
     """Every rank waits for data, also those that no straggler's delay concerns."""
     # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
-    for cause in costly_causes(evidence, INPUT_BOUND, oversubscribed=True):
+    for cause, share, cost in _with_those_of_baseline(evidence, INPUT_BOUND, oversubscribed=True):
         cell = cause.cell
         crowded = bool(cell["oversubscribed"])
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
-        is_job = cell["np"] > 1
-        whose = "normal ranks spend" if is_job else "the rank spends"
         yield Finding(
             "input-bound",
-            severity_of_cost(cause.share),
+            severity_of_cost(share),
             cell_name(cell),
-            f"Input-bound: {'every' if is_job else 'the'} rank waits for data",
+            f"Input-bound: {'every' if cell['np'] > 1 else 'the'} rank waits for data",
             sentences(
-                f"{cell_place(cell)}: {whose} {cause.share_text} of the step in the data phase.",
+                f"{cell_place(cell)}: {_spent(cause, share)} in the data phase.",
+                _of_baseline(cause, share),
                 CROWDED_CELL if crowded else "",
             ),
             f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
             "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
             "possible" if crowded else "certain",
-            **cause.cost,
+            **cost,
         )
+
+
+def _with_those_of_baseline(
+    evidence: Evidence, term: str, *, oversubscribed: bool = False
+) -> Iterator[tuple[CostlyCause, float, CellCost]]:
+    """Losses of scaling, then what costs as much in the baseline, each with share and cost."""
+    for cause in costly_causes(evidence, term, oversubscribed=oversubscribed):
+        yield cause, cause.share, cause.cost
+    for cause in costs_of_baseline(evidence, term, oversubscribed=oversubscribed):
+        yield cause, cause.whole_share, cause.whole_cost
+
+
+def _spent(cause: CostlyCause, share: float) -> str:
+    whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+    is_lost = share == cause.share
+    if not cause.has_baseline or not is_lost:
+        return f"{whose} {cause.share_text if is_lost else units.percent(share)} of the step"
+    return f"{whose} {cause.share_text} of the step more than the baseline"
+
+
+def _of_baseline(cause: CostlyCause, share: float) -> str:
+    """What the baseline spends there, where there is one."""
+    if not cause.has_baseline:
+        return ""
+    if share != cause.share:
+        spent = units.percent(cause.baseline_share)
+        return f"The baseline spends {spent} there as well: no loss of scaling."
+    return f"With what the baseline spends, it is {units.percent(cause.whole_share)} of the step."
 
 
 def jitter(evidence: Evidence) -> Iterator[Finding]:
@@ -85,19 +115,21 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
 
 def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
-    for cause in costly_causes(evidence, SERIALIZATION):
-        whose = "normal ranks spend" if cause.cell["np"] > 1 else "the rank spends"
+    for cause, share, cost in _with_those_of_baseline(evidence, SERIALIZATION):
         yield Finding(
             "inter-step-overhead",
-            severity_of_cost(cause.share),
+            severity_of_cost(share),
             cell_name(cause.cell),
             "Inter-step overhead of all ranks",
-            f"{cell_place(cause.cell)}: {whose} {cause.share_text} of the step in no phase: "
-            "between steps, or outside data, forward, backward and optimizer.",
+            sentences(
+                f"{cell_place(cause.cell)}: {_spent(cause, share)} in no phase: between steps, or "
+                "outside data, forward, backward and optimizer.",
+                _of_baseline(cause, share),
+            ),
             "Look for what the loop does between steps: metrics that call .item(), logging, "
             "checkpoints. Do it less often.",
             "likely",
-            **cause.cost,
+            **cost,
         )
 
 
