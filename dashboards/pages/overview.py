@@ -54,7 +54,7 @@ def content(analysis: RunAnalysis, view: View) -> dmc.Stack:
     """The page of a run directory."""
     page = shape_page(analysis)
     parts = [
-        _verdict(page.verdict, page.caveat),
+        _verdict(page.verdict, page.caveat, page.stop),
         *_findings(analysis, view),
         *_figures(analysis, view),
     ]
@@ -89,10 +89,12 @@ def _value(fact: Fact) -> str:
     return units.of_unit(fact.value, fact.unit)
 
 
-def _verdict(sentence: str, caveat: str) -> dmc.Paper:
+def _verdict(sentence: str, caveat: str, stop: str = "") -> dmc.Paper:
     parts: list[Component] = [dmc.Title(sentence, order=1, size="h3", fw=600)]
     if caveat:
         parts.append(dmc.Text(f"Caveat: {caveat}", size="sm"))
+    if stop:
+        parts.append(dmc.Text(stop, size="sm", className="about"))
     return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
 
 

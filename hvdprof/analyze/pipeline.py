@@ -19,6 +19,7 @@ from hvdprof.analyze.steps.cells import throughput_cells
 from hvdprof.analyze.steps.elastic_sessions import session_tables
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work, with_all_ranks
+from hvdprof.analyze.stragglers.observer_rank import without_observer
 from hvdprof.analyze.stragglers.stragglers import lateness_table
 from hvdprof.analyze.stragglers.waiting import waiting_tables
 from hvdprof.analyze.verdict.attached_verdict import attached_verdict
@@ -84,7 +85,7 @@ def analyze_run(run: Run) -> RunAnalysis:
         CLOCKS.name: waits.clocks,
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,
         CAUSED_WAIT.name: waits.caused_wait,
-        STRAGGLERS.name: waits.stragglers,
+        STRAGGLERS.name: without_observer(waits.stragglers, run.segments),
         LATENESS.name: lateness_table(recorded),
         **communication_tables(run, of_job, waits.collective_arrivals),
         **session_tables(run, of_job),

@@ -7,7 +7,8 @@ from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.pages import overview
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
-from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis
+from hvdprof.rundir.stopping import Stop, StopReason
+from tests.builders.finished_analysis import SENTENCE, analysis, full_analysis, manifest, run
 from tests.builders.served_dashboard import measured_run, page_text
 
 
@@ -35,6 +36,20 @@ def test_it_shows_the_verdict_every_cell_and_what_went_wrong(tmp_path):
         "Unset NCCL_P2P_DISABLE",
     ):
         assert expected in text
+
+
+def test_it_says_why_the_measurement_stopped(tmp_path):
+    stop = Stop(
+        reason=StopReason.BUDGET,
+        num_repeats=3,
+        most_repeats=6,
+        half_width=0.042,
+        precision=None,
+        budget_s=300.0,
+        elapsed_s=300.2,
+    )
+    stopped = full_analysis(run=run(manifest=manifest(stop=stop)))
+    assert "Stopped at 5 min, after 3 repeats: ±4.2 % reached." in shown(tmp_path, stopped)
 
 
 @pytest.mark.slow

@@ -9,12 +9,16 @@ _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the ma
 _SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
 _RANK = Column("rank", "int64", "", "Rank as `hvd.rank()` returns it.")
 
+OBSERVER = "observer"
+
 PATTERNS: dict[str, str] = {
     "persistent": "late in most steps",
     "from-step": "late in most steps from one step on",
     "periodic": "late in every k-th step",
     "irregular": "late in some steps without a period, far more than the others",
     "rotating": "rotating stragglers (jitter): any rank, no one more than the others",
+    OBSERVER: "rank 0 is late while Horovod's timeline is on, whose writer takes a core: no "
+    "straggler",
     "none": "lateness not significant, or below 5 % of the step",
 }
 """Straggler patterns, the values of ``STRAGGLERS.pattern``."""
@@ -137,7 +141,11 @@ STRAGGLERS = Table(
         _SEGMENT,
         _RANK,
         Column(
-            "pattern", "str", "", "persistent, from-step, periodic, irregular, rotating or none."
+            "pattern",
+            "str",
+            "",
+            "persistent, from-step, periodic, irregular, rotating, "
+            "observer (rank 0 writes the timeline) or none.",
         ),
         Column(
             "phase",

@@ -6,6 +6,7 @@ import pytest
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.report.document.html_report import html_page
 from hvdprof.report.document.markdown_report import MarkdownReporter
+from hvdprof.rundir.stopping import Stop, StopReason
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.browser import serious_violations, watched_page
@@ -81,6 +82,26 @@ def test_both_say_where_it_ran():
 
     assert "- hosts: node1 (AMD EPYC, 2 cores)" in markdown(analysis)
     assert '<th scope="row" class="text">hosts</th>' in html_page(analysis)
+
+
+def test_both_say_why_the_measurement_stopped():
+    stop = Stop(
+        reason=StopReason.PRECISION,
+        num_repeats=3,
+        most_repeats=6,
+        half_width=0.0243,
+        precision=0.03,
+        budget_s=300.0,
+        elapsed_s=212.4,
+    )
+    run = finished_analysis.run(manifest=finished_analysis.manifest(stop=stop))
+    stopped = finished_analysis.full_analysis(run=run)
+    sentence = "Stopped after 3 of at most 6 repeats: ±2.4 % reached (3 % asked)."
+
+    assert f'<p class="dim">{sentence}</p>' in html_page(stopped)
+    assert f"\n\n{sentence}\n\n" in markdown(stopped)
+    for text in (html_page, markdown):
+        assert "Stopped" not in text(finished_analysis.full_analysis())
 
 
 def test_what_to_do_stands_before_the_figures():

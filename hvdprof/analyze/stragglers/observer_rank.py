@@ -1,0 +1,46 @@
+"""Rank 0 of launches with the timeline on: its writer takes a core, and is no straggler."""
+
+import pandas as pd
+
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.launch_key import LAUNCH, Mode
+from hvdprof.model.tables.waiting_tables import OBSERVER, STRAGGLER_PATTERNS, STRAGGLERS
+from hvdprof.rundir.plan import HOROVOD_ENGINE
+
+WRITER_RANK = 0
+"""Only rank 0 writes Horovod's timeline."""
+
+_PERIODIC = "periodic"
+"""The writer never rests, so it delays no step out of k."""
+
+_CELL = ["model", "size", "engine", "compression", "reduction"]
+
+
+def without_observer(stragglers: pd.DataFrame, segments: pd.DataFrame) -> pd.DataFrame:
+    """STRAGGLERS in which rank 0 of a trace launch has the pattern ``observer``.
+
+    It stays a straggler where a launch of the same cell without the timeline names it too, and
+    where it is late in every k-th step.
+
+    Args:
+        stragglers: STRAGGLERS of all launches.
+        segments: SEGMENTS.
+    """
+    names = dict.fromkeys([*LAUNCH, "mode", *_CELL], str)
+    joined = stragglers.astype({"pass_id": str, "segment": str}).merge(
+        segments[list(names)].astype(names), on=LAUNCH, how="left"
+    )
+    named = joined[(joined["rank"] == WRITER_RANK) & joined["pattern"].isin(STRAGGLER_PATTERNS)]
+    free = named.loc[named["mode"] != Mode.TRACE, _CELL]
+    known = set(free.itertuples(index=False, name=None))
+    is_traced = (named["mode"] == Mode.TRACE) & (named["engine"] == HOROVOD_ENGINE)
+    traced = named[is_traced & (named["pattern"] != _PERIODIC)]
+    cells = traced[_CELL].itertuples(index=False, name=None)
+    rows = [row for row, cell in zip(traced.index, cells, strict=True) if cell not in known]
+    if not rows:
+        return stragglers
+    own = stragglers.reset_index(drop=True)
+    own.loc[rows, "pattern"] = OBSERVER
+    own.loc[rows, "phase"] = ""
+    own.loc[rows, ["phase_share", "cost_together_ns", "cost_together_share"]] = NAN
+    return STRAGGLERS.frame(own)
