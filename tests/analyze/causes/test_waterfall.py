@@ -1,3 +1,6 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from hvdprof.model.causes import (
@@ -109,11 +112,12 @@ def test_steps_without_phases_have_no_terms_of_phases(tmp_path):
 
 def slept(step_ms, data_ms, between_ms):
     """Three launches of each size that also wait for data and sleep between steps."""
-    passes = sweep(step_ms, blocked_ms={2: 1.0})
-    for one in passes:
-        for segment in one.segments:
-            segment.parts_ms["data"] += data_ms[one.size]
-            segment.parts_ms["other"] += between_ms[one.size]
+    passes = []
+    for one in sweep(step_ms, blocked_ms={2: 1.0}):
+        parts = dict(one.segments[0].parts_ms)
+        parts["data"] = np.add(parts["data"], data_ms[one.size])
+        parts["other"] = np.add(parts["other"], between_ms[one.size])
+        passes.append(replace(one, segments=[replace(one.segments[0], parts_ms=parts)]))
     return passes
 
 
