@@ -140,6 +140,11 @@ def count(number: float) -> str:
     return MISSING if math.isnan(number) else f"{round(number):,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, ``(1, 'row') -> '1 row'``, ``(2, 'row') -> '2 rows'``."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def of_unit(value: float, unit: str) -> str:
     """A number in one of the units that tables declare, as text with the unit.
 

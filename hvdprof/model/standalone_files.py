@@ -16,7 +16,7 @@ class Fact:
     """One fact; ``name`` is its key in JSON, ``unit`` one of model.schema's or empty.
 
     A page shows ``text`` where it is given, and omits a fact whose ``label`` is empty: the line of
-    another fact states it.
+    another fact states it. A text may have several lines.
     """
 
     name: str

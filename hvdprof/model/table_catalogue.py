@@ -4,7 +4,7 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.bandwidth_tables import BANDWIDTH_TABLES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import LOG_TABLES
@@ -50,7 +50,7 @@ TABLES: tuple[Table, ...] = (
     *SESSION_TABLES,
     TIMELINES,
     *LOG_TABLES,
-    ALLREDUCE_BENCH,
+    *BANDWIDTH_TABLES,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,
     FINDINGS,

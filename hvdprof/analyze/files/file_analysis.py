@@ -26,17 +26,16 @@ from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
+from hvdprof.analyze.scaling.stated_speedups import contradicted_speedups
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.run import Run
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis, FileVerdict, Unanswered
-from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import (
     FILES,
     INCIDENTS,
-    NCCL_TEST_RUNS,
-    NCCL_TESTS,
     STALLS,
     THROUGHPUT,
     THROUGHPUT_SCALING,
@@ -123,10 +122,12 @@ def _of_throughput(run: Run, file: str) -> FileVerdict:
     ]
     if not comparable:
         return FileVerdict("")
+    caveat = contradicted_speedups(comparable)
     if len(comparable) > 1:
         sentence = f"{len(comparable)} series; `hvdprof scaling {file}` states the verdict on each."
-        return FileVerdict(sentence)
-    return scaling_verdicts(throughput_scaling(comparable[0], repeats=True))[0]
+        return FileVerdict(sentence, caveat)
+    verdict = scaling_verdicts(throughput_scaling(comparable[0], repeats=True))[0]
+    return FileVerdict(verdict.sentence, " ".join(filter(None, (verdict.caveat, caveat))))
 
 
 def _sums(run: Run, file: str) -> TimelineSums:

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from hvdprof.analyze.files.bandwidth_facts import (
+    allreduce_bench_facts,
+    nccl_run_facts,
+)
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.model.standalone_files import Fact, Unanswered
-from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
 from hvdprof.model.tables.log_tables import (
     AUTOTUNE,
     HOROVOD_LOG,
     INCIDENTS,
-    NCCL_TEST_RUNS,
-    NCCL_TESTS,
     PRINTED_RATES,
     STALLS,
     THROUGHPUT,
@@ -83,42 +85,6 @@ def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
     ]
 
 
-def nccl_run_facts(runs: pd.DataFrame) -> list[Fact]:
-    """The runs of nccl-tests in a file."""
-    first = runs.iloc[0]
-    np = first["np"]
-    return [
-        Fact("num_runs", "runs of nccl-tests", len(runs)),
-        Fact("operation", "operation", str(first["operation"]) or None),
-        Fact("num_ranks", "ranks", None if pd.isna(np) else int(np)),
-        Fact("device", "device", str(first["device"]) or None),
-        Fact("avg_busbw_gb_s", "average over all sizes", float(first["avg_busbw_gb_s"]), "GB/s"),
-        Fact("failed", "failed", "yes" if runs["failed"].any() else "no"),
-    ]
-
-
-def nccl_test_facts(rows: pd.DataFrame) -> list[Fact]:
-    """The highest bus bandwidth and the size at which it was reached."""
-    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())]
-    wrong = rows["num_wrong"].dropna()
-    return [
-        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(best["busbw_gb_s"]), "GB/s"),
-        Fact("peak_size_bytes", "reached at", int(best["size_bytes"]), "bytes"),
-        Fact("num_wrong", "wrong elements", int(wrong.sum()) if len(wrong) else None),
-    ]
-
-
-def allreduce_bench_facts(rows: pd.DataFrame) -> list[Fact]:
-    """The highest bus bandwidth of all_reduce_bench.py and the payload at which it was reached."""
-    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())]
-    return [
-        Fact("num_payloads", "payloads measured", len(rows)),
-        Fact("num_ranks", "ranks", None if pd.isna(best["np"]) else int(best["np"])),
-        Fact("peak_busbw_gb_s", "peak bus bandwidth", float(best["busbw_gb_s"]), "GB/s"),
-        Fact("peak_size_bytes", "reached at", int(best["size_bytes"]), "bytes"),
-    ]
-
-
 def rate_facts(rates: pd.DataFrame) -> list[Fact]:
     """What a benchmark printed of its throughput."""
     totals = rates[rates["scope"] == "job"]
@@ -159,7 +125,6 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (INCIDENTS.name, incident_facts),
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
-    (NCCL_TESTS.name, nccl_test_facts),
     (ALLREDUCE_BENCH.name, allreduce_bench_facts),
     (PRINTED_RATES.name, rate_facts),
     (THROUGHPUT.name, throughput_facts),

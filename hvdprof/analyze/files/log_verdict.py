@@ -52,47 +52,72 @@ def log_verdict(
 def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
     """The highest bus bandwidth of nccl-tests, or what is wrong with the result.
 
+    Of several runs, the sentence names the one that it speaks of.
+
     Args:
         runs: Rows of NCCL_TEST_RUNS of the file.
         rows: Rows of NCCL_TESTS of the file.
     """
-    wrong = int(rows["num_wrong"].fillna(0).sum())
+    number = len(runs)
     failed = runs[runs["failed"].to_numpy()]
     if len(failed):
-        return FileVerdict(f"Error: the run that begins in line {failed.iloc[0]['line']} failed.")
-    if wrong:
-        return FileVerdict(
-            f"Error: {_counted(wrong, 'wrong element')}; fix: run `dcgmi diag -r 3` on each host."
-        )
-    if not len(rows):
+        several = f"{len(failed)} of {number} runs failed, first" if number > 1 else ""
+        begins = f"the run that begins in line {failed.iloc[0]['line']}"
+        return FileVerdict(f"Error: {several} {begins}." if several else f"Error: {begins} failed.")
+    wrong = runs[(runs["num_wrong"].fillna(0) > 0).to_numpy()]
+    if len(wrong):
+        elements = units.counted(int(wrong["num_wrong"].sum()), "wrong element")
+        where = f" in {_runs_of(wrong)}" if number > 1 else ""
+        return FileVerdict(f"Error: {elements}{where}; fix: run `dcgmi diag -r 3` on each host.")
+    measured = runs[runs["peak_busbw_gb_s"].notna().to_numpy()]
+    if not len(measured):
         return FileVerdict("")
-    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())].to_dict()
-    run = runs[(runs["run"] == best["run"]).to_numpy()].iloc[0].to_dict()
-    sentence = _peak(best, run["np"], str(run["operation"]))
-    return FileVerdict(sentence, _still_rising(rows, best) if len(runs) == 1 else "")
+    best = measured.iloc[int(measured["peak_busbw_gb_s"].to_numpy().argmax())].to_dict()
+    sentence = _peak(best, best["np"], str(best["operation"]))
+    if number == 1:
+        return FileVerdict(sentence, _still_rising(rows, best))
+    return FileVerdict(_best_of(number, "runs", best["line"], sentence))
+
+
+def _runs_of(runs: pd.DataFrame) -> str:
+    lines = [int(line) for line in runs["line"]]
+    if len(lines) == 1:
+        return f"the run that begins in line {lines[0]}"
+    return f"{len(lines)} runs, first the one of line {lines[0]}"
 
 
 def allreduce_bench_verdict(rows: pd.DataFrame) -> FileVerdict:
     """The highest bus bandwidth of all_reduce_bench.py, from rows of ALLREDUCE_BENCH of a file."""
     if not len(rows):
         return FileVerdict("")
-    best = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())].to_dict()
-    return FileVerdict(_peak(best, best["np"], "all_reduce"))
+    row = rows.iloc[int(rows["busbw_gb_s"].to_numpy().argmax())].to_dict()
+    best: FrameRow = {"peak_busbw_gb_s": row["busbw_gb_s"], "peak_size_bytes": row["size_bytes"]}
+    sentence = _peak(best, row["np"], "all_reduce")
+    number = int(rows["run"].nunique())
+    if number == 1:
+        return FileVerdict(sentence)
+    return FileVerdict(_best_of(number, "tables", row["line"], sentence))
+
+
+def _best_of(number: int, nouns: str, line: object, sentence: str) -> str:
+    return f"Best of {number} {nouns} (line {line}): {sentence[0].lower()}{sentence[1:]}"
 
 
 def _peak(best: FrameRow, np: object, operation: str) -> str:
     of = f" of {operation}" if operation else ""
-    ranks = "" if is_missing(np) else f" on {_counted(int(str(np)), 'rank')}"
-    bandwidth = units.of_unit(best["busbw_gb_s"], "GB/s")
-    return f"Peak bus bandwidth{of}{ranks}: {bandwidth} at {units.byte_size(best['size_bytes'])}."
+    ranks = "" if is_missing(np) else f" on {units.counted(int(str(np)), 'rank')}"
+    bandwidth = units.of_unit(best["peak_busbw_gb_s"], "GB/s")
+    return (
+        f"Peak bus bandwidth{of}{ranks}: {bandwidth} at {units.byte_size(best['peak_size_bytes'])}."
+    )
 
 
 def _still_rising(rows: pd.DataFrame, best: FrameRow) -> str:
     largest = int(rows["size_bytes"].max())
-    if int(best["size_bytes"]) < largest:
+    if int(best["peak_size_bytes"]) < largest:
         return ""
     smaller = rows[(rows["size_bytes"] < largest).to_numpy()]["busbw_gb_s"]
-    if not len(smaller) or float(best["busbw_gb_s"]) < 1.1 * float(smaller.max()):
+    if not len(smaller) or float(best["peak_busbw_gb_s"]) < 1.1 * float(smaller.max()):
         return ""
     return "The bandwidth still rises at the largest size; measure larger messages with -e."
 
@@ -135,7 +160,7 @@ def _of_findings(problems: pd.DataFrame) -> str:
     worst = problems.iloc[0]
     numbers = problems["severity"].astype(str).value_counts()
     counted = " and ".join(
-        _counted(int(numbers[name]), name) for name in _PROBLEMS if name in numbers
+        units.counted(int(numbers[name]), name) for name in _PROBLEMS if name in numbers
     )
     title, fix = title_inside(str(worst["title"])), first_fix(str(worst["action"]))
     if len(problems) == 1:
@@ -146,12 +171,8 @@ def _of_findings(problems: pd.DataFrame) -> str:
 def _of_stalls(stalls: pd.DataFrame) -> str:
     missing = stalls[(stalls["state"] == "missing").to_numpy()]
     ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
-    tensors = _counted(int(stalls["tensor"].nunique()), "tensor")
+    tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
     waited = units.seconds(float(stalls["waited_s"].max()))
     if not ranks:
         return f"Stall: {tensors} stalled for at least {waited}."
     return f"Stall: {ranks_text(ranks)} did not submit {tensors} for at least {waited}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{units.count(number)} {noun}{'' if number == 1 else 's'}"

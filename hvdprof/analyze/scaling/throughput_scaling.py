@@ -44,7 +44,8 @@ def _of_single_rows(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
         row = ordered.iloc[i]
         np_, rate = int(row["np"]), float(row["samples_per_s"])
         speedup = NAN if base is None else rate / float(base["samples_per_s"])
-        yield _row(np_, None if base is None else int(base["np"]), rate, speedup, row["file"])
+        own = _row(np_, None if base is None else int(base["np"]), rate, speedup, row["file"])
+        yield own | {"stated_speedup": float(row["stated_speedup"])}
 
 
 def _of_repeats(ordered: pd.DataFrame) -> Iterator[dict[str, object]]:
@@ -90,6 +91,7 @@ def _row(size: int, base: int | None, rate: float, speedup: float, file: str) ->
         "samples_per_s": rate,
         "baseline_np": base,
         "speedup": speedup,
+        "stated_speedup": NAN,
         "efficiency": efficiency,
         "efficiency_low": NAN,
         "efficiency_high": NAN,

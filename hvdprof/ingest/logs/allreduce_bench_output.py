@@ -8,7 +8,7 @@ import re
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _RANKS = re.compile(r"bandwidth of all_reduce over (\d{1,9}) ranks")

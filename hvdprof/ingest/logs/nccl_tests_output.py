@@ -2,7 +2,8 @@
 
 The line of column names decides the layout: ``redop`` and ``root`` are there or not, checked by
 ``error`` or by ``#wrong``, out of place and in place or one of them. Other writers cut rows: a row
-is put together from its head (size, count, type) and the measurements that follow it.
+is put together from its head (size, count, type) and the measurements that follow it. Tables of
+other tools look alike: a row counts only where ``algbw`` is the size divided by the time.
 """
 
 import re
@@ -13,7 +14,8 @@ import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
-from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
+from hvdprof.units import counted
 
 _TYPES = r"(?:u?int(?:8|32|64)|half|float(?:16)?|double|bfloat16|f8e[45]m[23]|fp8_\w+?)"
 _REDOPS = r"(?:sum|prod|max|min|avg|mulsum|none)"
@@ -66,8 +68,12 @@ class _Run:
     device: str = ""
     num_sizes: int = 0
     num_damaged: int = 0
+    num_refused: int = 0
+    num_wrong: int | None = None
+    peak: tuple[float, int | None] = (float("nan"), None)
     average: float = float("nan")
     failed: bool = False
+    ended: bool = False
 
 
 @dataclass(slots=True)
@@ -117,12 +123,21 @@ class NcclTests(PartReader):
         """Rows that could not be put together, and runs that failed."""
         self._give_up_row()
         damaged = sum(run.num_damaged for run in self._runs)
-        failed = [run for run in self._runs if run.failed]
+        refused = sum(run.num_refused for run in self._runs)
+        failed = [run.line for run in self._runs if run.failed]
+        empty = [run.line for run in self._runs if not (run.failed or run.num_sizes)]
         notes = []
         if damaged:
-            notes.append(f"{damaged} rows of nccl-tests are cut and omitted")
+            notes.append(f"{counted(damaged, 'row')} of nccl-tests omitted: cut")
+        if refused:
+            notes.append(
+                f"{counted(refused, 'row')} omitted: algbw is not size divided by time, as in "
+                "nccl-tests"
+            )
         if failed:
-            notes.append(f"nccl-tests failed in the run that begins in line {failed[0].line}")
+            notes.append(f"nccl-tests failed in {_runs_text(failed)}")
+        if empty:
+            notes.append(f"nccl-tests printed no row in {_runs_text(empty)}")
         return notes
 
     def _take_opening(self, line: PrintedLine) -> bool:
@@ -160,6 +175,7 @@ class NcclTests(PartReader):
             run.device = run.device or device["device"].strip()
         if average is not None:
             run.average = float(average.group(1))
+            run.ended = True
         failed = _FAILED.search(text) is not None
         run.failed = run.failed or failed
         return device is not None or average is not None or failed
@@ -183,23 +199,42 @@ class NcclTests(PartReader):
             self._add(run, layout, self._partial)
             self._partial = None
 
+    def _run_of_row(self, run: _Run, row: _PartialRow) -> _Run:
+        """The run of a finished row; a row behind the average belongs to another run."""
+        if run.ended:
+            run = _Run(len(self._runs), row.line, self._operation, self._version, run.layout)
+            self._operation, self._version = "", ""
+            self._runs.append(run)
+        return run
+
     def _give_up_row(self) -> None:
         if self._partial is not None and self._runs:
             self._runs[-1].num_damaged += 1
         self._partial = None
 
     def _add(self, run: _Run, layout: _Layout, row: _PartialRow) -> None:
+        size = int((row.head["size"] or "0").replace("_", ""))
+        if not all(is_consistent(size, found["time"], found["alg"]) for found in row.measured):
+            run.num_refused += 1
+            return
+        run = self._run_of_row(run, row)
         run.num_sizes += 1
         count, root = row.head.get("count"), row.head.get("root")
         places = (False, True) if layout.num_places == 2 else (None,)
         for in_place, found in zip(places, row.measured, strict=True):
             checked = layout.check and found["check"] != "N/A"
             wrong = {layout.check: float(found["check"])} if checked else {}
+            num_wrong = int(wrong["num_wrong"]) if "num_wrong" in wrong else None
+            bandwidth = float(found["bus"])
+            if num_wrong is not None:
+                run.num_wrong = (run.num_wrong or 0) + num_wrong
+            if not run.peak[0] >= bandwidth:
+                run.peak = bandwidth, size
             self.add_to(
                 NCCL_TESTS,
                 row.line,
                 run=run.number,
-                size_bytes=int((row.head["size"] or "0").replace("_", "")),
+                size_bytes=size,
                 count=int(count) if count else None,
                 dtype=row.head.get("dtype") or "",
                 redop=row.head.get("redop") or "",
@@ -207,8 +242,8 @@ class NcclTests(PartReader):
                 in_place=in_place,
                 time_ns=round(float(found["time"]) * 1000),
                 algbw_gb_s=float(found["alg"]),
-                busbw_gb_s=float(found["bus"]),
-                num_wrong=int(wrong["num_wrong"]) if "num_wrong" in wrong else None,
+                busbw_gb_s=bandwidth,
+                num_wrong=num_wrong,
                 max_error=wrong.get("max_error", float("nan")),
             )
 
@@ -223,9 +258,37 @@ class NcclTests(PartReader):
             version=run.version,
             num_sizes=run.num_sizes,
             num_damaged=run.num_damaged,
+            num_refused=run.num_refused,
+            peak_busbw_gb_s=run.peak[0],
+            peak_size_bytes=run.peak[1],
+            num_wrong=run.num_wrong,
             avg_busbw_gb_s=run.average,
             failed=run.failed,
         )
+
+
+def is_consistent(size_bytes: int, time_us: str, algbw: str) -> bool:
+    """Whether a printed algorithm bandwidth in GB/s is the size divided by the printed time.
+
+    Both are rounded to their last digit.
+    """
+    time, bandwidth = float(time_us), float(algbw)
+    shortest, longest = time - _half_digit(time_us), time + _half_digit(time_us)
+    slack = 1.02 * _half_digit(algbw)
+    lowest = size_bytes / longest / 1e3
+    highest = size_bytes / shortest / 1e3 if shortest > 0 else float("inf")
+    return lowest - slack <= bandwidth <= highest + slack
+
+
+def _half_digit(printed: str) -> float:
+    mantissa, _, exponent = printed.partition("e")
+    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
+    return 0.5 * 10.0**-decimals
+
+
+def _runs_text(lines: list[int]) -> str:
+    begins = f"the run that begins in line {lines[0]}"
+    return f"{len(lines)} runs, first in {begins}" if len(lines) > 1 else begins
 
 
 def _layout_of(text: str) -> _Layout:

@@ -120,7 +120,8 @@ def _table(text: Sequence[str], name: str, column: re.Pattern[str] | None) -> pd
         pairs = _PAIR.findall(line) if _PAIRS.match(line) else None
         for row in [line] if pairs is None else [f"{size},{rate}" for size, rate in pairs]:
             reader.take(PrintedLine(number, row.rstrip("\n"), None))
-    return reader.tables()[THROUGHPUT.name]
+    table = reader.tables()[THROUGHPUT.name]
+    return table[table["samples_per_s"].notna()]
 
 
 def _omitted(text: Sequence[str], valid: pd.DataFrame, unit: str) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _omitted(text: Sequence[str], valid: pd.DataFrame, unit: str) -> Iterator[st
         cells = [cell.strip(" *") for cell in re.split(r"[|,;\t]", line.strip("|"))]
         number_given = len(cells) > 1 and any(_ABOVE_ZERO.match(cell) for cell in cells[1:])
         reason = (
-            f"it stands below a skipped line, or holds no {unit} above 0"
+            f"it stands outside the table, or holds no {unit} above 0"
             if number_given
             else f"{unit} is not a number above 0"
         )

@@ -2,43 +2,45 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.logs.table_columns import Layout, cells_of, layout_of, number_of
 from hvdprof.model.tables.log_tables import THROUGHPUT
+from hvdprof.units import counted
 
-_RANKS = re.compile(
-    r"^(?:np|n|size|nproc|world_size|gpu_num|(?:num_|number_of_)?"
-    r"(?:gpus?|ranks|workers|processes))$"
-)
-_RATE = re.compile(
-    r"^(?:(?:total_)?(?:samples|images|imgs?|examples|sequences|seqs?|tokens|throughput)"
-    r"_?(?:/|per|_per)_?(?:s|sec|second)|throughput|ips)\b"
-)
-_SPEEDUP = re.compile(r"^(?:speed_?up|加速比)")
-_LABEL = re.compile(
-    r"^(?:model|network|engine|compression|reduction|precision|dtype|batch(?:_size)?)$"
-)
 _HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
 _RULE = re.compile(r"^[\s|:+-]+$")
-_NUMBER = re.compile(r"^-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?$")
 _PAIR = re.compile(r"^\s*(\d{1,7})\s*[,;\t ]\s*(\d+(?:\.\d+)?)\s*$")
+_LONGEST_HEADER = 1000
+_MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
-    separator: str
-    ranks: int
-    rate: int
-    speedup: int | None
-    labels: tuple[int, ...]
+class _Row:
+    line: int
+    np: int
+    rate: float
+    speedup: float
+    labels: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _OpenTable:
+    """One table whose rows come; ``header`` is its line of column names."""
+
+    layout: Layout
+    header: str
+    title: str
+    rows: list[_Row] = field(default_factory=list)
 
 
 class ThroughputTable(PartReader):
-    """Rows of (number of ranks, samples/s) as THROUGHPUT.
+    """Rows of (number of ranks, samples/s) as THROUGHPUT, one series for each table and label.
 
     Without a line of column names, a file that holds nothing but pairs of numbers counts.
 
@@ -52,36 +54,49 @@ class ThroughputTable(PartReader):
 
     def __init__(self, file: str, *, own_rate: re.Pattern[str] | None = None) -> None:
         super().__init__(file)
-        self._rates = (_RATE,) if own_rate is None else (_RATE, own_rate)
+        self._own_rate = own_rate
         self._headings: dict[int, str] = {}
-        self._layout: _Layout | None = None
+        self._table: _OpenTable | None = None
+        self._titles: dict[str, int] = {}
+        self._skipped: list[int] = []
         self._pairs: list[tuple[int, int, float]] | None = []
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         text = line.text.strip()
         self._take_pair(text, line.number)
-        if self._layout is not None and self._take_row(text, line.number, self._layout):
+        if self._table is not None and self._take_row(text, line.number, self._table):
             return
         heading = _HEADING.match(text)
         if heading is not None:
+            self._end_table()
             self._take_heading(len(heading.group(1)), heading.group(2))
         else:
-            self._layout = _layout_of(text, self._rates) if len(text) < 1000 else None
+            self._begin_table(text)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """THROUGHPUT."""
+        self._end_table()
         pairs = self._pairs or []
         if len(pairs) > 1:
             for number, np, rate in pairs:
-                self._add(number, "", np, rate)
+                self.add(number, series="", np=np, samples_per_s=rate)
         self._pairs = None
         return super().tables()
 
     def kinds(self) -> list[str]:
         """``throughput table`` where there is a row of one."""
+        self._end_table()
         pairs = self._pairs or []
         return [self.KIND] if len(self.rows) or len(pairs) > 1 else []
+
+    def notes(self) -> list[str]:
+        """Rows of tables that hold no number."""
+        self._end_table()
+        if not (self._skipped and len(self.rows)):
+            return []
+        rows = counted(len(self._skipped), "row")
+        return [f"{rows} of the throughput table skipped, first line {self._skipped[0]}: no number"]
 
     def _take_pair(self, text: str, number: int) -> None:
         if self._pairs is None or not text or text.startswith("#"):
@@ -93,63 +108,97 @@ class ThroughputTable(PartReader):
             self._pairs.append((number, int(pair.group(1)), float(pair.group(2))))
 
     def _take_heading(self, level: int, title: str) -> None:
-        self._layout = None
         self._headings = {at: text for at, text in self._headings.items() if at < level}
         self._headings[level] = title
 
-    def _take_row(self, text: str, number: int, layout: _Layout) -> bool:
+    def _begin_table(self, text: str) -> None:
+        layout = self._layout_of(text)
+        # Of CSV files put together, each begins with the same line.
+        if layout is not None and self._table is not None and text == self._table.header:
+            return
+        self._end_table()
+        if layout is not None:
+            self._table = _OpenTable(layout, text, ", ".join(self._headings.values()))
+
+    def _take_row(self, text: str, number: int, table: _OpenTable) -> bool:
+        """Whether a line belongs to the table; a row without a number is skipped."""
         if _RULE.match(text) and text:
             return True
-        cells = _cells(text, layout.separator)
-        if len(cells) <= max(layout.ranks, layout.rate):
+        layout = table.layout
+        cells = cells_of(text, layout.separator)
+        if layout.separator not in text or len(cells) <= layout.last_needed:
             return False
-        np, rate = _value(cells[layout.ranks]), _value(cells[layout.rate])
-        if np is None or rate is None or not 0 < np < 2**31 or np != int(np):
+        np, rate = number_of(cells[layout.ranks]), _at(cells, layout.rate)
+        speedup = _at(cells, layout.speedup)
+        result = speedup if layout.rate is None else rate
+        if np is None and result is None and not self._may_be_row(text, cells, layout):
             return False
-        speedup = None
-        if layout.speedup is not None and layout.speedup < len(cells):
-            speedup = _value(cells[layout.speedup])
-        labels = [cells[at] for at in layout.labels if at < len(cells) and cells[at]]
-        self._add(number, ", ".join(labels), int(np), rate, speedup)
+        if np is None or result is None or not 0 < np < 2**31 or np != int(np):
+            self._skipped.append(number)
+            return True
+        row = _Row(
+            number,
+            int(np),
+            float("nan") if rate is None else rate,
+            float("nan") if speedup is None else speedup,
+            tuple(cells[at] for at in layout.labels if at < len(cells) and cells[at]),
+            tuple(cells[at] if at < len(cells) else "" for at in layout.others),
+        )
+        table.rows.append(row)
+        if len(table.rows) >= _MOST_ROWS:
+            self._give_rows(table)
+            table.rows.clear()
         return True
 
-    def _add(
-        self, number: int, label: str, np: int, rate: float, speedup: float | None = None
-    ) -> None:
-        self.add(
-            number,
-            series=", ".join(filter(None, [*self._headings.values(), label])),
-            np=np,
-            samples_per_s=rate,
-            stated_speedup=float("nan") if speedup is None else speedup,
-        )
+    def _layout_of(self, text: str) -> Layout | None:
+        own = (self._own_rate,) if self._own_rate else ()
+        return layout_of(text, own) if len(text) < _LONGEST_HEADER else None
+
+    def _may_be_row(self, text: str, cells: list[str], layout: Layout) -> bool:
+        """Whether a line without numbers is a row of a failed run, and neither names nor prose."""
+        if len(cells) != layout.num_columns:
+            return False
+        result = layout.speedup if layout.rate is None else layout.rate
+        is_prose = any(" " in cells[at] for at in (layout.ranks, result or 0))
+        return not is_prose and self._layout_of(text) is None
+
+    def _end_table(self) -> None:
+        table, self._table = self._table, None
+        if table is not None and table.rows:
+            self._give_rows(table)
+
+    def _give_rows(self, table: _OpenTable) -> None:
+        number = self._titles[table.title] = self._titles.get(table.title, 0) + 1
+        title = table.title if number == 1 else f"{table.title} (table {number})".strip()
+        distinguishing = _distinguishing(table.rows)
+        for row in table.rows:
+            texts = [row.texts[at] for at in distinguishing if row.texts[at]]
+            self.add(
+                row.line,
+                series=", ".join(filter(None, [title, *row.labels, *texts])),
+                np=row.np,
+                samples_per_s=row.rate,
+                stated_speedup=row.speedup,
+            )
 
 
-def _layout_of(text: str, known: tuple[re.Pattern[str], ...]) -> _Layout | None:
-    for separator in ("|", "\t", ";", ","):
-        if separator not in text:
+def _at(cells: list[str], column: int | None) -> float | None:
+    return number_of(cells[column]) if column is not None and column < len(cells) else None
+
+
+def _distinguishing(rows: list[_Row]) -> list[int]:
+    """Further columns of words that distinguish rows of one label and number of ranks.
+
+    Such a column names a variant (a framework, a GPU) where every variant has several rows; one
+    whose every row is different (a date, a job) names none.
+    """
+    found: list[int] = []
+    for at in range(len(rows[0].texts)):
+        values = [row.texts[at] for row in rows]
+        is_text = not any(number_of(value) is not None for value in values)
+        if not is_text or not 1 < len(set(values)) <= len(rows) // 2:
             continue
-        names = [_name(cell) for cell in _cells(text, separator)]
-        ranks = [i for i, name in enumerate(names) if _RANKS.match(name)]
-        rates = [i for i, name in enumerate(names) if any(rate.match(name) for rate in known)]
-        speedups = [i for i, name in enumerate(names) if _SPEEDUP.match(name)]
-        labels = tuple(i for i, name in enumerate(names) if _LABEL.match(name))
-        if ranks and rates:
-            speedup = speedups[0] if speedups else None
-            return _Layout(separator, ranks[0], rates[0], speedup, labels)
-    return None
-
-
-def _name(cell: str) -> str:
-    return re.sub(r"[\s_]+", "_", cell.strip().strip("#*`").strip().lower()).replace("-", "")
-
-
-def _cells(text: str, separator: str) -> list[str]:
-    if separator == "|":
-        text = text.strip("|")
-    return [cell.strip().strip('"*` ') for cell in text.split(separator)]
-
-
-def _value(cell: str) -> float | None:
-    plain = cell.replace(" ", "").removesuffix("x")
-    return float(plain.replace(",", "")) if _NUMBER.match(plain) else None
+        keys = [(row.labels, row.np, tuple(row.texts[i] for i in found)) for row in rows]
+        if len(set(keys)) < len(set(zip(keys, values, strict=True))):
+            found.append(at)
+    return found

@@ -1,4 +1,4 @@
-"""Tables of job output: Horovod's log, failures, autotuning, nccl-tests, throughput.
+"""Tables of job output: Horovod's log, failures, autotuning, throughput.
 
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
@@ -136,53 +136,6 @@ AUTOTUNE = Table(
     ),
 )
 
-NCCL_TEST_RUNS = Table(
-    "nccl_test_runs",
-    "One run of a program of nccl-tests, from its output.",
-    (
-        _FILE,
-        _LINE,
-        Column("run", "int64", "", "Number of the run in its file, from 0."),
-        Column("operation", "category", "", "Such as all_reduce; empty where not printed."),
-        Column(
-            "np", "Int64", "", "Highest rank that the output lists, plus 1; missing where none."
-        ),
-        Column("num_hosts", "Int64", "", "Hosts of these ranks; missing where none is listed."),
-        Column("device", "category", "", "Name of the GPU of the first rank; empty if unknown."),
-        Column("version", "category", "", "Version of nccl-tests; empty where not printed."),
-        Column("num_sizes", "int64", "", "Message sizes with a result."),
-        Column("num_damaged", "int64", "", "Rows of the table that could not be parsed."),
-        Column(
-            "avg_busbw_gb_s",
-            "float64",
-            "GB/s",
-            "`Avg bus bandwidth` as printed: over all sizes, tiny ones included; NaN if absent.",
-        ),
-        Column("failed", "bool", "", "The output reports a test failure."),
-    ),
-)
-
-NCCL_TESTS = Table(
-    "nccl_tests",
-    "One measurement of nccl-tests: one message size, in place or out of place.",
-    (
-        _FILE,
-        _LINE,
-        Column("run", "int64", "", "Number of the run in its file, from 0."),
-        Column("size_bytes", "int64", "bytes", "Size of the message."),
-        Column("count", "Int64", "elements", "Elements; missing where the layout has no column."),
-        Column("dtype", "category", "", "Type of the elements; empty where not printed."),
-        Column("redop", "category", "", "Reduction; empty where the operation has none."),
-        Column("root", "Int64", "", "Root rank, -1 for none; missing where not printed."),
-        Column("in_place", "boolean", "", "In place; missing where the layout does not say."),
-        Column("time_ns", "int64", "ns", "Mean time of one operation."),
-        Column("algbw_gb_s", "float64", "GB/s", "Size divided by time, as printed (1e9 bytes)."),
-        Column("busbw_gb_s", "float64", "GB/s", "Bus bandwidth as printed."),
-        Column("num_wrong", "Int64", "", "Wrong elements (`#wrong`); missing where not checked."),
-        Column("max_error", "float64", "", "Largest error (`error`); NaN where not checked."),
-    ),
-)
-
 PRINTED_RATES = Table(
     "printed_rates",
     "One throughput that a benchmark printed.",
@@ -219,7 +172,12 @@ THROUGHPUT = Table(
         _LINE,
         Column("series", "category", "", "Name of the series: heading, or tool and model."),
         Column("np", "int64", "", "Number of ranks."),
-        Column("samples_per_s", "float64", "samples/s", "Samples of all ranks per second."),
+        Column(
+            "samples_per_s",
+            "float64",
+            "samples/s",
+            "Samples of all ranks per second; NaN where the table states speed-ups alone.",
+        ),
         Column(
             "stated_speedup", "float64", "ratio", "Speed-up as stated in the table; NaN if absent."
         ),
@@ -240,6 +198,12 @@ THROUGHPUT_SCALING = Table(
             "float64",
             "ratio",
             "Throughput divided by that of the baseline; NaN without one.",
+        ),
+        Column(
+            "stated_speedup",
+            "float64",
+            "ratio",
+            "Speed-up as stated in the table; NaN if absent, and of the mean of repeats.",
         ),
         Column(
             "efficiency",
@@ -271,8 +235,6 @@ LOG_TABLES: tuple[Table, ...] = (
     STALLS,
     INCIDENTS,
     AUTOTUNE,
-    NCCL_TEST_RUNS,
-    NCCL_TESTS,
     PRINTED_RATES,
     THROUGHPUT,
     THROUGHPUT_SCALING,

@@ -11,15 +11,14 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.model.standalone_files import Fact, FilePage, FilesAnalysis
+from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.terminal.bandwidth_section import print_nccl_tests
 from hvdprof.report.terminal.findings_section import print_findings
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
 
 FILES_SCHEMA_VERSION = 2
-
-_MOST_SIZES = 40
 
 
 def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = None) -> None:
@@ -35,7 +34,9 @@ def render_files(found: FilesAnalysis, stream: IO[str], *, width: int | None = N
         if number:
             console.print()
         _print_page(console, page)
-    _print_nccl_tests(console, found)
+    print_nccl_tests(
+        console, found.run.table(NCCL_TEST_RUNS.name), found.run.table(NCCL_TESTS.name)
+    )
     _print_scaling(console, found)
     print_findings(console, found.derived.get(FINDINGS.name, FINDINGS.empty()))
     if found.run.notes:
@@ -84,7 +85,9 @@ def _print_page(console: Console, page: FilePage) -> None:
     print_verdict(console, "  ", page.verdict, page.caveat)
     width = max((len(fact.label) for fact in page.facts), default=0)
     for fact in (fact for fact in page.facts if fact.label):
-        print_hanging(console, f"  {fact.label.ljust(width)}  ", _text(fact))
+        for number, line in enumerate(_text(fact).splitlines()):
+            label = "" if number else fact.label
+            print_hanging(console, f"  {label.ljust(width)}  ", line)
     if not page.facts:
         print_hanging(console, "  ", "No content that hvdprof reads.")
     if page.unanswered:
@@ -104,31 +107,6 @@ def _text(fact: Fact) -> str:
     return units.of_unit(value, fact.unit)
 
 
-def _print_nccl_tests(console: Console, found: FilesAnalysis) -> None:
-    rows = found.run.table(NCCL_TESTS.name)
-    runs = found.run.table(NCCL_TEST_RUNS.name)
-    if len(runs) != 1 or not len(rows):
-        return
-    frame = _frame("size", "out of place", "bus bandwidth", "in place", "bus bandwidth")
-    # The smallest messages say the least about bandwidth.
-    sizes = sorted(rows["size_bytes"].unique())[-_MOST_SIZES:]
-    for size in sizes:
-        of_size = rows[rows["size_bytes"] == size]
-        cells = [units.byte_size(size)]
-        for in_place in (False, True):
-            cells += _measured(of_size[of_size["in_place"].fillna(False) == in_place])
-        frame.add_row(*cells)
-    console.print()
-    console.print(frame)
-
-
-def _measured(rows: pd.DataFrame) -> list[str]:
-    if rows.empty:
-        return [units.MISSING, units.MISSING]
-    row = rows.iloc[-1]
-    return [units.milliseconds(float(row["time_ns"])), f"{units.rate(row['busbw_gb_s'])} GB/s"]
-
-
 def _print_scaling(console: Console, found: FilesAnalysis) -> None:
     scaling = found.throughput_scaling
     several = len(scaling["file"].unique()) > 1
@@ -138,15 +116,18 @@ def _print_scaling(console: Console, found: FilesAnalysis) -> None:
         heading = Text("\n" + (str(series) or "throughput"), style="bold cyan")
         heading.append(f"  {against}", style="not bold default")
         console.print(heading, soft_wrap=True)
-        frame = _frame("np", "samples/s", "speed-up", "efficiency", *(["file"] if several else []))
+        stated = ["as stated"] * bool(members["stated_speedup"].notna().any())
+        files = ["file"] * several
+        frame = _frame("np", "samples/s", "speed-up", *stated, "efficiency", *files)
         for row in members.to_dict("records"):
             frame.add_row(
                 units.count(row["np"]),
                 units.rate(row["samples_per_s"]),
                 units.rate(row["speedup"]),
+                *(units.rate(row["stated_speedup"]) for _ in stated),
                 units.percent(row["efficiency"]),
                 # As text: rich would take [a name] for a style.
-                *([Text(Path(str(row["file"])).name)] if several else []),
+                *(Text(Path(str(row["file"])).name) for _ in files),
             )
         console.print(frame)
 

@@ -1,13 +1,16 @@
+import math
+
 import pytest
 
+from hvdprof.analyze.files.bandwidth_facts import allreduce_bench_facts, nccl_run_facts
 from hvdprof.analyze.files.log_verdict import (
     allreduce_bench_verdict,
     log_verdict,
     nccl_tests_verdict,
 )
-from hvdprof.model.tables.allreduce_bench_tables import ALLREDUCE_BENCH
+from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.log_tables import INCIDENTS, NCCL_TEST_RUNS, NCCL_TESTS, STALLS
+from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from tests.builders.declared_rows import declared_rows
 from tests.builders.finished_analysis import finding
 
@@ -97,41 +100,87 @@ def nccl_rows(*bandwidths, **values):
     )
 
 
-RUN = {"run": 0, "line": 3, "operation": "all_reduce", "np": 16, "failed": False}
+RUN = {
+    "run": 0,
+    "line": 3,
+    "operation": "all_reduce",
+    "np": 16,
+    "num_sizes": 3,
+    "num_wrong": 0,
+    "avg_busbw_gb_s": 50.0,
+    "peak_busbw_gb_s": 101.0,
+    "peak_size_bytes": 4_000_000,
+    "failed": False,
+}
+
+
+def nccl_run(peak_gb_s, size_bytes, **values):
+    peak = {"peak_busbw_gb_s": float(peak_gb_s), "peak_size_bytes": size_bytes}
+    return declared_rows(NCCL_TEST_RUNS, {**RUN, **peak, **values})
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence", "caveat"),
+    ("bandwidths", "peak", "sentence", "caveat"),
     [
-        (nccl_rows(10, 100, 101), "101 GB/s at 4.00 MB.", ""),
-        (nccl_rows(10, 100, 99), "100 GB/s at 2.00 MB.", ""),
-        (nccl_rows(10, 50, 100), "100 GB/s at 4.00 MB.", "still rises at the largest size"),
+        ((10, 100, 101), (101, 4_000_000), "101 GB/s at 4.00 MB.", ""),
+        ((10, 100, 99), (100, 2_000_000), "100 GB/s at 2.00 MB.", ""),
+        ((10, 50, 100), (100, 4_000_000), "100 GB/s at 4.00 MB.", "still rises at the largest"),
     ],
 )
-def test_the_peak_of_nccl_tests_and_whether_it_still_rises(rows, sentence, caveat):
-    verdict = nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), rows)
+def test_the_peak_of_nccl_tests_and_whether_it_still_rises(bandwidths, peak, sentence, caveat):
+    verdict = nccl_tests_verdict(nccl_run(*peak), nccl_rows(*bandwidths))
     assert verdict.sentence == f"Peak bus bandwidth of all_reduce on 16 ranks: {sentence}"
     assert caveat in verdict.caveat
     assert bool(caveat) == bool(verdict.caveat)
 
 
 def test_what_is_wrong_with_nccl_tests_comes_first():
-    rows = nccl_rows(10, 20, num_wrong=3)
-    verdict = nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), rows)
-    assert verdict.sentence.startswith("Error: 6 wrong elements; fix: ")
-    failed = declared_rows(NCCL_TEST_RUNS, RUN, {**RUN, "run": 1, "line": 40, "failed": True})
-    assert (
-        nccl_tests_verdict(failed, rows).sentence == "Error: the run that begins in line 40 failed."
+    rows = nccl_rows(10, 20)
+    wrong = nccl_run(20, 2_000_000, num_wrong=6)
+    assert nccl_tests_verdict(wrong, rows).sentence.startswith("Error: 6 wrong elements; fix: ")
+    second = {**RUN, "run": 1, "line": 40}
+    failed = declared_rows(NCCL_TEST_RUNS, RUN, {**second, "failed": True})
+    assert nccl_tests_verdict(failed, rows).sentence == (
+        "Error: 1 of 2 runs failed, first the run that begins in line 40."
     )
-    assert (
-        nccl_tests_verdict(declared_rows(NCCL_TEST_RUNS, RUN), NCCL_TESTS.frame([])).sentence == ""
+    one_wrong = declared_rows(NCCL_TEST_RUNS, RUN, {**second, "num_wrong": 1})
+    assert nccl_tests_verdict(one_wrong, rows).sentence.startswith(
+        "Error: 1 wrong element in the run that begins in line 40; fix: "
     )
+    nothing = nccl_run(math.nan, None, num_sizes=0)
+    assert nccl_tests_verdict(nothing, NCCL_TESTS.frame([])).sentence == ""
+
+
+def test_the_best_of_several_runs_is_named_with_its_line():
+    second = {**RUN, "run": 1, "line": 40, "operation": "broadcast", "np": 8}
+    runs = declared_rows(NCCL_TEST_RUNS, RUN, {**second, "peak_busbw_gb_s": 7.0})
+    assert nccl_tests_verdict(runs, nccl_rows(10, 20)).sentence == (
+        "Best of 2 runs (line 3): peak bus bandwidth of all_reduce on 16 ranks: 101 GB/s at "
+        "4.00 MB."
+    )
+
+
+def test_facts_of_several_runs_are_never_mixed():
+    broken = {**RUN, "run": 1, "line": 40, "num_sizes": 0, "failed": True}
+    runs = declared_rows(NCCL_TEST_RUNS, RUN, {**broken, "peak_busbw_gb_s": math.nan})
+    assert [(fact.label, fact.value) for fact in nccl_run_facts(runs)] == [
+        ("runs of nccl-tests", 2),
+        (
+            "run",
+            "1: all_reduce, 16 ranks, peak 101 GB/s at 4.00 MB, average 50.0 GB/s, line 3\n"
+            "2: all_reduce, 16 ranks, failed, average 50.0 GB/s, line 40",
+        ),
+    ]
+    facts = {fact.name: fact.value for fact in nccl_run_facts(runs.iloc[:1])}
+    assert (facts["peak_busbw_gb_s"], facts["num_ranks"], facts["failed"]) == (101.0, 16, "no")
 
 
 def test_the_peak_of_all_reduce_bench():
-    row = {"np": 8, "size_bytes": 4_000_000, "busbw_gb_s": 12.5}
+    row = {"np": 8, "size_bytes": 4_000_000, "busbw_gb_s": 12.5, "line": 5}
     rows = declared_rows(ALLREDUCE_BENCH, row, {**row, "busbw_gb_s": 9.0})
-    assert allreduce_bench_verdict(rows).sentence == (
-        "Peak bus bandwidth of all_reduce on 8 ranks: 12.5 GB/s at 4.00 MB."
-    )
+    peak = "peak bus bandwidth of all_reduce on 8 ranks: 12.5 GB/s at 4.00 MB."
+    assert allreduce_bench_verdict(rows).sentence == f"P{peak[1:]}"
+    two = declared_rows(ALLREDUCE_BENCH, row, {**row, "run": 1, "busbw_gb_s": 9.0, "line": 9})
+    assert allreduce_bench_verdict(two).sentence == f"Best of 2 tables (line 5): {peak}"
+    assert [fact.label for fact in allreduce_bench_facts(two)] == ["payloads measured", "table"]
     assert allreduce_bench_verdict(ALLREDUCE_BENCH.frame([])).sentence == ""

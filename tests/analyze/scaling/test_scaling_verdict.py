@@ -147,12 +147,14 @@ def test_lines_that_were_left_out_are_judged():
 
     found = api.scaling_of_text(text.splitlines())
 
-    assert found.scaling["np"].tolist() == [1, 4]
+    assert found.scaling["np"].tolist() == [1, 4, 16]
     assert found.notes == (
         "Line 3 `2,0` was skipped: samples/s is not a number above 0.",
         "Line 5 `8,none` was skipped: samples/s is not a number above 0.",
-        "Line 6 `16,900` was skipped: it stands below a skipped line, or holds no samples/s "
-        "above 0.",
+    )
+    apart = api.scaling_of_text([*text.splitlines(), "", "32,1700"])
+    assert apart.notes[-1] == (
+        "Line 8 `32,1700` was skipped: it stands outside the table, or holds no samples/s above 0."
     )
     assert api.scaling_of_text(["np,samples/s", "1,100", "2,190"]).notes == ()
 

@@ -31,9 +31,8 @@ def test_payloads_and_bandwidths_are_those_of_the_table(tmp_path: Path) -> None:
     assert page.kind == "output of all_reduce_bench.py"
     assert {fact.name: fact.value for fact in page.facts} == {
         "num_payloads": 4,
-        "num_ranks": 16,
-        "peak_busbw_gb_s": 39.93,
-        "peak_size_bytes": 2**20,
+        "each_table": "1: 16 ranks, peak 39.9 GB/s at 1.05 MB, line 6\n"
+        "2: 16 ranks, peak 39.9 GB/s at 1.05 MB, line 13",
     }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.logs.nccl_tests_output import NcclTests
+from hvdprof.ingest.logs.nccl_tests_output import NcclTests, is_consistent
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -25,11 +25,11 @@ def rows_of(folder: Path, text: str) -> list[dict[str, object]]:
     [
         (NEW + "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0  28.37  36.96  64.68  3\n",
          (1048576, 262144, "float", "sum", -1), [(False, 28_560, 64.24), (True, 28_370, 64.68)]),
-        (NEW + "  4096  512  half  none  -1  32070  1.0  2.0  N/A  32052  1.0  2.5  N/A\n",
-         (4096, 512, "half", "none", -1), [(False, 32_070_000, 2.0), (True, 32_052_000, 2.5)]),
+        (NEW + "  32070000  16035000  half  none  -1  32070  1.0  2.0  N/A  32052  1.0  2.5  N/A\n",
+         (32070000, 16035000, "half", "none", -1), [(False, 32_070_000, 2.0), (True, 32_052_000, 2.5)]),
         (OLD + "  4294967296  1073741824  float  sum  32070  133.92  234.37  N/A  32052  134.00  234.50  2e-07\n",
          (4294967296, 1073741824, "float", "sum", None), [(False, 32_070_000, 234.37), (True, 32_052_000, 234.5)]),
-        (OLD + "  8  2  float             12070  0.00  0.01  0e+00  1.38  0.00  0.02  0e+00\n",
+        (OLD + "  8  2  float             12070  0.00  0.01  0e+00  1.38  0.01  0.02  0e+00\n",
          (8, 2, "float", "", None), [(False, 12_070_000, 0.01), (True, 1_380, 0.02)]),
         (ROOTED + "  8  2  float       0    34.61    0.00    0.00    N/A    34.33    0.00    0.00    N/A\n",
          (8, 2, "float", "", 0), [(False, 34_610, 0.0), (True, 34_330, 0.0)]),
@@ -47,9 +47,9 @@ def test_every_layout(tmp_path: Path, text: str, head: tuple, places: list) -> N
 
 
 def test_wrong_elements_and_errors_have_their_columns(tmp_path: Path) -> None:
-    new = rows_of(tmp_path, NEW + " 8 2 float sum -1 1.0 0.1 0.2 0 1.0 0.1 0.2 3\n")
+    new = rows_of(tmp_path, NEW + " 8 2 float sum -1 1.0 0.01 0.2 0 1.0 0.01 0.2 3\n")
     assert [row["num_wrong"] for row in new] == [0, 3]
-    old = rows_of(tmp_path, OLD + " 8 2 float sum 1.0 0.1 0.2 N/A 1.0 0.1 0.2 2e-07\n")
+    old = rows_of(tmp_path, OLD + " 8 2 float sum 1.0 0.01 0.2 N/A 1.0 0.01 0.2 2e-07\n")
     assert all(pd.isna(row["num_wrong"]) for row in old)
     assert old[1]["max_error"] == 2e-07
     assert pd.isna(old[0]["max_error"])
@@ -77,12 +77,12 @@ def test_rows_that_others_cut_are_put_together(tmp_path: Path, row: str) -> None
 def test_a_truncated_row_is_skipped_with_a_warning(tmp_path: Path) -> None:
     text = (
         NEW
-        + "  8  2  float  sum  -1  12.90  0.00  0.00  0\n 16  4  float  sum  -1  1.0 0.1 0.2 0 1.0 0.1 0.2 0\n"
+        + "  8  2  float  sum  -1  12.90  0.00  0.00  0\n 16  4  float  sum  -1  1.0 0.02 0.2 0 1.0 0.02 0.2 0\n"
     )
     tables, reader = read_part(NcclTests, text, tmp_path)
     assert set(tables["nccl_tests"]["size_bytes"]) == {16}
     assert list(tables["nccl_test_runs"]["num_damaged"]) == [1]
-    assert reader.notes() == ["1 rows of nccl-tests are cut and omitted"]
+    assert reader.notes() == ["1 row of nccl-tests omitted: cut"]
 
 
 def test_two_runs_in_one_file(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_two_runs_in_one_file(tmp_path: Path) -> None:
         "#  Rank  0 Group  0 Pid  1 on a device  0 [0x07] NVIDIA X\n"
         "#  Rank  1 Group  0 Pid  2 on b device  0 [0x07] NVIDIA X\n"
         + NEW
-        + " 8 2 float sum -1 1.0 0.1 0.2 0 1.0 0.1 0.2 0\n# Avg bus bandwidth    : {}\n"
+        + " 8 2 float sum -1 1.0 0.01 0.2 0 1.0 0.01 0.2 0\n# Avg bus bandwidth    : {}\n"
         "# Collective test concluded: {}_perf\n"
     )
     text = run.format("all_reduce", 1.5, "all_reduce") + run.format("broadcast", 2.5, "broadcast")
@@ -102,6 +102,65 @@ def test_two_runs_in_one_file(tmp_path: Path) -> None:
     assert list(runs["avg_busbw_gb_s"]) == [1.5, 2.5]
     assert list(runs["np"]) == list(runs["num_hosts"]) == [2, 2]
     assert list(tables["nccl_tests"]["run"]) == [0, 0, 1, 1]
+
+
+ROW = " {size} {count} float sum -1 {time} {alg} {bus} {wrong} {time} {alg} {bus} {wrong}\n"
+
+
+def row(size: int, *, algbw: float, wrong: int | str = 0) -> str:
+    """A row whose time fits its size, as nccl-tests prints it."""
+    time = f"{size / algbw / 1e3:.4g}"
+    alg, bus = f"{algbw:.2f}", f"{2 * algbw:.2f}"
+    return ROW.format(size=size, count=size // 4, time=time, alg=alg, bus=bus, wrong=wrong)
+
+
+def test_each_run_has_its_own_peak_average_and_wrong_elements(tmp_path: Path) -> None:
+    average = "# Avg bus bandwidth    : {}\n"
+    text = (
+        NEW
+        + row(1 << 20, algbw=20.0)
+        + row(1 << 21, algbw=15.0, wrong=2)
+        + average.format(35.0)
+        + "some text of the job\n"
+        # Another run whose line of column names was lost.
+        + row(1 << 20, algbw=5.0)
+        + average.format(10.0)
+    )
+    tables, _ = read_part(NcclTests, text, tmp_path)
+    runs = tables["nccl_test_runs"]
+    assert list(runs["peak_busbw_gb_s"]) == [40.0, 10.0]
+    assert list(runs["peak_size_bytes"]) == [1 << 20, 1 << 20]
+    assert list(runs["avg_busbw_gb_s"]) == [35.0, 10.0]
+    assert list(runs["num_wrong"]) == [4, 0]
+    assert list(runs["num_sizes"]) == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("size", "time", "algbw", "fits"),
+    [
+        (1_048_576, "28.56", "36.71", True),
+        (1_048_576, "28.56", "36.73", False),
+        (17_179_869_184, "127997", "134.22", True),
+        (0, "6.43", "0.00", True),
+        (64, "0", "1", True),
+        (4, "1", "2", False),
+    ],
+)
+def test_algbw_is_size_divided_by_time(size: int, time: str, algbw: str, fits: bool) -> None:
+    assert is_consistent(size, time, algbw) == fits
+
+
+def test_the_matrix_of_another_tool_is_refused(tmp_path: Path) -> None:
+    text = BARE + "  1024  12.40  0.08  0.10\n  0  1  2  3\n  1  12.4  9.1  9.0\n"
+    tables, reader = read_part(NcclTests, text, tmp_path)
+    assert list(tables["nccl_tests"]["size_bytes"]) == [1024]
+    assert list(tables["nccl_test_runs"]["num_refused"]) == [2]
+    assert reader.notes() == ["2 rows omitted: algbw is not size divided by time, as in nccl-tests"]
+
+
+def test_a_header_without_rows_is_said(tmp_path: Path) -> None:
+    _, reader = read_part(NcclTests, "job output\n" + NEW, tmp_path)
+    assert reader.notes() == ["nccl-tests printed no row in the run that begins in line 2"]
 
 
 # Ranks, sizes, device and average as stated in the corpus' index; None where it states none.

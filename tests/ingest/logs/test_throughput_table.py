@@ -51,6 +51,67 @@ def test_labels_and_headings_make_the_series(tmp_path: Path) -> None:
     assert list(frame["stated_speedup"][:2]) == [1.0, 1.9]
 
 
+def series_of(text: str, folder: Path) -> dict[str, list[int]]:
+    tables, _ = read_part(ThroughputTable, text, folder)
+    frame = tables["throughput"]
+    return {
+        str(name): list(rows["np"])
+        for name, rows in frame.groupby("series", observed=True, sort=False)
+    }
+
+
+@pytest.mark.parametrize("bad", ["4,ERROR", "4,", "ERROR,ERROR", "OOM,nan"])
+def test_a_bad_row_is_skipped_with_a_note_and_does_not_end_the_table(
+    tmp_path: Path, bad: str
+) -> None:
+    text = f"np,samples/s\n1,100\n{bad}\n8,700\n16,1300\n"
+    tables, reader = read_part(ThroughputTable, text, tmp_path)
+    assert list(tables["throughput"]["np"]) == [1, 8, 16]
+    assert reader.notes() == ["1 row of the throughput table skipped, first line 3: no number"]
+
+
+def test_prose_behind_a_table_is_no_bad_row(tmp_path: Path) -> None:
+    text = "np,samples/s\n1,100\n2,190\nThese numbers are means of five runs, each of them long.\n"
+    _, reader = read_part(
+        ThroughputTable, text + "Bye, all of you in the next room today\n", tmp_path
+    )
+    assert reader.notes() == []
+
+
+def test_each_table_is_a_series_of_its_own(tmp_path: Path) -> None:
+    one = "np,samples/s\n1,100\n2,190\n"
+    assert series_of(f"{one}\n{one}", tmp_path) == {"": [1, 2], "(table 2)": [1, 2]}
+    assert series_of(f"# A\n{one}\n{one}# B\n{one}", tmp_path) == {
+        "A": [1, 2],
+        "A (table 2)": [1, 2],
+        "B": [1, 2],
+    }
+
+
+def test_files_put_together_are_one_table(tmp_path: Path) -> None:
+    assert series_of("np,samples/s\n1,100\nnp,samples/s\n2,190\n", tmp_path) == {"": [1, 2]}
+
+
+@pytest.mark.parametrize("column", ["framework", "gpu type", "What was run"])
+def test_a_column_of_words_that_distinguishes_rows_is_a_label(tmp_path: Path, column: str) -> None:
+    text = f"{column},np,samples/s\na,1,10\na,2,19\nb,1,7\nb,2,13\n"
+    assert series_of(text, tmp_path) == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_a_column_of_dates_is_no_label(tmp_path: Path) -> None:
+    text = "date,np,samples/s\n3 May,1,10\n4 May,2,19\n5 May,4,30\n6 May,4,31\n"
+    assert series_of(text, tmp_path) == {"": [1, 2, 4, 4]}
+
+
+def test_a_table_of_speed_ups_alone_is_read(tmp_path: Path) -> None:
+    text = "| GPUs | Speed-up |\n|---|---|\n| 1 | 1.00x |\n| 8 | 7.5\N{MULTIPLICATION SIGN} |\n"
+    tables, _ = read_part(ThroughputTable, text, tmp_path)
+    frame = tables["throughput"]
+    assert list(frame["np"]) == [1, 8]
+    assert list(frame["stated_speedup"]) == [1.0, 7.5]
+    assert frame["samples_per_s"].isna().all()
+
+
 @needs_corpus
 def test_the_published_tables(tmp_path: Path) -> None:
     name = "dlperf_tf1_horovod_resnet50_tables.md"

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import MissingExtraError, UsageError
-from hvdprof.model.tables.log_tables import FILES, NCCL_TESTS
+from hvdprof.model.tables.bandwidth_tables import NCCL_TESTS
+from hvdprof.model.tables.log_tables import FILES
 from hvdprof.report.tables.table_query import query
 
 pytest.importorskip("duckdb", reason="the extra sql is not installed")
