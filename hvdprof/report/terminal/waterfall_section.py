@@ -42,7 +42,7 @@ class WaterfallPage:
 
 
 def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
-    """The waterfall of the cell that the verdict is about; None where it has none."""
+    """The waterfall of the cell that the verdict is about; None where it has none to show."""
     verdict = analysis.verdict
     rows = analysis.table("waterfall")
     of_cell = of_base_cell(rows, verdict.model, verdict.np, verdict.engine)
@@ -55,6 +55,8 @@ def shape_waterfall(analysis: RunAnalysis) -> WaterfallPage | None:
         if abs(row["share"]) >= _SMALLEST_SHOWN
         for bar in (_bar(row, longest), *_parts_of_transfer(row, longest))
     )
+    if not bars:
+        return None
     has_baseline = BASELINE_CREDIT in set(of_cell["term"])
     reference = _reference(analysis) if has_baseline else "the compute of normal ranks"
     return WaterfallPage(_title(verdict, reference, float(of_cell["time_ns"].sum())), bars)

@@ -62,6 +62,13 @@ def test_one_size_alone_is_held_against_its_own_compute(tmp_path):
     assert page.title == "mnist on 2 ranks: 3.50 ms more per step than the compute of normal ranks"
 
 
+def test_a_cell_that_is_as_its_baseline_has_no_bars(tmp_path):
+    analysis = analysis_of(tmp_path / "run", sweep({1: 10.0, 2: 10.0}))
+
+    assert shape_waterfall(analysis) is None
+    assert "Where the time goes" not in printed(analysis, 80)
+
+
 def test_without_a_waterfall_nothing_is_printed():
     assert shape_waterfall(finished_analysis.analysis()) is None
 
