@@ -12,6 +12,8 @@ COMPUTE_INFLATION = "compute-inflation"
 INPUT_BOUND = "input-bound"
 BASELINE_CREDIT = "baseline-credit"
 RESIDUAL_TERM = "residual"
+REFERENCE_TERM = "reference"
+"""What the waterfall starts from, a term of differences of waterfalls alone."""
 
 CAUSES: dict[str, str] = {
     STRAGGLER: "straggler",
@@ -28,8 +30,12 @@ CAUSES: dict[str, str] = {
 A cell has a row for each named straggler and pause, and at most one for each other cause.
 """
 
-TERMS: dict[str, str] = {**CAUSES, RESIDUAL_TERM: "rounding residual"}
-"""Names of all terms of ``WATERFALL``, the residual last."""
+TERMS: dict[str, str] = {
+    **CAUSES,
+    RESIDUAL_TERM: "rounding residual",
+    REFERENCE_TERM: "step of the baseline",
+}
+"""Names of all terms of ``WATERFALL`` and of its differences, those that are no causes last."""
 
 ALL_RANKS, ANY_RANK = "all", "any"
 """Ranks of a pause; ranks of delays that hit now one rank, now another."""

@@ -111,3 +111,10 @@ def place_name(model: object, np_: int, engine: str) -> str:
 def short_name(model: object, np_: int, engine: str) -> str:
     """Name of a cell as the subject of a finding: ``resnet18 np=2``, ``resnet18 np=2 DDP``."""
     return f"{model} np={np_}" + (f" {ENGINE_TITLES[DDP_ENGINE]}" if engine == DDP_ENGINE else "")
+
+
+def cell_label(row: CellRow) -> str:
+    """Name of a cell: ``resnet18 on 2 ranks``, with its toggles where it has some."""
+    place = place_name(row["model"], int(str(row["np"])), str(row["engine"]))
+    is_base = row["compression"] == "none" and row["reduction"] == "average"
+    return place if is_base else f"{place}, {setting_of_row(row)}"

@@ -39,9 +39,7 @@ def final_losses(curves: Curves, cells: Sequence[CellTime]) -> dict[Cell, float]
         of_model = [time for time in cells if time.cell.model == model]
         ends = [curves[key][0][-1] for time in of_model for key in time.launches if key in curves]
         for time in of_model:
-            means = [
-                _mean_before(*curves[key], min(ends)) for key in time.launches if key in curves
-            ]
+            means = [loss_before(*curves[key], min(ends)) for key in time.launches if key in curves]
             known = [mean for mean in means if not np.isnan(mean)]
             losses[time.cell] = float(np.mean(known)) if known else NAN
     return losses
@@ -79,7 +77,16 @@ def _smoothed(
     return seen[known][width - 1 :], (sums[width:] - sums[:-width]) / width
 
 
-def _mean_before(seen: NDArray[np.float64], loss: NDArray[np.float64], num_samples: float) -> float:
+def loss_before(seen: NDArray[np.float64], loss: NDArray[np.float64], num_samples: float) -> float:
+    """The mean loss of the steps in which the last tenth of a number of samples lies.
+
+    NaN without a recorded loss.
+
+    Args:
+        seen: Samples of all ranks up to each step.
+        loss: The loss of each step.
+        num_samples: The number of samples, reached by the curve.
+    """
     before = np.concatenate(([0.0], seen[:-1]))
     window = (seen > (1 - COMPARED_SHARE) * num_samples) & (before < num_samples)
     known = loss[window & ~np.isnan(loss)]

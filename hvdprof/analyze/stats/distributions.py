@@ -16,6 +16,20 @@ def student_quantile(degrees: float, level: float) -> float:
     return float(stdtrit(degrees, level))
 
 
+def student_below(degrees: float, value: float) -> float:
+    """The probability with which Student's t lies below a value."""
+    from scipy.special import stdtr
+
+    return float(stdtr(degrees, value))
+
+
+def normal_below(value: float) -> float:
+    """The probability with which a standard normal variable lies below a value."""
+    from scipy.special import ndtr
+
+    return float(ndtr(value))
+
+
 def normal_quantile(level: float) -> float:
     """The value below which a standard normal variable lies with the probability ``level``."""
     from scipy.special import ndtri

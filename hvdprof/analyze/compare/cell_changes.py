@@ -1,0 +1,150 @@
+"""The change of each metric of the cells that two sides share."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.analyze.compare.power import Design
+from hvdprof.analyze.compare.sides import CellKey, SideCell
+from hvdprof.analyze.scaling.learning import loss_before
+from hvdprof.analyze.stats.launch_spread import Spread, less, spread
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.comparison import (
+    EFFICIENCY,
+    FINAL_LOSS,
+    METRICS,
+    STEP_TIME,
+    THROUGHPUT,
+    Metric,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """One metric of one cell: its values, and its change, positive where the metric is larger."""
+
+    key: CellKey
+    metric: Metric
+    first: float
+    second: float
+    change: Spread
+    design: Design
+    differences: Mapping[int, float]
+
+
+def shared_cells(
+    first: Mapping[CellKey, SideCell], second: Mapping[CellKey, SideCell]
+) -> tuple[list[tuple[SideCell, SideCell]], str]:
+    """The pairs of cells with the same names, and a note on how they were matched.
+
+    Two scripts that differ in their name alone are matched: where no cell is shared and each side
+    has one model, cells of the same number of ranks and toggles belong together.
+    """
+    pairs = [(cell, second[key]) for key, cell in first.items() if key in second]
+    if pairs:
+        return pairs, ""
+    models = [{str(key[0]) for key in side} for side in (first, second)]
+    if any(len(names) != 1 for names in models):
+        return [], ""
+    by_rest = {key[1:]: cell for key, cell in second.items()}
+    pairs = [(cell, by_rest[key[1:]]) for key, cell in first.items() if key[1:] in by_rest]
+    (one,), (other,) = models
+    return pairs, f"{one} of the first run is compared with {other} of the second."
+
+
+def changes_of(first: SideCell, second: SideCell, *, is_paired: bool) -> Iterator[CellChange]:
+    """The changes of all metrics that both sides have, in the order of ``METRICS``.
+
+    Args:
+        first: The cell of the first run.
+        second: The same cell of the second.
+        is_paired: Whether the launches of both runs were interleaved: repeats are pairs.
+    """
+    for metric in METRICS:
+        if metric is FINAL_LOSS:
+            yield from _loss_change(first, second)
+            continue
+        sides = [side.spreads.get(metric.name) for side in (first, second)]
+        if sides[0] is None or sides[1] is None or _is_left_out(metric, first, second):
+            continue
+        differences = _differences(first, second, metric) if is_paired else {}
+        change = (
+            spread(list(differences.values())) if len(differences) > 1 else less(sides[1], sides[0])
+        )
+        scale = math.exp if metric.is_ratio else float
+        yield CellChange(
+            first.key,
+            metric,
+            scale(sides[0].value),
+            scale(sides[1].value),
+            change,
+            Design(first.num_launches, second.num_launches, len(differences) > 1),
+            differences if len(differences) > 1 else {},
+        )
+
+
+def pooled_change(changes: list[CellChange]) -> Spread:
+    """The mean change of several cells, each with the same weight.
+
+    Cells that were measured in pairs share the conditions of a repeat, so their mean is taken per
+    repeat. Otherwise all cells of a run share the state of the machine at its time: their errors
+    count as equal in sign, which is the widest interval.
+    """
+    repeats = [set(change.differences) for change in changes]
+    common = set.intersection(*repeats)
+    if len(common) > 1:
+        return spread(
+            [
+                float(np.mean([change.differences[repeat] for change in changes]))
+                for repeat in sorted(common)
+            ]
+        )
+    value = float(np.mean([change.change.value for change in changes]))
+    error = float(np.mean([math.sqrt(change.change.variance) for change in changes]))
+    return Spread(value, error**2, min(change.change.degrees for change in changes))
+
+
+def _is_left_out(metric: Metric, first: SideCell, second: SideCell) -> bool:
+    """Whether a metric says nothing: efficiencies of other baselines, steps of other batches."""
+    if metric is EFFICIENCY:
+        return first.baseline != second.baseline
+    samples = [side.conditions.get("samples per rank and step") for side in (first, second)]
+    if metric is THROUGHPUT:
+        return STEP_TIME.name in first.spreads and samples[0] == samples[1]
+    return metric is STEP_TIME and samples[0] != samples[1]
+
+
+def _differences(first: SideCell, second: SideCell, metric: Metric) -> dict[int, float]:
+    one, other = (side.by_repeat.get(metric.name, {}) for side in (first, second))
+    return {repeat: other[repeat] - one[repeat] for repeat in one if repeat in other}
+
+
+def _loss_change(first: SideCell, second: SideCell) -> Iterator[CellChange]:
+    """The final loss after the samples that all launches of both sides have trained on."""
+    curves = [*first.losses, *second.losses]
+    if not first.losses or not second.losses:
+        return
+    num_samples = min(float(seen[-1]) for seen, _ in curves)
+    sides = [
+        spread([_log_loss(*curve, num_samples) for curve in side.losses])
+        for side in (first, second)
+    ]
+    if any(math.isnan(side.value) for side in sides):
+        return
+    yield CellChange(
+        first.key,
+        FINAL_LOSS,
+        math.exp(sides[0].value),
+        math.exp(sides[1].value),
+        less(sides[1], sides[0]),
+        Design(first.num_launches, second.num_launches, False),
+        {},
+    )
+
+
+def _log_loss(seen: NDArray[np.float64], loss: NDArray[np.float64], num_samples: float) -> float:
+    mean = loss_before(seen, loss, num_samples)
+    return math.log(mean) if mean > 0 else NAN

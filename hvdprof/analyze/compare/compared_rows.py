@@ -1,0 +1,132 @@
+"""Rows of COMPARED_CELLS and COMPARED_POOLED: the changes of cells, held against margins."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from hvdprof.analyze.compare.cell_changes import CellChange, pooled_change
+from hvdprof.analyze.compare.outcomes import change_interval, is_known, negative, outcomes
+from hvdprof.analyze.compare.power import detectable_change, launches_needed
+from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.model.cell_key import CELL_KEY
+from hvdprof.model.comparison import METRICS, Metric, Outcome
+from hvdprof.model.tables.comparison_tables import COMPARED_CELLS, COMPARED_POOLED
+
+UNKNOWN_SPREAD = "one launch: the variation between launches is unknown"
+_LARGEST_LOG = 50.0
+
+
+def compared_cells(
+    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], margins: Mapping[str, float]
+) -> pd.DataFrame:
+    """COMPARED_CELLS: a row for each cell and metric, the cells in the given order.
+
+    Args:
+        changes: The changes of each cell.
+        reasons: Why each cell is not comparable; empty where it is.
+        margins: The margin of each metric, by its name.
+    """
+    order = {of_cell[0].key: place for place, of_cell in enumerate(changes) if of_cell}
+    rows = [
+        row
+        for metric in METRICS
+        for row in _rows(metric, _of_metric(metric, changes, reasons), margins[metric.name])
+    ]
+    rows.sort(key=lambda row: order[tuple(row[name] for name in CELL_KEY)])
+    return COMPARED_CELLS.frame(rows)
+
+
+def compared_pooled(
+    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], margins: Mapping[str, float]
+) -> pd.DataFrame:
+    """COMPARED_POOLED: a row for each metric that at least two comparable cells have.
+
+    Args:
+        changes: The changes of each cell.
+        reasons: Why each cell is not comparable; empty where it is.
+        margins: The margin of each metric, by its name.
+    """
+    rows = []
+    for metric in METRICS:
+        of_metric = _of_metric(metric, changes, reasons)
+        known = [change for change, reason in of_metric if not reason]
+        if len(known) > 1:
+            change = pooled_change(known)
+            margin = margins[metric.name]
+            (outcome,) = outcomes([_worsening(metric, change)], _scaled(metric, margin))
+            rows.append(
+                {
+                    "metric": metric.name,
+                    "num_cells": len(known),
+                    **_change(metric, change),
+                    "margin": margin,
+                    "outcome": outcome.value,
+                }
+            )
+    return COMPARED_POOLED.frame(rows)
+
+
+def _of_metric(
+    metric: Metric, changes: Sequence[Sequence[CellChange]], reasons: Sequence[str]
+) -> list[tuple[CellChange, str]]:
+    return [
+        (change, reason)
+        for of_cell, reason in zip(changes, reasons, strict=True)
+        for change in of_cell
+        if change.metric is metric
+    ]
+
+
+def _rows(
+    metric: Metric, changes: Sequence[tuple[CellChange, str]], margin: float
+) -> list[dict[str, object]]:
+    comparable = [_worsening(metric, change.change) for change, reason in changes if not reason]
+    found = iter(outcomes(comparable, _scaled(metric, margin)))
+    return [
+        _row(change, reason, margin, Outcome.NOT_COMPARABLE if reason else next(found))
+        for change, reason in changes
+    ]
+
+
+def _row(change: CellChange, reason: str, margin: float, outcome: Outcome) -> dict[str, object]:
+    metric, design = change.metric, change.design
+    worsening, scaled = _worsening(metric, change.change), _scaled(metric, margin)
+    is_open = outcome is Outcome.INCONCLUSIVE
+    return {
+        **dict(zip(CELL_KEY, change.key, strict=True)),
+        "metric": metric.name,
+        "unit": metric.unit,
+        "first": change.first,
+        "second": change.second,
+        **_change(metric, change.change),
+        "margin": margin,
+        "outcome": outcome.value,
+        "detectable": _unscaled(metric, detectable_change(worsening, scaled)),
+        "launches_needed": launches_needed(worsening, scaled, design) if is_open else None,
+        "num_first": design.first,
+        "num_second": design.second,
+        "paired": design.is_paired,
+        "reason": reason or ("" if is_known(change.change) else UNKNOWN_SPREAD),
+    }
+
+
+def _change(metric: Metric, change: Spread) -> dict[str, float]:
+    interval = change_interval(change)
+    return {
+        "change": _unscaled(metric, interval.value),
+        "change_low": _unscaled(metric, interval.low),
+        "change_high": _unscaled(metric, interval.high),
+    }
+
+
+def _worsening(metric: Metric, change: Spread) -> Spread:
+    return change if metric.worse > 0 else negative(change)
+
+
+def _scaled(metric: Metric, margin: float) -> float:
+    return math.log1p(margin) if metric.is_ratio else margin
+
+
+def _unscaled(metric: Metric, change: float) -> float:
+    return math.expm1(min(change, _LARGEST_LOG)) if metric.is_ratio else change

@@ -1,0 +1,183 @@
+"""The comparison of two runs, or of two tables of throughputs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
+from hvdprof.analyze.compare.comparable import cell_reason, run_reasons
+from hvdprof.analyze.compare.compared_rows import compared_cells, compared_pooled
+from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
+from hvdprof.analyze.compare.gate import gate_results, margins_of
+from hvdprof.analyze.compare.moved_causes import moved_causes
+from hvdprof.analyze.compare.outcomes import overall
+from hvdprof.analyze.compare.setting_diffs import setting_diffs
+from hvdprof.analyze.compare.sides import CellKey, SideCell, cells_of_run, cells_of_throughput
+from hvdprof.errors import UnreadableInputError
+from hvdprof.model.cell_key import CELL_KEY, cell_label
+from hvdprof.model.comparison import (
+    STEP_TIME,
+    THROUGHPUT,
+    Comparison,
+    Metric,
+    Outcome,
+    Rules,
+)
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.rundir.manifest import Manifest, Status
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSide:
+    """One side of a comparison.
+
+    Attributes:
+        name: Its name in texts.
+        cells: Its measured cells.
+        waterfall: WATERFALL; without rows for a table of throughputs.
+        manifest: The manifest of a run; None for a table.
+        notes: What of it is missing.
+    """
+
+    name: str
+    cells: Mapping[CellKey, SideCell]
+    waterfall: pd.DataFrame
+    manifest: Manifest | None = None
+    notes: Sequence[str] = ()
+
+
+def side_of_run(analysis: RunAnalysis) -> ComparedSide:
+    """An analysed run as one side of a comparison."""
+    return ComparedSide(
+        name=analysis.run.folder.name,
+        cells=cells_of_run(analysis),
+        waterfall=analysis.table(WATERFALL.name),
+        manifest=analysis.run.manifest,
+        notes=tuple(_notes(analysis)),
+    )
+
+
+def side_of_throughput(name: str, scaling: pd.DataFrame, throughput: pd.DataFrame) -> ComparedSide:
+    """A table of throughputs as one side of a comparison.
+
+    Args:
+        name: Its name in texts.
+        scaling: Its rows of THROUGHPUT_SCALING.
+        throughput: Its rows of THROUGHPUT; several of one size are repeats.
+    """
+    return ComparedSide(name, cells_of_throughput(scaling, throughput), WATERFALL.empty())
+
+
+def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Comparison:
+    """The comparison of two sides.
+
+    1.  Cells of the same names are pairs; what differs besides forbids the comparison of some.
+    2.  The change of every metric of every pair, held against its margin.
+    3.  The mean change over all cells, and the outcome of the whole.
+    4.  The causes of lost time that moved, and the settings that differ.
+
+    Args:
+        first: The side that the other is compared with.
+        second: The other side.
+        rules: Margins, conditions and whether launches were interleaved.
+
+    Raises:
+        UnreadableInputError: Both have no cell in common.
+    """
+    pairs, note = shared_cells(first.cells, second.cells)
+    if not pairs:
+        raise UnreadableInputError(
+            f"{first.name} and {second.name} have no cell in common.",
+            hint=f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",
+        )
+    diffs, whole = _differences(first, second)
+    reasons = [_reason(pair, whole, rules) for pair in pairs]
+    changes = [list(changes_of(*pair, is_paired=rules.is_paired)) for pair in pairs]
+    margins = margins_of(rules.conditions, rules.margin)
+    cells = compared_cells(changes, reasons, margins)
+    pooled = compared_pooled(changes, reasons, margins)
+    metric = _deciding_metric(cells)
+    outcome = overall(
+        [Outcome(one) for one in cells.loc[cells["metric"] == metric.name, "outcome"]],
+        _pooled_outcome(pooled, metric),
+    )
+    causes = moved_causes(
+        (first.waterfall, second.waterfall),
+        (first.cells, second.cells),
+        [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
+    )
+    return Comparison(
+        first=first.name,
+        second=second.name,
+        outcome=outcome,
+        metric=metric,
+        sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
+        caveat=comparison_caveat(outcome, metric, cells, whole, rules),
+        cells=cells,
+        pooled=pooled,
+        causes=causes,
+        settings=diffs,
+        gate=gate_results(rules.conditions, cells, pooled),
+        notes=(*([note] if note else []), *first.notes, *second.notes, *_only(first, second)),
+    )
+
+
+def _differences(first: ComparedSide, second: ComparedSide) -> tuple[pd.DataFrame, list[str]]:
+    """SETTING_DIFFS, and why both are not comparable."""
+    if first.manifest is None or second.manifest is None:
+        return SETTING_DIFFS.empty(), []
+    diffs = setting_diffs(first.manifest, second.manifest)
+    return diffs, run_reasons(first.manifest, second.manifest, diffs)
+
+
+def _reason(pair: tuple[SideCell, SideCell], whole: Sequence[str], rules: Rules) -> str:
+    own = cell_reason(*pair)
+    return "" if rules.is_forced else "; ".join([*whole, *([own] if own else [])])
+
+
+def _deciding_metric(cells: pd.DataFrame) -> Metric:
+    """Step time where both sides have it, else throughput: of tables, and of other batches."""
+    return STEP_TIME if (cells["metric"] == STEP_TIME.name).any() else THROUGHPUT
+
+
+def _pooled_outcome(pooled: pd.DataFrame, metric: Metric) -> Outcome:
+    found = pooled.loc[pooled["metric"] == metric.name, "outcome"].tolist()
+    return Outcome(found[0]) if found else Outcome.INCONCLUSIVE
+
+
+def _notes(analysis: RunAnalysis) -> Iterator[str]:
+    """What of a run is missing in the comparison."""
+    name = analysis.run.folder.name
+    status = analysis.run.manifest.status
+    if status in (Status.RUNNING, Status.PLANNED):
+        yield f"{name} is in progress: what is measured so far is compared."
+    for failed in analysis.failed:
+        cell = dict(zip(CELL_KEY, _key_of(failed), strict=True))
+        yield f"{name}: {cell_label(cell)} failed: {failed.reason}"
+
+
+def _key_of(failed: object) -> list[object]:
+    return [getattr(failed, name) for name in CELL_KEY]
+
+
+def _only(first: ComparedSide, second: ComparedSide) -> Iterator[str]:
+    """The cells that one side alone has."""
+    models = [{str(key[0]) for key in side.cells} for side in (first, second)]
+    if not models[0] & models[1]:
+        return
+    for one, other in ((first, second), (second, first)):
+        missing = [cell for key, cell in one.cells.items() if key not in other.cells]
+        if missing:
+            names = ", ".join(_label(cell) for cell in missing)
+            yield f"Only {one.name} has {names}."
+
+
+def _labels(side: ComparedSide) -> str:
+    return ", ".join(_label(cell) for cell in side.cells.values()) or "no measured cell"
+
+
+def _label(cell: SideCell) -> str:
+    return cell_label(dict(zip(CELL_KEY, cell.key, strict=True)))

@@ -1,0 +1,149 @@
+"""The verdict of a comparison in at most two sentences, and its caveat."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.cause_names import cause_name
+from hvdprof.model.cell_key import CELL_KEY, TORCH_ENGINE, cell_label
+from hvdprof.model.comparison import Metric, Outcome, Rules, change_text
+from hvdprof.model.frame_row import FrameRow, is_missing
+
+FEW_LAUNCHES = 3
+"""Fewer launches a side hardly show how much launches differ."""
+
+
+def comparison_sentence(
+    outcome: Outcome,
+    metric: Metric,
+    cells: pd.DataFrame,
+    pooled: pd.DataFrame,
+    causes: pd.DataFrame,
+) -> str:
+    """The verdict: the outcome with the change that decides it, and what moved or what to do.
+
+    Args:
+        outcome: The outcome of the whole.
+        metric: The metric that decides.
+        cells: COMPARED_CELLS.
+        pooled: COMPARED_POOLED.
+        causes: MOVED_CAUSES.
+    """
+    rows = cells[cells["metric"] == metric.name].to_dict("records")
+    if outcome is Outcome.NOT_COMPARABLE:
+        text = f"{rows[0]['reason']}. Add --force to compare them nevertheless."
+    elif outcome is Outcome.EQUAL:
+        text = _equal(rows, metric)
+    elif outcome is Outcome.INCONCLUSIVE:
+        text = _inconclusive(rows, metric)
+    else:
+        text = _decided(outcome, metric, rows, pooled, causes)
+    return f"{outcome.upper()}: {text}"
+
+
+def comparison_caveat(
+    outcome: Outcome, metric: Metric, cells: pd.DataFrame, reasons: Sequence[str], rules: Rules
+) -> str:
+    """What limits the verdict; empty where nothing does.
+
+    Args:
+        outcome: The outcome of the whole.
+        metric: The metric that decides.
+        cells: COMPARED_CELLS.
+        reasons: Why the runs are not comparable.
+        rules: What the comparison was told.
+    """
+    if outcome is Outcome.NOT_COMPARABLE:
+        return ""
+    return " ".join(_caveats(metric, cells, reasons, rules))
+
+
+def _caveats(
+    metric: Metric, cells: pd.DataFrame, reasons: Sequence[str], rules: Rules
+) -> Iterator[str]:
+    if rules.is_forced and reasons:
+        yield f"Compared by --force although they differ in {'; '.join(reasons)}."
+    rows = cells[cells["metric"] == metric.name].to_dict("records")
+    if not any(row["paired"] for row in rows):
+        yield from _of_machine(rows, metric)
+    fewest = min(min(row["num_first"], row["num_second"]) for row in rows)
+    if 1 < fewest < FEW_LAUNCHES:
+        yield f"Some cells have {fewest} launches a side: measure at least {FEW_LAUNCHES}."
+
+
+def _of_machine(rows: Sequence[FrameRow], metric: Metric) -> Iterator[str]:
+    """What a drift of the machine between both runs does: plain torch shows it, if measured."""
+    changed = [
+        row
+        for row in rows
+        if row["engine"] == TORCH_ENGINE and not row["change_low"] <= 0 <= row["change_high"]
+    ]
+    if changed and not is_missing(changed[0]["change_low"]):
+        row = max(changed, key=_size)
+        yield (
+            f"Without Horovod, {row['model']} changed as well, by "
+            f"{change_text(row, metric)}: the machine or torch may have changed. Compare "
+            "efficiencies, or measure both interleaved."
+        )
+    else:
+        yield "Measured one after the other: a drift of the machine counts as a change."
+
+
+def _equal(rows: Sequence[FrameRow], metric: Metric) -> str:
+    margin = units.percent_limit(float(rows[0]["margin"]))
+    which = cell_label(rows[0]) if len(rows) == 1 else f"all {len(rows)} cells"
+    largest = change_text(max(rows, key=_size), metric)
+    return f"{metric.title} of {which} within {margin}. Largest change: {largest}."
+
+
+def _inconclusive(rows: Sequence[FrameRow], metric: Metric) -> str:
+    """The open cell that changed most, and what would decide."""
+    row = max((one for one in rows if one["outcome"] == Outcome.INCONCLUSIVE), key=_size)
+    text = f"{cell_label(row)}: {metric.title} {change_text(row, metric)}."
+    if row["reason"]:
+        return f"{text} {row['reason'][0].upper()}{row['reason'][1:]}: measure at least 3."
+    detects = units.two_digit_percent(float(row["detectable"]))
+    text = f"{text} These launches detect a change of {detects}"
+    if is_missing(row["launches_needed"]):
+        return f"{text}, and this one is as large as the margin."
+    return f"{text}: about {int(row['launches_needed'])} launches a side would decide."
+
+
+def _decided(
+    outcome: Outcome,
+    metric: Metric,
+    rows: Sequence[FrameRow],
+    pooled: pd.DataFrame,
+    causes: pd.DataFrame,
+) -> str:
+    own = [row for row in rows if row["outcome"] == outcome]
+    if not own:
+        (mean,) = pooled[pooled["metric"] == metric.name].to_dict("records")
+        return (
+            f"{metric.title} {change_text(mean, metric)}, mean of {mean['num_cells']} cells. "
+            "No cell alone decides."
+        )
+    worst = max(own, key=_size)
+    others = f" (and {len(own) - 1} more cells)" if len(own) > 1 else ""
+    first = f"{cell_label(worst)}{others}: {metric.title} {change_text(worst, metric)}."
+    return " ".join([first, *_largest_cause(causes, worst)])
+
+
+def _largest_cause(causes: pd.DataFrame, row: FrameRow) -> Iterator[str]:
+    """The cause that moved most in the direction of the change, where one moved."""
+    own = causes[causes["moved"]]
+    for name in CELL_KEY:
+        own = own[own[name] == row[name]]
+    sign = 1 if row["change"] > 0 else -1
+    moved = [one for one in own.to_dict("records") if sign * one["difference_ns"] > 0]
+    if moved:
+        largest = max(moved, key=lambda one: abs(one["difference_ns"]))
+        interval = units.interval_of_unit(
+            largest["difference_ns"], largest["low_ns"], largest["high_ns"], "ns"
+        )
+        yield f"Largest part: {cause_name(largest)}, {interval} per step."
+
+
+def _size(row: FrameRow) -> float:
+    return abs(float(row["change"]))

@@ -1,0 +1,103 @@
+"""Regressed, improved, equal or inconclusive: a change held against a margin.
+
+Equality is Schuirmann's two one-sided tests (D. J. Schuirmann, Journal of Pharmacokinetics and
+Biopharmaceutics 15, 1987); several cells are corrected by S. Holm, Scandinavian Journal of
+Statistics 6 (1979).
+"""
+
+import math
+from collections.abc import Sequence
+
+from hvdprof.analyze.stats.distributions import student_below, student_quantile
+from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.analyze.stats.uncertainty import NAN, Interval
+from hvdprof.model.comparison import Outcome
+
+LEVEL = 0.05
+"""Accepted probability of a wrong statement, one-sided; the interval holds ``1 - 2 * LEVEL``."""
+
+LEAST_DEGREES = 1.0
+
+
+def change_interval(change: Spread) -> Interval:
+    """A change with its 90 % interval, which decides the outcome; NaN ends where unknown."""
+    if not is_known(change):
+        return Interval(change.value, NAN, NAN)
+    reach = student_quantile(change.degrees, 1 - LEVEL) * math.sqrt(change.variance)
+    return Interval(change.value, change.value - reach, change.value + reach)
+
+
+def is_known(change: Spread) -> bool:
+    """Whether a change has an error: otherwise nothing can be said of it."""
+    return not (
+        math.isnan(change.value) or math.isnan(change.variance) or change.degrees < LEAST_DEGREES
+    )
+
+
+def outcomes(changes: Sequence[Spread], margin: float) -> list[Outcome]:
+    """The outcome of each of several cells, by one metric.
+
+    1.  REGRESSED: the change is significantly above the margin (one-sided t, Holm over the cells).
+    2.  IMPROVED: it is significantly below minus the margin, in the same way.
+    3.  EQUAL: it is significantly within the margin on both sides; each cell for itself.
+    4.  INCONCLUSIVE: none of these.
+
+    Args:
+        changes: The changes, positive where worse.
+        margin: The largest change that does not matter, on the scale of the changes.
+    """
+    above = holm([chance_of_at_most(change, margin) for change in changes])
+    below = holm([chance_of_at_most(negative(change), margin) for change in changes])
+    return [
+        _outcome(change, margin, is_above=a <= LEVEL, is_below=b <= LEVEL)
+        for change, a, b in zip(changes, above, below, strict=True)
+    ]
+
+
+def chance_of_at_most(change: Spread, limit: float) -> float:
+    """The p-value of the hypothesis that the true change is at most a limit; 1 where unknown."""
+    if not is_known(change):
+        return 1.0
+    distance = change.value - limit
+    if change.variance == 0:
+        return 0.0 if distance > 0 else 1.0
+    return student_below(change.degrees, -distance / math.sqrt(change.variance))
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """P-values adjusted for their number: reject where at most the level (Holm's step-down)."""
+    adjusted = [1.0] * len(chances)
+    largest = 0.0
+    for place, index in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        largest = max(largest, min(1.0, (len(chances) - place) * chances[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def overall(of_cells: Sequence[Outcome], pooled: Outcome) -> Outcome:
+    """The outcome of all cells together.
+
+    One cell that regressed, or the mean of all, makes the whole regressed; without one, a cell or a
+    mean that improved makes it improved. All cells equal make it equal (intersection-union).
+    """
+    comparable = [one for one in of_cells if one is not Outcome.NOT_COMPARABLE]
+    if not comparable:
+        return Outcome.NOT_COMPARABLE
+    for outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
+        if outcome in comparable or pooled is outcome:
+            return outcome
+    return Outcome.EQUAL if set(comparable) == {Outcome.EQUAL} else Outcome.INCONCLUSIVE
+
+
+def negative(change: Spread) -> Spread:
+    """The change with its sign reversed."""
+    return Spread(-change.value, change.variance, change.degrees)
+
+
+def _outcome(change: Spread, margin: float, *, is_above: bool, is_below: bool) -> Outcome:
+    if is_above:
+        return Outcome.REGRESSED
+    if is_below:
+        return Outcome.IMPROVED
+    within = max(chance_of_at_most(change, -margin), chance_of_at_most(negative(change), -margin))
+    return Outcome.EQUAL if within <= LEVEL else Outcome.INCONCLUSIVE

@@ -1,0 +1,106 @@
+"""What differs between two runs besides their numbers, and what of it forbids a comparison."""
+
+from collections.abc import Iterator, Mapping
+
+import pandas as pd
+
+from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
+from hvdprof.rundir.manifest import Manifest
+
+SETTINGS, VERSIONS, HOSTS, ENVIRONMENT, SOURCE = (
+    "settings",
+    "versions",
+    "hosts",
+    "environment",
+    "source",
+)
+
+_HOST_FACTS = ("cpu_model", "num_cores", "gpus")
+_NOTED_HOST_FACTS = ("hostname", "kernel", "memory_bytes")
+_NOTED_VERSIONS = ("hvdprof", "system")
+"""Versions that are listed, and change neither the job nor the machine."""
+
+_FORBIDDING_SETTINGS = ("device", "num_threads", "data", "scaling", "seed")
+_UNTOLD_SETTINGS = (
+    "repeats",
+    "precision",
+    "budget_s",
+    "turn_s",
+    "timeout_s",
+    "stall_warn_s",
+    "stall_kill_s",
+    "num_steps",
+    "max_seconds",
+    "sizes",
+    "models",
+)
+"""How long was measured, and which cells: in the table of cells already."""
+
+
+def setting_diffs(first: Manifest, second: Manifest) -> pd.DataFrame:
+    """SETTING_DIFFS of two runs, what forbids their comparison first.
+
+    Args:
+        first: The manifest of the first run.
+        second: The manifest of the second run.
+    """
+    rows = [
+        *_diffs(SETTINGS, _settings(first), _settings(second), _FORBIDDING_SETTINGS),
+        *_diffs(
+            VERSIONS,
+            first.versions,
+            second.versions,
+            tuple({*first.versions, *second.versions} - {*_NOTED_VERSIONS}),
+        ),
+        *_diffs(HOSTS, _hosts(first), _hosts(second), ("number of hosts", *_HOST_FACTS)),
+        *_diffs(ENVIRONMENT, first.environment, second.environment, ()),
+        *_diffs(SOURCE, _source(first), _source(second), ()),
+    ]
+    return SETTING_DIFFS.frame(sorted(rows, key=lambda row: not row["matters"]))
+
+
+def _diffs(
+    place: str, first: Mapping[str, object], second: Mapping[str, object], matters: tuple[str, ...]
+) -> Iterator[dict[str, object]]:
+    for name in dict.fromkeys([*first, *second]):
+        one, other = first.get(name), second.get(name)
+        if one != other:
+            yield {
+                "place": place,
+                "name": name,
+                "first": _text(one),
+                "second": _text(other),
+                "matters": name in matters,
+            }
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _settings(manifest: Manifest) -> dict[str, object]:
+    """The settings by name; those of a script one level below it."""
+    found: dict[str, object] = {}
+    for name, value in manifest.settings.items():
+        if name in _UNTOLD_SETTINGS:
+            continue
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": one for key, one in value.items()}
+        else:
+            found[name] = value
+    return found
+
+
+def _hosts(manifest: Manifest) -> dict[str, object]:
+    facts: dict[str, object] = {"number of hosts": len(manifest.hosts) or None}
+    for name in (*_HOST_FACTS, *_NOTED_HOST_FACTS):
+        known = {_text(host.get(name)) for host in manifest.hosts}
+        facts[name] = ", ".join(sorted(text for text in known if text)) or None
+    return facts
+
+
+def _source(manifest: Manifest) -> dict[str, object]:
+    git = manifest.git or {}
+    return {"commit": git.get("commit"), "changed files": git.get("dirty")}

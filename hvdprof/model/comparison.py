@@ -1,0 +1,149 @@
+"""Two runs side by side: outcomes, what moved, what differs.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pandas as pd
+
+from hvdprof.model.frame_row import FrameRow, is_missing
+
+
+class Outcome(StrEnum):
+    """What is known of a change, held against a margin."""
+
+    REGRESSED = "regressed"
+    IMPROVED = "improved"
+    EQUAL = "equal"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A quantity that two runs are compared by.
+
+    Attributes:
+        name: Its name in tables and in conditions of a gate.
+        title: Its name in texts.
+        unit: Unit of its values, as declared tables have it.
+        is_ratio: Whether its change is relative; otherwise it is a difference of ratios (points).
+        worse: 1 where more is worse, -1 where less is.
+    """
+
+    name: str
+    title: str
+    unit: str
+    is_ratio: bool
+    worse: int
+
+
+STEP_TIME = Metric("step_time", "step time", "ns", True, 1)
+THROUGHPUT = Metric("throughput", "throughput", "samples/s", True, -1)
+EFFICIENCY = Metric("efficiency", "scaling efficiency", "ratio", False, -1)
+EXPOSED_TRANSFER = Metric("exposed_transfer", "exposed transfer", "ratio", False, 1)
+STEP_TIME_P95 = Metric("step_time_p95", "step time, p95", "ns", True, 1)
+STARTUP = Metric("startup", "startup", "ns", True, 1)
+FINAL_LOSS = Metric("final_loss", "final loss", "", True, 1)
+
+METRICS: tuple[Metric, ...] = (
+    STEP_TIME,
+    THROUGHPUT,
+    EFFICIENCY,
+    EXPOSED_TRANSFER,
+    STEP_TIME_P95,
+    STARTUP,
+    FINAL_LOSS,
+)
+"""In the order of tables."""
+
+_COARSE_POINTS = 10.0
+"""Beyond this half width a decimal of a change says nothing."""
+
+DEFAULT_MARGIN = 0.02
+"""Changes of up to 2 % (or 2 points) do not matter unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a gate: it fails where a metric is worse by more than the margin."""
+
+    text: str
+    metric: Metric
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a comparison is told.
+
+    Attributes:
+        margin: Largest relative change, or difference of ratios, that does not matter.
+        conditions: The conditions of a gate; each has the margin of its metric.
+        is_forced: Whether runs and cells that are not comparable are compared nevertheless.
+        is_paired: Whether the launches of both were interleaved: repeats are pairs.
+    """
+
+    margin: float = DEFAULT_MARGIN
+    conditions: tuple[Condition, ...] = ()
+    is_forced: bool = False
+    is_paired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """A condition and what became of it; ``cells`` names the cells that fail it."""
+
+    condition: Condition
+    outcome: Outcome
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A finished comparison; reports only format it.
+
+    Attributes:
+        first: Name of the run that the other is compared with.
+        second: Name of the other run.
+        outcome: The outcome of all cells together, by ``metric``.
+        metric: The metric that decides.
+        sentence: The verdict in at most two sentences.
+        caveat: What limits it, empty where nothing does.
+        cells: COMPARED_CELLS.
+        pooled: COMPARED_POOLED.
+        causes: MOVED_CAUSES.
+        settings: SETTING_DIFFS.
+        gate: The conditions that were asked for, with their outcomes.
+        notes: What was left out, and why.
+    """
+
+    first: str
+    second: str
+    outcome: Outcome
+    metric: Metric
+    sentence: str
+    caveat: str
+    cells: pd.DataFrame
+    pooled: pd.DataFrame
+    causes: pd.DataFrame
+    settings: pd.DataFrame
+    gate: tuple[GateResult, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def change_text(row: FrameRow, metric: Metric) -> str:
+    """A change with its sign and its 90 % interval: ``+6.1 % (+4.2 to +8.1)``.
+
+    Args:
+        row: A row of COMPARED_CELLS or COMPARED_POOLED.
+        metric: Its metric, whose change is relative or in points.
+    """
+    value, low, high = (100 * float(row[name]) for name in ("change", "change_low", "change_high"))
+    unit = "%" if metric.is_ratio else "points"
+    if is_missing(low) or is_missing(high):
+        return f"{value:+.1f} {unit}"
+    digits = 1 if min(high - value, value - low) < _COARSE_POINTS else 0
+    return f"{value:+.{digits}f} {unit} ({low:+.{digits}f} to {high:+.{digits}f})"

@@ -1,0 +1,97 @@
+"""Tables of a comparison of two runs.
+
+Tested in ``tests/model/tables/test_run_tables.py``.
+"""
+
+from hvdprof.model.cell_key import CELL_COLUMNS
+from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.waterfall_tables import WATERFALL_DIFF
+
+_CHANGE_COLUMNS = (
+    Column(
+        "change",
+        "float64",
+        "ratio",
+        "Second against first: relative for times and rates (0.03 is 3 % more), a difference for "
+        "ratios (0.03 is 3 points more).",
+    ),
+    Column("change_low", "float64", "ratio", "Lower end of the 90 % interval; NaN where unknown."),
+    Column("change_high", "float64", "ratio", "Upper end of the 90 % interval; NaN where unknown."),
+    Column("margin", "float64", "ratio", "Largest change that does not matter."),
+    Column(
+        "outcome",
+        "str",
+        "",
+        "regressed, improved, equal, inconclusive or not comparable (docs/explain/compare.md).",
+    ),
+)
+
+COMPARED_CELLS = Table(
+    "compared_cells",
+    "One metric of one cell in both runs, with its outcome.",
+    (
+        *CELL_COLUMNS,
+        Column("metric", "str", "", "One of `hvdprof.model.comparison.METRICS`."),
+        Column("unit", "str", "", "Unit of `first` and `second`."),
+        Column("first", "float64", "", "Value in the first run."),
+        Column("second", "float64", "", "Value in the second run."),
+        *_CHANGE_COLUMNS,
+        Column(
+            "detectable",
+            "float64",
+            "ratio",
+            "Smallest true change that these launches would call regressed with 80 % probability.",
+        ),
+        Column(
+            "launches_needed",
+            "Int64",
+            "",
+            "Launches a side that would decide with 80 % probability, if the change is as "
+            "measured; missing where it is decided, or more than 1,000 are needed.",
+        ),
+        Column("num_first", "int64", "", "Launches of the first run."),
+        Column("num_second", "int64", "", "Launches of the second run."),
+        Column("paired", "bool", "", "Launches were interleaved, and are compared by repeat."),
+        Column("reason", "str", "", "Why the cell is not comparable, or has no interval."),
+    ),
+)
+
+COMPARED_POOLED = Table(
+    "compared_pooled",
+    "The mean change of one metric over all comparable cells, each with the same weight.",
+    (
+        Column("metric", "str", "", "One of `hvdprof.model.comparison.METRICS`."),
+        Column("num_cells", "int64", "", "Cells in the mean."),
+        *_CHANGE_COLUMNS,
+    ),
+)
+
+MOVED_CAUSES = Table(
+    "moved_causes",
+    "Difference of one cause between the waterfalls of a cell in both runs; with the step time of "
+    "the reference, `baseline`, the differences of a cell sum to that of its step time.",
+    (
+        *CELL_COLUMNS,
+        *WATERFALL_DIFF.columns,
+        Column(
+            "moved",
+            "bool",
+            "",
+            "The difference is significant after correction for the number of terms (Holm).",
+        ),
+    ),
+)
+
+SETTING_DIFFS = Table(
+    "setting_diffs",
+    "A setting, version, fact of a host or variable that differs between two runs.",
+    (
+        Column("place", "str", "", "settings, versions, hosts, environment or source."),
+        Column("name", "str", "", "Its name."),
+        Column("first", "str", "", "Value in the first run; empty where unset."),
+        Column("second", "str", "", "Value in the second run; empty where unset."),
+        Column("matters", "bool", "", "It makes the runs not comparable."),
+    ),
+)
+
+COMPARISON_TABLES = (COMPARED_CELLS, COMPARED_POOLED, MOVED_CAUSES, SETTING_DIFFS)
