@@ -8,6 +8,9 @@ HvdprofError                     exit 1   any failure without a class of its own
 |-- SweepIncompleteError         exit 6   the sweep ended, but a configuration failed
 |-- StorageError                 exit 7   a file could not be written, or would be overwritten
 |-- BuildFailedError             exit 8   Horovod could not be built
+|-- RegressedError               exit 20  a gate of a comparison failed
+|-- InconclusiveError            exit 21  a gate could not be decided, and --fail-on inconclusive
+|-- NotComparableError           exit 22  two runs cannot be compared
 `-- InterruptedRunError          exit 130 Ctrl-C or SIGTERM; what was measured is kept
 """
 
@@ -76,6 +79,24 @@ class BuildFailedError(HvdprofError):
     """Horovod could not be built."""
 
     exit_code = 8
+
+
+class RegressedError(HvdprofError):
+    """A condition of ``hvdprof compare --fail-on`` failed; the comparison is printed."""
+
+    exit_code = 20
+
+
+class InconclusiveError(HvdprofError):
+    """A comparison could not be decided, and this was to fail; the comparison is printed."""
+
+    exit_code = 21
+
+
+class NotComparableError(HvdprofError):
+    """Two runs cannot be compared; what differs is printed."""
+
+    exit_code = 22
 
 
 class InterruptedRunError(HvdprofError):

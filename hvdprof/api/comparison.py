@@ -1,8 +1,126 @@
-"""Two measured cells side by side.
+"""Two runs side by side: what changed, by how much, and which cause moved.
 
-Tested in ``tests/analyze/causes/test_waterfall_diff.py``.
+Tested in ``tests/analyze/compare/test_comparison.py``.
 """
 
-from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
+from collections.abc import Sequence
+from pathlib import Path
 
-__all__ = ["waterfall_diff"]
+from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
+from hvdprof.analyze.compare.comparison import (
+    ComparedSide,
+    compare_sides,
+    side_of_run,
+    side_of_throughput,
+)
+from hvdprof.analyze.compare.gate import parse_condition
+from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+from hvdprof.api.runs import analyze_run, is_run_directory, load_run
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.ingest.load import read_scaling_text
+from hvdprof.model.comparison import (
+    DEFAULT_MARGIN,
+    Comparison,
+    GateResult,
+    Outcome,
+    Rules,
+)
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.log_tables import THROUGHPUT
+
+__all__ = [
+    "Comparison",
+    "GateResult",
+    "Outcome",
+    "compare",
+    "compare_analyses",
+    "waterfall_diff",
+]
+
+
+def compare(
+    first: Path,
+    second: Path,
+    *,
+    margin: float = DEFAULT_MARGIN,
+    fail_on: Sequence[str] = (),
+    force: bool = False,
+) -> Comparison:
+    """The comparison of two run directories, or tables of ranks and speeds.
+
+    ``outcome`` is regressed, improved, equal, inconclusive or not comparable; ``sentence`` says it
+    with the change that decides. ``cells`` has a row for each cell and metric, ``causes`` for each
+    cause of lost time, ``settings`` for each setting that differs (docs/howto/compare.md).
+
+    Args:
+        first: The run that the other is compared with, or a table as of ``scaling_of_text``.
+        second: The other run or table.
+        margin: Largest relative change, or difference of ratios, that does not matter.
+        fail_on: Conditions of a gate, such as ``step_time>2%``; each sets the margin of its metric.
+        force: Compare what is not comparable: other hosts, versions, batches, load.
+
+    Raises:
+        UsageError: A condition cannot be read, or the margin is not between 0 and 1.
+        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+    """
+    rules = _rules(margin, fail_on, force=force)
+    return compare_sides(_side(first), _side(second), rules)
+
+
+def compare_analyses(
+    first: RunAnalysis,
+    second: RunAnalysis,
+    *,
+    margin: float = DEFAULT_MARGIN,
+    fail_on: Sequence[str] = (),
+    force: bool = False,
+) -> Comparison:
+    """The same of two runs that are analysed already.
+
+    Args:
+        first: The run that the other is compared with.
+        second: The other run.
+        margin: Largest relative change, or difference of ratios, that does not matter.
+        fail_on: Conditions of a gate, such as ``step_time>2%``.
+        force: Compare what is not comparable.
+
+    Raises:
+        UsageError: A condition cannot be read, or the margin is not between 0 and 1.
+        UnreadableInputError: Both have no cell in common.
+    """
+    rules = _rules(margin, fail_on, force=force)
+    return compare_sides(_side_of(first), _side_of(second), rules)
+
+
+def _rules(margin: float, fail_on: Sequence[str], *, force: bool) -> Rules:
+    if not 0 < margin < 1:
+        raise UsageError(
+            f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
+        )
+    return Rules(margin, tuple(parse_condition(text) for text in fail_on), is_forced=force)
+
+
+def _side(path: Path) -> ComparedSide:
+    if is_run_directory(path):
+        return _side_of(analyze_run(load_run(path)))
+    if path.is_dir():
+        raise UnreadableInputError(
+            f"{path} is not a run directory: it holds no manifest.json.",
+            hint="`hvdprof attach` makes a run directory of existing timelines and logs.",
+        )
+    try:
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError as error:
+        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+    text = read_scaling_text(lines, name=str(path), unit=None, strong=False)
+    scaling = throughput_scaling(text.throughput, repeats=True)
+    return side_of_throughput(str(path), scaling, text.throughput)
+
+
+def _side_of(analysis: RunAnalysis) -> ComparedSide:
+    throughput = analysis.run.table(THROUGHPUT.name)
+    if analysis.scaling.empty and len(throughput):
+        # An attached job: no recorder watched it, but it printed its speed.
+        scaling = throughput_scaling(throughput, repeats=True)
+        return side_of_throughput(analysis.run.folder.name, scaling, throughput)
+    return side_of_run(analysis)

@@ -24,6 +24,7 @@ COMMANDS = (
     "net",
     "attach",
     "analyze",
+    "compare",
     "scaling",
     "convert",
     "sql",

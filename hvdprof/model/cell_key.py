@@ -114,7 +114,9 @@ def short_name(model: object, np_: int, engine: str) -> str:
 
 
 def cell_label(row: CellRow) -> str:
-    """Name of a cell: ``resnet18 on 2 ranks``, with its toggles where it has some."""
-    place = place_name(row["model"], int(str(row["np"])), str(row["engine"]))
+    """Name of a cell: ``resnet18 on 2 ranks``, with its toggles or plain torch where it has."""
+    engine = str(row["engine"])
+    place = place_name(row["model"], int(str(row["np"])), engine)
     is_base = row["compression"] == "none" and row["reduction"] == "average"
-    return place if is_base else f"{place}, {setting_of_row(row)}"
+    is_named = engine == TORCH_ENGINE or not is_base
+    return f"{place}, {setting_of_row(row)}" if is_named else place

@@ -102,12 +102,21 @@ class GateResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SideName:
+    """What a run is called in a comparison; time and commit are empty where unknown."""
+
+    name: str
+    created_at: str = ""
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """A finished comparison; reports only format it.
 
     Attributes:
-        first: Name of the run that the other is compared with.
-        second: Name of the other run.
+        first: The run that the other is compared with.
+        second: The other run.
         outcome: The outcome of all cells together, by ``metric``.
         metric: The metric that decides.
         sentence: The verdict in at most two sentences.
@@ -120,8 +129,8 @@ class Comparison:
         notes: What was left out, and why.
     """
 
-    first: str
-    second: str
+    first: SideName
+    second: SideName
     outcome: Outcome
     metric: Metric
     sentence: str

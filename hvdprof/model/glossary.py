@@ -286,6 +286,11 @@ GLOSSARY: tuple[Term, ...] = (
     ),
     Term("rounding residual", "Rounding of floating-point sums that the terms leave."),
     Term(
+        "step of the baseline",
+        "In a comparison of two runs: the step time from which the waterfall starts, that of the "
+        "baseline for as many samples, or the compute of normal ranks without one.",
+    ),
+    Term(
         "potential gain",
         "Largest reduction of the step time if a problem were fixed, from the replay with that one "
         "thing made perfect. Gains overlap and must not be added up.",

@@ -13,7 +13,7 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     HTML = "html"
-    MARKDOWN = "md"
+    MARKDOWN = "markdown"
     CHROME = "chrome"
 
 
@@ -25,3 +25,14 @@ ANALYSES = (*RESULTS, Format.CSV)
 
 DOCUMENTS = (Format.HTML, Format.MARKDOWN)
 """What ``hvdprof report`` writes."""
+
+
+class ComparisonFormat(StrEnum):
+    """Every format of a comparison; ``report.comparison.comparison_formats`` has what writes it."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    GITHUB = "github"
+    CSV = "csv"

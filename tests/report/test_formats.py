@@ -24,7 +24,7 @@ from tests.builders.traced_run import traced_run
         ("result.json", "json"),
         ("results/scaling.csv.gz", "csv"),
         ("report.html", "html"),
-        ("report.md", "md"),
+        ("report.md", "markdown"),
         ("trace.json", "chrome"),
         ("np2.trace.json.gz", "chrome"),
     ],
@@ -40,7 +40,7 @@ def test_every_format_has_one_reporter():
 def test_an_unknown_format_lists_the_known_ones():
     with pytest.raises(UsageError, match=r"'result\.pdf'") as error:
         reporter_for("result.pdf")
-    assert "terminal, json, csv, html, md, chrome" in error.value.hint
+    assert "terminal, json, csv, html, markdown, chrome" in error.value.hint
 
 
 @pytest.mark.parametrize("reporter", REPORTERS, ids=lambda reporter: reporter.name)

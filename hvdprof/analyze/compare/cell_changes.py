@@ -1,4 +1,7 @@
-"""The change of each metric of the cells that two sides share."""
+"""The change of each metric of the cells that two sides share.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,7 @@
-"""Whether two runs, and two cells, may be compared."""
+"""Whether two runs, and two cells, may be compared.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,7 @@
-"""Rows of COMPARED_CELLS and COMPARED_POOLED: the changes of cells, held against margins."""
+"""Rows of COMPARED_CELLS and COMPARED_POOLED: the changes of cells, held against margins.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The comparison of two runs, or of two tables of throughputs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -23,6 +23,7 @@ from hvdprof.model.comparison import (
     Metric,
     Outcome,
     Rules,
+    SideName,
 )
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
@@ -35,7 +36,8 @@ class ComparedSide:
     """One side of a comparison.
 
     Attributes:
-        name: Its name in texts.
+        name: Its name in texts; the path where both have the same.
+        path: Where it lies.
         cells: Its measured cells.
         waterfall: WATERFALL; without rows for a table of throughputs.
         manifest: The manifest of a run; None for a table.
@@ -43,6 +45,7 @@ class ComparedSide:
     """
 
     name: str
+    path: str
     cells: Mapping[CellKey, SideCell]
     waterfall: pd.DataFrame
     manifest: Manifest | None = None
@@ -53,6 +56,7 @@ def side_of_run(analysis: RunAnalysis) -> ComparedSide:
     """An analysed run as one side of a comparison."""
     return ComparedSide(
         name=analysis.run.folder.name,
+        path=str(analysis.run.folder),
         cells=cells_of_run(analysis),
         waterfall=analysis.table(WATERFALL.name),
         manifest=analysis.run.manifest,
@@ -68,7 +72,8 @@ def side_of_throughput(name: str, scaling: pd.DataFrame, throughput: pd.DataFram
         scaling: Its rows of THROUGHPUT_SCALING.
         throughput: Its rows of THROUGHPUT; several of one size are repeats.
     """
-    return ComparedSide(name, cells_of_throughput(scaling, throughput), WATERFALL.empty())
+    cells = cells_of_throughput(scaling, throughput)
+    return ComparedSide(name, name, cells, WATERFALL.empty())
 
 
 def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Comparison:
@@ -87,6 +92,8 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     Raises:
         UnreadableInputError: Both have no cell in common.
     """
+    if first.name == second.name:
+        first, second = (replace(side, name=side.path) for side in (first, second))
     pairs, note = shared_cells(first.cells, second.cells)
     if not pairs:
         raise UnreadableInputError(
@@ -110,8 +117,8 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
     )
     return Comparison(
-        first=first.name,
-        second=second.name,
+        first=_side_name(first),
+        second=_side_name(second),
         outcome=outcome,
         metric=metric,
         sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
@@ -123,6 +130,13 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         gate=gate_results(rules.conditions, cells, pooled),
         notes=(*([note] if note else []), *first.notes, *second.notes, *_only(first, second)),
     )
+
+
+def _side_name(side: ComparedSide) -> SideName:
+    if side.manifest is None:
+        return SideName(side.name)
+    commit = (side.manifest.git or {}).get("commit")
+    return SideName(side.name, side.manifest.created_at, str(commit or ""))
 
 
 def _differences(first: ComparedSide, second: ComparedSide) -> tuple[pd.DataFrame, list[str]]:

@@ -1,4 +1,7 @@
-"""The verdict of a comparison in at most two sentences, and its caveat."""
+"""The verdict of a comparison in at most two sentences, and its caveat.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,7 @@
-"""Which causes of lost time moved between two runs."""
+"""Which causes of lost time moved between two runs.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

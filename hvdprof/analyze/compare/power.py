@@ -4,11 +4,14 @@ import math
 from dataclasses import dataclass
 
 from hvdprof.analyze.compare.outcomes import LEVEL, is_known
-from hvdprof.analyze.stats.distributions import student_below, student_quantile
+from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN
 
 POWER = 0.8
+LEAST_LAUNCHES = 3
+"""With two a side the spread of launches is hardly known."""
+
 MOST_LAUNCHES = 1_000
 """More launches a side are not worth counting."""
 
@@ -51,7 +54,7 @@ def launches_needed(change: Spread, margin: float, design: Design) -> int | None
     """
     if not is_known(change) or _power(change, margin, design, MOST_LAUNCHES) < POWER:
         return None
-    low, high = 2, MOST_LAUNCHES
+    low, high = LEAST_LAUNCHES, MOST_LAUNCHES
     while low < high:
         middle = (low + high) // 2
         if _power(change, margin, design, middle) >= POWER:
@@ -68,8 +71,8 @@ def _power(change: Spread, margin: float, design: Design, num: int) -> float:
     if variance == 0:
         return 1.0 if size != margin else 0.0
     error, quantile = math.sqrt(variance), student_quantile(degrees, 1 - LEVEL)
-    beyond = student_below(degrees, (size - margin) / error - quantile)
-    within = sum(
-        student_below(degrees, (margin + side) / error - quantile) for side in (size, -size)
+    beyond, *within = (
+        noncentral_student_above(degrees, distance / error, quantile)
+        for distance in (size - margin, margin + size, margin - size)
     )
-    return max(beyond, within - 1.0)
+    return max(beyond, sum(within) - 1.0)

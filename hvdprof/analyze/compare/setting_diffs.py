@@ -1,4 +1,7 @@
-"""What differs between two runs besides their numbers, and what of it forbids a comparison."""
+"""What differs between two runs besides their numbers, and what of it forbids a comparison.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 from collections.abc import Iterator, Mapping
 

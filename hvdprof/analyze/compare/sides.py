@@ -1,4 +1,7 @@
-"""The cells of a run or of a table of throughputs, with what a comparison needs of each."""
+"""The cells of a run or of a table of throughputs, with what a comparison needs of each.
+
+Tested in ``tests/analyze/compare/test_comparison.py``.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

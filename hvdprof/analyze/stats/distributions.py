@@ -23,6 +23,15 @@ def student_below(degrees: float, value: float) -> float:
     return float(stdtr(degrees, value))
 
 
+def noncentral_student_above(degrees: float, shift: float, value: float) -> float:
+    """The probability with which noncentral t exceeds a value: the power of a one-sided test."""
+    from scipy.special import nctdtr
+
+    below = float(nctdtr(degrees, shift, value))
+    # Far from the value the sum that scipy takes does not converge.
+    return (1.0 if shift > value else 0.0) if math.isnan(below) else 1.0 - below
+
+
 def normal_below(value: float) -> float:
     """The probability with which a standard normal variable lies below a value."""
     from scipy.special import ndtr

@@ -1,0 +1,110 @@
+"""A comparison in a terminal: verdict, cells, what moved, what differs.
+
+Tested in ``tests/report/comparison/test_comparison_formats.py``.
+"""
+
+from typing import IO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof.model.comparison import Comparison, Outcome
+from hvdprof.report.comparison.comparison_texts import (
+    CellCauses,
+    CellLines,
+    ComparisonTexts,
+    comparison_texts,
+)
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+
+_UNBOUNDED = 10_000
+_STYLES = {
+    Outcome.REGRESSED: "bold red",
+    Outcome.IMPROVED: "bold green",
+    Outcome.EQUAL: "",
+    Outcome.INCONCLUSIVE: "yellow",
+    Outcome.NOT_COMPARABLE: "dim",
+}
+
+
+def render_comparison(comparison: Comparison, stream: IO[str], *, width: int | None = None) -> None:
+    """Write the comparison for a reader: the verdict in the first lines."""
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    page = comparison_texts(comparison)
+    print_verdict(console, "", page.sentence, page.caveat)
+    _print_lines(console, "Gate", page.gate)
+    console.print()
+    print_hanging(console, "", page.sides, style="dim")
+    for cell in page.cells:
+        _print_cell(console, cell)
+    _print_lines(console, "Mean of all cells", page.pooled)
+    _print_causes(console, page)
+    _print_lines(console, "What differs", page.settings)
+    _print_lines(console, "Notes", page.notes)
+
+
+def _print_cell(console: Console, cell: CellLines) -> None:
+    heading = Text(f"\n{cell.name}", style="bold cyan")
+    heading.append(f"  {cell.launches}", style="not bold default")
+    console.print(heading)
+    frame = _frame("", "first", "second", "change (90 % CI)", "outcome")
+    for line in cell.lines:
+        style = _STYLES[Outcome(line.outcome)]
+        frame.add_row(
+            line.title, line.first, line.second, line.change, Text(line.outcome, style=style)
+        )
+    _print_whole(console, frame)
+    if cell.reason:
+        print_hanging(console, "  ", f"Not comparable: {cell.reason}.", style="dim")
+
+
+def _print_causes(console: Console, page: ComparisonTexts) -> None:
+    console.print(Text("\nWhat moved", style="bold"))
+    about = "Time per step by cause; * beyond chance." if page.causes else "No cause beyond chance."
+    print_hanging(console, "  ", about, style="dim")
+    for cell in page.causes:
+        _print_cell_causes(console, cell)
+
+
+def _print_cell_causes(console: Console, cell: CellCauses) -> None:
+    console.print(Text(f"  {cell.name}", style="cyan"))
+    frame = _frame("", "first", "second", "difference (95 % CI)", "")
+    for line in cell.lines:
+        frame.add_row(
+            line.name, line.first, line.second, line.difference, "*" if line.moved else ""
+        )
+    frame.add_section()
+    frame.add_row("step time", cell.first, cell.second, cell.difference, "")
+    _print_whole(console, frame)
+
+
+def _frame(first: str, *others: str) -> Table:
+    frame = Table(
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+        border_style="dim",
+        padding=(0, 1, 0, 0),
+    )
+    frame.add_column(first, no_wrap=True)
+    for name in others:
+        frame.add_column(name, justify="right", no_wrap=True, header_style="none")
+    return frame
+
+
+def _print_whole(console: Console, frame: Table) -> None:
+    """Print a table at its own width: a number that is cut is a wrong number."""
+    width = console.width
+    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
+    console.width = max(width, console.measure(frame, options=unbounded).maximum)
+    console.print(frame)
+    console.width = width
+
+
+def _print_lines(console: Console, title: str, lines: tuple[str, ...]) -> None:
+    if lines:
+        console.print(Text(f"\n{title}", style="bold"))
+    for line in lines:
+        print_hanging(console, "  ", line)

@@ -1,0 +1,186 @@
+"""Two runs of known step times and causes, compared."""
+
+import numpy as np
+import pytest
+
+from hvdprof.api import analyze_run, compare, compare_analyses, load_run
+from hvdprof.errors import UnreadableInputError, UsageError
+from hvdprof.model.comparison import Outcome
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec, host_of, typical_parts, write_run
+
+
+def rows_of(comparison, metric):
+    return comparison.cells[comparison.cells["metric"] == metric].set_index(["engine", "np"])
+
+
+def runs(folder, first, second, **manifest_fields):
+    return (
+        analysis_of(folder / "a", first),
+        analysis_of(folder / "b", second, **manifest_fields),
+    )
+
+
+def test_a_slower_cell_is_named_with_its_change_and_the_others_are_equal(tmp_path):
+    one, other = runs(
+        tmp_path, sweep({0: 10.0, 1: 10.5, 2: 12.0}), sweep({0: 10.0, 1: 10.5, 2: 13.2})
+    )
+    found = compare_analyses(one, other, margin=0.03)
+
+    assert found.outcome is Outcome.REGRESSED
+    assert found.sentence.startswith("REGRESSED: mnist on 2 ranks: step time +10.0 % (")
+    step = rows_of(found, "step_time")
+    assert step.loc[("horovod", 2), "change"] == pytest.approx(0.1, abs=1e-6)
+    assert step.loc[("horovod", 2), "change_low"] > 0.03
+    assert step.loc[("torch", 1), "outcome"] == "equal"
+    efficiency = rows_of(found, "efficiency").loc[("horovod", 2)]
+    assert efficiency["change"] == pytest.approx(10 / 13.2 - 10 / 12, abs=1e-6)
+    assert efficiency["outcome"] == "regressed"
+
+
+def test_the_same_run_twice_is_equal_or_undecided_and_never_worse(tmp_path):
+    one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 12.0}))
+    found = compare_analyses(one, other, margin=0.03)
+
+    assert found.outcome is Outcome.EQUAL
+    assert "within 3 %" in found.sentence
+    assert not found.causes["moved"].any()
+    assert found.settings.empty
+
+
+def test_the_cause_that_moved_is_named_and_the_terms_sum_to_the_change(tmp_path):
+    blocked = {2: 2.0}
+    one, other = runs(
+        tmp_path,
+        sweep({0: 10.0, 2: 12.0}, blocked_ms=blocked),
+        sweep({0: 10.0, 2: 15.0}, blocked_ms={2: 5.0}),
+    )
+    found = compare_analyses(one, other)
+
+    assert "Largest part: exposed transfer, 3.0" in found.sentence
+    own = found.causes[found.causes["np"] == 2]
+    step = rows_of(found, "step_time").loc[("horovod", 2)]
+    assert own["difference_ns"].sum() == pytest.approx(step["second"] - step["first"], rel=1e-9)
+    assert own.loc[own["term"] == "exposed-transfer", "moved"].all()
+    assert not own.loc[own["term"] == "reference", "moved"].any()
+
+
+def test_one_launch_a_side_decides_nothing_and_says_why(tmp_path):
+    passes = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(12.0))])]
+    slow = [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(18.0))])]
+    found = compare_analyses(*runs(tmp_path, passes, slow))
+
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "One launch: the variation between launches is unknown" in found.sentence
+
+
+def test_noise_is_inconclusive_and_says_how_many_launches_would_decide(tmp_path):
+    def noisy(seed):
+        random = np.random.default_rng(seed)
+        return [
+            PassSpec(
+                size=2,
+                repeat=repeat,
+                segments=[SegmentSpec(parts_ms=typical_parts(12.0 * random.normal(1, 0.05)))],
+            )
+            for repeat in range(1, 5)
+        ]
+
+    found = compare_analyses(*runs(tmp_path, noisy(1), noisy(2)))
+
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "launches a side would decide" in found.sentence
+    assert "Measured one after the other" in found.caveat
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"versions": {"python": "3.11.2", "torch": "2.4.0", "horovod": "0.28.1"}}, "torch"),
+        ({"hosts": [host_of("node1") | {"cpu_model": "another"}]}, "cpu_model"),
+        ({"settings": {"scaling": "weak", "num_threads": 4}}, "num_threads"),
+    ],
+)
+def test_other_hosts_and_versions_are_not_comparable_unless_forced(tmp_path, fields, reason):
+    one, other = runs(tmp_path, sweep({0: 10.0, 2: 12.0}), sweep({0: 10.0, 2: 14.0}), **fields)
+    found = compare_analyses(one, other)
+    assert found.outcome is Outcome.NOT_COMPARABLE
+    assert reason in found.sentence
+    assert set(found.cells["outcome"]) == {"not comparable"}
+
+    forced = compare_analyses(one, other, force=True)
+    assert forced.outcome is Outcome.REGRESSED
+    assert reason in forced.caveat
+
+
+def test_other_batches_are_not_comparable_by_step_time(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 12.0}, batch_size=32), sweep({2: 12.0}, batch_size=64))
+    found = compare_analyses(one, other)
+    assert found.outcome is Outcome.NOT_COMPARABLE
+    assert "samples per rank and step 32 and 64" in found.sentence
+
+    forced = compare_analyses(one, other, force=True)
+    assert forced.metric.name == "throughput"
+    assert rows_of(forced, "throughput").loc[("horovod", 2), "change"] == pytest.approx(1.0)
+
+
+def test_settings_that_differ_are_listed(tmp_path):
+    one, other = runs(
+        tmp_path,
+        sweep({2: 12.0}),
+        sweep({2: 12.0}),
+        settings={"scaling": "weak", "num_threads": 1, "cycle_time_ms": 5.0},
+        environment={"HOROVOD_FUSION_THRESHOLD": "0"},
+    )
+    found = compare_analyses(one, other).settings.set_index("name")
+    assert found.loc["cycle_time_ms", "second"] == "5.0"
+    assert found.loc["HOROVOD_FUSION_THRESHOLD", ["place", "first"]].tolist() == ["environment", ""]
+    assert not found["matters"].any()
+
+
+def test_two_scripts_of_other_names_are_matched_and_it_is_said(tmp_path):
+    one, other = runs(
+        tmp_path, sweep({2: 12.0}, model="train_a"), sweep({2: 12.0}, model="train_b")
+    )
+    found = compare_analyses(one, other)
+    assert "train_a of the first run is compared with train_b of the second." in found.notes
+
+
+def test_runs_without_a_common_cell_are_refused_with_what_each_has(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 12.0}), sweep({4: 12.0}))
+    with pytest.raises(UnreadableInputError) as error:
+        compare_analyses(one, other)
+    assert "mnist on 2 ranks" in error.value.hint
+    assert "mnist on 4 ranks" in error.value.hint
+
+
+def test_cells_of_one_run_alone_are_noted(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 12.0, 4: 13.0}), sweep({2: 12.0}))
+    assert "Only a has mnist on 4 ranks." in compare_analyses(one, other).notes
+
+
+def test_tables_of_throughputs_are_compared_by_their_repeats(tmp_path):
+    for name, rate in (("a", 100.0), ("b", 90.0)):
+        rows = [
+            f"{size},{size * rate * factor}" for size in (1, 2) for factor in (0.995, 1.0, 1.005)
+        ]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["np,samples/s", *rows]))
+    found = compare(tmp_path / "a.csv", tmp_path / "b.csv")
+
+    assert found.outcome is Outcome.REGRESSED
+    assert found.metric.name == "throughput"
+    assert "throughput -10.0 %" in found.sentence
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(UnreadableInputError, match="not a run directory"):
+        compare(tmp_path, tmp_path)
+    with pytest.raises(UsageError, match="margin"):
+        compare(tmp_path, tmp_path, margin=0.0)
+
+
+def test_a_run_in_progress_is_compared_with_a_note(tmp_path):
+    one = analysis_of(tmp_path / "a", sweep({2: 12.0}))
+    folder = write_run(tmp_path / "b", sweep({2: 12.0}), status="running")
+    found = compare_analyses(one, analyze_run(load_run(folder)))
+    assert "b is in progress: what is measured so far is compared." in found.notes

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from hvdprof.cli.main import build_app
+from hvdprof.errors import (
+    InconclusiveError,
+    NotComparableError,
+    RegressedError,
+    StorageError,
+    UsageError,
+)
+from tests.builders.analysis import sweep
+from tests.builders.run_directory import write_run
+
+
+@pytest.fixture
+def slower(tmp_path):
+    """Two runs of which the second takes 10 % longer."""
+    return [
+        write_run(tmp_path / name, sweep({1: 10.0, 2: step_ms}))
+        for name, step_ms in (("before", 12.0), ("after", 13.2))
+    ]
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(build_app(), ["compare", *map(str, arguments)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_it_prints_the_verdict_first_and_ends_well_without_a_gate(slower):
+    result = invoke(*slower)
+    assert result.stdout.startswith("REGRESSED: mnist on 2 ranks: step time +10.0 %")
+    assert result.exit_code == 0
+
+
+def test_a_condition_that_fails_is_exit_code_20_after_the_report(slower):
+    with pytest.raises(RegressedError, match="step_time>5% by mnist on 2 ranks") as error:
+        invoke(*slower, "--fail-on", "step_time>5%")
+    assert error.value.exit_code == 20
+
+
+def test_a_condition_that_holds_passes(slower):
+    assert invoke(*slower, "--fail-on", "step_time>20%").exit_code == 0
+
+
+def test_an_undecided_gate_fails_only_where_asked(slower):
+    assert invoke(*slower, "--fail-on", "step_time>10%").exit_code == 0
+    with pytest.raises(InconclusiveError) as error:
+        invoke(*slower, "--fail-on", "step_time>10%", "--fail-on", "inconclusive")
+    assert error.value.exit_code == 21
+
+
+def test_runs_that_are_not_comparable_are_exit_code_22(slower, tmp_path):
+    other = write_run(tmp_path / "other", sweep({2: 12.0}), versions={"torch": "9"})
+    with pytest.raises(NotComparableError) as error:
+        invoke(slower[0], other)
+    assert error.value.exit_code == 22
+    assert invoke(slower[0], other, "--force").exit_code == 0
+
+
+def test_a_file_is_written_whole_and_not_over_another(slower, tmp_path):
+    output = tmp_path / "gate.json"
+    invoke(*slower, "-o", output)
+    assert json.loads(output.read_text())["outcome"] == "regressed"
+    with pytest.raises(StorageError, match="exists"):
+        invoke(*slower, "-o", output)
+    invoke(*slower, "-o", output, "--force")
+
+
+def test_a_margin_that_is_no_percentage_is_refused(slower):
+    with pytest.raises(UsageError, match="--margin 'two'"):
+        invoke(*slower, "--margin", "two")

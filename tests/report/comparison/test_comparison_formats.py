@@ -1,0 +1,187 @@
+"""Every format of a comparison, against golden texts of a comparison with known numbers."""
+
+import csv
+import io
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from hvdprof.errors import StorageError, UsageError
+from hvdprof.model.comparison import Outcome
+from hvdprof.report.comparison.comparison_csv import render_comparison_csv
+from hvdprof.report.comparison.comparison_formats import RENDERERS, comparison_format
+from hvdprof.report.comparison.comparison_github import (
+    MOST_SUMMARY_BYTES,
+    SUMMARY_VARIABLE,
+    render_comparison_github,
+)
+from hvdprof.report.comparison.comparison_json import render_comparison_json
+from hvdprof.report.comparison.comparison_junit import render_comparison_junit
+from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
+from hvdprof.report.comparison.comparison_terminal import render_comparison
+from hvdprof.report.format_names import ComparisonFormat
+from tests.builders.finished_comparison import comparison
+
+TERMINAL = """\
+REGRESSED: resnet18 on 2 ranks: step time +6.1 % (+4.2 to +8.1).
+Largest part: exposed transfer, 5.20 ms (4.10 to 6.30) per step.
+Caveat: Measured one after the other: a drift of the machine counts as a change.
+
+Gate
+  step_time>2%: failed by resnet18 on 2 ranks
+
+before (first) and after (second)
+
+resnet18 on 2 ranks  3 and 4 launches
+                      first   second            change (90 % CI)       outcome
+──────────────────────────────────────────────────────────────────────────────
+step time           85.2 ms  90.4 ms       +6.1 % (+4.2 to +8.1)     regressed
+scaling efficiency   84.2 %   79.4 %  -4.8 points (-7.1 to -2.5)  inconclusive
+
+What moved
+  Time per step by cause; * beyond chance.
+  resnet18 on 2 ranks
+                        first   second  difference (95 % CI)
+───────────────────────────────────────────────────────────────
+exposed transfer      10.0 ms  15.2 ms  5.20 ms (4.10 to 6.30)  *
+───────────────────────────────────────────────────────────────
+step time             85.2 ms  90.4 ms                 5.20 ms
+
+What differs
+  environment: HOROVOD_CYCLE_TIME: unset -> 5
+"""
+
+
+def written(render, value):
+    out = io.StringIO()
+    render(value, out)
+    return out.getvalue()
+
+
+def test_every_format_has_what_writes_it():
+    assert set(RENDERERS) == set(ComparisonFormat)
+    for render in RENDERERS.values():
+        assert "resnet18" in written(render, comparison())
+
+
+def test_the_terminal_leads_with_the_verdict():
+    out = io.StringIO()
+    render_comparison(comparison(), out, width=80)
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert [" ".join(line.split()) for line in lines if "──" not in line] == [
+        " ".join(line.split()) for line in TERMINAL.splitlines() if "──" not in line
+    ]
+
+
+def test_json_keeps_every_digit_and_has_no_nan():
+    content = json.loads(written(render_comparison_json, comparison()))
+    assert content["outcome"] == "regressed"
+    assert content["cells"][0]["change"] == 0.061
+    assert content["gate"] == [
+        {
+            "condition": "step_time>2%",
+            "metric": "step_time",
+            "margin": 0.02,
+            "outcome": "regressed",
+            "cells": ["resnet18 on 2 ranks"],
+        }
+    ]
+    assert content["first"] == {
+        "name": "before",
+        "created_at": "2026-11-20T22:48:41+00:00",
+        "commit": "aaaa",
+    }
+    assert content["cells"][1]["launches_needed"] == 9
+
+
+def test_junit_fails_the_metric_of_the_gate():
+    root = ET.fromstring(written(render_comparison_junit, comparison()))
+    suite = root.find("testsuite")
+    assert suite.attrib | {"name": ""} == {
+        "name": "",
+        "tests": "1",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "0",
+    }
+    case = suite.find("testcase")
+    assert case.attrib == {"classname": "resnet18 on 2 ranks", "name": "step_time"}
+    assert case.find("failure").attrib["message"].startswith("step time +6.1 % (+4.2 to +8.1)")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE])
+def test_junit_skips_what_is_not_decided(outcome):
+    value = comparison(outcome=outcome, reason="torch \x1b[31m2.4\x00")
+    root = ET.fromstring(written(render_comparison_junit, value))
+    skipped = root.find("testsuite/testcase/skipped")
+    assert skipped.attrib["message"] == f"{outcome}: torch ?[31m2.4?"
+
+
+def test_github_prints_annotations_and_appends_the_summary(tmp_path, monkeypatch):
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
+
+    lines = written(render_comparison_github, comparison()).splitlines()
+
+    assert lines == [
+        "::error title=hvdprof compare::REGRESSED: resnet18 on 2 ranks: step time +6.1 %25 (+4.2 "
+        "to +8.1). Largest part: exposed transfer, 5.20 ms (4.10 to 6.30) per step.",
+        "::error title=resnet18 on 2 ranks::step time +6.1 %25 (+4.2 to +8.1)",
+    ]
+    assert summary.read_text().startswith("before\n**REGRESSED: resnet18 on 2 ranks")
+
+
+def test_github_stays_within_the_limits(tmp_path, monkeypatch):
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(summary))
+    value = comparison(cells=40, notes=["x" * 2_000_000])
+
+    lines = written(render_comparison_github, value).splitlines()
+
+    assert len(lines) == 10
+    assert summary.stat().st_size <= MOST_SUMMARY_BYTES
+
+
+def test_github_without_a_summary_prints_the_page(monkeypatch):
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+    assert "| resnet18 on 2 ranks | step time |" in written(render_comparison_github, comparison())
+
+
+def test_a_summary_that_cannot_be_written_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv(SUMMARY_VARIABLE, str(tmp_path / "no" / "summary.md"))
+    with pytest.raises(StorageError, match="summary"):
+        written(render_comparison_github, comparison())
+
+
+def test_markdown_escapes_what_names_may_hold():
+    page = written(render_comparison_markdown, comparison(model="a|b_*<c>"))
+    assert "| a\\|b\\_\\*\\<c\\> on 2 ranks | step time | 85.2 ms |" in page
+
+
+def test_csv_has_a_line_a_run_and_a_column_a_metric():
+    rows = list(csv.DictReader(io.StringIO(written(render_comparison_csv, comparison()))))
+    assert rows == [
+        {
+            "time": "2026-11-20T22:48:41+00:00",
+            "commit": "aaaa",
+            "run": "before",
+            "resnet18_np2_horovod_step_time_ns": "85200000.0",
+            "resnet18_np2_horovod_efficiency": "0.842",
+        },
+        {
+            "time": "2026-11-21T22:48:41+00:00",
+            "commit": "bbbb",
+            "run": "after",
+            "resnet18_np2_horovod_step_time_ns": "90400000.0",
+            "resnet18_np2_horovod_efficiency": "0.794",
+        },
+    ]
+
+
+def test_a_file_name_chooses_the_format(tmp_path):
+    assert comparison_format(tmp_path / "gate.xml") is ComparisonFormat.JUNIT
+    assert comparison_format(tmp_path / "gate.json.gz") is ComparisonFormat.JSON
+    with pytest.raises(UsageError, match=r"gate\.pdf"):
+        comparison_format(tmp_path / "gate.pdf")
