@@ -63,7 +63,7 @@ _COARSE_POINTS = 10.0
 """Beyond this half width a decimal of a change says nothing."""
 
 DEFAULT_MARGIN = 0.02
-"""Changes of up to 2 % (or 2 points) do not matter unless told otherwise."""
+"""Changes of up to 2 % (or 2 points) do not matter by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a comparison is told.
+    """The rules of a comparison.
 
     Attributes:
         margin: Largest relative change, or difference of ratios, that does not matter.

@@ -287,8 +287,8 @@ GLOSSARY: tuple[Term, ...] = (
     Term("rounding residual", "Rounding of floating-point sums that the terms leave."),
     Term(
         "step of the baseline",
-        "In a comparison of two runs: the step time from which the waterfall starts, that of the "
-        "baseline for as many samples, or the compute of normal ranks without one.",
+        "What the waterfall starts from: the step time of the baseline for as many samples. "
+        "Without a baseline it is the compute of the normal ranks.",
     ),
     Term(
         "potential gain",

@@ -55,7 +55,7 @@ def comparison_caveat(
         metric: The metric that decides.
         cells: COMPARED_CELLS.
         reasons: Why the runs are not comparable.
-        rules: What the comparison was told.
+        rules: The rules of the comparison.
     """
     if outcome is Outcome.NOT_COMPARABLE:
         return ""
