@@ -125,7 +125,7 @@ def _cells(comparison: Comparison) -> Iterator[CellLines]:
 
 def _is_shown(row: FrameRow) -> bool:
     """The final loss guards the numerics: it is news only where it changed."""
-    return row["metric"] != FINAL_LOSS.name or row["outcome"] != Outcome.EQUAL
+    return str(row["metric"]) != FINAL_LOSS.name or str(row["outcome"]) != Outcome.EQUAL
 
 
 def _line(row: FrameRow) -> MetricLine:
