@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hvdprof.ingest.nccl.line_prefixes import HEAD
-from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.text.printed_lines import tagged_lines
 
 _ROUNDS = 3
 
@@ -41,13 +41,13 @@ def main() -> None:
 
 
 def _lines_alone(path: Path) -> None:
-    for _ in read_lines(path):
+    for _ in tagged_lines(path):
         pass
 
 
 def _prefix_alone(path: Path) -> None:
-    for line in read_lines(path):
-        HEAD.search(line)
+    for line in tagged_lines(path):
+        HEAD.search(line.text)
 
 
 def _tables(path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import printed_lines
+from hvdprof.ingest.text.printed_lines import printed_lines
 
 
 def read_part(

@@ -7,7 +7,7 @@ bytes per second. Newer versions print the number of ranks in the line above it.
 import re
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}

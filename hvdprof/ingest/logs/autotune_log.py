@@ -8,7 +8,7 @@ microsecond.
 import re
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import AUTOTUNE
 
 _HEADER = re.compile(

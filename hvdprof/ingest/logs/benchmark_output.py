@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 
 _TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"

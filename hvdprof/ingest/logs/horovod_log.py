@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import HOROVOD_LOG
 
 LONGEST_MESSAGE = 500

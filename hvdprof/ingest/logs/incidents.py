@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.stall_warnings import OPENING
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.rundir.known_causes import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR
 from hvdprof.rundir.launcher_exits import process_exits

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pandas as pd
 
-from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.schema import Table
 
 _MISSING: Mapping[str, object] = {

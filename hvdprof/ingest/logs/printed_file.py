@@ -13,10 +13,10 @@ from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import printed_lines
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.line_prefixes import HEAD
+from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 

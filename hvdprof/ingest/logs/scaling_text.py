@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
 
 SAMPLES_PER_S, STEPS_PER_S, S_PER_STEP, MS_PER_STEP = "samples/s", "steps/s", "s/step", "ms/step"

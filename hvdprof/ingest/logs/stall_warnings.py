@@ -10,7 +10,7 @@ import re
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import STALLS
 
 OPENING = "One or more tensors were submitted to be reduced, gathered or broadcasted by subset"

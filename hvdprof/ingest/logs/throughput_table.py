@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.printed_lines import PrintedLine
 from hvdprof.ingest.logs.table_columns import Layout, cells_of, layout_of, number_of
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.units import counted
 

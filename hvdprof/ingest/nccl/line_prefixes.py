@@ -32,9 +32,15 @@ class Head:
     tag_rank: int | None
 
 
-def read_head(found: re.Match[str]) -> Head:
-    """The prefix that ``HEAD`` matched, with the rank in the launcher's tag before it."""
+def read_head(found: re.Match[str], rank: int | None) -> Head:
+    """The prefix that ``HEAD`` matched, with the rank in the launcher's tag before it.
+
+    Args:
+        found: The match in a line that may have tags of launchers inside.
+        rank: The rank in the log prefix of the line.
+    """
     device = found["device"]
+    tagged = tagged_rank(found.string[: found.start()])
     return Head(
         host=found["host"],
         pid=int(found["pid"]),
@@ -42,5 +48,5 @@ def read_head(found: re.Match[str]) -> Head:
         device=None if device is None else int(device),
         level=found["level"],
         where=found["where"] or found["function"] or "",
-        tag_rank=tagged_rank(found.string[: found.start()]),
+        tag_rank=rank if tagged is None else tagged,
     )

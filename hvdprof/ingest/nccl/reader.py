@@ -11,9 +11,10 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
 from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.line_kinds import LineKinds
-from hvdprof.ingest.nccl.lines import read_lines
 from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.scanner import Scanner
+from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.ingest.text.printed_lines import tagged_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
@@ -67,10 +68,10 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     return recording
 
 
-def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Iterator[str]:
+def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Iterator[PrintedLine]:
     within = None if progress is None else lambda done, _: progress(path, done)
     try:
-        yield from read_lines(path, progress=within)
+        yield from tagged_lines(path, progress=within)
     except BrokenEndError as error:
         broken.append(f"{path}: {error}.")
     except OSError as error:

@@ -9,6 +9,7 @@ from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, read_head
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.rundir.log_prefixes import TAG_AND_BLANK
 
 _MOST_HEADS = 8192
@@ -55,6 +56,7 @@ class Scanner:
         self._num_tries = 0
         self._file = ""
         self._line = 0
+        self._rank: int | None = None
 
     def open(self, file: str) -> None:
         """Begin a file."""
@@ -67,9 +69,10 @@ class Scanner:
         self._unwrap("")
         self._fragments.clear()
 
-    def read(self, raw: str) -> None:
-        """Read the next line."""
-        self._line += 1
+    def read(self, line: PrintedLine) -> None:
+        """Read the next line, with the tags of launchers inside it."""
+        raw = line.text
+        self._line, self._rank = line.number, line.rank
         if self._fragments:
             self._forget()
         if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._rejoin(raw):
@@ -128,7 +131,7 @@ class Scanner:
 
     def _head(self, found: re.Match[str]) -> tuple[int, Head]:
         """The process and prefix; remembered by the text up to the level."""
-        head = read_head(found)
+        head = read_head(found, self._rank)
         parsed = self._log.process(head.host, head.pid, head.tag_rank), head
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
@@ -206,7 +209,7 @@ class Scanner:
 
     def _read_foreign(self, raw: str) -> None:
         if "CCL" in raw or "ccl" in raw or " died from signal " in raw:
-            read_foreign(self._log, raw, self._file, self._line)
+            read_foreign(self._log, raw, self._rank, (self._file, self._line))
 
 
 def _suspicious(raw: str, found: int) -> bool:

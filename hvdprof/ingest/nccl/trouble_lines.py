@@ -9,7 +9,6 @@ from dataclasses import replace
 from hvdprof.ingest.nccl.line_reader import reads
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.trouble_counts import Problem, Stated
-from hvdprof.rundir.log_prefixes import tagged_rank
 
 _VERSION = re.compile(
     r"[NR]CCL version(?: :)? (\d{1,3}\.\d{1,3}\.\d{1,3})(?:[+-]([a-z]+\d+(?:\.\d+)*))?"
@@ -47,15 +46,23 @@ def read_warning(log: Logbook, said: Message) -> bool:
     return True
 
 
-def read_foreign(log: Logbook, text: str, file: str, line: int) -> bool:
-    """A line without NCCL's prefix: bare versions, PyTorch's watchdog, a launcher's report."""
-    understood = _foreign(log, text, file, line)
+def read_foreign(log: Logbook, text: str, rank: int | None, place: tuple[str, int]) -> bool:
+    """A line without NCCL's prefix: bare versions, PyTorch's watchdog, a launcher's report.
+
+    Args:
+        log: Gets what the line says.
+        text: The line.
+        rank: The rank in its log prefix.
+        place: Its file and line.
+    """
+    understood = _foreign(log, text, rank, place)
     if understood:
-        log.quote_text(file, line, text)
+        log.quote_text(*place, text)
     return understood
 
 
-def _foreign(log: Logbook, text: str, file: str, line: int) -> bool:
+def _foreign(log: Logbook, text: str, rank: int | None, place: tuple[str, int]) -> bool:
+    file, line = place
     if _versions(log, text, ("", None, file, line)):
         return True
     watchdog, died = _WATCHDOG.search(text), _DIED.search(text)
@@ -64,7 +71,7 @@ def _foreign(log: Logbook, text: str, file: str, line: int) -> bool:
     elif died is not None:
         problem = Problem("died", int(died[2]), text=text.strip(), tag_rank=int(died[1]))
     elif _FAILURE.search(text):
-        problem = Problem("failure", text=text.strip()[:500], tag_rank=tagged_rank(text))
+        problem = Problem("failure", text=text.strip()[:500], tag_rank=rank)
     else:
         return False
     log.troubles.keep(replace(problem, file=file, line=line))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.logs.printed_lines import printed_lines
 from hvdprof.ingest.nccl.reader import read_nccl_logs
+from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
 

@@ -1,1 +1,1 @@
-"""Bytes to lines: encodings, compression, Hydra's log prefixes, numbers in text."""
+"""Bytes to lines: encodings, compression, log prefixes, numbers in text."""

@@ -15,6 +15,8 @@ from hvdprof.ingest.text.text_lines import LONGEST
 _TAG = re.compile(r"\[(\d{1,5})\](?: |$)")
 # The blank is Hydra's. NCCL puts the number of a device there.
 _TAG_INSIDE = re.compile(r"\[(\d{1,5})\] (?!NCCL )")
+# Ranks, devices and channels of NCCL look alike, but no prefix of NCCL follows them.
+_TAG_BEFORE_NCCL = re.compile(r"\[(\d{1,5})\] (?=[\w.-]{1,253}:\d{1,9}:\d{1,9} )")
 _TAGGED_WORDS = re.compile(r"\[(\d{1,5})\] +[^ ]")
 _OF_HYDRA_ITSELF = re.compile(
     r"=|\[(?:mpiexec|proxy)[@:]|YOUR APPLICATION TERMINATED WITH|This typically refers to |"
@@ -78,7 +80,8 @@ class HydraPieces:
             return None, text
         rank, begin = int(tag[1]), tag.end()
         self._ranks.add(rank)
-        for inner in _TAG_INSIDE.finditer(text, begin):
+        inside = _TAG_BEFORE_NCCL if " NCCL " in text else _TAG_INSIDE
+        for inner in inside.finditer(text, begin):
             other, end = int(inner[1]), inner.start()
             # No piece is empty. After a blank, a number like `[1] ` is part of the text more often
             # than the tag of another rank.

@@ -66,7 +66,8 @@ def test_wrong_elements_and_errors_have_their_columns(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_rows_that_others_cut_are_put_together(tmp_path: Path, row: str) -> None:
-    rows = rows_of(tmp_path, NEW + row)
+    head = "".join(f"0: {line}\n" for line in NEW.splitlines()) if row.startswith("0: ") else NEW
+    rows = rows_of(tmp_path, head + row)
     assert [(one["time_ns"], one["busbw_gb_s"]) for one in rows] == [
         (83_330, 100.67),
         (80_980, 103.60),

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.logs.printed_file import read_printed_file
-from hvdprof.ingest.logs.printed_lines import printed_lines
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
+from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.rundir.log_prefixes import tagged_rank
 from tests.builders.places import CORPUS, needs_corpus
 

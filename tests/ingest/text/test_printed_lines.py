@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.logs.printed_lines import printed_lines, without_prefixes
+from hvdprof.ingest.text.log_lines import LogLines
+from hvdprof.ingest.text.printed_lines import printed_lines
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,9 @@ from hvdprof.ingest.logs.printed_lines import printed_lines, without_prefixes
 def test_log_prefixes_are_removed_and_give_the_rank(
     text: str, rank: int | None, plain: str
 ) -> None:
-    line = without_prefixes(text)
+    line = LogLines.of_file([text]).take(1, text)
+    assert line is not None
+    line = line.without_inner_tags()
     assert (line.rank, line.text) == (rank, plain)
 
 

@@ -1,0 +1,202 @@
+# ruff: noqa: E501  (lines of logs are as long as they are)
+"""Everything that is read without a log prefix is read with it: every reader, every form."""
+
+import itertools
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.logs.printed_file import PARTS, read_printed_file
+from hvdprof.ingest.nccl.reader import read_nccl_logs
+from tests.builders.log_prefixes import IN_TWO, OUTERMOST, PREFIXES, Prefix
+from tests.builders.nccl_log import call_line, job, said
+
+TEXTS = {
+    "horovod": """\
+[2026-11-20 21:56:09.  3056: W /horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds. This may cause deadlock.
+Missing ranks:
+0: [allreduce.late.0.0, allreduce.late.0.1]
+1: [allreduce.late.0.2]
+Traceback (most recent call last):
+  File "train.py", line 13, in <module>
+RuntimeError: on purpose
+torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+""",
+    "autotune": """\
+hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,tensor_fusion_threshold,score
+0,0,0, 0,5,4,8.18
+0,1,0, 1,1.01174,4.67869,43.3
+0,1,0, 1,1.01174,4.67869,43.3
+""",
+    "nccl-tests": """\
+# nThread 1 nGpus 1 minBytes 8 maxBytes 32 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
+# Using devices
+#  Rank  0 Group  0 Pid   4711 on       oak1 device  0 [0000:07:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   4712 on       oak1 device  1 [0000:08:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    35.20    0.00    0.00      0    34.86    0.00    0.00      0
+          16             4     float     sum      -1    34.26    0.00    0.00      0    34.24    0.00    0.00      0
+          32             8     float     sum      -1    34.26    0.00    0.00      0    34.24    0.00    0.00      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 178.078
+""",
+    "all_reduce_bench": """\
+The average bandwidth of all_reduce over 8 ranks (5 warmups / 20 trials):
+
+| payload |    busbw   |    algbw   |
+| ------: | ---------: | ---------: |
+|    32KiB |   1.44GBps |   0.82GBps |
+|    64KiB |   2.88GBps |   1.64GBps |
+""",
+    "tf_cnn_benchmarks": """\
+TensorFlow:  1.12
+Model:       resnet50
+Batch size:  128 global
+             64 per device
+Devices:     ['horovod/gpu:0', 'horovod/gpu:1']
+Done warm up
+1	images/sec: 272.6 +/- 0.0 (jitter = 0.0)	8.257
+10	images/sec: 270.1 +/- 0.9 (jitter = 2.1)	8.245
+----------------------------------------------------------------
+total images/sec: 540.66
+----------------------------------------------------------------
+""",
+    "synthetic": """\
+Model: ResNet50
+Batch size: 32
+Number of GPUs: 8
+Running warmup...
+Iter #0: 148.1 img/sec per GPU
+Iter #1: 147.9 img/sec per GPU
+Img/sec per GPU: 148.0 +-0.3
+Total img/sec on 8 GPU(s): 1184.0 +-2.4
+""",
+    "table": """\
+# Scaling
+
+| GPUs | samples/s | speedup |
+| ---: | --------: | ------: |
+| 1 | 362.4 | 1.0 |
+| 8 | 2722.0 | 7.5 |
+| 16 | 5099.4 | 14.1 |
+""",
+    "csv": "np,samples/s\n1,362.4\n8,2722.0\n16,5099.4\n",
+}
+NCCL = (
+    "\n".join([*job(), call_line(0, 1000), said("NCCL_IB_HCA set by environment to mlx5")]) + "\n"
+)
+ORDERS = (
+    ("docker -t", "horovodrun"),
+    ("kubectl --prefix", "docker -t"),
+    ("GitHub Actions", "Ray in colours"),
+    ("quoted", "mpirun"),
+    ("cat -n", "journald"),
+    ("CRI", "torchrun"),
+    ("docker JSON", "srun"),
+    ("compose", "mpirun 5"),
+)
+
+
+def tables_of(path: Path, text: str) -> dict[str, pd.DataFrame]:
+    path.write_text(text, encoding="utf-8")
+    return dict(read_printed_file(path).tables)
+
+
+def nccl_of(path: Path, text: str) -> dict[str, pd.DataFrame]:
+    path.write_text(text, encoding="utf-8")
+    recording = read_nccl_logs([path])
+    names = ("ranks", "communicators", "connections", "calls", "settings", "nics", "versions")
+    return {name: getattr(recording, name) for name in names}
+
+
+@cache
+def plain(folder: Path, name: str) -> Mapping[str, pd.DataFrame]:
+    path = folder / "out.log"
+    return nccl_of(path, NCCL) if name == "nccl" else tables_of(path, TEXTS[name])
+
+
+def same(
+    found: Mapping[str, pd.DataFrame], expected: Mapping[str, pd.DataFrame], rank: int | None
+) -> None:
+    assert found.keys() == expected.keys()
+    for name, frame in expected.items():
+        tagged = (
+            {"rank", "tag_rank"} & set(frame.columns)
+            if name not in ("ranks", "calls")
+            else {"tag_rank"} & set(frame.columns)
+        )
+        for column in tagged:
+            expected_ranks = (
+                frame[column].astype("Int64").fillna(rank)
+                if rank is not None
+                else frame[column].astype("Int64")
+            )
+            assert found[name][column].astype("Int64").tolist() == expected_ranks.tolist(), (
+                name,
+                column,
+            )
+        left = [column for column in frame.columns if column not in tagged]
+        pd.testing.assert_frame_equal(found[name][left], frame[left])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prefixed")
+
+
+def test_every_reader_has_a_text(folder: Path) -> None:
+    given = {name for text in TEXTS for name in plain(folder, text)}
+    assert {part.TABLES[0].name for part in PARTS} <= given  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=repr)
+@pytest.mark.parametrize("name", TEXTS)
+def test_output_with_a_prefix_has_the_same_tables(folder: Path, name: str, prefix: Prefix) -> None:
+    found = tables_of(folder / "out.log", prefix.of(TEXTS[name]))
+    same(found, plain(folder, name), prefix.rank)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES, ids=repr)
+def test_lines_of_nccl_with_a_prefix_have_the_same_tables(folder: Path, prefix: Prefix) -> None:
+    found = nccl_of(folder / "out.log", prefix.of(NCCL))
+    same(found, plain(folder, "nccl"), prefix.rank)
+
+
+@pytest.mark.parametrize(("outer", "inner"), ORDERS)
+@pytest.mark.parametrize("name", [*TEXTS, "nccl"])
+def test_prefixes_within_prefixes(folder: Path, name: str, outer: str, inner: str) -> None:
+    by_name = {prefix.name: prefix for prefix in PREFIXES}
+    text = by_name[outer].of(by_name[inner].of(NCCL if name == "nccl" else TEXTS[name]))
+    read = nccl_of if name == "nccl" else tables_of
+    rank = by_name[inner].rank if by_name[inner].rank is not None else by_name[outer].rank
+    same(read(folder / "out.log", text), plain(folder, name), rank)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["horovod", "nccl-tests"])
+def test_every_pair_of_prefixes(folder: Path, name: str) -> None:
+    failed = []
+    for outer, inner in itertools.permutations(PREFIXES, 2):
+        if inner.name in OUTERMOST:
+            continue
+        text = outer.of(inner.of(TEXTS[name]))
+        rank = outer.rank if inner.rank is None else inner.rank
+        try:
+            same(tables_of(folder / "out.log", text), plain(folder, name), rank)
+        except AssertionError as error:
+            failed.append((outer.name, inner.name, str(error).splitlines()[0]))
+    assert failed == []
+
+
+def test_lines_in_parts_are_joined(folder: Path) -> None:
+    found = tables_of(folder / "out.log", IN_TWO.of(TEXTS["nccl-tests"]))
+    expected = plain(folder, "nccl-tests")
+    for name, frame in expected.items():
+        left = [column for column in frame.columns if column != "line"]
+        pd.testing.assert_frame_equal(found[name][left], frame[left])
