@@ -5,7 +5,6 @@ Tested in ``tests/api/test_tables.py``.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 import pandas as pd
 
@@ -18,6 +17,7 @@ from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
+from hvdprof.rundir.shown_names import path_of
 
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""
@@ -41,7 +41,7 @@ def cached_communication(
     """
     ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
     pieces = functools.partial(_pieces, cached, ranks_of, progress)
-    rows = cached_pieces(COLLECTIVES, Path(file), pieces)
+    rows = cached_pieces(COLLECTIVES, path_of(file), pieces)
     if rows is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
         return {COLLECTIVES.name: whole, LINK_FIT.name: link_fit(whole, ranks_of)}

@@ -12,7 +12,8 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
-from hvdprof.model.run import Run, RunAnalysis, RunEntry
+from hvdprof.model.run import Run as Run
+from hvdprof.model.run import RunAnalysis, RunEntry
 from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.formats import reporter_for, write_with

@@ -1,8 +1,9 @@
 """`hvdprof analyze`: the finished analysis of a run directory or of any files."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,13 +13,20 @@ from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
 
+if TYPE_CHECKING:
+    from hvdprof.api.runs import Run
+    from hvdprof.report.reporter import Reporter
+
+Render = Callable[[IO[str]], object]
+
 
 def analyze(
     paths: Annotated[
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            help="Run directory, or timelines, logs and benchmark output.",
+            help="Run directory, or timelines, logs and benchmark output; archives of them; - for "
+            "standard input.",
             show_default=False,
         ),
     ],
@@ -58,23 +66,32 @@ def analyze(
     of_run = len(paths) == 1 and api.is_run_directory(paths[0])
     if section:
         _print_sections(paths, section, is_terminal=of_run and not (format_ or output))
-    elif of_run:
-        _analyze_run(paths[0], format_, output, force=force)
-    else:
-        _analyze_files(paths, format_, output, force=force)
-
-
-def _analyze_run(run: Path, format_: Format | None, output: Path | None, *, force: bool) -> None:
-    from hvdprof.report.formats import reporter_for, write_with
-
-    reporter = reporter_for(format_ or output or Format.TERMINAL)
-    with load_progress([run]) as progress:
-        analysis = api.analyze_run(api.load_run(run, progress=progress))
-    if output is None:
-        reporter.render(analysis, sys.stdout)
         return
-    write_with(reporter, analysis, output, overwrite=force)
+    if of_run or output is not None:
+        # A format that is not known is refused before anything is read.
+        _reporter(format_, output)
+    with load_progress(paths) as progress:
+        run = api.load_run(paths, progress=progress)
+        # An archive may hold a run directory.
+        render = (_rendered_run if run.recorded else _rendered_files)(run, format_, output)
+    if output is None:
+        render(sys.stdout)
+        return
+    from hvdprof.report.formats import write_text
+
+    write_text(output, render, overwrite=force)
     sys.stderr.write(f"Wrote {output}\n")
+
+
+def _reporter(format_: Format | None, output: Path | None) -> "Reporter":
+    from hvdprof.report.formats import reporter_for
+
+    return reporter_for(format_ or output or Format.TERMINAL)
+
+
+def _rendered_run(run: "Run", format_: Format | None, output: Path | None) -> Render:
+    reporter, analysis = _reporter(format_, output), api.analyze_run(run)
+    return lambda file: reporter.render(analysis, file)
 
 
 def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -> None:
@@ -90,10 +107,7 @@ def _print_sections(paths: list[Path], names: list[str], *, is_terminal: bool) -
     print_sections(analysis, sections_of(analysis) if "all" in names else names, sys.stdout)
 
 
-def _analyze_files(
-    paths: list[Path], format_: Format | None, output: Path | None, *, force: bool
-) -> None:
-    from hvdprof.report.formats import write_text
+def _rendered_files(run: "Run", format_: Format | None, output: Path | None) -> Render:
     from hvdprof.report.terminal.files_report import render_files, render_files_json
 
     renderers = {Format.TERMINAL: render_files, Format.JSON: render_files_json}
@@ -103,13 +117,8 @@ def _analyze_files(
             f"{chosen.upper()} output is not supported for files.",
             hint="hvdprof convert PATH... -o FOLDER --format csv writes their tables.",
         )
-    with load_progress(paths) as progress:
-        analysis = api.analyze_files(api.load_run(paths, progress=progress))
-    if output is None:
-        renderers[chosen](analysis, sys.stdout)
-        return
-    write_text(output, lambda file: renderers[chosen](analysis, file), overwrite=force)
-    sys.stderr.write(f"Wrote {output}\n")
+    analysis = api.analyze_files(run)
+    return lambda file: renderers[chosen](analysis, file)
 
 
 def _format_of(output: Path | None) -> Format:

@@ -10,13 +10,15 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_files import ProgressCallback, load_files
 from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
-from hvdprof.ingest.recognise import Kind, recognise
+from hvdprof.ingest.recognise import Kind, recognise, recognise_all
 from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.storage.cached_pieces import cached_pieces
 from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.shown_names import path_of
 
 __all__ = [
     "SAMPLES_PER_S",
@@ -40,7 +42,8 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
     """What a run directory holds, or any files together.
 
     Args:
-        paths: One run directory; or files, folders of files and patterns.
+        paths: One run directory; or files, folders of files, archives and patterns; ``-`` is
+            standard input.
         progress: Called with the file being read, the bytes read so far and the bytes of all files;
             never for tables that are in the cache.
 
@@ -50,11 +53,24 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
     if not paths:
         raise UnreadableInputError("No file was named.", hint="Give a run directory or files.")
     if len(paths) == 1 and is_run_directory(paths[0]):
-        # It imports the readers of every kind of log.
-        from hvdprof.ingest.load_run import load_run_directory
+        return _load_directory(paths[0], progress)
+    with Workspace() as workspace:
+        found = recognise_all(paths, workspace)
+        if len(paths) == len(found.files) == 1 and found.files[0].kind == Kind.RUN:
+            # It came out of an archive, and lies in the workspace from now on.
+            workspace.keep()
+            return _load_directory(found.files[0].path, progress)
+        run = load_files(found, paths[0], progress=progress)
+        if any(workspace.holds(path_of(file)) for file in run.cached):
+            workspace.keep()
+        return run
 
-        return load_run_directory(paths[0], progress=progress)
-    return load_files(paths, progress=progress)
+
+def _load_directory(folder: Path, progress: ProgressCallback | None) -> Run:
+    # It imports the readers of every kind of log.
+    from hvdprof.ingest.load_run import load_run_directory
+
+    return load_run_directory(folder, progress=progress)
 
 
 def load_throughput(folder: Path) -> Run:

@@ -5,6 +5,7 @@ The readers of logs are imported with the first log: a timeline is read without 
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import pandas as pd
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
-from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
+from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
@@ -25,6 +26,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.shown_names import printable, shown_name
 
 ProgressCallback = Callable[[str, int, int], None]
 """Called with the file being read, the bytes read so far, and the bytes of all files.
@@ -37,6 +39,7 @@ LOOKED_FOR = (
     "log, output of nccl-tests, of Horovod and its launchers, an autotuning log, output of "
     "tf_cnn_benchmarks or a synthetic benchmark, a table of (np, samples/s)."
 )
+_MOST_KINDS = 3
 _READS = "hvdprof reads run directories, timelines, logs and benchmark output."
 
 
@@ -51,28 +54,30 @@ class _Entry:
     nccl_processes: set[Process] = field(default_factory=set)
 
 
-def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> Run:
+def load_files(found: Found, first: Path, *, progress: ProgressCallback | None = None) -> Run:
     """The run that some files make up together; files that hold nothing usable are noted.
 
     The tables of large timelines are in the cache and loaded at their first use.
 
     Args:
-        paths: Files, folders of files, or patterns.
+        found: The files.
+        first: The first path that the user named.
         progress: Called with the file that is being read.
 
     Raises:
         UnreadableInputError: Nothing usable is in them, or a run directory is among them.
     """
-    found = recognise_all(paths)
-    _refuse_runs(found)
+    files = found.files
+    _refuse_runs(files)
     builder = RunBuilder()
+    builder.notes += found.notes
     report = progress or (lambda file, done, total: None)
-    total = sum(one.size_bytes for one in found)
+    total = sum(one.size_bytes for one in files)
     done = 0
     entries = []
     recorders: list[Recognised] = []
-    for one in found:
-        report(str(one.path), done, total)
+    for one in files:
+        report(one.name, done, total)
         if one.kind == Kind.RECORDER:
             recorders.append(one)
         else:
@@ -84,17 +89,16 @@ def load_files(paths: Sequence[Path], *, progress: ProgressCallback | None = Non
     _refuse_nothing(entries, builder)
     _note_sessions(builder)
     builder.add_tables([(FILES.name, _file_rows(entries))])
-    folder = Path(paths[0])
-    name = folder.name if len(found) == 1 else f"{len(found)} files"
-    return builder.run(folder, Manifest.of_files(name), recorded=False)
+    name = printable(first.name) if len(files) == 1 else f"{len(files)} files"
+    return builder.run(first, Manifest.of_files(name), recorded=False)
 
 
 def _refuse_runs(found: Sequence[Recognised]) -> None:
-    runs = [one.path for one in found if one.kind == Kind.RUN]
+    runs = [one.name for one in found if one.kind == Kind.RUN]
     if runs:
         raise UnreadableInputError(
             f"A run directory is read alone, not together with others: {runs[0]}.",
-            hint=f"Give one of: {', '.join(map(str, runs[:5]))}.",
+            hint=f"Give one of: {', '.join(runs[:5])}.",
         )
 
 
@@ -102,22 +106,27 @@ def _refuse_nothing(entries: Sequence[_Entry], builder: RunBuilder) -> None:
     if any(entry.num_rows for entry in entries):
         return
     if len(entries) != 1:
+        kinds = Counter(entry.kind for entry in entries).most_common(_MOST_KINDS)
         raise UnreadableInputError(
-            f"None of the {len(entries)} files holds anything that hvdprof reads.", hint=LOOKED_FOR
+            f"None of the {len(entries)} files holds anything that hvdprof reads "
+            f"({', '.join(f'{number}: {kind}' for kind, number in kinds)}).",
+            hint=next((entry.found.hint for entry in entries if entry.found.hint), LOOKED_FOR),
         )
     (entry,) = entries
-    path, kind = entry.found.path, entry.kind
+    name, kind = entry.found.name, entry.kind
     if builder.notes:
         raise UnreadableInputError(builder.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
     if kind == Kind.TEXT:
-        raise UnreadableInputError(f"{path} is text that holds nothing known.", hint=LOOKED_FOR)
-    raise UnreadableInputError(f"{path} is {kind}; it is not read.", hint=_READS)
+        raise UnreadableInputError(f"{name} is text that holds nothing known.", hint=LOOKED_FOR)
+    raise UnreadableInputError(
+        f"{name} is {kind}; it is not read.", hint=entry.found.hint or _READS
+    )
 
 
 def _progress_within(
     report: ProgressCallback, found: Recognised, before: int, total: int, done: int, size: int
 ) -> None:
-    report(str(found.path), before + min(done, size), total)
+    report(found.name, before + min(done, size), total)
 
 
 def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int], None]) -> _Entry:
@@ -126,21 +135,21 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
         if found.kind == Kind.TIMELINE:
             entry.num_rows = add_standalone_timeline(found.path, builder, within)
         elif found.kind == Kind.TEXT:
-            _add_printed(found.path, entry, builder, within)
+            _add_printed(entry, builder, within)
+        elif found.kind == Kind.ARCHIVE:
+            builder.notes.append(f"{found.name} is an archive; name it to read what it holds.")
     except HvdprofError as error:
         builder.notes.append(error.message)
     except OSError as error:
-        builder.notes.append(f"{found.path}: {error.strerror or error}.")
+        builder.notes.append(f"{found.name}: {error.strerror or error}.")
     return entry
 
 
-def _add_printed(
-    path: Path, entry: _Entry, builder: RunBuilder, within: Callable[[int, int], None]
-) -> None:
+def _add_printed(entry: _Entry, builder: RunBuilder, within: Callable[[int, int], None]) -> None:
     from hvdprof.ingest.logs.printed_file import read_printed_file
 
-    file = read_printed_file(path, progress=within)
-    builder.notes.extend(f"{path}: {clause}." for clause in file.notes)
+    file = read_printed_file(entry.found.path, progress=within)
+    builder.notes.extend(f"{entry.found.name}: {clause}." for clause in file.notes)
     entry.num_lines = file.num_lines
     entry.num_rows = builder.add_tables(file.tables)
     entry.kind = ", ".join(file.kinds) or str(Kind.TEXT)
@@ -158,17 +167,22 @@ def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCa
     total = sum(sizes.values())
     for paths in jobs_of({path: entry.nccl_processes for path, entry in by_path.items()}):
         recording = read_nccl_logs(
-            paths, progress=lambda path, done: report(str(path), before[path] + done, total)
+            paths,
+            progress=lambda path, done: report(
+                by_path[path].found.name, before[path] + done, total
+            ),
         )
         builder.nccl.append(recording)
-        where = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        where = by_path[paths[0]].found.name
+        if len(paths) > 1:
+            where += f" and {len(paths) - 1} more"
         # The end of a compressed file that breaks off was reported when its other parts were read.
         fresh = [note for note in recording.notes if note not in builder.notes]
         builder.notes.extend(f"{where}: {note}" for note in fresh)
         for path in paths:
             lines = recording.line_kinds
             entry = by_path[path]
-            entry.num_rows += int(lines.loc[lines["file"] == str(path), "count"].sum())
+            entry.num_rows += int(lines.loc[lines["file"] == entry.found.name, "count"].sum())
             entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
 
 
@@ -193,21 +207,21 @@ def _add_recordings_of(
         try:
             file = read_recorder_file(one.path)
         except OSError as error:
-            builder.notes.append(f"{one.path}: {error.strerror or error}.")
+            builder.notes.append(f"{one.name}: {error.strerror or error}.")
             continue
         rank = file.header_number("rank", number)
         if rank in files:
-            builder.notes.append(f"{one.path}: another file holds rank {rank}; left out.")
+            builder.notes.append(f"{one.name}: another file holds rank {rank}; left out.")
             continue
         files[rank] = file
         clauses = list(file.problems)
         if not file.ended:
             clauses.append("it has no end: the rank did not end on its own")
-        builder.notes.extend(f"{one.path}: {clause}." for clause in clauses)
+        builder.notes.extend(f"{one.name}: {clause}." for clause in clauses)
         entry.num_rows = sum(segment.num_steps for segment in file.segments.values())
         entry.num_rows += len(file.marks) + bool(file.header)
     for rank, file in sorted(files.items()):
-        builder.add_recording(str(folder), rank, file, alignment_of(file, files.get(0)))
+        builder.add_recording(shown_name(folder), rank, file, alignment_of(file, files.get(0)))
     return entries
 
 
@@ -234,7 +248,7 @@ def _file_rows(entries: Sequence[_Entry]) -> pd.DataFrame:
     rows = Rows(FILES)
     for entry in entries:
         rows.add(
-            file=str(entry.found.path),
+            file=entry.found.name,
             kind=entry.kind,
             size_bytes=entry.found.size_bytes,
             num_lines=entry.num_lines,

@@ -31,6 +31,8 @@ from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TEN
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
+from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.shown_names import shown_name
 
 _TABLES = (
     SEGMENTS,
@@ -51,15 +53,22 @@ _STARTED = (Status.RUNNING, Status.DONE, Status.FAILED, Status.INTERRUPTED)
 class _Reading:
     """Reports how many bytes of the files of a run have been read."""
 
-    def __init__(self, sources: Sequence[Path], progress: ProgressCallback | None) -> None:
-        self._progress = progress
+    def __init__(
+        self, folder: Path, sources: Sequence[Path], progress: ProgressCallback | None
+    ) -> None:
+        self._folder, self._progress = folder, progress
         self._sizes = {path: path.stat().st_size for path in sources}
         self._done = 0
         self.total = sum(self._sizes.values())
 
     @contextlib.contextmanager
     def file(self, path: Path) -> Iterator[Callable[[int, int], None]]:
-        """Around the reading of a file; takes the bytes of it read so far, and its size."""
+        """Around the reading of a file; takes the bytes of it read so far, and its size.
+
+        Raises:
+            NotRegularFileError: A link leads out of the run directory.
+        """
+        checked_inside(self._folder, path)
         self._report(path, 0)
         try:
             yield lambda done, _: self._report(path, done)
@@ -68,7 +77,9 @@ class _Reading:
 
     def _report(self, path: Path, done: int) -> None:
         if self._progress is not None:
-            self._progress(str(path), self._done + min(done, self._sizes.get(path, 0)), self.total)
+            self._progress(
+                shown_name(path), self._done + min(done, self._sizes.get(path, 0)), self.total
+            )
 
 
 def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None) -> Run:
@@ -85,7 +96,7 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
     """
     manifest = Manifest.read(folder)
     sources = _sources(folder)
-    reading = _Reading(sources, progress)
+    reading = _Reading(folder, sources, progress)
     if reading.total < parquet_cache.CACHE_FROM_BYTES:
         run = _parsed(folder, manifest, reading)
     else:
@@ -106,7 +117,7 @@ def load_throughput(folder: Path) -> Run:
     """
     manifest = Manifest.read(folder)
     passes = [record for record in manifest.passes if record.mode == Mode.THROUGHPUT]
-    return with_turns(_parsed(folder, replace(manifest, passes=passes), _Reading([], None)))
+    return with_turns(_parsed(folder, replace(manifest, passes=passes), _Reading(folder, [], None)))
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -148,9 +159,7 @@ def _load_pass(
     for segment in record.segments:
         tables.add_block(SEGMENTS, _segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
-            path = paths.timeline(segment.segment.id)
-            with reading.file(path) as within:
-                _add_timeline(record, segment, path, files, tables, within)
+            _add_timeline(record, segment, paths, files, tables, reading)
 
 
 def _recorder_files(
@@ -181,14 +190,16 @@ def _recorder_files(
 def _add_timeline(
     record: PassRecord,
     segment: SegmentRecord,
-    path: Path,
+    paths: PassPaths,
     files: Mapping[int, RecorderFile],
     tables: RunBuilder,
-    within: Callable[[int, int], None],
+    reading: _Reading,
 ) -> None:
     name, rank_0 = segment.segment.id, files.get(0)
+    path = paths.timeline(name)
     try:
-        file = read_timeline_file(path, progress=within)
+        with reading.file(path) as within:
+            file = read_timeline_file(path, progress=within)
     except FileNotFoundError:
         tables.notes.append(f"{record.id}: no timeline of {name}.")
         return

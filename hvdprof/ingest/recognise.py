@@ -1,39 +1,32 @@
 """What a file is, by its content: the first and the last block decide, never the name."""
 
-import difflib
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.foreign_files import ForeignFile, foreign_binary, foreign_trace
+from hvdprof.ingest.sources.archives import is_archive, unpack
+from hvdprof.ingest.sources.listing import listing_of, matching, missing
+from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
+from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.regular_file import NotRegularFileError, open_regular
+from hvdprof.rundir.shown_names import shown_name
 
 _BLOCK_BYTES = 65_536
-_MOST_FILES = 10_000
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_BINARY_FORMATS = (
-    (b"PAR1", "a Parquet file"),
-    (b"SQLite format 3\0", "a SQLite database (perhaps of Nsight Systems)"),
-    (b"PK\x03\x04", "a ZIP archive"),
-    (b"\x7fELF", "a program (ELF)"),
-    (b"\x89PNG", "a picture"),
-    (b"%PDF", "a PDF document"),
-    (b"\xfd7zXZ", "an xz archive: unpack it first"),
-    (b"BZh", "a bzip2 archive: unpack it first"),
-)
 _RECORDER = re.compile(rb'^\s*\{"kind": ?"\w+"', re.MULTILINE)
 _PHASE = re.compile(rb'"ph"\s*:\s*"[A-Za-z]"')
 _HOROVOD = re.compile(
     rb'"NEGOTIATE_|"start_time_since_epoch_in_micros"|"CYCLE_START"|"WAIT_FOR_(?:OTHER_|DATA)'
 )
-_KINETO = re.compile(
-    rb'"deviceProperties"|"Kineto|"cuda_runtime"|"cpu_op"|"ProfilerStep#|"Trace id"'
-)
-_THREADS = re.compile(rb'"tid"\s*:')
+_NOT_FOREIGN = ForeignFile("")
 # Without NUL: a full disk leaves blocks of it in a text file.
 _CONTROL = bytes(sorted(set(range(1, 32)) - {7, 8, 9, 10, 12, 13, 27}))
 
@@ -45,28 +38,53 @@ class Kind(StrEnum):
     RECORDER = "recorder file"
     TIMELINE = "Horovod timeline"
     TEXT = "text"
+    ARCHIVE = "archive"
     FOREIGN = "foreign"
 
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """A path and what it is; ``what`` says more where ``kind`` is FOREIGN."""
+    """A path and what it is; ``what`` and ``hint`` say more where ``kind`` is FOREIGN."""
 
     path: Path
     kind: Kind
     what: str
     size_bytes: int = 0
+    hint: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name for tables and messages."""
+        return shown_name(self.path)
 
 
-def recognise_all(paths: Sequence[Path]) -> list[Recognised]:
+@dataclass(slots=True)
+class Found:
+    """Files and run directories, each once, and sentences on what is left out."""
+
+    files: list[Recognised] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def recognise_all(paths: Sequence[Path], workspace: Workspace) -> Found:
     """Every file and run directory under some paths; patterns such as ``logs/*.txt`` are expanded.
 
-    A folder that is no run directory stands for the run directories and files in it.
+    A folder that is no run directory stands for the run directories and files in it, and so does
+    an archive that is named. What cannot be read in a folder is FOREIGN.
+
+    Args:
+        paths: Files, folders, archives, patterns; ``-`` is standard input.
+        workspace: Receives copies of streams and the files of archives.
 
     Raises:
-        UnreadableInputError: A path does not exist, or a folder holds nothing or far too much.
+        UnreadableInputError: A path does not exist or cannot be read, or a folder holds nothing or
+            far too much.
     """
-    return list(dict.fromkeys(found for path in paths for found in _under(path)))
+    found = Found()
+    for path in paths:
+        _add(path, found, workspace)
+    found.files = list(dict.fromkeys(found.files))
+    return found
 
 
 def recognise(path: Path) -> Recognised:
@@ -78,106 +96,90 @@ def recognise(path: Path) -> Recognised:
     if path.is_dir():
         return Recognised(path, Kind.RUN, str(Kind.RUN))
     try:
-        head, tail, size = _ends(path)
-    except OSError as error:
-        raise UnreadableInputError(f"{path} cannot be read: {error.strerror or error}.") from error
-    kind, what = _kind_of(head, tail)
-    return Recognised(path, kind, what or str(kind), size)
-
-
-def _under(path: Path) -> Iterator[Recognised]:
-    if path.is_dir():
-        yield from _in_folder(path)
-    elif path.exists():
-        yield recognise(path)
-    else:
-        matching = _matching(path)
-        if not matching:
-            raise _missing(path)
-        for name in matching:
-            yield from _under(name)
-
-
-def _missing(path: Path) -> UnreadableInputError:
-    if _is_pattern(path):
-        return UnreadableInputError(f"No file matches {path}.")
-    folder = path.parent
-    if not folder.is_dir():
-        existing = next(one for one in folder.parents if one.is_dir())
-        absent = existing / folder.relative_to(existing).parts[0]
-        return UnreadableInputError(f"{path} does not exist: there is no folder {absent}.")
-    similar = difflib.get_close_matches(path.name, [one.name for one in _listed(folder)], n=3)
-    return UnreadableInputError(
-        f"{path} does not exist.",
-        hint=f"Similar: {', '.join(str(folder / name) for name in similar)}" if similar else "",
-    )
-
-
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _is_pattern(path: Path) -> bool:
-    return re.search(r"[*?\[]", str(path)) is not None
-
-
-def _matching(pattern: Path) -> list[Path]:
-    if not _is_pattern(pattern):
-        return []
-    return sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
-
-
-def _in_folder(folder: Path) -> Iterator[Recognised]:
-    if (folder / MANIFEST_NAME).is_file():
-        yield recognise(folder)
-        return
-    files = _files_in(folder)
-    if not files:
+        return _recognised(path)
+    except NotRegularFileError as error:
         raise UnreadableInputError(
-            f"{folder} is not a run directory, and holds no file.",
+            f"{shown_name(path)} cannot be read: {error.strerror}.",
+            hint="A pipe can be read from standard input: ... | hvdprof analyze -",
+        ) from error
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+def _recognised(path: Path) -> Recognised:
+    head, tail, size = _ends(path)
+    kind, foreign = _kind_of(head, tail)
+    return Recognised(path, kind, foreign.what or str(kind), size, foreign.hint)
+
+
+def _add(path: Path, found: Found, workspace: Workspace) -> None:
+    descriptor = descriptor_of(path)
+    if descriptor is not None:
+        path = file_of_stream(path, descriptor, workspace)
+    if path.is_dir():
+        _add_folder(path, found)
+    elif path.exists():
+        one = recognise(path)
+        if one.kind == Kind.ARCHIVE:
+            _add_archive(path, found, workspace)
+        else:
+            found.files.append(one)
+    else:
+        names = matching(path)
+        if not names:
+            raise missing(path)
+        for name in names:
+            _add(name, found, workspace)
+
+
+def _add_archive(path: Path, found: Found, workspace: Workspace) -> None:
+    unpacked = unpack(path, workspace)
+    found.notes += [f"{shown_name(path)}: {clause}." for clause in unpacked.notes]
+    folder, content = unpacked.folder, list(unpacked.folder.iterdir())
+    # An archive of a run has its folders in it.
+    while len(content) == 1 and content[0].is_dir():
+        (folder,) = content
+        content = list(folder.iterdir())
+    if not content:
+        reason = unpacked.notes[0] if unpacked.notes else "it holds no file"
+        raise UnreadableInputError(f"{shown_name(path)}: {reason}.")
+    _add_folder(folder, found)
+
+
+def _add_folder(folder: Path, found: Found) -> None:
+    if (folder / MANIFEST_NAME).is_file():
+        found.files.append(recognise(folder))
+        return
+    listed = listing_of(folder)
+    if not (listed.runs or listed.files):
+        raise UnreadableInputError(
+            f"{shown_name(folder)} is not a run directory, and holds no file.",
             hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
         )
-    yield from map(recognise, files)
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """Files below a folder by name, run directories in it standing for what they hold."""
-    try:
-        runs = sorted(path.parent for path in folder.glob(f"*/{MANIFEST_NAME}"))
-        hidden = ("/.", "__pycache__")
-        files = [
-            path
-            for path in _at_most(folder.rglob("*"), folder)
-            if path.is_file()
-            and not any(part in str(path.relative_to(folder.parent)) for part in hidden)
-            and not any(run in path.parents for run in runs)
-        ]
-    except OSError as error:
-        raise UnreadableInputError(f"{folder} cannot be listed: {error.strerror}.") from error
-    return [*runs, *sorted(files)]
-
-
-def _at_most(paths: Iterable[Path], folder: Path) -> Iterator[Path]:
-    for number, path in enumerate(paths):
-        if number >= _MOST_FILES:
-            raise UnreadableInputError(
-                f"{folder} holds more than {_MOST_FILES} files.",
-                hint="Name the files of one job, for example with a pattern.",
-            )
-        yield path
+    found.notes += listed.notes
+    found.files += map(recognise, listed.runs)
+    for path in listed.files:
+        try:
+            found.files.append(_recognised(path))
+        except OSError as error:
+            what = f"unreadable ({error.strerror or error})"
+            found.files.append(Recognised(path, Kind.FOREIGN, what))
+            found.notes.append(f"{shown_name(path)} cannot be read: {error.strerror or error}.")
 
 
 def _ends(path: Path) -> tuple[bytes, bytes, int]:
-    size = path.stat().st_size
-    with path.open("rb") as stream:
+    """The first block, decompressed where it can be, the last one, and the size of the file."""
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
         head = stream.read(_BLOCK_BYTES)
         if head.startswith((_GZIP, _ZSTD)):
             stream.seek(0)
             return _unpacked(stream, size, head), b"", size
-        stream.seek(max(size - _BLOCK_BYTES, 0))
+        if size <= _BLOCK_BYTES:
+            return head, b"", size
+        stream.seek(max(size - _BLOCK_BYTES, _BLOCK_BYTES))
         return head, stream.read(_BLOCK_BYTES), size
 
 
@@ -189,33 +191,25 @@ def _unpacked(stream: IO[bytes], size: int, head: bytes) -> bytes:
     return head if chunks.broken and not text.strip() else text
 
 
-def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, str]:
+def _kind_of(head: bytes, tail: bytes) -> tuple[Kind, ForeignFile]:
     # Where it cannot be unpacked, the reader of timelines says what is wrong with it.
     if head.startswith(_ZSTD):
-        return Kind.TIMELINE, ""
-    for magic, name in _BINARY_FORMATS:
-        if head.startswith(magic):
-            return Kind.FOREIGN, name
+        return Kind.TIMELINE, _NOT_FOREIGN
+    if is_archive(head):
+        return Kind.ARCHIVE, _NOT_FOREIGN
+    if foreign := foreign_binary(head):
+        return Kind.FOREIGN, foreign
     both = head + b"\n" + tail
     if not both.strip():
-        return Kind.FOREIGN, "an empty file"
+        return Kind.FOREIGN, ForeignFile("an empty file")
     if _RECORDER.match(head):
-        return Kind.RECORDER, ""
+        return Kind.RECORDER, _NOT_FOREIGN
     if _PHASE.search(both):
-        return _kind_of_trace(both)
+        foreign = None if _HOROVOD.search(both) else foreign_trace(both)
+        return (Kind.FOREIGN, foreign) if foreign else (Kind.TIMELINE, _NOT_FOREIGN)
     if head.strip(b" \t\r\n\xef\xbb\xbf") in (b"[", b"[]"):
-        return Kind.TIMELINE, ""
+        return Kind.TIMELINE, _NOT_FOREIGN
     controls = len(both) - len(both.translate(None, delete=_CONTROL))
     if controls * 20 > len(both) or not both.strip(b"\0 \r\n"):
-        return Kind.FOREIGN, "binary data of an unknown format"
-    return Kind.TEXT, ""
-
-
-def _kind_of_trace(text: bytes) -> tuple[Kind, str]:
-    if _HOROVOD.search(text):
-        return Kind.TIMELINE, ""
-    if _KINETO.search(text):
-        return Kind.FOREIGN, "a trace of the PyTorch profiler (Kineto), not Horovod's"
-    if _THREADS.search(text):
-        return Kind.FOREIGN, "a Chrome trace of another program, not Horovod's"
-    return Kind.TIMELINE, ""
+        return Kind.FOREIGN, ForeignFile("binary data of an unknown format")
+    return Kind.TEXT, _NOT_FOREIGN

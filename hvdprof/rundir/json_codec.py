@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.shown_names import shown_name
 
 T = TypeVar("T")
 
@@ -33,13 +35,15 @@ def read_json(kind: type[T], path: Path) -> T:
         UnreadableInputError: The file is missing, is not JSON, or lacks a field.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(path))
         return decode(kind, data, path.name)
     except OSError as error:
-        raise UnreadableInputError(f"Could not read {path}: {error.strerror}.") from error
+        raise UnreadableInputError(
+            f"Could not read {shown_name(path)}: {error.strerror}."
+        ) from error
     except (ValueError, TypeError) as error:
         raise UnreadableInputError(
-            f"{path} is damaged: {error}.",
+            f"{shown_name(path)} is damaged: {error}.",
             hint="It is written whole or not at all, so copy it again from where it was made.",
         ) from error
 

@@ -13,6 +13,8 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
+from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.shown_names import shown_name
 from hvdprof.rundir.stopping import Look, Stop
 from hvdprof.rundir.whole_file import write_whole
 
@@ -206,13 +208,19 @@ class Manifest:
         paths = RunPaths(folder)
         if not paths.manifest.is_file():
             raise UnreadableInputError(
-                f"{folder} is not a run directory: it holds no {MANIFEST_NAME}.",
+                f"{shown_name(folder)} is not a run directory: it holds no {MANIFEST_NAME}.",
                 hint="Give the folder that `hvdprof bench` named, usually runs/<time>-<name>.",
             )
+        try:
+            checked_inside(folder, paths.manifest)
+        except OSError as error:
+            raise UnreadableInputError(
+                f"{shown_name(paths.manifest)} is not read: {error.strerror}."
+            ) from error
         manifest = read_json(cls, paths.manifest)
         if manifest.schema_version > MANIFEST_SCHEMA_VERSION:
             raise UnreadableInputError(
-                f"{paths.manifest} has schema version {manifest.schema_version}; "
+                f"{shown_name(paths.manifest)} has schema version {manifest.schema_version}; "
                 f"this hvdprof reads up to {MANIFEST_SCHEMA_VERSION}.",
                 hint="pip install --upgrade hvdprof",
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.regular_file import checked_inside, read_regular
 from hvdprof.rundir.whole_file import write_whole
 
 NET_SCHEMA_VERSION = 1
@@ -59,7 +60,9 @@ class NetRecording:
         """
         path = RunPaths(folder).net
         try:
-            header, *records = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            header, *records = map(
+                json.loads, read_regular(checked_inside(folder, path)).splitlines()
+            )
             version = header.pop("schema_version")
         except FileNotFoundError:
             return None

@@ -10,7 +10,7 @@ import pytest
 from hvdprof.api import cached_communication
 from hvdprof.api.tables import load_tables
 from hvdprof.errors import UsageError
-from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage import parquet_cache, table_writer
 from hvdprof.ingest.tables import standalone_timeline
 from tests.builders.places import RECORDINGS
 from tests.cli.test_convert import invoke
@@ -35,7 +35,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"{path} was read as a whole")
 
     monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
-    monkeypatch.setattr(parquet_cache, "FEWEST_ROWS_OF_PIECE", 1)
+    monkeypatch.setattr(table_writer, "FEWEST_ROWS_OF_PIECE", 1)
     monkeypatch.setattr(stream, "ROWS_AT_ONCE", 100)
     monkeypatch.setattr(standalone_timeline, "read_timeline_file", never)
 

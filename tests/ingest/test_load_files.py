@@ -1,11 +1,19 @@
+import io
 import json
+import os
+import tarfile
+import zipfile
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
-from hvdprof.api import all_tables, analyze_files, load_run
+from hvdprof.api import all_tables, analyze_files, load_run, load_tables
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.report.tables.table_files import Rows
+from hvdprof.report.terminal.files_report import render_files_json
 from tests.builders.nccl_log import call_line, job
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.recorder_lines import recorder_lines
@@ -152,7 +160,7 @@ def test_recordings_of_one_folder_are_one_launch(tmp_path: Path) -> None:
         (tmp_path / f"of-{rank}.data").write_text("\n".join(lines) + "\n")
     run = load_run(tmp_path)
     assert sorted(run.ranks["rank"]) == [0, 1]
-    starts = run.steps.pivot(index="step", columns="rank", values="start_ns")
+    starts = run.steps.pivot_table(index="step", columns="rank", values="start_ns")
     assert (starts[0] - starts[1]).abs().max() <= 1
     (page,) = analyze_files(run).files
     assert page.kind == "2 recorder files"
@@ -194,8 +202,8 @@ def test_nothing_usable_is_one_error_that_says_what_it_is(
     path.write_bytes(content)
     with pytest.raises(UnreadableInputError, match=said) as caught:
         load_run(path)
-    named = "Looked for" if said.startswith("text") else "hvdprof reads run directories"
-    assert named in caught.value.hint
+    named = {"text": "Looked for", "PyTorch": "hvdprof run --np N"}.get(said.split()[0])
+    assert (named or "hvdprof reads run directories") in caught.value.hint
 
 
 def test_a_useless_file_beside_a_useful_one_is_listed(tmp_path: Path) -> None:
@@ -267,3 +275,132 @@ def test_published_tables_agree_with_the_speedup_they_state() -> None:
 def test_every_file_of_the_corpus_is_listed(kind: str) -> None:
     files = load_run(CORPUS / kind).table("files")
     assert len(files) == len([path for path in (CORPUS / kind).iterdir() if path.is_file()])
+
+
+def test_a_name_that_is_not_utf_8_is_read_and_shown(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    for name, content in ((b"t\xe9.json", TIMELINE), (b"j\xff.out", MIXED)):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text(content)
+    (folder / "nccl.log").write_text("\n".join(job()) + "\n")
+    spec = PassSpec(size=1, segments=[SegmentSpec(num_steps=3)])
+    lines = [json.dumps(line) for line in recorder_lines(spec, 0)]
+    Path(os.fsdecode(os.fsencode(folder) + b"/r\xe9.data")).write_text("\n".join(lines) + "\n")
+    run = load_run(folder)
+    shown = str(tmp_path / r"caf\xe9")
+    assert set(run.table("files")["file"]) == {
+        shown + name for name in (r"/t\xe9.json", r"/j\xff.out", "/nccl.log", r"/r\xe9.data")
+    }
+    assert set(run.events["pass_id"]) == {shown, shown + r"/t\xe9.json"}
+    assert (run.table("files")["num_rows"] > 0).all()
+    text = io.StringIO()
+    render_files_json(analyze_files(run), text)
+    text.getvalue().encode("utf-8")
+    for frame in all_tables(run).values():
+        pa.Table.from_pandas(frame)
+
+
+def test_a_large_timeline_with_such_a_name_is_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/t\xe9.json"))
+    path.write_text(TIMELINE)
+    tables = load_tables([path])
+    assert set(frame_of(tables["events"])["pass_id"]) == {str(tmp_path / r"t\xe9.json")}
+    assert len(tables["collectives"])
+
+
+def frame_of(rows: Rows) -> pd.DataFrame:
+    return rows if isinstance(rows, pd.DataFrame) else pd.concat(list(rows.frames()))
+
+
+def test_one_unreadable_file_does_not_keep_the_others_from_being_read(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_text(MIXED)
+    # A regular file that can be opened, and whose reading fails.
+    (tmp_path / "b.out").symlink_to("/proc/self/mem")
+    os.mkfifo(tmp_path / "c.out")
+    run = load_run(tmp_path)
+    assert run.notes == (
+        f"{tmp_path}/c.out is a named pipe; it is not read.",
+        f"{tmp_path}/b.out cannot be read: Input/output error.",
+    )
+    rows = run.table("files").set_index("file")["num_rows"]
+    assert list(rows > 0) == [True, False]
+    with pytest.raises(UnreadableInputError, match="Input/output error"):
+        load_run(tmp_path / "b.out")
+
+
+@pytest.mark.parametrize("keep_from_bytes", [0, 32_000_000], ids=["kept", "parsed"])
+def test_an_archive_stands_for_the_files_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep_from_bytes: int
+) -> None:
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", keep_from_bytes)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "a.out").write_text(MIXED)
+    (folder / "t.json").write_text(TIMELINE)
+    archive = tmp_path / "job.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(folder, "job")
+    expected, found = load_tables([folder]), load_tables([archive])
+    assert set(expected) == set(found)
+    for name in ("events", "printed_rates", "collectives"):
+        rows = frame_of(found[name])
+        assert len(rows) == len(frame_of(expected[name]))
+        column = "pass_id" if "pass_id" in rows else "file"
+        assert all(str(one).startswith(f"{archive}/job/") for one in rows[column])
+
+
+def test_an_archive_in_a_folder_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_text(MIXED)
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
+        file.writestr("c.out", MIXED)
+    run = load_run(tmp_path)
+    assert run.notes == (f"{tmp_path}/b.zip is an archive; name it to read what it holds.",)
+    assert set(load_run(tmp_path / "b.zip").table("printed_rates")["file"]) == {
+        f"{tmp_path}/b.zip/c.out"
+    }
+
+
+def test_a_run_directory_in_an_archive_is_a_run(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [PassSpec(size=2)])
+    archive = tmp_path / "run.tar"
+    with tarfile.open(archive, "w") as file:
+        file.add(folder, "runs/run")
+    run = load_run(archive)
+    assert run.recorded
+    assert len(run.steps) == len(load_run(folder).steps) > 0
+
+
+def test_traces_of_the_profiler_say_what_they_are_and_what_to_run(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"{rank}.json").write_text(
+            json.dumps(
+                {
+                    "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2},
+                    "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}],
+                }
+            )
+        )
+    with pytest.raises(UnreadableInputError) as caught:
+        load_run(tmp_path)
+    assert "1: a trace of the PyTorch profiler (Kineto) of rank 0 of 2" in caught.value.message
+    assert caught.value.hint.startswith("Record a Horovod script: hvdprof run --np 2 -- python")
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("kineto/hta_nccl_data_rank0of2.json.gz", "(Kineto) of rank 0 of 2"),
+        ("kineto/hta_sampled_rank0.json.gz", "(Kineto) of rank 0 of 128"),
+        ("kineto/tracelens_resnet_act_checkpoint.json.gz", "(Kineto) of rank 0 of 8"),
+        ("nsys/mfu_2gpu_before.sqlite", "export of Nsight Systems"),
+        ("flight_recorder/gpu_error_1st/_dump_3", "dump of PyTorch's flight recorder"),
+    ],
+)
+def test_recordings_of_other_tools(name: str, said: str) -> None:
+    with pytest.raises(UnreadableInputError) as caught:
+        load_run(CORPUS / "imports" / name)
+    assert said in caught.value.message

@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -199,3 +200,36 @@ def test_a_segment_in_which_no_gradient_was_watched(tmp_path: Path) -> None:
     run = load_run(write_run(tmp_path, [spec]))
     assert len(run.steps) == 6
     assert len(run.arrivals) == 0
+
+
+def test_what_is_no_regular_file_of_the_run_is_noted_and_not_read(tmp_path: Path) -> None:
+    spec = PassSpec(size=4, mode="trace", segments=[TRACED])
+    folder = write_run(tmp_path / "run", [spec])
+    (pass_folder,) = (folder / "passes").iterdir()
+    recorder = pass_folder / "recorder"
+    outside = tmp_path / "rank-1.jsonl"
+    (recorder / "rank-1.jsonl").rename(outside)
+    (recorder / "rank-1.jsonl").symlink_to(outside)
+    (recorder / "rank-2.jsonl").unlink()
+    os.mkfifo(recorder / "rank-2.jsonl")
+    (recorder / "rank-3.jsonl").unlink()
+    (recorder / "rank-3.jsonl").symlink_to("/dev/zero")
+    for name in ("timeline/main.json", "stalls.jsonl", "turns.jsonl"):
+        (pass_folder / name).unlink(missing_ok=True)
+        os.mkfifo(pass_folder / name)
+    os.mkfifo(folder / "net.jsonl")
+    (pass_folder / "nccl").symlink_to("/etc")
+    run = load_run(folder)
+    assert set(run.ranks["rank"]) == {0}
+    text = "\n".join(run.notes)
+    assert text.count("a link leads out of the run directory") > 2
+    assert text.count("it is a named pipe, not a file") == 4, text
+    assert "passwd" not in text
+
+
+def test_a_manifest_elsewhere_is_not_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", [PassSpec()])
+    (folder / "manifest.json").rename(tmp_path / "manifest.json")
+    (folder / "manifest.json").symlink_to(tmp_path / "manifest.json")
+    with pytest.raises(UnreadableInputError, match="a link leads out of the run directory"):
+        load_run(folder)

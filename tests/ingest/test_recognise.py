@@ -4,11 +4,17 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.recognise import Kind, recognise, recognise_all
+from hvdprof.ingest.recognise import Kind, Recognised, recognise, recognise_all
+from hvdprof.ingest.sources.workspace import Workspace
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.run_directory import PassSpec, write_run
 
 TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n'
+
+
+def found_in(paths: list[Path]) -> list[Recognised]:
+    with Workspace() as workspace:
+        return recognise_all(paths, workspace).files
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,12 @@ TIMELINE = b'[\n{"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 1, "pid": 1},\n
         (b'{"kind": "step", "rank"', Kind.RECORDER, "recorder file"),
         (b"np,samples/s\n1,2\n", Kind.TEXT, "text"),
         (b"a log\n" + b"\0" * 4096 + b"\nthat goes on\n", Kind.TEXT, "text"),
+        (
+            b'{"distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8}, "traceEvents": '
+            b'[{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}]}',
+            Kind.FOREIGN,
+            "a trace of the PyTorch profiler (Kineto) of rank 3 of 8, not Horovod's",
+        ),
         (
             b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "tid": 1}]}',
             Kind.FOREIGN,
@@ -59,10 +71,10 @@ def test_folders_patterns_and_runs(tmp_path: Path) -> None:
         (tmp_path / "logs" / name).write_text("text\n")
     (tmp_path / "logs" / ".hvdprof-cache").mkdir()
     (tmp_path / "logs" / ".hvdprof-cache" / "x.parquet").write_text("PAR1")
-    found = recognise_all([tmp_path / "logs"])
+    found = found_in([tmp_path / "logs"])
     assert [one.path.name for one in found] == ["run", "a.txt", "b.txt"]
     assert [one.kind for one in found] == [Kind.RUN, Kind.TEXT, Kind.TEXT]
-    pattern = recognise_all([tmp_path / "logs" / "*.txt", tmp_path / "logs" / "a.txt"])
+    pattern = found_in([tmp_path / "logs" / "*.txt", tmp_path / "logs" / "a.txt"])
     assert [one.path.name for one in pattern] == ["a.txt", "b.txt"]
 
 
@@ -70,7 +82,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "nowhere", tmp_path / "*.txt", tmp_path / "empty"):
         with pytest.raises(UnreadableInputError):
-            recognise_all([path])
+            found_in([path])
 
 
 def test_a_path_that_is_missing_names_what_lies_near(tmp_path: Path) -> None:
@@ -83,13 +95,13 @@ def test_a_path_that_is_missing_names_what_lies_near(tmp_path: Path) -> None:
     }
     for name, (message, hint) in cases.items():
         with pytest.raises(UnreadableInputError) as caught:
-            recognise_all([tmp_path / name])
+            found_in([tmp_path / name])
         assert message in caught.value.message
         assert caught.value.hint == hint
 
 
 @needs_corpus
 def test_the_timelines_of_the_corpus() -> None:
-    found = recognise_all([CORPUS / "horovod_timelines"])
+    found = found_in([CORPUS / "horovod_timelines"])
     assert len(found) == 12
     assert {one.kind for one in found} == {Kind.TIMELINE}

@@ -19,6 +19,7 @@ from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
+from hvdprof.rundir.shown_names import shown_name
 
 PARTS: tuple[Callable[[str], PartReader], ...] = (
     HorovodLog,
@@ -58,7 +59,7 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         OSError: It cannot be read.
     """
     file = PrintedFile()
-    readers = [part(str(path)) for part in PARTS]
+    readers = [part(shown_name(path)) for part in PARTS]
     try:
         for line in printed_lines(path, progress=progress):
             file.num_lines = line.number

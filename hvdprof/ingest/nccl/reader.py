@@ -18,6 +18,7 @@ from hvdprof.ingest.text.printed_lines import tagged_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
+from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import count
 
 _OWNED = (
@@ -54,7 +55,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     scanner = Scanner(log, kinds)
     broken: list[str] = []
     for path in paths:
-        scanner.open(str(path))
+        scanner.open(shown_name(path))
         for line in _lines_of(path, broken, progress):
             scanner.read(line)
         scanner.close()
@@ -62,7 +63,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     recording = replace(recording, notes=(*recording.notes, *broken))
     if recording.line_kinds.empty and recording.problems.empty and recording.versions.empty:
         raise UnreadableInputError(
-            f"There is no line of NCCL's in {', '.join(str(path) for path in paths)}.",
+            f"There is no line of NCCL's in {', '.join(map(shown_name, paths))}.",
             hint="Record one with NCCL_DEBUG=INFO.",
         )
     return recording
@@ -73,10 +74,10 @@ def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Itera
     try:
         yield from tagged_lines(path, progress=within)
     except BrokenEndError as error:
-        broken.append(f"{path}: {error}.")
+        broken.append(f"{shown_name(path)}: {error}.")
     except OSError as error:
         raise UnreadableInputError(
-            f"The log {path} cannot be read: {error.strerror or error}."
+            f"The log {shown_name(path)} cannot be read: {error.strerror or error}."
         ) from error
 
 

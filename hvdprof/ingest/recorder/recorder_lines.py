@@ -35,6 +35,7 @@ from hvdprof.rundir.recorder_format import (
     StepLine,
     TimelineLine,
 )
+from hvdprof.rundir.regular_file import open_regular
 
 _LONGEST_LINE = 1 << 24
 _LARGEST = 2**62
@@ -48,7 +49,7 @@ def read_recorder_file(path: Path) -> RecorderFile:
         OSError: The file cannot be read at all.
     """
     reader = _Reader()
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         for line in _whole_lines(stream):
             if line is None:
                 reader.counts["damaged"] += 1

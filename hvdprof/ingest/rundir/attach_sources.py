@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.recognise import Kind, recognise_all
+from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import AttachedKind
 
 # rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
@@ -44,10 +45,14 @@ class Source:
     rank: int | None
 
 
-def sources_of(given: Given) -> list[Source]:
+def sources_of(given: Given, workspace: Workspace) -> list[Source]:
     """Every file that was given, checked by its content.
 
     Among several logs or outputs some may be empty: a rank that printed nothing has a file too.
+
+    Args:
+        given: Files, folders, patterns, archives and streams.
+        workspace: Receives copies of streams and the files of archives.
 
     Raises:
         UnreadableInputError: A file is not there, or not what it is given for.
@@ -59,14 +64,14 @@ def sources_of(given: Given) -> list[Source]:
     }
     sources = []
     for kind, paths in by_kind.items():
-        recognised = recognise_all(list(paths))
+        recognised = recognise_all(list(paths), workspace).files
         may_be_empty = _WANTED[kind] == Kind.TEXT and any(one.size_bytes for one in recognised)
         for file in recognised:
             is_left_empty = may_be_empty and not file.size_bytes
             if file.kind != _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
-                    f"{file.path} is {file.what}, so {_OPTION[kind]} cannot take it.",
-                    hint=f"See what it holds: hvdprof analyze {file.path}",
+                    f"{file.name} is {file.what}, so {_OPTION[kind]} cannot take it.",
+                    hint=f"See what it holds: hvdprof analyze {file.name}",
                 )
             sources.append(Source(kind, file.path, None))
     return [one for one in sources if one.kind != AttachedKind.OUTPUT] + _with_ranks(

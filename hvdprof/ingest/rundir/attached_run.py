@@ -13,6 +13,7 @@ from hvdprof import __version__
 from hvdprof.errors import StorageError, UnreadableInputError, UsageError
 from hvdprof.ingest.rundir.attach_sources import Given, Source, sources_of
 from hvdprof.ingest.rundir.attached_size import attached_size
+from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import (
     AttachedFile,
     AttachedKind,
@@ -30,6 +31,8 @@ from hvdprof.rundir.manifest import (
 )
 from hvdprof.rundir.masking import mask_command
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
+from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.shown_names import shown_name
 
 UNKNOWN = "unknown"
 
@@ -66,34 +69,35 @@ def attach(folder: Path, given: Given, stated: Stated, *, overwrite: bool = Fals
         UnreadableInputError: A file is not what it is given for.
         StorageError: The folder is there already, or cannot be written.
     """
-    sources = sources_of(given)
-    if not sources:
-        raise UsageError(
-            "There is nothing to attach.", hint="Add --timeline, --nccl-log or --stdout."
+    with Workspace() as workspace:
+        sources = sources_of(given, workspace)
+        if not sources:
+            raise UsageError(
+                "There is nothing to attach.", hint="Add --timeline, --nccl-log or --stdout."
+            )
+        _refuse_what_is_there(folder, overwrite=overwrite)
+        counted = attached_size(
+            timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
+            nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
+            outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
         )
-    _refuse_what_is_there(folder, overwrite=overwrite)
-    counted = attached_size(
-        timelines=[one.path for one in sources if one.kind == AttachedKind.TIMELINE],
-        nccl_logs=[one.path for one in sources if one.kind == AttachedKind.NCCL_LOG],
-        outputs={one.path: one.rank for one in sources if one.kind == AttachedKind.OUTPUT},
-    )
-    size = stated.size or counted.size
-    if size is None:
-        raise UsageError(
-            "Nothing in these files says how many ranks the job had.", hint="Add --np N."
-        )
-    record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
-    copies = _copies(sources, record)
-    manifest = _manifest(record, copies, stated.name)
-    if counted.size is not None and counted.size != size:
-        manifest.warnings.append(
-            f"--np {size} was stated, but {counted.reason} {counted.size} ranks."
-        )
-    with _appearing_whole(folder) as building:
-        for source, copy in copies:
-            _copy(source.path, building / copy.copy)
-        manifest.write(RunPaths(building))
-    return manifest
+        size = stated.size or counted.size
+        if size is None:
+            raise UsageError(
+                "Nothing in these files says how many ranks the job had.", hint="Add --np N."
+            )
+        record = _pass(sources, size, stated, is_uncached=counted.is_uncached)
+        copies = _copies(sources, record)
+        manifest = _manifest(record, copies, stated.name)
+        if counted.size is not None and counted.size != size:
+            manifest.warnings.append(
+                f"--np {size} was stated, but {counted.reason} {counted.size} ranks."
+            )
+        with _appearing_whole(folder) as building:
+            for source, copy in copies:
+                _copy(source.path, building / copy.copy)
+            manifest.write(RunPaths(building))
+        return manifest
 
 
 def _refuse_what_is_there(folder: Path, *, overwrite: bool) -> None:
@@ -120,7 +124,7 @@ def _pass(sources: Sequence[Source], size: int, stated: Stated, *, is_uncached: 
     mode = Mode.THROUGHPUT
     if timelines:
         mode = Mode.ATTRIBUTION if is_uncached else Mode.TRACE
-    names = _distinct([path.name.split(".")[0] for path in timelines]) or ["main"]
+    names = _distinct([_name(path).split(".")[0] for path in timelines]) or ["main"]
     segments = [
         Segment(
             id="main" if len(names) == 1 else name,
@@ -155,7 +159,7 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     paths = PassPaths(RunPaths(Path()).of_pass(record.id).folder)
     by_kind = {kind: [one for one in sources if one.kind == kind] for kind in AttachedKind}
     segments = [one.segment.id for one in record.segments]
-    logs = _distinct([one.path.name for one in by_kind[AttachedKind.NCCL_LOG]])
+    logs = _distinct([_name(one.path) for one in by_kind[AttachedKind.NCCL_LOG]])
     outputs = by_kind[AttachedKind.OUTPUT]
     # The one output of a whole job lies where a measured run has it, so that all commands see it.
     if len(outputs) == 1 and outputs[0].rank is None:
@@ -171,7 +175,9 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
     return [
         (
             one,
-            AttachedFile(kind=one.kind, given=str(one.path), copy=path.as_posix(), rank=one.rank),
+            AttachedFile(
+                kind=one.kind, given=shown_name(one.path), copy=path.as_posix(), rank=one.rank
+            ),
         )
         for kind, places in targets.items()
         for one, path in zip(by_kind[kind], places, strict=False)
@@ -179,7 +185,13 @@ def _copies(sources: Sequence[Source], record: PassRecord) -> list[tuple[Source,
 
 
 def _output_name(source: Source) -> str:
-    return source.path.name if source.rank is None else f"rank-{source.rank}-{source.path.name}"
+    name = _name(source.path)
+    return name if source.rank is None else f"rank-{source.rank}-{name}"
+
+
+def _name(path: Path) -> str:
+    """The name of a file, without its folder, as the manifest can hold it."""
+    return Path(shown_name(path)).name
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -253,8 +265,10 @@ def _copy(source: Path, target: Path) -> None:
     # Not by `open_whole`: it packs what is named .gz, and here the whole folder appears at once.
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        reading = source.open("rb")
+        reading = open_regular(source)
     except OSError as error:
-        raise UnreadableInputError(f"{source} cannot be read: {error.strerror}.") from error
+        raise UnreadableInputError(
+            f"{shown_name(source)} cannot be read: {error.strerror}."
+        ) from error
     with reading, target.open("wb") as writing:
         shutil.copyfileobj(reading, writing)

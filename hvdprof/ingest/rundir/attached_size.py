@@ -12,6 +12,7 @@ from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text.printed_lines import printed_lines
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile, read_timeline_file
+from hvdprof.rundir.shown_names import shown_name
 
 EVERY_USE = "every use"
 
@@ -65,7 +66,9 @@ def _timeline(path: Path) -> TimelineFile:
     try:
         return read_timeline_file(path)
     except OSError as error:
-        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be read: {error.strerror}."
+        ) from error
 
 
 def _largest_communicator(paths: Sequence[Path]) -> int:
@@ -86,5 +89,7 @@ def _highest_tag(path: Path) -> int:
         # The unbroken part is enough here; loading the run notes the rest.
         return highest
     except OSError as error:
-        raise UnreadableInputError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be read: {error.strerror}."
+        ) from error
     return highest

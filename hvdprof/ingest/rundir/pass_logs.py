@@ -18,6 +18,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.rundir.attached import AttachedFile, AttachedKind, attached_files
 from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.regular_file import checked_inside
 
 
 def with_logs(run: Run) -> Run:
@@ -31,9 +32,7 @@ def with_logs(run: Run) -> Run:
         path for file in attached_files(run.manifest) for path in _output(run, file, read)
     ]
     for record in run.manifest.passes:
-        logs = RunPaths(run.folder).of_pass(record.id).nccl_folder.glob("*")
-        paths = sorted(path for path in logs if path.is_file() and path.stat().st_size)
-        _add_nccl(record.id, [*paths, *printed_nccl], read)
+        _add_nccl(record.id, [*_nccl_logs(run, record.id, read), *printed_nccl], read)
         _add_stalls(run, record.id, read)
     if not (read.nccl or read.notes or read.frames):
         return run
@@ -41,6 +40,19 @@ def with_logs(run: Run) -> Run:
     notes = (*run.notes, *found.notes)
     frames = {**run.frames, **found.frames, NOTES.name: NOTES.frame({"note": notes})}
     return dataclasses.replace(run, nccl=found.nccl, notes=notes, frames=frames)
+
+
+def _nccl_logs(run: Run, pass_id: str, read: RunBuilder) -> list[Path]:
+    """NCCL's logs of a pass that are not empty; what is no regular file of the run is noted."""
+    folder = RunPaths(run.folder).of_pass(pass_id).nccl_folder
+    paths = []
+    for path in sorted(folder.glob("*")):
+        try:
+            if checked_inside(run.folder, path).is_file() and path.stat().st_size:
+                paths.append(path)
+        except OSError as error:
+            read.notes.append(f"{pass_id}: NCCL log: {error.strerror or error}.")
+    return paths
 
 
 def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
@@ -58,6 +70,7 @@ def _add_nccl(pass_id: str, paths: Sequence[Path], read: RunBuilder) -> None:
 def _add_stalls(run: Run, pass_id: str, read: RunBuilder) -> None:
     path = RunPaths(run.folder).of_pass(pass_id).stalls
     try:
+        checked_inside(run.folder, path)
         found = read_stall_file(path, path.relative_to(run.folder).as_posix())
     except FileNotFoundError:
         return
@@ -74,7 +87,7 @@ def _output(run: Run, file: AttachedFile, read: RunBuilder) -> list[Path]:
         return []
     path = run.folder / file.copy
     try:
-        printed = read_printed_file(path)
+        printed = read_printed_file(checked_inside(run.folder, path))
     except HvdprofError as error:
         read.notes.append(f"{file.copy}: {error.message}")
         return []

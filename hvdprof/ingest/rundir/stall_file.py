@@ -11,6 +11,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.rundir.regular_file import read_regular
 from hvdprof.rundir.stall_format import STACK_MARK, StallLine
 
 KIND = "stall"
@@ -39,7 +40,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     lasted: dict[int, float] = {}
     seen: list[tuple[int, StallLine]] = []
     clauses = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_regular(path).splitlines(), start=1):
         try:
             record = json.loads(line)
             if record["kind"] == KIND:

@@ -12,6 +12,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import TURNS
 from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.regular_file import checked_inside, read_regular
 
 _NAN = float("nan")
 
@@ -22,7 +23,7 @@ def with_turns(run: Run) -> Run:
     for record in run.manifest.passes:
         path = RunPaths(run.folder).of_pass(record.id).turns
         try:
-            turns, clauses = read_turn_file(path, record.id)
+            turns, clauses = read_turn_file(checked_inside(run.folder, path), record.id)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -45,7 +46,7 @@ def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:
         OSError: It cannot be read.
     """
     turns, clauses = Rows(TURNS), []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, text in enumerate(read_regular(path).splitlines(), start=1):
         try:
             line = json.loads(text)
             turns.add(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hvdprof.ingest.storage.arrow_block import schema_of
+from hvdprof.ingest.storage.sealed_file import opened
 from hvdprof.model.schema import Table
 
 
@@ -80,7 +81,7 @@ class CachedTable:
 
     @functools.cached_property
     def _opened(self) -> pa.NativeFile:
-        return pa.OSFile(str(self.path))
+        return opened(self.path)
 
     def _renamed(self, rows: pa.Table) -> pa.Table:
         if "pass_id" not in rows.column_names:

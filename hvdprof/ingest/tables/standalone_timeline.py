@@ -11,12 +11,10 @@ from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import block_of
 from hvdprof.ingest.storage.cached_table import CachedTable
-from hvdprof.ingest.storage.parquet_cache import (
-    TableWriter,
-    cached_files,
-    source_key,
-    write_cached,
-)
+from hvdprof.ingest.storage.parquet_cache import cached_files, write_cached
+from hvdprof.ingest.storage.sealed_file import opened
+from hvdprof.ingest.storage.source_key import source_key
+from hvdprof.ingest.storage.table_writer import TableWriter
 from hvdprof.ingest.tables.event_tables import (
     inferred_times_of_table,
     own_clock,
@@ -34,6 +32,7 @@ from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.rundir.shown_names import shown_name
 
 _PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
 _SUMMARY = (*_PIECEWISE, TIMELINES, NOTES)
@@ -58,15 +57,15 @@ def add_standalone_timeline(path: Path, builder: RunBuilder, progress: Progress)
     if cached is None:
         file = read_timeline_file(path, progress=progress)
         clauses = file.problems
-        num_rows = builder.add_timeline(str(path), "", file, None, None)
+        num_rows = builder.add_timeline(shown_name(path), "", file, None, None)
     else:
         clauses = tuple(cached[NOTES.name].frame()["note"])
         num_rows = len(cached[EVENTS.name])
-        builder.cached[str(path)] = {
+        builder.cached[shown_name(path)] = {
             table.name: cached[table.name] for table in (EVENTS, *_PIECEWISE)
         }
         builder.add_tables([(TIMELINES.name, cached[TIMELINES.name].frame())])
-    builder.notes.extend(f"{path}: {clause}." for clause in clauses)
+    builder.notes.extend(f"{shown_name(path)}: {clause}." for clause in clauses)
     return num_rows
 
 
@@ -89,14 +88,16 @@ def cached_timeline(path: Path, progress: Progress) -> dict[str, CachedTable] | 
         files = cached_files(_SUMMARY, (path,), key)
     if files is None:
         return None
-    tables = {table.name: CachedTable(table, files[table.name], str(path)) for table in _SUMMARY}
+    tables = {
+        table.name: CachedTable(table, files[table.name], shown_name(path)) for table in _SUMMARY
+    }
     events = cached_files((EVENTS,), (path,), key)
     if events is not None:
-        tables[EVENTS.name] = CachedTable(EVENTS, events[EVENTS.name], str(path))
+        tables[EVENTS.name] = CachedTable(EVENTS, events[EVENTS.name], shown_name(path))
     elif len(tables[TIMELINES.name]):
         make = partial(_cached_events, path, key, tables)
         num_events = int(tables[TIMELINES.name].frame()["num_events"].iloc[0])
-        tables[EVENTS.name] = CachedTable(EVENTS, make, str(path), num_events)
+        tables[EVENTS.name] = CachedTable(EVENTS, make, shown_name(path), num_events)
     else:
         return None
     return tables
@@ -121,11 +122,13 @@ def _cached_events(path: Path, key: str, tables: Mapping[str, CachedTable]) -> P
     write_cached((EVENTS,), (path,), write, key)
     files = cached_files((EVENTS,), (path,), key)
     if files is None:
-        raise StorageError(f"The events of {path} could not be put into a cache.")
-    num_rows = pq.read_metadata(files[EVENTS.name]).num_rows
+        raise StorageError(f"The events of {shown_name(path)} could not be put into a cache.")
+    num_rows = pq.read_metadata(opened(files[EVENTS.name])).num_rows
     if num_rows != row["num_events"]:
         files[EVENTS.name].unlink()
-        raise UnreadableInputError(f"{path} was replaced while it was read.", hint="Read it again.")
+        raise UnreadableInputError(
+            f"{shown_name(path)} was replaced while it was read.", hint="Read it again."
+        )
     return files[EVENTS.name]
 
 
@@ -134,9 +137,9 @@ def _write_whole(
 ) -> None:
     """Write all tables of a file that must be in memory as a whole to be understood."""
     file = read_timeline_file(path, progress=progress)
-    blocks = timeline_blocks((str(path), ""), file, timeline_clock(file, None), None)
+    blocks = timeline_blocks((shown_name(path), ""), file, timeline_clock(file, None), None)
     if len(file.rows):
-        blocks[TIMELINES.name] = block_of(timeline_file_row(str(path), "", file.summary))
+        blocks[TIMELINES.name] = block_of(timeline_file_row(shown_name(path), "", file.summary))
     blocks[NOTES.name] = block_of(NOTES.frame({"note": file.problems}))
     for name, block in blocks.items():
         writers[name].append(partial(dict, block))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from hvdprof.ingest.storage.blocks import Block, block_of
-from hvdprof.ingest.storage.parquet_cache import TableWriter
+from hvdprof.ingest.storage.table_writer import TableWriter
 from hvdprof.ingest.tables.event_tables import (
     StepTimes,
     TimelineClock,
@@ -41,6 +41,7 @@ from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.rundir.shown_names import shown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def write_summary(
         summary = summary_of(read.raw, read.counts, infer_steps(reductions.parts))
         clock = own_clock(summary.facts.time_zero)
         steps = inferred_times(summary.steps, clock)
-        name = (str(path), "")
+        name = (shown_name(path), "")
         for uses, executions in rows.parts():
             use = partial(use_block, name, uses.with_ties(summary.facts.cycle), clock, steps)
             _append(writers[TENSOR_USES.name], len(uses), use)
@@ -116,7 +117,7 @@ def write_events(
 
     def take(part: Semantics) -> None:
         rows = event_rows(part)
-        block = partial(event_block, (str(path), ""), rows, context.clock, context.steps)
+        block = partial(event_block, (shown_name(path), ""), rows, context.clock, context.steps)
         _append(writers[EVENTS.name], len(rows), block)
 
     read_in_parts(path, take, size=size)

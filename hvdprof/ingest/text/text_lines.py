@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
+from hvdprof.rundir.regular_file import open_regular
 
 LONGEST = 1 << 16
 """Characters after which a line comes in pieces."""
@@ -40,7 +41,7 @@ def line_blocks(
     # A text without any byte has no line, and not an empty one.
     if not size:
         return
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         chunks = Chunks(source, size, chunk_bytes=_CHUNK_BYTES, progress=progress)
         yield from _blocks(_pieces(chunks))
     if chunks.broken:

@@ -27,6 +27,7 @@ from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
+from hvdprof.rundir.shown_names import shown_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def read_timeline_file(path: Path, *, progress: Progress | None = None) -> Timel
     try:
         return understood(read_raw(path, progress=progress))
     except UnreadableInputError as error:
-        clause = error.message.removeprefix(str(path)).strip(" .")
+        clause = error.message.removeprefix(shown_name(path)).strip(" .")
         nothing = parse_timeline("")
         return replace(nothing, summary=replace(nothing.summary, problems=(f"it {clause}",)))
 

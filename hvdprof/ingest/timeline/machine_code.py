@@ -3,7 +3,7 @@
 Importing numba and making it load what it compiled takes half a second and 100 MB of every command;
 llvmlite takes a tenth of that. So the machine code is cached beside this module, else in the user's
 cache folder. It serves only while the loop, all that it calls, the versions and the processor are
-the same.
+the same, and only where no other user can have written it.
 
 A loop is called as numba's own code is: each array as its address, lengths and strides. References
 are not counted (``_nrt``), and what the loop calls is inlined: both would take most of the time.
@@ -25,6 +25,7 @@ import numpy as np
 from hvdprof.errors import StorageError
 from hvdprof.machine.install.cache_folder import cache_folder
 from hvdprof.model.arrays import Column
+from hvdprof.rundir.trusted_file import let_only_owner_write, open_trusted, trusted_folder
 from hvdprof.rundir.whole_file import open_whole
 
 if TYPE_CHECKING:
@@ -241,7 +242,9 @@ def _cached(name: str) -> bytes | None:
     """The machine code of that name, its checksum right: damaged code would end the process."""
     for folder in _folders():
         with contextlib.suppress(OSError):
-            content = (folder / name).read_bytes()
+            # Code of another user would run as this one.
+            with open_trusted(folder / name, beside=Path(__file__)) as file:
+                content = file.read()
             code = content[_CHECKSUM_BYTES:]
             if hashlib.sha256(code).digest() == content[:_CHECKSUM_BYTES]:
                 return code
@@ -251,9 +254,12 @@ def _cached(name: str) -> bytes | None:
 def _keep(name: str, code: bytes) -> None:
     """Put machine code into the first folder that can be written to, in place of an older one."""
     for folder in _folders():
+        if not trusted_folder(folder, beside=Path(__file__)):
+            continue
         with contextlib.suppress(StorageError, OSError):
             with open_whole(folder / name, binary=True) as file:
                 file.write(hashlib.sha256(code).digest() + code)  # type: ignore[arg-type]
+            let_only_owner_write(folder / name)
             for older in set(folder.glob(name[: -len(".o") - _HEX_DIGITS] + "*.o")):
                 if older.name != name:
                     older.unlink()

@@ -9,6 +9,8 @@ from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
+from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.shown_names import shown_name
 
 SMALL_BYTES = 4_000_000
 """Files below this size take the plain path."""
@@ -32,7 +34,7 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
         OSError: It cannot be read.
     """
     size = path.stat().st_size
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         chunks = Chunks(source, size, progress=progress)
         raw = Reader(chunks, _pairing_for(size)).read()
     refuse_unusable(path, raw)
@@ -47,13 +49,13 @@ def refuse_unusable(path: Path, raw: RawTimeline) -> None:
     """
     if raw.foreign:
         raise UnreadableInputError(
-            f"{path} is {raw.foreign}, not a Horovod timeline.",
+            f"{shown_name(path)} is {raw.foreign}, not a Horovod timeline.",
             hint="Horovod writes its own with HOROVOD_TIMELINE, or horovodrun --timeline-filename.",
         )
     usable = sum(number for kind, number in raw.num_records.items() if kind != "other")
     if raw.damage.num_places and not usable:
         raise UnreadableInputError(
-            f"{path} holds no record of a Horovod timeline: {_what_is(path, raw)}.",
+            f"{shown_name(path)} holds no record of a Horovod timeline: {_what_is(path, raw)}.",
             hint="Give the file that HOROVOD_TIMELINE named on rank 0.",
         )
 
@@ -73,7 +75,7 @@ def _pairing_for(size: int) -> Pairing:
 def _what_is(path: Path, raw: RawTimeline) -> str:
     if raw.layout.compression:
         return raw.damage.places[-1].what
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         head = source.read(4096)
     if b"\0" in head:
         return "it is binary data"

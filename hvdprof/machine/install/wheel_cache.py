@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hvdprof.errors import StorageError
+from hvdprof.rundir.trusted_file import is_trusted, let_only_owner_write
 from hvdprof.rundir.whole_file import open_whole
 
 # Counts up when the way of building changes, so that wheels of the old way are not used.
@@ -63,8 +64,13 @@ class WheelCache:
         self.folder = folder
 
     def find(self, key: WheelKey) -> Path | None:
-        """The undamaged wheel of a key, ``None`` where there is none; a damaged one is removed."""
+        """The undamaged wheel of a key, ``None`` where there is none; a damaged one is removed.
+
+        A wheel that another user may have written is left alone and not used.
+        """
         for wheel in sorted((self.folder / key.folder_name).glob("horovod-*.whl")):
+            if not is_trusted(wheel):
+                continue
             if is_whole(wheel):
                 return wheel
             wheel.unlink(missing_ok=True)
@@ -82,6 +88,7 @@ class WheelCache:
         if not is_whole(place):
             place.unlink(missing_ok=True)
             raise StorageError(f"The wheel was damaged on its way to {place}.")
+        let_only_owner_write(place)
         return place
 
 

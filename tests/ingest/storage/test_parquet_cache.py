@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.storage import source_key
 from hvdprof.ingest.storage.parquet_cache import FOLDER, cached_frames
 from hvdprof.model.schema import Column, Table
 
@@ -92,7 +94,7 @@ def test_another_version_or_other_columns_do_not_use_it(
     cached(TABLE, source, build)
     narrower = Table(TABLE.name, TABLE.doc, TABLE.columns[:2])
     assert list(cached(narrower, source, lambda: frame()[["value", "name"]])) == ["value", "name"]
-    monkeypatch.setattr(parquet_cache, "__version__", "0.0.0")
+    monkeypatch.setattr(source_key, "__version__", "0.0.0")
     cached(TABLE, source, build)
     assert build.calls == 2
 
@@ -161,3 +163,70 @@ def test_what_is_not_as_declared_is_refused(source: Path) -> None:
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         cached(TABLE, tmp_path / "none", Builder())
+
+
+def test_other_content_of_the_same_size_and_time_is_read_again(source: Path) -> None:
+    source.write_bytes(b"x" * 3_000_000)
+    status = source.stat()
+    build = Builder()
+    cached(TABLE, source, build)
+    # As ``rsync -t`` and ``cp -p`` leave it; the changed byte lies between the samples.
+    with source.open("r+b") as file:
+        file.seek(1_000_001)
+        file.write(b"y")
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert source.stat().st_mtime_ns == status.st_mtime_ns
+    cached(TABLE, source, build)
+    assert build.calls == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(place=st.floats(0, 1), change=st.integers(1, 255))
+def test_one_byte_that_rots_anywhere_in_the_cache_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, place: float, change: int
+) -> None:
+    source = tmp_path_factory.mktemp("data") / "file.json"
+    source.write_text("[]")
+    cached(TABLE, source, frame)
+    (file,) = (source.parent / FOLDER).iterdir()
+    content = bytearray(file.read_bytes())
+    content[int(place * (len(content) - 1))] ^= change
+    file.write_bytes(content)
+    pd.testing.assert_frame_equal(cached(TABLE, source, frame), frame())
+
+
+def test_nothing_is_written_through_a_link(source: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (source.parent / FOLDER).symlink_to(elsewhere)
+    build = Builder()
+    cached(TABLE, source, build)
+    cached(TABLE, source, build)
+    assert build.calls == 1
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_that_others_may_write_to_is_not_used(source: Path) -> None:
+    build = Builder()
+    cached(TABLE, source, build)
+    (file,) = (source.parent / FOLDER).iterdir()
+    assert file.stat().st_mode & 0o022 == 0
+    file.chmod(0o666)
+    cached(TABLE, source, build)
+    assert build.calls == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_file_of_another_user_is_used_only_beside_a_source_of_the_same(source: Path) -> None:
+    build = Builder()
+    cached(TABLE, source, build)
+    (file,) = (source.parent / FOLDER).iterdir()
+    os.chown(file, 12345, -1)
+    cached(TABLE, source, build)
+    assert build.calls == 2
+    os.chown(source, 12345, -1)
+    cached(TABLE, source, build)
+    (file,) = (source.parent / FOLDER).iterdir()
+    os.chown(file, 12345, -1)
+    cached(TABLE, source, build)
+    assert build.calls == 3

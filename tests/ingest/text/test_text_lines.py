@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load_files import load_files
+from hvdprof.ingest.load import load_run
 from hvdprof.ingest.recognise import Kind, recognise
 from hvdprof.ingest.text import text_lines
 from hvdprof.ingest.text.text_lines import LONGEST, BrokenEndError, line_blocks
@@ -79,7 +79,7 @@ def test_compressed_logs_are_recognised_and_read_like_others(
     plain.write_bytes(LOG)
     path.write_bytes(packed(LOG))
     assert recognise(path).kind == Kind.TEXT
-    expected, run = load_files([plain]), load_files([path])
+    expected, run = load_run([plain]), load_run([path])
     assert list(run.tables) == list(expected.tables)
     for name, frame in expected.tables.items():
         if name != "files":
@@ -92,7 +92,7 @@ def test_a_broken_end_of_a_compressed_nccl_log_is_reported_once(tmp_path: Path) 
     path = tmp_path / "nccl.log.gz"
     packed = gzip.compress(LOG)
     path.write_bytes(packed[:-12])
-    run = load_files([path])
+    run = load_run([path])
     assert [note for note in run.notes if "ends early" in note] == [
         f"{path}: the gzip data ends early."
     ]
@@ -103,7 +103,7 @@ def test_what_only_looks_compressed_is_one_clear_error(tmp_path: Path, start: by
     path = tmp_path / "log"
     path.write_bytes(start + bytes(range(256)) * 20)
     with pytest.raises(UnreadableInputError, match=r"binary data|no record of a Horovod timeline"):
-        load_files([path])
+        load_run([path])
 
 
 def test_a_truncated_zstd_file_is_reported_after_the_intact_lines(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_progress_moves_within_a_text_and_again_while_its_nccl_lines_are_read(
         path.write_bytes(LOG * 100)
     size = len(LOG) * 100
     reports: list[tuple[str, int, int]] = []
-    load_files(paths, progress=lambda file, done, total: reports.append((file, done, total)))
+    load_run(paths, progress=lambda file, done, total: reports.append((file, done, total)))
     dones = [done for _, done, _ in reports]
     again = [at for at in range(1, len(dones)) if dones[at] < dones[at - 1]]
     assert len(again) == 1

@@ -29,6 +29,7 @@ from hvdprof.ingest.timeline.syntax.parsed_timeline import (
 )
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
 from hvdprof.model.arrays import Int64s
+from hvdprof.rundir.regular_file import open_regular
 
 ROWS_AT_ONCE = 1 << 16
 """Room for so many rows before a quiescent place is looked for among them."""
@@ -77,7 +78,7 @@ def read_in_parts(
         UnreadableInputError: It holds nothing usable.
         OSError: It cannot be read.
     """
-    with path.open("rb") as source:
+    with open_regular(path) as source:
         chunks = Chunks(
             source,
             path.stat().st_size,

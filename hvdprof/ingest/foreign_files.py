@@ -1,0 +1,81 @@
+"""Files of other tools by their first block: what they are, of which rank, and what to run instead.
+
+Tested in ``tests/ingest/test_recognise.py``.
+"""
+
+import re
+from dataclasses import dataclass
+
+_KINETO = re.compile(
+    rb'"deviceProperties"|"Kineto|"cuda_runtime"|"cpu_op"|"ProfilerStep#|"Trace id"'
+    rb'|"distributedInfo"'
+)
+_THREADS = re.compile(rb'"tid"\s*:')
+_DISTRIBUTED = re.compile(rb'"distributedInfo"\s*:\s*\{(.{0,400})', re.DOTALL)
+_NUMBER = rb'"%s"\s*:\s*(\d{1,7})\b'
+_RANK, _WORLD_SIZE = re.compile(_NUMBER % b"rank"), re.compile(_NUMBER % b"world_size")
+_FLIGHT_RECORDER = re.compile(rb"pg_config.{0,65536}?(?:pg_status|entries|record_id)", re.DOTALL)
+_FLIGHT_VERSION = re.compile(rb"^(?:\x80.|\s*\{).{0,80}?version", re.DOTALL)
+_NSYS = re.compile(rb"CUPTI_ACTIVITY_KIND|TARGET_INFO_|NVTX_EVENTS")
+_BINARY_FORMATS = (
+    (b"PAR1", "a Parquet file"),
+    (b"\x7fELF", "a program (ELF)"),
+    (b"\x89PNG", "a picture"),
+    (b"%PDF", "a PDF document"),
+    (b"\xfd7zXZ", "an xz file: unpack it first"),
+    (b"BZh", "a bzip2 file: unpack it first"),
+)
+_SQLITE = b"SQLite format 3\0"
+_DOCS = "docs/howto/engines.md shows the calls that record a DDP script."
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """What a file is, and what gives the answers that it cannot give; empty where nothing does."""
+
+    what: str
+    hint: str = ""
+
+
+def foreign_binary(head: bytes) -> ForeignFile | None:
+    """The binary file or the dump of another tool that begins so; None for any other file."""
+    for magic, name in _BINARY_FORMATS:
+        if head.startswith(magic):
+            return ForeignFile(name)
+    if head.startswith(_SQLITE):
+        if _NSYS.search(head):
+            return ForeignFile("an export of Nsight Systems (SQLite)", _recording(None))
+        return ForeignFile("a SQLite database")
+    if _FLIGHT_VERSION.search(head[:128]) and _FLIGHT_RECORDER.search(head):
+        return ForeignFile("a dump of PyTorch's flight recorder", _recording(None))
+    return None
+
+
+def foreign_trace(text: bytes) -> ForeignFile | None:
+    """The Chrome trace of another program with this text in it; None where it may be Horovod's."""
+    if _KINETO.search(text):
+        job = _DISTRIBUTED.search(text)
+        rank, size = (_found(number, job[1] if job else b"") for number in (_RANK, _WORLD_SIZE))
+        return ForeignFile(
+            f"a trace of the PyTorch profiler (Kineto){_of_rank(rank, size)}, not Horovod's",
+            _recording(size),
+        )
+    if _THREADS.search(text):
+        return ForeignFile("a Chrome trace of another program, not Horovod's", _recording(None))
+    return None
+
+
+def _found(number: re.Pattern[bytes], text: bytes) -> int | None:
+    match = number.search(text)
+    return int(match[1]) if match else None
+
+
+def _of_rank(rank: int | None, size: int | None) -> str:
+    if rank is None:
+        return ""
+    return f" of rank {rank}" if size is None else f" of rank {rank} of {size}"
+
+
+def _recording(size: int | None) -> str:
+    ranks = "N" if size is None else size
+    return f"Record a Horovod script: hvdprof run --np {ranks} -- python train.py. {_DOCS}"

@@ -1,0 +1,240 @@
+"""Archives (tar, compressed or not, and ZIP), unpacked into the workspace with bounds.
+
+Only regular files with plain relative names are written, so that nothing leaves the workspace;
+links, devices and encrypted files are left out and counted.
+"""
+
+import bz2
+import contextlib
+import errno
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.sources.tar_members import BLOCK_BYTES, Readable, TarDamageError, tar_members
+from hvdprof.ingest.sources.workspace import Workspace
+from hvdprof.rundir.regular_file import open_regular
+from hvdprof.rundir.shown_names import printable, show_as, shown_name
+from hvdprof.units import byte_size, count
+
+MOST_FILES = 10_000
+MOST_EXPANSION = 200
+"""An archive may grow to so many times its size; logs and timelines stay below 100."""
+
+_ALWAYS_BYTES = 256_000_000
+"""Below this, an archive may grow by more."""
+
+_LONGEST_READ = 64_000_000
+_PIECE_BYTES = 1 << 18
+_GZIP, _ZSTD, _XZ, _BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"
+_ZIP = b"PK\x03\x04"
+_OTHER_ZIPS = (
+    ("data.pkl", "a PyTorch checkpoint"),
+    ("[Content_Types].xml", "an Office document"),
+    ("META-INF/MANIFEST.MF", "a Java archive"),
+)
+_DAMAGE = (
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    TarDamageError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_IMPOSSIBLE_NAMES = (
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ENAMETOOLONG,
+    errno.EILSEQ,
+    errno.EINVAL,
+)
+
+Member = tuple[str, int, Iterator[bytes] | None]
+"""The name of a file, its size as stated, and its bytes; None where it is no regular file."""
+
+
+@dataclass(slots=True)
+class Unpacked:
+    """The folder that stands for an archive, and clauses that say what was left out."""
+
+    folder: Path
+    notes: list[str] = field(default_factory=list)
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins so is a ZIP archive or a tar archive, compressed or not."""
+    if head.startswith(_ZIP):
+        return True
+    if head.startswith((_GZIP, _ZSTD, _XZ, _BZIP2)):
+        with contextlib.suppress(*_DAMAGE), _unpacking(io.BytesIO(head)) as stream:
+            head = stream.read(BLOCK_BYTES)
+    return is_tar(head)
+
+
+def is_tar(text: bytes) -> bool:
+    """Whether the first block is the header of a tar archive, by its checksum."""
+    try:
+        tarfile.TarInfo.frombuf(text[:BLOCK_BYTES], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def unpack(path: Path, workspace: Workspace) -> Unpacked:
+    """The files of an archive, in a new folder of the workspace that is shown as the archive.
+
+    Damage ends the reading; what stood before it is there.
+
+    Raises:
+        UnreadableInputError: It cannot be read, is a file of another program that has the form of
+            an archive, or unpacks to more than the limits.
+    """
+    folder = workspace.new_folder()
+    show_as(folder, shown_name(path))
+    result = Unpacked(folder)
+    try:
+        with open_regular(path) as source:
+            size = path.stat().st_size
+            most = min(max(MOST_EXPANSION * size, _ALWAYS_BYTES), workspace.most_bytes())
+            _Writer(path, folder, most).write_all(_members(path, source), result.notes)
+    except OSError as error:
+        raise UnreadableInputError(
+            f"{shown_name(path)} cannot be unpacked: {error.strerror or error}."
+        ) from error
+    return result
+
+
+class _Writer:
+    def __init__(self, path: Path, folder: Path, most_bytes: int) -> None:
+        self._path, self._folder, self._most = path, folder, most_bytes
+        self._size = self._num_files = self._num_left_out = 0
+
+    def write_all(self, members: Iterator[Member], notes: list[str]) -> None:
+        try:
+            for name, _, pieces in members:
+                self._write(name, pieces)
+        except _DAMAGE as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            notes.append(f"the archive is damaged ({printable(str(error))}); read up to there")
+        if self._num_left_out:
+            entries = "entry is" if self._num_left_out == 1 else "entries are"
+            notes.append(
+                f"{count(self._num_left_out)} {entries} left out (link, device, encrypted file, or "
+                "a name that is absolute, not plain or there twice)"
+            )
+
+    def _write(self, name: str, pieces: Iterator[bytes] | None) -> None:
+        if self._num_files >= MOST_FILES:
+            raise UnreadableInputError(
+                f"{shown_name(self._path)} holds more than {count(MOST_FILES)} files.",
+                hint="Unpack it, and name the files of one job.",
+            )
+        file = None if pieces is None else self._new_file(name)
+        if pieces is None or file is None:
+            self._num_left_out += 1
+            return
+        self._num_files += 1
+        with file:
+            for piece in pieces:
+                self._size += len(piece)
+                if self._size > self._most:
+                    raise UnreadableInputError(
+                        f"{shown_name(self._path)} unpacks to more than {byte_size(self._most)}, "
+                        "the limit for an archive of its size.",
+                        hint="Unpack it, and name the files that hold the job.",
+                    )
+                file.write(piece)
+
+    def _new_file(self, name: str) -> IO[bytes] | None:
+        """The file for a member; None for a name that is not plain, or is there already."""
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
+            return None
+        target = self._folder.joinpath(*parts)
+        try:
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return target.open("xb")
+        except OSError as error:
+            if error.errno not in _IMPOSSIBLE_NAMES:
+                raise
+            return None
+
+
+def _members(path: Path, source: IO[bytes]) -> Iterator[Member]:
+    head = source.read(len(_XZ))
+    source.seek(0)
+    if head.startswith(_ZIP):
+        yield from _zip_members(path, source)
+        return
+    with _unpacking(source) as stream:
+        yield from tar_members(stream)
+
+
+@contextlib.contextmanager
+def _unpacking(source: IO[bytes]) -> Iterator[Readable]:
+    """The bytes of a file, decompressed where its first bytes say that it is compressed."""
+    head = source.read(len(_XZ))
+    source.seek(0)
+    if head.startswith(_ZSTD):
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.PythonFile(source, mode="r"), "zstd") as stream:
+            yield stream
+        return
+    if head.startswith(_GZIP):
+        with gzip.GzipFile(fileobj=source, mode="rb") as unzipped:
+            yield unzipped
+    elif head.startswith(_XZ):
+        with lzma.LZMAFile(source) as decoded:
+            yield decoded
+    elif head.startswith(_BZIP2):
+        with bz2.BZ2File(source) as decompressed:
+            yield decompressed
+    else:
+        yield source
+
+
+class _BoundedReads:
+    """A file whose reads are bounded: the directory of a ZIP archive is read into memory whole."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._file.read(min(size, _LONGEST_READ) if size >= 0 else _LONGEST_READ)
+        if len(piece) == _LONGEST_READ:
+            raise zipfile.BadZipFile("its directory is too large")
+        return piece
+
+
+def _zip_members(path: Path, source: IO[bytes]) -> Iterator[Member]:
+    with zipfile.ZipFile(_BoundedReads(source)) as archive:
+        names = archive.namelist()
+        for mark, kind in _OTHER_ZIPS:
+            if any(name == mark or name.endswith(f"/{mark}") for name in names):
+                raise UnreadableInputError(f"{shown_name(path)} is {kind}; it is not read.")
+        for info in archive.infolist():
+            if info.is_dir():
+                continue
+            kind_bits = info.external_attr >> 28
+            is_regular = kind_bits in (0, 8) and not info.flag_bits & 1
+            yield info.filename, info.file_size, _zip_pieces(archive, info) if is_regular else None
+
+
+def _zip_pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece

@@ -1,0 +1,130 @@
+"""The files below a folder, the paths that a pattern matches, and what is near a missing path."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.layout import MANIFEST_NAME
+from hvdprof.rundir.regular_file import irregular_kind
+from hvdprof.rundir.shown_names import shown_name
+from hvdprof.units import count
+
+MOST_FILES = 10_000
+_SKIPPED = "__pycache__"
+
+
+@dataclass(slots=True)
+class Listing:
+    """What lies below a folder, each list by name.
+
+    ``notes`` are sentences on what is left out: folders that cannot be listed, pipes, devices.
+    """
+
+    runs: list[Path] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def listing_of(folder: Path) -> Listing:
+    """The files below a folder; hidden ones are left out, links to folders are not followed.
+
+    A run directory in the folder stands for what it holds.
+
+    Raises:
+        UnreadableInputError: The folder cannot be listed, or holds far too much.
+    """
+    found = Listing()
+    for path, kind in _walk(folder, folder, found):
+        if kind:
+            found.notes.append(f"{shown_name(path)} is {kind}; it is not read.")
+            continue
+        found.files.append(path)
+        if len(found.files) > MOST_FILES:
+            raise UnreadableInputError(
+                f"{shown_name(folder)} holds more than {count(MOST_FILES)} files.",
+                hint="Name the files of one job, for example with a pattern.",
+            )
+    found.files.sort()
+    found.runs.sort()
+    return found
+
+
+def _walk(folder: Path, top: Path, found: Listing) -> Iterator[tuple[Path, str]]:
+    """Each path that is no folder, and what it is unless it is a regular file."""
+    try:
+        with os.scandir(folder) as scan:
+            entries = [entry for entry in scan if not _is_hidden(entry.name)]
+    except OSError as error:
+        reason = f"{shown_name(folder)} cannot be listed: {error.strerror or error}."
+        if folder == top:
+            raise UnreadableInputError(reason) from error
+        found.notes.append(reason)
+        return
+    if folder.parent == top and any(entry.name == MANIFEST_NAME for entry in entries):
+        found.runs.append(folder)
+        return
+    for entry in entries:
+        path = folder / entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(path, top, found)
+        elif entry.is_dir():
+            continue
+        elif entry.is_file():
+            yield path, ""
+        else:
+            yield path, _irregular(entry)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == _SKIPPED
+
+
+def _irregular(entry: os.DirEntry[str]) -> str:
+    try:
+        return irregular_kind(entry.stat().st_mode) or "gone"
+    except OSError:
+        return "a link that leads nowhere"
+
+
+def matching(pattern: Path) -> list[Path]:
+    """The paths that a pattern such as ``logs/*.txt`` matches; none for a plain path."""
+    if not is_pattern(pattern):
+        return []
+    return sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path has characters of patterns in it."""
+    return re.search(r"[*?\[]", str(path)) is not None
+
+
+def missing(path: Path) -> UnreadableInputError:
+    """The error for a path that is not there, which names what is near."""
+    name = shown_name(path)
+    if is_pattern(path):
+        return UnreadableInputError(f"No file matches {name}.")
+    folder = path.parent
+    if not folder.is_dir():
+        existing = next(one for one in folder.parents if one.is_dir())
+        absent = existing / folder.relative_to(existing).parts[0]
+        return UnreadableInputError(
+            f"{name} does not exist: there is no folder {shown_name(absent)}."
+        )
+    similar = difflib.get_close_matches(path.name, _names_in(folder), n=3)
+    return UnreadableInputError(
+        f"{name} does not exist.",
+        hint=f"Similar: {', '.join(shown_name(folder / one) for one in similar)}"
+        if similar
+        else "",
+    )
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names alone
+    except OSError:
+        return []

@@ -1,0 +1,55 @@
+r"""Names of files as tables and messages have them: printable, and as the user knows the file.
+
+A name on Linux is bytes. What is not UTF-8 in it, and control characters, are shown as escapes such
+as ``\xe9``. Files that were unpacked, or copied from a stream, have the name of that archive or
+stream.
+"""
+
+import os
+import re
+from pathlib import Path
+
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+_stand_ins: dict[str, str] = {}
+_paths: dict[str, Path] = {}
+
+
+def shown_name(path: Path) -> str:
+    """The name of a file for tables and messages; always text that UTF-8 can encode."""
+    name = str(path)
+    for folder, stands_for in _stand_ins.items():
+        if name == folder or name.startswith(folder + os.sep):
+            name = stands_for + name[len(folder) :]
+            break
+    name = printable(name)
+    if name == str(path):
+        _paths.pop(name, None)
+    else:
+        _paths[name] = path
+    return name
+
+
+def path_of(name: str) -> Path:
+    """The file that ``shown_name`` gave this name."""
+    return _paths.get(name, Path(name))
+
+
+def printable(name: str) -> str:
+    """A text without control characters and what is not UTF-8: they are shown as escapes."""
+    return _UNPRINTABLE.sub(_escaped, name)
+
+
+def show_as(path: Path, name: str) -> None:
+    """Show a path, and all paths below it, as another name from now on."""
+    _stand_ins[str(path)] = name
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    number = ord(character)
+    # A byte that is not UTF-8 stands as U+DC80 to U+DCFF (PEP 383).
+    if 0xDC80 <= number <= 0xDCFF:
+        number -= 0xDC00
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

@@ -1,0 +1,82 @@
+"""Files of a cache are used only where no stranger could have put them there.
+
+Trusted are files of this user and of root, and beside a file those of its owner, who decides what
+that file says anyway. No other user may be able to write to them, and no link is followed.
+"""
+
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+
+from hvdprof.rundir.regular_file import NotRegularFileError
+
+_OF_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class UntrustedFileError(OSError):
+    """A file of a cache that someone else may have written."""
+
+
+def open_trusted(path: Path, *, beside: Path | None = None) -> BufferedReader:
+    """A file of a cache, opened for its bytes.
+
+    Args:
+        path: The file.
+        beside: The file whose owner is trusted too.
+
+    Raises:
+        UntrustedFileError: Another user owns it, others may write to it, or it is a link.
+        OSError: It cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if path.is_symlink():
+            raise UntrustedFileError(error.errno, "it is a link", str(path)) from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotRegularFileError(None, "it is no file", str(path))
+        if status.st_uid not in _trusted(beside):
+            raise UntrustedFileError(None, "it belongs to another user", str(path))
+        if status.st_mode & _OF_OTHERS:
+            raise UntrustedFileError(None, "other users may write to it", str(path))
+    except OSError:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
+def is_trusted(path: Path) -> bool:
+    """Whether ``open_trusted`` opens a file."""
+    try:
+        open_trusted(path).close()
+    except OSError:
+        return False
+    return True
+
+
+def trusted_folder(folder: Path, *, beside: Path | None = None) -> bool:
+    """Whether a folder is there, or was made, for files of a cache: no link, of a trusted owner."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in _trusted(beside)
+
+
+def let_only_owner_write(path: Path) -> None:
+    """Take away the right of others to write to a file.
+
+    Raises:
+        OSError: It cannot be changed.
+    """
+    path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~_OF_OTHERS)
+
+
+def _trusted(beside: Path | None) -> set[int]:
+    owners = {os.geteuid(), 0}
+    return owners if beside is None else owners | {beside.stat().st_uid}

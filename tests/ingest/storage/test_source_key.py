@@ -1,0 +1,37 @@
+import os
+import time
+from pathlib import Path
+
+from hvdprof.ingest.storage.source_key import source_key
+
+
+def test_the_same_file_has_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(os.urandom(1_000_000))
+    assert source_key([path]) == source_key([path])
+    (tmp_path / "link").symlink_to("a")
+    assert source_key([tmp_path / "link"]) == source_key([path])
+
+
+def test_a_change_right_after_the_key_changes_the_key(tmp_path: Path) -> None:
+    """The kernel stamps changes coarsely: without a pause some of these would look alike."""
+    path = tmp_path / "a"
+    path.write_bytes(bytes(1_000_000))
+    for number in range(20):
+        with path.open("r+b") as file:
+            file.seek(500_001)
+            file.write(bytes([number]))
+        before = source_key([path])
+        with path.open("r+b") as file:
+            file.seek(500_001)
+            file.write(bytes([number + 100]))
+        assert source_key([path]) != before
+
+
+def test_a_file_of_the_future_does_not_make_it_wait(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    source_key([path])
+    began = time.monotonic()
+    source_key([path])
+    assert time.monotonic() - began < 0.04

@@ -1,0 +1,66 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hvdprof.rundir.trusted_file import (
+    UntrustedFileError,
+    is_trusted,
+    let_only_owner_write,
+    open_trusted,
+    trusted_folder,
+)
+
+
+def test_a_file_of_this_user_is_opened(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "a").chmod(0o644)
+    with open_trusted(tmp_path / "a") as file:
+        assert file.read() == b"1"
+
+
+def test_what_others_may_write_to_is_refused_until_they_may_not(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.touch()
+    for mode in (0o664, 0o646):
+        path.chmod(mode)
+        with pytest.raises(UntrustedFileError, match="other users may write"):
+            open_trusted(path)
+        let_only_owner_write(path)
+        assert path.stat().st_mode & 0o777 == 0o644
+        assert is_trusted(path)
+
+
+def test_links_pipes_and_folders_are_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "link").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe", "."):
+        assert not is_trusted(tmp_path / name)
+    with pytest.raises(UntrustedFileError, match="link"):
+        open_trusted(tmp_path / "link")
+
+
+def test_a_folder_is_made_but_a_link_to_one_is_not_trusted(tmp_path: Path) -> None:
+    assert trusted_folder(tmp_path / "deep" / "folder")
+    assert trusted_folder(tmp_path / "deep" / "folder")
+    (tmp_path / "link").symlink_to("deep")
+    (tmp_path / "file").touch()
+    for name in ("link", "file", "file/below"):
+        assert not trusted_folder(tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_owners(tmp_path: Path) -> None:
+    path, source = tmp_path / "a", tmp_path / "source"
+    path.touch(mode=0o644)
+    source.touch()
+    (tmp_path / "folder").mkdir()
+    for one in (path, tmp_path / "folder"):
+        os.chown(one, 12345, -1)
+    with pytest.raises(UntrustedFileError, match="another user"):
+        open_trusted(path)
+    assert not trusted_folder(tmp_path / "folder", beside=source)
+    os.chown(source, 12345, -1)
+    open_trusted(path, beside=source).close()
+    assert trusted_folder(tmp_path / "folder", beside=source)
