@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import pandas_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +47,38 @@ class Table:
         Raises:
             ValueError: The columns are not the declared ones, or a value does not fit its dtype.
         """
-        raw = pd.DataFrame(data, columns=None if len(data) else self.column_names)
-        unknown = sorted(set(raw.columns) - set(self.column_names))
-        missing = [name for name in self.column_names if name not in raw.columns]
-        if unknown or missing:
-            raise ValueError(f"table {self.name}: missing columns {missing}, unknown {unknown}")
-        rows = raw[self.column_names].reset_index(drop=True)
-        # Analyses make thousands of small frames: converting what is right already costs the most.
-        changed = {
-            column.name: column.dtype
-            for dtype, column in zip(rows.dtypes, self.columns, strict=True)
-            if dtype != column.dtype
+        if not isinstance(data, pd.DataFrame):
+            if isinstance(data, Sequence) and not data:
+                return self.empty()
+            data = pd.DataFrame(data)
+        names = self.column_names
+        if list(data.columns) != names:
+            unknown = sorted(set(data.columns) - set(names))
+            missing = [name for name in names if name not in data.columns]
+            if unknown or missing:
+                raise ValueError(f"table {self.name}: missing columns {missing}, unknown {unknown}")
+            data = data[names]
+        rows = data.reset_index(drop=True)
+        # Analyses make thousands of small frames: converting what is right already costs the most,
+        # and so does DataFrame.astype, which puts one frame per column together again.
+        dtypes = [column.dtype for column in self.columns]
+        if all(has == dtype for has, dtype in zip(rows.dtypes, dtypes, strict=True)):
+            return rows
+        if rows.empty:
+            return self.empty()
+        converted = {
+            name: (values if values.dtype == dtype else values.astype(pandas_dtype(dtype))).array
+            for (name, values), dtype in zip(rows.items(), dtypes, strict=True)
         }
-        return rows.astype(changed) if changed else rows
+        return pd.DataFrame(converted, copy=False)
 
     def empty(self) -> pd.DataFrame:
         """The table without rows."""
-        return _without_rows(self).copy()
+        # Without rows there are no values to share.
+        return _without_rows(self).copy(deep=False)
 
 
 @cache
 def _without_rows(table: Table) -> pd.DataFrame:
-    return table.frame({name: [] for name in table.column_names})
+    columns = {column.name: pd.Series([], dtype=column.dtype) for column in table.columns}
+    return pd.DataFrame(columns)

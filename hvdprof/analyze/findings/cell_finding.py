@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypedDict
 
-import pandas as pd
-
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
@@ -21,7 +19,7 @@ from hvdprof.model.causes import (
     SERIALIZATION,
     STRAGGLER,
 )
-from hvdprof.model.cell_key import CELL_KEY, place_name, short_name
+from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.frame_row import FrameRow
 
 CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
@@ -119,12 +117,10 @@ def costly_causes(
         terms: Terms of WATERFALL.
         oversubscribed: Whether cells with more ranks than cores count, too.
     """
-    rows = evidence.table("waterfall")
-    of_term = rows[rows["term"].isin(terms)]
     for cell in evidence.cells(oversubscribed=oversubscribed):
         if is_base(cell):
-            for row in rows_of_cell(of_term, cell).to_dict("records"):
-                if is_costly(row):
+            for row in evidence.causes_of(cell):
+                if row["term"] in terms and is_costly(row):
                     yield CostlyCause(cell, row)
 
 
@@ -141,26 +137,19 @@ def costs_of_baseline(
         term: The term of WATERFALL.
         oversubscribed: Whether cells with more ranks than cores count, too.
     """
-    rows = evidence.table("waterfall")
-    of_term = rows[rows["term"] == term]
     seen: set[str] = set()
     for cell in evidence.cells(oversubscribed=oversubscribed):
         if not is_base(cell) or cell["model"] in seen:
             continue
-        for row in rows_of_cell(of_term, cell).to_dict("records"):
+        for row in evidence.causes_of(cell):
+            if row["term"] != term:
+                continue
             cause = CostlyCause(cell, row)
             if is_costly(row):
                 seen.update([] if cause.has_baseline else [str(cell["model"])])
             elif cause.has_baseline and cause.whole_share >= WARNING_COST:
                 seen.add(str(cell["model"]))
                 yield cause
-
-
-def rows_of_cell(rows: pd.DataFrame, cell: Cell) -> pd.DataFrame:
-    """The rows of a table of cells that are of this cell."""
-    for name in CELL_KEY:
-        rows = rows[rows[name] == cell[name]]
-    return rows
 
 
 def cost_of(cell: Cell, share: float, cost_ns: float, gain: float) -> CellCost:

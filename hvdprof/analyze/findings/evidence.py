@@ -5,11 +5,13 @@ Tested in ``tests/analyze/findings/test_run_findings.py``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
-from hvdprof.model.cell_key import with_engine, without_toggles
+from hvdprof.model.cell_key import CELL_KEY, with_engine, without_toggles
+from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.launch_key import LAUNCH, is_finished
 from hvdprof.model.run import Run
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -18,9 +20,12 @@ Cell = Mapping[str, Any]
 """A row of SCALING."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
-    """A run and the tables of its analysis by name; a table that is not there has no rows."""
+    """A run and the tables of its analysis by name; a table that is not there has no rows.
+
+    Some thirty rules ask for the same rows: those of cells are made once.
+    """
 
     run: Run
     tables: Mapping[str, pd.DataFrame]
@@ -36,11 +41,24 @@ class Evidence:
         Args:
             oversubscribed: Whether to include cells with more ranks than cores.
         """
+        return [cell for cell in self._cells if oversubscribed or not cell["oversubscribed"]]
+
+    @cached_property
+    def _cells(self) -> list[Cell]:
         scaling = self.table("scaling")
-        judged = scaling[with_engine(scaling) & (oversubscribed | ~scaling["oversubscribed"])]
-        return [
-            {str(name): value for name, value in row.items()} for row in judged.to_dict("records")
-        ]
+        rows = scaling[with_engine(scaling)].to_dict("records")
+        return [{str(name): value for name, value in row.items()} for row in rows]
+
+    def causes_of(self, cell: Cell) -> list[FrameRow]:
+        """The rows of WATERFALL of a cell."""
+        return self._causes.get(tuple(cell[name] for name in CELL_KEY), [])
+
+    @cached_property
+    def _causes(self) -> dict[tuple[object, ...], list[FrameRow]]:
+        causes: dict[tuple[object, ...], list[FrameRow]] = {}
+        for row in self.table("waterfall").to_dict("records"):
+            causes.setdefault(tuple(row[name] for name in CELL_KEY), []).append(row)
+        return causes
 
     def cells_of_horovod(self) -> list[Cell]:
         """Those of ``cells`` that Horovod's own settings may explain."""

@@ -87,7 +87,11 @@ def _width(period: int, slack: float) -> int:
 
 
 def _circular_sum(counts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    return np.asarray(sum(np.roll(counts, shift) for shift in range(-width, width + 1)))
+    """For every place: the counts from ``width`` places before it to ``width`` after it."""
+    if not width:
+        return counts
+    around = np.concatenate((counts[-width - 1 :], counts, counts[:width])).cumsum()
+    return np.asarray(around[2 * width + 1 :] - around[: len(counts)])
 
 
 def _chance(hits: int, num_events: int, num_steps: int, slack: float) -> float:

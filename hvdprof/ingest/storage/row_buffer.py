@@ -74,6 +74,8 @@ class Rows:
                 -1 where that is missing.
         """
         self._pack()
+        if not self._num_packed:
+            return self.table.empty()
         data = {
             column.name: self._column(number, column.dtype, (replaced or {}).get(column.name))
             for number, column in enumerate(self.table.columns)

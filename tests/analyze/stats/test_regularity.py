@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hvdprof.analyze.stats.regularity import regularity
+from hvdprof.analyze.stats.regularity import _circular_sum, regularity
 
 
 @pytest.mark.parametrize("period", [2, 3, 7, 20, 33])
@@ -36,6 +36,19 @@ def test_a_period_of_time_may_slip_by_a_step() -> None:
 def test_two_events_and_crowded_events_have_no_period() -> None:
     assert regularity(np.array([10, 60]), 100) is None
     assert regularity(np.array([50, 51, 52]), 100) is None
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3])
+def test_a_grid_is_counted_around_the_end_of_the_period(width: int) -> None:
+    counts = np.array([5, 0, 0, 1, 0, 2, 0])
+
+    near = _circular_sum(counts, width)
+
+    places = range(len(counts))
+    assert near.tolist() == [
+        sum(counts[(place + step) % len(counts)] for step in range(-width, width + 1))
+        for place in places
+    ]
 
 
 @pytest.mark.parametrize("num_events", [3, 4, 5, 8, 15, 40])

@@ -39,6 +39,22 @@ def test_a_frame_has_the_declared_order_and_dtypes() -> None:
     assert frame["a"].dtype == "int64"
 
 
+@pytest.mark.parametrize("data", [[], {"b": [], "a": []}, pd.DataFrame({"b": [], "a": []})])
+def test_a_frame_without_rows_has_the_declared_dtypes_and_is_its_own(data: object) -> None:
+    first = EXAMPLE.frame(data)
+    first["a"] = first["a"].astype("float64")
+    first["c"] = 0
+
+    again = EXAMPLE.frame(data)
+    assert list(again.columns) == ["a", "b"]
+    assert [str(dtype) for dtype in again.dtypes] == ["int64", "str"]
+
+
+def test_a_frame_without_rows_of_other_columns_is_an_error() -> None:
+    with pytest.raises(ValueError, match="missing columns"):
+        EXAMPLE.frame(pd.DataFrame({"a": []}))
+
+
 @pytest.mark.parametrize("data", [{"a": [1]}, {"a": [1], "b": ["x"], "c": [0]}])
 def test_missing_and_unknown_columns_are_errors(data: dict[str, list[object]]) -> None:
     with pytest.raises(ValueError, match="missing columns"):
