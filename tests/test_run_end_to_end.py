@@ -48,6 +48,23 @@ def test_a_script_gets_a_verdict_without_a_change(sweep):
     assert Manifest.read(folder).status == Status.DONE
 
 
+def test_launches_at_several_sizes_take_turns(tmp_path):
+    folder = tmp_path / "turns"
+    own = ("--np", "1,2", "--num-steps", "40", "--no-trace", "--controller", "mpi")
+    ended = run(folder, *own, "--", "--epochs", "20", "--workers", "1")
+
+    assert ended.returncode == 0, ended.stderr
+    read = load_run(folder)
+    turns = read.table("turns")
+    assert turns.groupby("pass_id", observed=True)["num_steps"].sum().tolist() == [40, 40]
+    assert turns.groupby("pass_id", observed=True)["num_steps"].count().min() >= 2
+    # What a turn holds was recorded by every rank, and nothing else counts.
+    assert analyze_run(read).job_steps.groupby("pass_id", observed=True)["step"].count().max() <= 40
+    alone = run(tmp_path / "alone", *own, "--no-interleave", "--", "--epochs", "20")
+    assert alone.returncode == 0, alone.stderr
+    assert load_run(tmp_path / "alone").table("turns").empty
+
+
 def test_batches_phases_and_tensors_are_seen(sweep):
     read, steps = counted(sweep[1])
 

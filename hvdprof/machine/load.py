@@ -10,7 +10,7 @@ from pathlib import Path
 from hvdprof.collect.host_facts import given_cores, host_cores
 
 _PROC_STAT = Path("/proc/stat")
-_USER_TIME, _SYSTEM_TIME = 11, 12  # proc_pid_stat(5) counts them as 14 and 15
+_TIMES = slice(11, 15)  # utime, stime, cutime, cstime: proc_pid_stat(5) counts from 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,10 @@ def own_cpu_seconds() -> float:
 
 
 def processes_cpu_seconds(process_ids: Iterable[int]) -> float:
-    """Processor seconds that those processes have used; one that has ended counts as 0."""
+    """Processor seconds of those processes and of their children that have ended.
+
+    A process that has ended counts as 0.
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     used = 0
     for process_id in process_ids:
@@ -161,7 +164,7 @@ def processes_cpu_seconds(process_ids: Iterable[int]) -> float:
             continue
         # The name of the program, in parentheses, can hold spaces.
         fields = stat.rpartition(")")[2].split()
-        used += int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+        used += sum(map(int, fields[_TIMES]))
     return used / ticks
 
 

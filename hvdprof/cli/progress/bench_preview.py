@@ -73,6 +73,7 @@ def _plan(measurement: "api.Measurement") -> list[str]:
     if not settings.stops_early:
         return [
             f"{launches} of {of_what}; {_counted(repeats, 'repeat', 'repeats')}.",
+            *_turns(measurement),
             _time(measurement),
         ]
     ends = [f"after {_counted(settings.repeats, 'repeat', 'repeats')}"]
@@ -84,8 +85,17 @@ def _plan(measurement: "api.Measurement") -> list[str]:
     return [
         f"First repeat: {launches} of {of_what}.",
         f"Stops {', '.join(ends[:-1])}, or {ends[-1]}.",
+        *_turns(measurement),
         _time(measurement),
     ]
+
+
+def _turns(measurement: "api.Measurement") -> list[str]:
+    """Whether the launches of a repeat take turns, and why not."""
+    settings = measurement.settings
+    if settings.no_turns:
+        return [f"Launches run one after the other: {settings.no_turns}."]
+    return [] if settings.turn_s is None else ["Launches of a repeat take turns."]
 
 
 def _time(measurement: "api.Measurement") -> str:

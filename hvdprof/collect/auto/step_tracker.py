@@ -10,6 +10,7 @@ from hvdprof import collect
 from hvdprof.collect import _hooks
 from hvdprof.collect.auto.auto_settings import AutoSettings
 from hvdprof.collect.auto.plain_updates import surround_step
+from hvdprof.collect.auto.step_turns import StepTurns
 from hvdprof.collect.diagnostics import print_problem
 
 Context = contextlib.AbstractContextManager[None]
@@ -65,6 +66,8 @@ class StepTracker:
         self._num_samples = 0
         self._has_gradients = False
         self._is_marked = False
+        self._turns = StepTurns(settings.num_warmup_steps)
+        self._num_recorded = 0
 
     @property
     def has_begun(self) -> bool:
@@ -217,7 +220,10 @@ class StepTracker:
         num_warmup = self._settings.num_warmup_steps
         if self.num_ended - num_warmup >= self._settings.num_timeline_steps:
             self._end_timeline()
-        wanted = self._settings.num_steps
+        if not self._turns.update_ended(self._num_recorded):
+            raise SystemExit(0)
+        # Steps at the begin of a turn are on top of those asked for: the launching side counts.
+        wanted = None if self._turns.is_active else self._settings.num_steps
         if wanted is not None and self.num_total - num_warmup >= wanted:
             raise SystemExit(0)
 
@@ -251,6 +257,7 @@ class StepTracker:
         if self._step is not None:
             step, self._step = self._step, None
             step.__exit__(None, None, None)
+            self._num_recorded += 1
 
     def _drop(self) -> None:
         if self._step is not None:

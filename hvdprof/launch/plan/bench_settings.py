@@ -14,13 +14,13 @@ from hvdprof.launch.plan.options import SRUN, Sizes, check_options
 from hvdprof.launch.plan.presets import PRESETS, SMALL_IMAGE_SIZE, Preset
 from hvdprof.launch.plan.resident_memory import fit_together
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
+from hvdprof.launch.plan.turn_plan import BY_MEMORY, LONGEST_TURN_S, reason_by_place
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
 
 MAX_SIZE = 65_536
-LONGEST_TURN_S = 1.0
 SHORTEST_TURN_S = 0.25
 TURNS_PER_REPEAT = 4
 """As many, where they are not longer than ``LONGEST_TURN_S``: A B B A A B B A."""
@@ -86,6 +86,7 @@ def bench_settings(
     names = _model_names(options.models, tuple(known_models), preset.models)
     precision, budget_s = _stopping(options, preset)
     known = [known_models[ModelName.parse(name).reference] for name in names]
+    no_turns = _no_turns(options, machine, sizes, known)
     return BenchSettings(
         sizes=sizes,
         models=tuple(
@@ -130,7 +131,8 @@ def bench_settings(
         launcher=options.launcher,
         stall_warn_s=options.stall_warn_s,
         stall_kill_s=options.stall_kill_s,
-        turn_s=_turn_s(options, preset, machine, sizes, known),
+        turn_s=None if no_turns or not options.interleave else _turn_s(options, preset),
+        no_turns=no_turns if options.interleave else "",
     )
 
 
@@ -187,23 +189,23 @@ def _stopping(options: BenchOptions, preset: Preset) -> tuple[float | None, floa
     return parse_precision("--precision", precision), parse_duration("--budget", budget)
 
 
-def _turn_s(
-    options: BenchOptions,
-    preset: Preset,
-    machine: Machine,
-    sizes: Sequence[int],
-    models: Sequence[KnownModel],
-) -> float | None:
-    """The length of a turn; None where the launches of a repeat cannot be resident together."""
-    is_elsewhere = bool(options.hosts) or options.launcher == SRUN or machine.device != "cpu"
-    if not options.interleave or is_elsewhere:
-        return None
+def _no_turns(
+    options: BenchOptions, machine: Machine, sizes: Sequence[int], models: Sequence[KnownModel]
+) -> str:
+    """Why the launches of a repeat cannot be resident together; empty where they can."""
+    is_elsewhere = bool(options.hosts) or options.launcher == SRUN
+    reason = reason_by_place(is_elsewhere=is_elsewhere, device=machine.device)
+    if reason:
+        return reason
     num_engines = len(_names("--engine", options.engine, ENGINES, (HOROVOD_ENGINE,)))
     # Plain torch is a launch of one rank beside those of the engines.
     num_ranks = num_engines * sum(sizes) + 1
     largest = max(model.num_parameters for model in models)
-    if not fit_together(num_ranks, largest, machine.memory_bytes):
-        return None
+    return "" if fit_together(num_ranks, largest, machine.memory_bytes) else BY_MEMORY
+
+
+def _turn_s(options: BenchOptions, preset: Preset) -> float:
+    """The length of a turn."""
     seconds = _max_seconds(options, preset)
     if seconds is None:
         return LONGEST_TURN_S

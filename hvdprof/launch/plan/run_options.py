@@ -76,6 +76,15 @@ class RunOptions(TrainingOptions):
         "--budget",
         panel=MEASUREMENT,
     )
+    interleave: bool = option(
+        True,
+        "Start the launches at all numbers of ranks together and let them take turns of about a "
+        "second, the others stopped: a change of the machine then affects all alike. Only on one "
+        "host without GPUs, and where they fit into memory. Switch it off where launches of the "
+        "script disturb each other (same output file or port).",
+        "--interleave/--no-interleave",
+        panel=MEASUREMENT,
+    )
     net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
     min_np: int | None = option(
         None,

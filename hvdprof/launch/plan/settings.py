@@ -74,7 +74,7 @@ class BenchSettings:
     ``threads_by_cores`` the cores decided ``num_threads``, not the user.
 
     The launches of a repeat are resident together and take turns of ``turn_s``; they run one after
-    the other where it is None.
+    the other where it is None, and ``no_turns`` says why where that is not by choice.
 
     With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
     run stops where one of them is reached, and ``repeats`` is the most that it measures.
@@ -108,6 +108,7 @@ class BenchSettings:
     engines: tuple[str, ...] = (HOROVOD_ENGINE,)
     threads_by_cores: bool = False
     turn_s: float | None = None
+    no_turns: str = ""
     precision: float | None = None
     budget_s: float | None = None
 

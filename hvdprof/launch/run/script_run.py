@@ -26,6 +26,12 @@ from hvdprof.launch.plan.settings import (
     ModelSettings,
     ScriptSettings,
 )
+from hvdprof.launch.plan.turn_plan import (
+    LONGEST_TURN_S,
+    OF_ELASTIC,
+    OF_FUNCTION,
+    reason_by_place,
+)
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
@@ -107,6 +113,9 @@ def _prepare(
     machine = machine_of(tools, controller=controller, device=options.device)
     model = ModelSettings(name=training.name, batch_size=options.batch_size or 0, image_size=0)
     precision, budget_s = _stopping(options)
+    is_asked_for = not isinstance(options, RunOptions) or options.interleave
+    takes_turns = len(training.sizes) > 1 and is_asked_for
+    no_turns = _no_turns(options, training, machine.device) if takes_turns else ""
     exact = precision is None and budget_s is None
     settings = BenchSettings(
         sizes=training.sizes,
@@ -135,6 +144,8 @@ def _prepare(
         timeout_s=options.timeout_s,
         stall_warn_s=options.stall_warn_s,
         stall_kill_s=options.stall_kill_s,
+        turn_s=LONGEST_TURN_S if takes_turns and not no_turns else None,
+        no_turns=no_turns,
         script=ScriptSettings(
             command=training.command,
             num_timeline_steps=options.num_timeline_steps,
@@ -147,6 +158,16 @@ def _prepare(
     manifest = planned_manifest(settings, machine, tools)
     manifest.options = record_of(options)
     return manifest
+
+
+def _no_turns(options: TrainingOptions, training: _Training, device: str) -> str:
+    """Why launches of the training cannot be resident together; empty where they can."""
+    if training.is_function:
+        return OF_FUNCTION
+    if training.elastic is not None:
+        return OF_ELASTIC
+    is_elsewhere = bool(options.hosts) or options.launcher == SRUN
+    return reason_by_place(is_elsewhere=is_elsewhere, device=device)
 
 
 def _stopping(options: TrainingOptions) -> tuple[float | None, float | None]:

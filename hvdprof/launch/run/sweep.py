@@ -18,7 +18,9 @@ from hvdprof.launch.plan.environment import (
     pass_environment,
 )
 from hvdprof.launch.plan.preflight import require_space
+from hvdprof.launch.plan.resident_memory import have_room
 from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.turn_plan import BY_MEMORY, STOOD_APART, failed_beside
 from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
@@ -37,6 +39,7 @@ from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.machine.install.build_tools import available_memory_bytes
 from hvdprof.machine.load import CpuUse
 from hvdprof.machine.mpi import Mpi
 from hvdprof.rundir.layout import PassPaths, RunPaths
@@ -136,8 +139,9 @@ class Sweep:
                 continue
             require_space(self.paths.folder)
             self._launch_passes(records)
+            retry = self._failed_beside_others(records)
             for record in reversed(records):
-                rest = split_unfinished(record, self.manifest.passes, retry_failed=False)
+                rest = split_unfinished(record, self.manifest.passes, retry_failed=retry)
                 if rest is not None:
                     self._insert_after(record, rest)
                     waiting.appendleft(rest)
@@ -226,8 +230,10 @@ class Sweep:
                     ResidentLaunch(launch, planned_segments(record), turn_s)
                     for launch, record in zip(launches, records, strict=True)
                 ]
-                outcomes = run_residents(residents)
+                outcomes = run_residents(residents, self._room(records))
                 uses = [resident.use for resident in residents]
+                if any(resident.stood_apart for resident in residents):
+                    self._end_turns(STOOD_APART)
             else:
                 use = CpuUse()
                 use.start()
@@ -247,6 +253,38 @@ class Sweep:
             record.duration_s = round(outcome.duration_s / len(records), 3)
             self._end(record, one, outcome)
 
+    def _room(self, records: list[PassRecord]) -> Callable[[int], bool] | None:
+        """Asked whether the other launches of a script fit beside the first one."""
+        if self.settings.script is None:
+            return None
+        first, *others = records
+
+        def fits(used_bytes: int) -> bool:
+            num_more = sum(record.size for record in others)
+            room = have_room(used_bytes, first.size, num_more, available_memory_bytes())
+            if not room:
+                self._end_turns(BY_MEMORY)
+            return room
+
+        return fits
+
+    def _end_turns(self, reason: str) -> None:
+        """Let launches run one after the other from here on."""
+        self.settings = replace(self.settings, turn_s=None, no_turns=reason)
+        self.manifest.settings |= {"turn_s": None, "no_turns": reason}
+
+    def _failed_beside_others(self, records: list[PassRecord]) -> bool:
+        """Whether launches of a script failed that may succeed by themselves; turns end then.
+
+        Such launches write to the same file, or listen at the same port.
+        """
+        failed = [record for record in records if record.status == Status.FAILED]
+        is_resident = self.settings.turn_s is not None and len(records) > 1
+        if self.settings.script is None or not is_resident or len(failed) in (0, len(records)):
+            return False
+        self._end_turns(failed_beside(", ".join(str(record.size) for record in failed)))
+        return True
+
     def _begin(self, record: PassRecord) -> WatchedPass:
         paths = self.paths.of_pass(record.id)
         self._prepare(record, paths)
@@ -265,7 +303,9 @@ class Sweep:
     def _end(self, record: PassRecord, watched: WatchedPass, outcome: Outcome) -> None:
         record.exit_code = outcome.exit_code
         watched.settle(outcome)
-        self._given_up.note(record, hung=outcome.hung)
+        # Beside others a script may hang that does not by itself.
+        is_alone = self.settings.script is None or not self._takes_turns(record)
+        self._given_up.note(record, hung=outcome.hung and is_alone)
         if record.status == Status.FAILED:
             self._raise_if_disk_full(record)
 

@@ -17,11 +17,18 @@ from hvdprof.launch.processes.launch_process import (
     Outcome,
     ProgressTimeout,
 )
+from hvdprof.launch.processes.process_tree import memory_bytes
 from hvdprof.launch.turns.turn_schedule import SegmentTurns
 from hvdprof.launch.turns.turn_socket import Standing, TurnSocket
 from hvdprof.machine.load import CpuUse, CpuUseResult, own_cpu_seconds, processes_cpu_seconds
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.turn_format import TurnLine
+
+APART_S = 30.0
+"""Ranks that wait for others at a boundary for longer do not stop at the same step."""
+
+GLOO_TIMEOUT, LONG_S = "HOROVOD_GLOO_TIMEOUT_SECONDS", "86400"
+"""Gloo's 30 s also pass while the ranks are stopped, within a cycle of Horovod."""
 
 
 class ResidentLaunch:
@@ -34,7 +41,7 @@ class ResidentLaunch:
     """
 
     def __init__(self, launch: Launch, segments: Sequence[Segment], turn_s: float) -> None:
-        self._launch = launch
+        self.launch = launch
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
         self._socket = TurnSocket(launch.job.size)
         self._processes = LaunchProcesses()
@@ -43,6 +50,8 @@ class ResidentLaunch:
         self._next_look_s = 0.0
         self._is_hung = False
         self._is_over = False
+        self._runs_on = False
+        self._apart_since_s: float | None = None
         self._uses: list[CpuUseResult] = []
 
     @property
@@ -59,6 +68,16 @@ class ResidentLaunch:
     def outcome(self) -> Outcome:
         """How it ended; to be asked after ``end``."""
         return self._processes.outcome(hung=self._is_hung)
+
+    @property
+    def stood_apart(self) -> bool:
+        """Whether its ranks stopped at different steps, so that it ran on without turns."""
+        return self._apart_since_s is not None and self._runs_on
+
+    @property
+    def memory_bytes(self) -> int:
+        """The memory of its ranks and of what they have started; 0 where it is over."""
+        return memory_bytes(self._socket.process_ids())
 
     @property
     def use(self) -> CpuUseResult | None:
@@ -79,10 +98,10 @@ class ResidentLaunch:
             EnvironmentNotReadyError: The launcher could not be started.
             StorageError: The files for its output cannot be written.
         """
-        paths = self._launch.paths
+        paths = self.launch.paths
         self._processes.start(
-            self._launch.command,
-            {**self._launch.environment, TURNS: self._socket.address},
+            self.launch.command,
+            {GLOO_TIMEOUT: LONG_S, **self.launch.environment, TURNS: self._socket.address},
             stdout=paths.stdout,
             stderr=paths.stderr,
         )
@@ -97,12 +116,16 @@ class ResidentLaunch:
         if self._is_over or self._standing is not None:
             return True
         self._socket.wait(wait_s)
-        self._standing = self._socket.standing()
-        if self._standing is not None:
+        if self._runs_on:
+            self._socket.release(self._left[0].steps_to_end())
+        elif (standing := self._socket.standing()) is not None:
+            self._standing, self._apart_since_s = standing, None
             self._socket.stop_ranks()
             return True
+        elif self._is_apart():
+            self.run_on()
         if self._processes.has_ended():
-            self._launch.watch.progress()
+            self.launch.watch.progress()
             self.end()
         elif self._is_timed_out():
             self._is_hung = True
@@ -121,7 +144,7 @@ class ResidentLaunch:
             self._proceed(0)
 
     def take_turn(self, round_number: int) -> None:
-        """Train one turn.
+        """Train one turn; all that is left where the ranks turn out not to stop together.
 
         Raises:
             StorageError: The turn cannot be recorded.
@@ -129,16 +152,17 @@ class ResidentLaunch:
         assert self._standing is not None
         standing = self._standing
         num_steps = self._next_steps(standing)
-        use, ranks = CpuUse(), self._socket.process_ids()
+        use = CpuUse()
         use.start()
-        own_s, begin_ns = self._own_cpu_s(ranks), time.monotonic_ns()
+        own_s, begin_ns = self._own_cpu_s(), time.monotonic_ns()
         self._proceed(num_steps)
         while not self.arrives():
             pass
-        if self._is_over:
+        # Bounded by nothing, a script ends within a turn: its last steps count.
+        if self._is_over and not (self._left[0].is_unbounded and not self._runs_on):
             return
         length_ns = time.monotonic_ns() - begin_ns
-        measured = use.stop(own_cpu_s=self._own_cpu_s(ranks) - own_s)
+        measured = use.stop(own_cpu_s=self._own_cpu_s() - own_s)
         if measured is not None:
             self._uses.append(measured)
         self._left[0].add(num_steps, length_ns / 1e9)
@@ -154,6 +178,38 @@ class ResidentLaunch:
                 "steal_share": None if measured is None else round(measured.steal_share, 4),
             }
         )
+
+    def run_on(self) -> None:
+        """Let it train to its end; ``arrives`` says when that is.
+
+        Raises:
+            StorageError: That its steps count from here on cannot be recorded.
+        """
+        self._runs_on, self._standing = True, None
+        turns, first = self._left[0], self._socket.first_boundary()
+        if turns.num_turns and first is not None:
+            self._record(
+                {
+                    "segment": turns.segment.id,
+                    "round": turns.num_turns,
+                    "first_step": first + SETTLING_STEPS,
+                    "num_steps": turns.steps_to_end(),
+                    "monotonic_ns": time.monotonic_ns(),
+                    "dur_ns": 0,
+                    "other_cores": None,
+                    "steal_share": None,
+                }
+            )
+        self._expect()
+        self._socket.resume_ranks()
+
+    def _is_apart(self) -> bool:
+        """Whether a part of its ranks has waited for the others for too long."""
+        if not self._socket.num_waiting:
+            self._apart_since_s = None
+        elif self._apart_since_s is None:
+            self._apart_since_s = time.monotonic()
+        return self._apart_since_s is not None and time.monotonic() - self._apart_since_s > APART_S
 
     def end(self) -> None:
         """End every process that is left; nothing stays stopped."""
@@ -174,7 +230,7 @@ class ResidentLaunch:
 
     def _expect(self) -> None:
         """From here on the ranks are to make progress."""
-        self._timeout = ProgressTimeout(self._launch.watch)
+        self._timeout = ProgressTimeout(self.launch.watch)
         self._next_look_s = time.monotonic() + POLL_INTERVAL_S
 
     def _is_timed_out(self) -> bool:
@@ -183,11 +239,11 @@ class ResidentLaunch:
         self._next_look_s = time.monotonic() + POLL_INTERVAL_S
         return self._timeout.is_over()
 
-    def _own_cpu_s(self, ranks: Sequence[int]) -> float:
-        return own_cpu_seconds() + processes_cpu_seconds(ranks)
+    def _own_cpu_s(self) -> float:
+        return own_cpu_seconds() + processes_cpu_seconds(self._socket.process_ids())
 
     def _record(self, line: TurnLine) -> None:
-        path = self._launch.paths.turns
+        path = self.launch.paths.turns
         try:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")

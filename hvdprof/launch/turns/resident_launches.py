@@ -5,7 +5,7 @@ drift of the machine falls on all alike and a start is paid once for many turns.
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hvdprof.launch.processes.interruption import to_its_end
 from hvdprof.launch.processes.launch_process import Outcome
@@ -15,10 +15,17 @@ from hvdprof.launch.turns.resident_launch import ResidentLaunch
 _GATHERING_S = 0.05
 
 
-def run_residents(launches: Sequence[ResidentLaunch]) -> list[Outcome]:
+def run_residents(
+    launches: Sequence[ResidentLaunch], fits: Callable[[int], bool] | None = None
+) -> list[Outcome]:
     """Run launches in turns to their end; every process of them is gone afterwards.
 
     A launch that fails or hangs leaves the others to their turns.
+
+    Args:
+        launches: The launches, about to start.
+        fits: Asked with the memory of the first one, before the others start; where it says no,
+            they run one after the other.
 
     Raises:
         EnvironmentNotReadyError: A launcher could not be started.
@@ -27,7 +34,17 @@ def run_residents(launches: Sequence[ResidentLaunch]) -> list[Outcome]:
     """
     with contextlib.ExitStack() as ends:
         ends.enter_context(orphan_guard([launch.mark for launch in launches]))
-        for launch in launches:
+        first, *others = launches
+        ends.callback(to_its_end, first.end)
+        first.start()
+        if others and not _fits(first, fits):
+            _run_on(first)
+            for launch in others:
+                ends.callback(to_its_end, launch.end)
+                launch.start()
+                _run_on(launch)
+            return [launch.outcome for launch in launches]
+        for launch in others:
             ends.callback(to_its_end, launch.end)
             launch.start()
         _gather(launches)
@@ -38,6 +55,19 @@ def run_residents(launches: Sequence[ResidentLaunch]) -> list[Outcome]:
                 launch.leave_segment()
             _gather(launches)
     return [launch.outcome for launch in launches]
+
+
+def _fits(first: ResidentLaunch, fits: Callable[[int], bool] | None) -> bool:
+    if fits is None:
+        return True
+    _gather([first])
+    return fits(first.memory_bytes)
+
+
+def _run_on(launch: ResidentLaunch) -> None:
+    if launch.models:
+        launch.run_on()
+    _gather([launch])
 
 
 def _next_together(launches: Sequence[ResidentLaunch]) -> list[ResidentLaunch]:

@@ -1,11 +1,19 @@
 """How many steps the next turn of a segment has, and when it has been measured long enough."""
 
+import math
 from dataclasses import dataclass
 
+from hvdprof.collect.turn_gate import SETTLING_STEPS
 from hvdprof.rundir.plan import Segment
 
 MIN_STEPS_PER_TURN = 3
 """Fewer would leave most of a turn to the steps at its begin that no result uses."""
+
+TURNS_OF_A_SEGMENT = 4
+"""A number of steps is divided into as many turns, where these are not too long: A B B A."""
+
+WITHOUT_END = 10**9
+"""Steps that no training makes."""
 
 MIN_TURNS = 2
 MIN_STEPS = 10
@@ -36,7 +44,22 @@ class SegmentTurns:
         wanted = round(self.turn_s / step_s) if step_s > 0 else MIN_STEPS_PER_TURN
         wanted = max(wanted, MIN_STEPS_PER_TURN)
         limit = self.segment.num_steps
-        return wanted if limit is None else min(wanted, limit - self.num_steps)
+        if limit is None:
+            return wanted
+        several = max(math.ceil(limit / TURNS_OF_A_SEGMENT), MIN_STEPS_PER_TURN)
+        return min(wanted, several, limit - self.num_steps)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether only the training itself ends the segment."""
+        return self.segment.num_steps is None and self.segment.max_seconds is None
+
+    def steps_to_end(self) -> int:
+        """The steps that are left where no further turns are to come."""
+        limit = self.segment.num_steps
+        if limit is None:
+            return WITHOUT_END
+        return max(limit - self.num_steps - SETTLING_STEPS, 1)
 
     def add(self, num_steps: int, seconds: float) -> None:
         """A turn is over."""

@@ -1,5 +1,6 @@
 """The launching side of the gates of a resident launch: where its ranks stand, and their turns."""
 
+import contextlib
 import json
 import os
 import selectors
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from hvdprof.collect.turn_gate import StandLine
+from hvdprof.launch.processes.process_tree import with_descendants
 
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer, as ``SO_PEERCRED`` gives them."""
@@ -40,6 +42,7 @@ class TurnSocket:
         self.address = f"hvdprof-turns-{uuid.uuid4().hex}"
         self._size = size
         self._ranks: dict[int, _Rank] = {}
+        self._stopped: list[int] = []
         self._selector = selectors.DefaultSelector()
         # A name without a file: nothing is left behind, even after SIGKILL.
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -56,9 +59,14 @@ class TurnSocket:
         slowest_s = max(line["step_s"] for line in lines)
         return Standing(lines[0]["segment"], lines[0]["step"], slowest_s)
 
+    @property
+    def num_waiting(self) -> int:
+        """Ranks that wait for a turn, at one step boundary or several."""
+        return sum(rank.line is not None for rank in self._ranks.values())
+
     def process_ids(self) -> list[int]:
-        """The processes of the ranks that are connected."""
-        return [rank.process_id for rank in self._ranks.values()]
+        """The processes of the ranks that are connected, and what these have started."""
+        return with_descendants(rank.process_id for rank in self._ranks.values())
 
     def wait(self, seconds: float) -> None:
         """Wait for the next word of a rank, at most that long, and take all that is there."""
@@ -69,22 +77,37 @@ class TurnSocket:
                 self._read(self._ranks[key.fd])
 
     def stop_ranks(self) -> None:
-        """Stop the processes of the ranks where they are; Horovod's threads poll otherwise."""
+        """Stop the ranks with all that they have started, where they are.
+
+        Horovod's threads poll otherwise, and workers of a data loader fetch ahead.
+        """
+        self._stopped = self.process_ids()
         self._signal(signal.SIGSTOP)
 
     def resume_ranks(self) -> None:
-        """Let the processes of the ranks run again."""
+        """Let the processes that were stopped run again."""
         self._signal(signal.SIGCONT)
 
     def give_turn(self, num_steps: int) -> None:
         """Let the ranks train that many steps; 0 ends their segment."""
         for rank in self._ranks.values():
-            rank.line = None
-            try:
-                rank.connection.sendall(b"%d\n" % num_steps)
-            except OSError:
-                # It has just died: its launcher ends, and says why.
-                continue
+            rank.answer(num_steps)
+
+    def release(self, num_steps: int) -> None:
+        """Let the ranks that wait run on, each by itself; end those that have done so.
+
+        Args:
+            num_steps: The steps that each of them is given.
+        """
+        for rank in self._ranks.values():
+            if rank.line is not None:
+                rank.answer(0 if rank.is_released else num_steps)
+                rank.is_released = True
+
+    def first_boundary(self) -> int | None:
+        """The earliest step before which a rank waits; None where none does."""
+        lines = (rank.line for rank in self._ranks.values())
+        return min((line["step"] for line in lines if line is not None), default=None)
 
     def close(self) -> None:
         """Stop listening."""
@@ -117,7 +140,7 @@ class TurnSocket:
         rank.connection.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        for process_id in self.process_ids():
+        for process_id in self._stopped:
             try:
                 os.kill(process_id, number)
             except ProcessLookupError:
@@ -129,7 +152,14 @@ class _Rank:
     connection: socket.socket
     process_id: int
     line: StandLine | None = None
+    is_released: bool = False
     _carried: bytes = b""
+
+    def answer(self, num_steps: int) -> None:
+        self.line = None
+        # It may just have died: its launcher ends then, and says why.
+        with contextlib.suppress(OSError):
+            self.connection.sendall(b"%d\n" % num_steps)
 
     def take(self, received: bytes) -> None:
         *lines, self._carried = (self._carried + received).split(b"\n")

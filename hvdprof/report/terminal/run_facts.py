@@ -21,6 +21,7 @@ def run_facts(analysis: RunAnalysis) -> list[tuple[str, str]]:
         ("versions", ", ".join(f"{name} {one}" for name, one in manifest.versions.items())),
         ("measured", _measured(manifest)),
         ("settings", _settings(manifest)),
+        ("launches", _launches(manifest)),
         ("clocks", _clocks(analysis.table(CLOCKS.name))),
         ("observer overhead", _observer(analysis.scaling)),
     ]
@@ -81,6 +82,13 @@ def _settings(manifest: Manifest) -> str:
             else f"{units.count(pinned)} of {units.count(len(manifest.passes))} passes pinned"
         )
     return ", ".join(texts)
+
+
+def _launches(manifest: Manifest) -> str:
+    """Whether launches took turns, and why not; empty where nothing was to be interleaved."""
+    if reason := manifest.settings.get("no_turns"):
+        return f"one after the other: {reason}"
+    return "took turns" if manifest.settings.get("turn_s") else ""
 
 
 def _clocks(clocks: pd.DataFrame) -> str:

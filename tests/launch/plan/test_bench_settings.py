@@ -163,7 +163,10 @@ def test_launches_take_turns_where_all_fit_on_one_host_without_gpus() -> None:
     assert _settings(roomy, np="1,2", max_seconds=30.0).turn_s == 1.0
     assert _settings(roomy, np="1,2", num_steps=50).turn_s == 1.0
     assert _settings(roomy, np="1,2", interleave=False).turn_s is None
+    assert _settings(roomy, np="1,2", interleave=False).no_turns == ""
     assert _settings(roomy, np="1,2", hosts="a:1,b:1").turn_s is None
+    assert "several hosts" in _settings(roomy, np="1,2", hosts="a:1,b:1").no_turns
+    assert "memory" in _settings(roomy, np="32").no_turns
     assert _settings(roomy, np="1,2", launcher="srun").turn_s is None
     assert _settings(roomy, np="32").turn_s is None
     assert _settings(roomy, np="1,2", engine="horovod,ddp").turn_s is not None

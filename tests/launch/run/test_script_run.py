@@ -155,3 +155,30 @@ def test_a_script_without_python_that_does_not_exist_is_named(tmp_path, monkeypa
     with pytest.raises(EnvironmentNotReadyError) as raised:
         prepared(command=("nope.py",))
     assert "-- python nope.py" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "turn_s", "reason"),
+    [
+        ({}, 1.0, ""),
+        ({"np": "2"}, None, ""),
+        ({"interleave": False}, None, ""),
+        ({"hosts": "localhost:1,far:1"}, None, "several hosts"),
+        ({"device": "cuda"}, None, "GPUs"),
+    ],
+)
+def test_launches_at_several_sizes_take_turns_where_they_can(changes, turn_s, reason):
+    build = make_build(cuda_available=True, cuda_device_count=2)
+    given = {"command": (sys.executable, "-c", "pass"), "np": "1,2", "device": "cpu"} | changes
+    settings = prepare_script(RunOptions(**given), Tools(build, None)).settings
+
+    assert settings["turn_s"] == turn_s
+    assert reason in settings["no_turns"] and bool(reason) == bool(settings["no_turns"])
+
+
+def test_functions_are_measured_one_after_the_other():
+    options = FunctionOptions(np=(1, 2))
+    manifest = prepare_function(options, "train", Tools(make_build(), None), controller="gloo")
+
+    assert manifest.settings["turn_s"] is None
+    assert "functions" in manifest.settings["no_turns"]

@@ -17,10 +17,12 @@ from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
-from hvdprof.launch.plan.settings import BenchSettings, read_settings
-from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings, read_settings
+from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.run import sweep as sweep_module
 from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -245,6 +247,58 @@ def test_a_hang_is_ended_and_not_waited_for_again(sweep_of: Callable[..., Sweep]
     assert reasons["03-np2-throughput-r2"] == "not retried because it hung before"
     first = failures["01-np2-throughput-r1"]
     assert first is not None and first.rank == 1
+
+
+SCRIPT = ScriptSettings(command=("train",), num_timeline_steps=5, sets_threads=False, trace=False)
+
+
+def _end(launches: list[ResidentLaunch]) -> None:
+    for launch in launches:
+        launch.end()
+
+
+def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    ran: list[list[str]] = []
+
+    def together(launches: list[ResidentLaunch], fits: object) -> list[Outcome]:
+        ran.append([launch.models[0] for launch in launches])
+        # The first one records everything; the second one finds its port taken.
+        _end(launches)
+        return [run_launcher(launches[0].launch), Outcome(1, False, 0.1)]
+
+    monkeypatch.setattr(sweep_module, "run_residents", together)
+    sweep.run()
+
+    manifest = Manifest.read(sweep.paths.folder)
+    assert ran == [["mnist", "mnist"]]
+    assert _statuses(manifest) == {
+        "01-np1-throughput-r1": {"main": "done"},
+        "02-np2-throughput-r1-attempt2": {"main": "done"},
+    }
+    assert manifest.settings["turn_s"] is None
+    assert manifest.settings["no_turns"] == "np=2 failed beside the others"
+
+
+@pytest.mark.parametrize("available_bytes", [None, 2**20])
+def test_launches_of_a_script_without_room_are_run_one_after_the_other(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch, available_bytes: int | None
+) -> None:
+    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    monkeypatch.setattr(sweep_module, "available_memory_bytes", lambda: available_bytes)
+
+    def together(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
+        assert not fits(2**30)
+        _end(launches)
+        return [run_launcher(launch.launch) for launch in launches]
+
+    monkeypatch.setattr(sweep_module, "run_residents", together)
+    sweep.run()
+
+    settings = Manifest.read(sweep.paths.folder).settings
+    assert settings["no_turns"] == "they do not fit into memory together"
 
 
 def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(

@@ -14,8 +14,10 @@ import pytest
 from hvdprof.errors import InterruptedRunError
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, marked_processes
+from hvdprof.launch.turns import resident_launch
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.launch.turns.turn_schedule import WITHOUT_END
 from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.turn_format import TurnLine
 from tests.builders import turn_ranks
@@ -28,7 +30,10 @@ SEGMENTS = (SHORT, replace(SHORT, id="resnet18", model="resnet18"))
 
 
 def _resident(
-    folder: Path, *options: str, segments: tuple[Segment, ...] = SEGMENTS, timeout_s: float = 30.0
+    folder: Path,
+    *options: str,
+    segments: tuple[Segment, ...] = SEGMENTS,
+    timeout_s: float = 30.0,
 ) -> ResidentLaunch:
     launch = launch_into(folder, watch=Watch(progress=lambda: 0, timeout_s=timeout_s))
     names = [one.id for one in segments]
@@ -96,6 +101,56 @@ def test_a_stopped_launch_does_not_even_poll(tmp_path: Path) -> None:
         )
         assert len(polls) > 20
         assert inside == 0
+
+
+def test_what_a_rank_has_started_is_stopped_with_it(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    _run(*(_resident(folder, "--worker") for folder in folders))
+    polls = [int(line) for line in (folders[0] / "polls-worker-0.txt").read_text().split()]
+    turns = _turns(folders[1])
+    inside = sum(
+        turn["monotonic_ns"] + turn["dur_ns"] // 3 < poll < turn["monotonic_ns"] + turn["dur_ns"]
+        for turn in turns
+        for poll in polls
+    )
+    assert len(polls) > 20
+    assert inside == 0
+
+
+def test_launches_that_do_not_fit_together_run_one_after_the_other(tmp_path: Path) -> None:
+    counted = replace(SHORT, max_seconds=None, num_steps=50)
+    folders = [tmp_path / "a", tmp_path / "b"]
+    launches = [_resident(folder, segments=(counted,)) for folder in folders]
+    asked: list[int] = []
+
+    def fits(used_bytes: int) -> bool:
+        asked.append(used_bytes)
+        return False
+
+    assert [outcome.exit_code for outcome in run_residents(launches, fits)] == [0, 0]
+    assert len(asked) == 1 and 2e6 < asked[0] < 2e9
+    assert not any((folder / "turns.jsonl").exists() for folder in folders)
+    steps = [_steps(folder) for folder in folders]
+    assert [len(own) for own in steps] == [50, 50]
+    assert steps[0][-1][3] < steps[1][0][2]
+
+
+def test_ranks_that_stop_at_different_steps_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident_launch, "APART_S", 0.5)
+    endless = (replace(SHORT, max_seconds=None, num_steps=None),)
+    apart = _resident(tmp_path / "a", "--apart", segments=endless)
+    counted = replace(SHORT, max_seconds=None, num_steps=50)
+    other = _resident(tmp_path / "b", segments=(counted,))
+
+    assert _run(apart, other) == [0, 0]
+    assert apart.stood_apart and not other.stood_apart
+    assert sum(turn["num_steps"] for turn in _turns(tmp_path / "b")) == 50
+    first, *_, last = _turns(tmp_path / "a")
+    assert first["first_step"] == 1
+    # All steps from the boundary on which the ranks disagreed count.
+    assert last["num_steps"] == WITHOUT_END
 
 
 def test_segments_of_one_model_follow_each_other(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_turn_of_steps_of_unknown_length_is_short() -> None:
 
 def test_the_number_of_steps_is_exact() -> None:
     counted = SegmentTurns(replace(TIMED, num_steps=250, max_seconds=None), turn_s=1.0)
-    assert _turns_of(counted, 0.01) == [100, 100, 50]
+    assert _turns_of(counted, 0.01) == [63, 63, 63, 61]
 
 
 def test_the_first_bound_that_is_reached_ends_the_segment() -> None:

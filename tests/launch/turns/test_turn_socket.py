@@ -47,7 +47,7 @@ def _wait(turns: TurnSocket) -> Standing:
 def test_ranks_wait_until_they_get_a_number_of_steps(listening: TurnSocket) -> None:
     ranks = [_Rank(listening.address, rank) for rank in range(2)]
     assert _wait(listening) == Standing("mnist", 5, 0.2)
-    assert listening.process_ids() == [os.getpid()] * 2
+    assert listening.process_ids()[0] == os.getpid()
     listening.give_turn(7)
     assert listening.standing() is None
     assert _wait(listening) == Standing("mnist", 12, 0.2)
@@ -88,7 +88,7 @@ def test_a_rank_that_dies_stands_no_more(listening: TurnSocket) -> None:
     ranks[1].gate._socket.shutdown(socket.SHUT_RDWR)
     listening.wait(0.5)
     assert listening.standing() is None
-    assert len(listening.process_ids()) == 1
+    assert len(listening._ranks) == 1
     listening.give_turn(0)
     for rank in ranks:
         rank.leave()

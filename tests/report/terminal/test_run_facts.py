@@ -1,5 +1,7 @@
 from dataclasses import replace
 
+import pytest
+
 from hvdprof.model.tables.run_tables import SCALING
 from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.report.terminal.run_facts import run_facts
@@ -34,6 +36,19 @@ def test_passes_are_counted_by_mode_and_controller():
         "2 passes in trace mode under mpi; 1 pass in throughput mode under mpi"
     )
     assert printed["settings"].endswith("2 of 3 passes pinned")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"turn_s": 1.0, "no_turns": ""}, "took turns"),
+        ({"turn_s": None, "no_turns": "they use GPUs"}, "one after the other: they use GPUs"),
+        ({"turn_s": None, "no_turns": ""}, None),
+    ],
+)
+def test_it_is_printed_whether_launches_took_turns(settings, text):
+    run = finished_analysis.run(manifest=finished_analysis.manifest(settings=settings))
+    assert facts(run=run).get("launches") == text
 
 
 def test_clock_offsets_are_printed_with_their_error():
