@@ -27,7 +27,12 @@ from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
@@ -43,6 +48,7 @@ _TABLES = (
     TENSOR_USES,
     EXECUTIONS,
     INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
     TIMELINES,
     SESSION_RANKS,
     NOTES,

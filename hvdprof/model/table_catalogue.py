@@ -25,7 +25,12 @@ from hvdprof.model.tables.run_tables import (
 )
 from hvdprof.model.tables.session_tables import SESSION_TABLES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.model.tables.waiting_tables import WAITING_TABLES
 from hvdprof.model.tables.waterfall_tables import WATERFALL_TABLES
 
@@ -38,6 +43,7 @@ TABLES: tuple[Table, ...] = (
     TENSOR_USES,
     EXECUTIONS,
     INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
     TURNS,
     JOB_STEPS,
     LAUNCHES,

@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.ingest.recorder.clock_alignment import UNKNOWN_ERROR_NS, Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.storage.blocks import Block, names
-from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
+from hvdprof.ingest.timeline.horovod_timeline import Summary, TimelineFile
 from hvdprof.ingest.timeline.meaning.activities import PARTS
 from hvdprof.ingest.timeline.meaning.file_facts import SINCE_BOOT, SINCE_RECORDING
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps
@@ -22,7 +22,12 @@ from hvdprof.ingest.timeline.meaning.timeline_rows import (
 )
 from hvdprof.model.arrays import Int64s
 from hvdprof.model.tables.run_tables import EVENTS
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 
 Origin = tuple[str, str]
 """The pass and the segment whose timeline it is; a standalone file has its name as the pass."""
@@ -79,8 +84,9 @@ class StepTimes:
 def timeline_blocks(
     origin: Origin, file: TimelineFile, clock: TimelineClock, recorded: StepTimes | None
 ) -> dict[str, Block]:
-    """All tables of one timeline file by name: EVENTS, TENSOR_USES, EXECUTIONS, INFERRED_STEPS.
+    """All tables of one timeline file by name.
 
+    They are EVENTS, TENSOR_USES, EXECUTIONS, PENDING_NEGOTIATIONS and INFERRED_STEPS.
     A table without rows is left out; steps are inferred only where none were recorded.
 
     Args:
@@ -97,6 +103,10 @@ def timeline_blocks(
         EXECUTIONS.name: (
             len(file.executions),
             execution_block(origin, file.executions, clock, steps),
+        ),
+        PENDING_NEGOTIATIONS.name: (
+            len(file.summary.pending),
+            pending_block(origin, file.summary, clock),
         ),
     }
     if recorded is None:
@@ -195,6 +205,24 @@ def inferred_block(origin: Origin, steps: InferredSteps, clock: TimelineClock) -
         "complete": steps.complete,
         "confidence": np.full(len(steps), steps.confidence),
     }
+
+
+def pending_block(origin: Origin, summary: Summary, clock: TimelineClock) -> Block:
+    """PENDING_NEGOTIATIONS of a timeline file."""
+    pending = summary.pending
+    start_us = np.asarray([one.start_us for one in pending], dtype=np.int64)
+    return _of_timeline(origin, clock, len(pending)) | {
+        "tensor": names([one.tensor for one in pending]),
+        "collective": names([one.collective for one in pending]),
+        "negotiation_start_ns": start_us * 1000 + clock.zero_ns,
+        "pending_ns": (summary.end_us - start_us) * 1000,
+        "submitted_ranks": np.asarray([_listed(one.submitted) for one in pending], dtype=object),
+        "missing_ranks": np.asarray([_listed(one.missing) for one in pending], dtype=object),
+    }
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks))
 
 
 def _of_timeline(origin: Origin, clock: TimelineClock, length: int) -> dict[str, Any]:

@@ -31,11 +31,17 @@ from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.rundir.shown_names import shown_name
 
 _PIECEWISE = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)
-_SUMMARY = (*_PIECEWISE, TIMELINES, NOTES)
+_AT_ONCE = (TIMELINES, PENDING_NEGOTIATIONS)
+_SUMMARY = (*_PIECEWISE, *_AT_ONCE, NOTES)
 
 
 def add_standalone_timeline(path: Path, builder: RunBuilder, progress: Progress) -> int:
@@ -64,7 +70,7 @@ def add_standalone_timeline(path: Path, builder: RunBuilder, progress: Progress)
         builder.cached[shown_name(path)] = {
             table.name: cached[table.name] for table in (EVENTS, *_PIECEWISE)
         }
-        builder.add_tables([(TIMELINES.name, cached[TIMELINES.name].frame())])
+        builder.add_tables([(table.name, cached[table.name].frame()) for table in _AT_ONCE])
     builder.notes.extend(f"{shown_name(path)}: {clause}." for clause in clauses)
     return num_rows
 

@@ -20,6 +20,7 @@ from hvdprof.ingest.tables.event_tables import (
     inferred_block,
     inferred_times,
     own_clock,
+    pending_block,
     use_block,
 )
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
@@ -40,7 +41,12 @@ from hvdprof.ingest.timeline.streaming.stream import NotInPartsError, read_in_pa
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.rundir.shown_names import shown_name
 
 
@@ -60,7 +66,7 @@ def write_summary(
     Args:
         path: The file.
         writers: The files of the tables by name: TENSOR_USES, EXECUTIONS, INFERRED_STEPS,
-            TIMELINES and NOTES.
+            PENDING_NEGOTIATIONS, TIMELINES and NOTES.
         folder: Has room for temporary files.
         progress: Called with the bytes of the file read so far and its size.
 
@@ -88,6 +94,8 @@ def write_summary(
             _append(writers[TENSOR_USES.name], len(uses), use)
             execution = partial(execution_block, name, executions, clock, steps)
             _append(writers[EXECUTIONS.name], len(executions), execution)
+        pending = partial(pending_block, name, summary, clock)
+        _append(writers[PENDING_NEGOTIATIONS.name], len(summary.pending), pending)
         inferred = partial(inferred_block, name, summary.steps, clock)
         _append(writers[INFERRED_STEPS.name], len(summary.steps), inferred)
         writers[TIMELINES.name].append(partial(block_of, timeline_file_row(*name, summary)))

@@ -12,6 +12,7 @@ from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts, facts_of
 from hvdprof.ingest.timeline.meaning.file_notes import notes_of
+from hvdprof.ingest.timeline.meaning.pending import PendingNegotiation, with_missing_ranks
 from hvdprof.ingest.timeline.meaning.semantics import semantics_of
 from hvdprof.ingest.timeline.meaning.step_inference import InferredSteps, infer_steps
 from hvdprof.ingest.timeline.meaning.ticks import cycle_of
@@ -40,6 +41,8 @@ class Summary:
             (Horovod before 0.20.1).
         steps: Steps as the file shows them, or why it shows none.
         facts: What the file says of the job.
+        pending: Negotiations that are pending at the end of the file.
+        end_us: The latest time in the file.
         problems: Clauses that say what was skipped or is odd.
     """
 
@@ -47,6 +50,8 @@ class Summary:
     epoch_us: int | None
     steps: InferredSteps
     facts: TimelineFacts
+    pending: tuple[PendingNegotiation, ...]
+    end_us: int
     problems: tuple[str, ...]
 
 
@@ -139,5 +144,7 @@ def summary_of(raw: RawTimeline, counts: FactCounts, steps: InferredSteps) -> Su
         epoch_us=epochs[0][1] if epochs else None,
         steps=steps,
         facts=facts,
+        pending=with_missing_ranks(counts.pending, counts.ranks, counts.fewest_ticks),
+        end_us=counts.last_us,
         problems=tuple(notes_of(raw, counts, facts)),
     )

@@ -33,6 +33,13 @@ TIMELINES = Table(
         Column("num_fused_executions", "int64", "", "Executions of several tensors."),
         Column("num_phantoms", "int64", "", "Negotiations without an operation, excluded."),
         Column("num_errors", "int64", "", "Operations that Horovod refused."),
+        Column(
+            "num_time_jumps",
+            "int64",
+            "",
+            "Places at which the times of the file fall back by 1 ms or more, as Horovod never "
+            "writes them.",
+        ),
         Column("rank_ticks", "category", "", "none, first use, some uses or every use."),
         Column("rank_ticks_sentence", "str", "", "Consequence for naming the straggler."),
         Column("autotuned", "bool", "", "Autotuning was probably on."),

@@ -206,3 +206,37 @@ INFERRED_STEPS = Table(
         _CLOCK_ERROR,
     ),
 )
+
+PENDING_NEGOTIATIONS = Table(
+    "pending_negotiations",
+    "One tensor whose negotiation is pending at the end of a Horovod timeline: a rank hangs or "
+    "never reaches the collective, or the recording ended there.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("tensor", "category", "", "Name of the tensor as in the file."),
+        _COLLECTIVE,
+        Column(
+            "negotiation_start_ns",
+            "int64",
+            "ns",
+            "Time at which the first rank is ready, on rank 0's monotonic clock.",
+        ),
+        Column("pending_ns", "int64", "ns", "Time from there to the last event of the file."),
+        Column(
+            "submitted_ranks",
+            "str",
+            "",
+            "Ranks that have submitted the tensor, joined by a comma; empty where the response "
+            "cache hides them.",
+        ),
+        Column(
+            "missing_ranks",
+            "str",
+            "",
+            "Ranks named elsewhere in the file that have not submitted it; empty where "
+            "`submitted_ranks` is.",
+        ),
+        _CLOCK_ERROR,
+    ),
+)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -67,3 +68,37 @@ def test_only_large_files_without_numba_are_worth_a_word(
     assert read.is_slow(RECORDING)
     monkeypatch.setattr(read, "SMALL_BYTES", 1)
     assert len(read_raw(RECORDING).slices) == 264
+
+
+@pytest.mark.parametrize(
+    "added", [{"tid": 0}, {"cat": "hvd"}, {"id": "0x1"}, {"tid": 3, "cat": ""}]
+)
+@pytest.mark.parametrize("smallest_fast", [1, 1 << 30])
+def test_records_with_added_keys_are_still_horovods(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: dict[str, object], smallest_fast: int
+) -> None:
+    monkeypatch.setattr(read, "SMALL_BYTES", smallest_fast)
+    records = json.loads(RECORDING.read_text())
+    timed = [one | added if one["ph"] != "M" else one for one in records]
+    whole, path = tmp_path / "whole.json", tmp_path / "added.json"
+    whole.write_text(json.dumps(records))
+    path.write_text(json.dumps(timed))
+    found, expected = read_raw(path), read_raw(whole)
+    assert_same(dataclasses.replace(found, size_bytes=expected.size_bytes), expected)
+
+
+def test_another_trace_in_the_same_file_is_passed_over(tmp_path: Path) -> None:
+    foreign = [
+        {"ph": "M", "name": "process_name", "pid": 900, "args": {"name": "python"}},
+        {"ph": "B", "name": "forward", "cat": "cpu", "pid": 900, "tid": 1, "ts": 5},
+        {"ph": "E", "name": "forward", "cat": "cpu", "pid": 900, "tid": 1, "ts": 9},
+        {"ph": "i", "name": "mark", "pid": 900, "tid": 1, "ts": 9, "s": "t"},
+        KERNEL,
+    ]
+    records = json.loads(RECORDING.read_text())
+    path = tmp_path / "merged.json"
+    path.write_text(json.dumps([*records, *foreign]))
+    merged, alone = read_raw(path), read_raw(RECORDING)
+    assert len(merged.slices) == len(alone.slices)
+    assert len(merged.marks) == len(alone.marks)
+    assert merged.num_records["other"] == len(foreign) - 1

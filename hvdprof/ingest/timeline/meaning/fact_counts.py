@@ -9,14 +9,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hvdprof.ingest.timeline.meaning.activities import CACHED, FUSION_BUFFER
+from hvdprof.ingest.timeline.meaning.pending import PendingNegotiation, pending_of
 from hvdprof.ingest.timeline.meaning.semantics import Semantics
 from hvdprof.ingest.timeline.meaning.ticks import cycle_starts
 from hvdprof.ingest.timeline.meaning.uses import ACTIVITY, ENDED_ALONE, NONE, OPERATION, PHANTOM
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import LATEST_US
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, ORPHAN, RawTimeline
 from hvdprof.model.arrays import Bools, Int32s, Int64s
 
 # Horovod ends these without ever having begun them (operations.cc, PerformOperation).
 _ENDS_ALONE = ("barrier.", "join.")
+
+SMALLEST_JUMP_US = 1000
+"""Horovod stamps records in their order (timeline.cc, one mutex), so time never falls back."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,9 @@ class FactCounts:
         first_us: The earliest of these; ``None`` before the first one.
         last_us: The latest end of these.
         torus: A tensor's NCCL_ALLREDUCE begins before its NCCL_REDUCESCATTER.
+        pending: Negotiations without an end where the part that was taken last ends.
+        num_jumps: Places at which the time falls back by ``SMALLEST_JUMP_US`` or more.
+        largest_jump_us: The largest of these.
     """
 
     activities: Counter[str] = field(default_factory=Counter)
@@ -75,7 +83,11 @@ class FactCounts:
     first_us: int | None = None
     last_us: int = 0
     torus: bool = False
+    pending: list[PendingNegotiation] = field(default_factory=list)
+    num_jumps: int = 0
+    largest_jump_us: int = 0
     _last_cycle_us: int | None = None
+    _last_begin_us: int | None = None
 
     def add(self, known: Semantics) -> None:
         """Count what the next part of the file holds."""
@@ -100,6 +112,8 @@ class FactCounts:
         self._add_later(known)
         self._add_fewest(known)
         self._add_span(known)
+        self._add_jumps(known)
+        self.pending = pending_of(known)
         if raw.range_us is not None:
             earliest = raw.range_us[0]
             before = self.earliest_us
@@ -117,6 +131,18 @@ class FactCounts:
             last = max(int(one.max()) for one in filled)
             self.last_us = last if self.first_us is None else max(self.last_us, last)
             self.first_us = first if self.first_us is None else min(self.first_us, first)
+
+    def _add_jumps(self, known: Semantics) -> None:
+        starts = known.raw.slices.start_us[known.roles.role != ENDED_ALONE]
+        starts = starts[np.abs(starts) < LATEST_US]
+        if not len(starts):
+            return
+        before = [] if self._last_begin_us is None else [self._last_begin_us]
+        back = -np.diff(starts, prepend=before)
+        back = back[back >= SMALLEST_JUMP_US]
+        self.num_jumps += len(back)
+        self.largest_jump_us = max(self.largest_jump_us, int(back.max(initial=0)))
+        self._last_begin_us = int(starts[-1])
 
     def _add_cycles(self, starts_us: Int64s) -> None:
         if not len(starts_us):

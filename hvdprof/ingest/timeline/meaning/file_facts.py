@@ -67,6 +67,7 @@ class TimelineFacts:
         num_fused_executions: Those of several tensors.
         num_phantoms: Negotiations without an operation.
         num_errors: Operations that Horovod refused.
+        num_time_jumps: Places at which the times fall back.
         size: Number of ranks as far as ticks show; ``None`` without any tick.
         size_reason: How that is known, or why not.
         cycle: Length of a cycle of Horovod's loop.
@@ -90,6 +91,7 @@ class TimelineFacts:
     num_fused_executions: int
     num_phantoms: int
     num_errors: int
+    num_time_jumps: int
     size: int | None
     size_reason: str
     cycle: Cycle
@@ -125,6 +127,7 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
         num_fused_executions=counts.num_fused,
         num_phantoms=counts.num_phantoms,
         num_errors=counts.operations["ERROR"],
+        num_time_jumps=counts.num_jumps,
         size=size,
         size_reason=reason,
         cycle=cycle,

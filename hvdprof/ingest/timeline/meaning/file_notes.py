@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.file_facts import TimelineFacts
-from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range
+from hvdprof.ingest.timeline.syntax.clamp_timestamps import epochs_in_range, is_in_ns
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
-from hvdprof.units import byte_size, count
+from hvdprof.units import byte_size, count, milliseconds
 
 _NAMED = 3
+_MOST_RECORDINGS = 3
 
 
 def notes_of(raw: RawTimeline, counts: FactCounts, facts: TimelineFacts) -> list[str]:
@@ -46,6 +47,14 @@ def _of_the_file(raw: RawTimeline) -> Iterator[str]:
 
 
 def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
+    if any(is_in_ns(epoch) for _, epoch in raw.epochs):
+        yield "its header states the epoch in ns instead of µs; it was read as ns"
+    if counts.num_jumps:
+        largest = milliseconds(counts.largest_jump_us * 1e3)
+        yield (
+            f"its times fall back by up to {largest} (places: {count(counts.num_jumps)}): "
+            f"{_why_back(raw, counts)}; durations across them are wrong"
+        )
     num_moved = counts.num_moved + len(raw.epochs) - len(epochs_in_range(raw.epochs))
     if num_moved:
         yield (
@@ -93,3 +102,9 @@ def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
     if facts.unknown_activities:
         named = ", ".join(f"{name} ({n})" for name, n in facts.unknown_activities.items())
         yield f"activities that no known version of Horovod writes: {named}"
+
+
+def _why_back(raw: RawTimeline, counts: FactCounts) -> str:
+    if counts.num_jumps > _MOST_RECORDINGS or raw.damage.num_places:
+        return "two processes wrote the file, or its records were put in another order"
+    return "one recording follows another, or the clock was set back"

@@ -13,6 +13,7 @@ import numpy as np
 
 from hvdprof.ingest.timeline.column_loops import run_loop
 from hvdprof.ingest.timeline.meaning.uses import NEGOTIATION, NONE, Roles, Tensors, Uses
+from hvdprof.ingest.timeline.syntax.fields import CYCLE_START
 from hvdprof.ingest.timeline.syntax.parsed_timeline import OPEN, Marks, RawTimeline
 from hvdprof.model.arrays import Int32s, Int64s
 
@@ -60,7 +61,7 @@ class TickPlaces:
 
 def cycle_starts(marks: Marks, names: tuple[str, ...]) -> Int64s:
     """The times at which cycles are marked to begin, in µs of the file."""
-    is_cycle = np.asarray([name == "CYCLE_START" for name in names], dtype=bool)[marks.name]
+    is_cycle = np.asarray([name == CYCLE_START for name in names], dtype=bool)[marks.name]
     return np.asarray(marks.ts_us[is_cycle])
 
 

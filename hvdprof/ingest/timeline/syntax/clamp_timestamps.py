@@ -10,6 +10,8 @@ from hvdprof.model.arrays import Int64s
 LATEST_US = 4_000_000_000_000_000
 """127 years in µs: twice as much still fits 64 bits in ns."""
 
+_EARLIEST_NS = 10**18
+
 
 def with_clamped_timestamps(raw: RawTimeline) -> tuple[RawTimeline, int]:
     """The file with all times within ``LATEST_US``, and how many of its records were moved there.
@@ -37,8 +39,14 @@ def with_clamped_timestamps(raw: RawTimeline) -> tuple[RawTimeline, int]:
 
 
 def epochs_in_range(epochs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows."""
-    return tuple(one for one in epochs if 0 < one[1] < LATEST_US)
+    """The headers (``RawTimeline.epochs``) whose wall clock is one that a clock shows, in µs."""
+    in_us = ((order, epoch // 1000 if is_in_ns(epoch) else epoch) for order, epoch in epochs)
+    return tuple(one for one in in_us if 0 < one[1] < LATEST_US)
+
+
+def is_in_ns(epoch: int) -> bool:
+    """Whether a wall clock is in ns, though Horovod writes µs: it is after 2001."""
+    return _EARLIEST_NS <= epoch < LATEST_US * 1000
 
 
 def _num_outside(times_us: Int64s) -> int:

@@ -1,7 +1,8 @@
 """A decoded record to what it says, and which records are not Horovod's.
 
 Horovod writes B, E, X (a rank, with its number as the name and length 0), i (a cycle mark without
-pid) and M (``process_name`` and ``process_sort_index``); never a thread, a category or an id.
+pid) and M (``process_name`` and ``process_sort_index``); never a thread, a category or an id, which
+tools that merge or convert traces add.
 
 Tested in ``tests/ingest/timeline/syntax/test_plain_path.py``.
 """
@@ -14,7 +15,10 @@ from hvdprof.ingest.text.whole_number import whole
 from hvdprof.ingest.timeline.syntax.record_text import Record, readable
 
 BEGIN, END, TICK, MARK, NAMING = "B", "E", "X", "i", "M"
-_NEVER_HOROVODS = frozenset({"tid", "cat", "id"})
+CYCLE_START = "CYCLE_START"
+"""Mark of an iteration of Horovod's loop."""
+
+_ADDED_KEYS = frozenset({"tid", "cat", "id"})
 # "Trace Event Format", the document of the Chromium project, lists them.
 _KINDS_OF_CHROME = frozenset("BEXiInbesftPpCNODMVvRcSTF()=")
 _LARGEST_RANK = 2**31 - 1
@@ -46,17 +50,26 @@ class UnusableError(ValueError):
 def meaning(record: Record) -> Event | Naming | None:
     """What a record says; ``None`` for one that Horovod never writes.
 
+    A record with ``has_added_keys`` is possibly of another trace in the same file.
+
     Raises:
         UnusableError: A field is missing or holds something else.
     """
     handle = _BY_PH.get(str(record.get("ph")))
     try:
-        if handle is None or (handle is not _naming and not _NEVER_HOROVODS.isdisjoint(record)):
+        if handle is None:
             _check_that_chrome_has_it(record)
             return None
         return handle(record)
     except (KeyError, ValueError, TypeError, RecursionError) as error:
+        if has_added_keys(record):
+            return None
         raise UnusableError(str(error)) from error
+
+
+def has_added_keys(record: Record) -> bool:
+    """Whether a record holds a key that other traces have and Horovod never writes."""
+    return not _ADDED_KEYS.isdisjoint(record)
 
 
 def _check_that_chrome_has_it(record: Record) -> None:

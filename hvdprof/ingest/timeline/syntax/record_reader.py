@@ -12,8 +12,18 @@ import re
 from collections import Counter
 
 from hvdprof.ingest.text.text_chunks import SLACK, Chunks
-from hvdprof.ingest.timeline.syntax.fields import MARK, Event, Naming, UnusableError, meaning
-from hvdprof.ingest.timeline.syntax.pairing import Pairing
+from hvdprof.ingest.timeline.syntax.fields import (
+    BEGIN,
+    CYCLE_START,
+    MARK,
+    TICK,
+    Event,
+    Naming,
+    UnusableError,
+    has_added_keys,
+    meaning,
+)
+from hvdprof.ingest.timeline.syntax.pairing import NEGOTIATE, Pairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import Damage, DamageReport, Layout, RawTimeline
 from hvdprof.ingest.timeline.syntax.record_text import (
     ENOUGH,
@@ -46,6 +56,7 @@ class Reader:
         self.place = 0
         self.order = 0
         self.codes: dict[int, int] = {}
+        self.tensor_pids: set[int] = set()
         self.pids: list[int] = []
         self.tensors: list[str] = []
         self.epochs: list[tuple[int, int]] = []
@@ -181,6 +192,8 @@ class Reader:
             self.damage.add(start, length, "a record with unusable fields")
             self.order += 1
             return
+        if isinstance(said, Event) and has_added_keys(record) and not self._is_horovods(said):
+            said = None
         if isinstance(said, Event):
             code = -1 if said.kind == MARK else self._code(said.pid)
             text = self.chunks.text(self.place - length, length)
@@ -192,6 +205,15 @@ class Reader:
         else:
             self.counts["other"] += 1
             self.order += 1
+
+    def _is_horovods(self, said: Event) -> bool:
+        """Whether a record with added keys is Horovod's: its pid has negotiated."""
+        if said.kind == MARK:
+            return said.name == CYCLE_START
+        if said.kind == BEGIN and said.name.startswith(NEGOTIATE):
+            self.tensor_pids.add(said.pid)
+        is_named_tick = said.kind == TICK and said.pid in self.codes
+        return is_named_tick or said.pid in self.tensor_pids
 
     def _name(self, said: Naming) -> None:
         if said.epoch_us is not None:

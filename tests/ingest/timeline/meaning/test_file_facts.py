@@ -192,3 +192,30 @@ def test_a_trace_of_another_tool_is_named() -> None:
     text = '{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::add", '
     text += '"pid": 1, "tid": 1, "ts": 1, "dur": 2}]}'
     assert "not a timeline of Horovod" in parse_timeline(text).problems[0]
+
+
+def test_times_that_fall_back_are_said_with_their_cause() -> None:
+    one = executed("MPI_ALLREDUCE")
+    assert not [clause for clause in parse_timeline(one.text()).problems if "fall back" in clause]
+    one.now_us = 0
+    one.negotiate(["a"])
+    file = parse_timeline(one.text())
+    assert file.facts.num_time_jumps == 0, "less than a millisecond"
+    one.now_us = 5_000_000
+    for _ in range(2):
+        one.negotiate(["b"])
+        one.now_us -= 2_000_000
+    one.negotiate(["b"])
+    file = parse_timeline(one.text())
+    assert file.facts.num_time_jumps == 2
+    (clause,) = (clause for clause in file.problems if "fall back" in clause)
+    assert clause.startswith("its times fall back by up to 2,000 ms (places: 2): one recording")
+
+
+def test_two_writers_in_one_file_are_said() -> None:
+    writer = TimelineWriter()
+    for number in range(20):
+        writer.now_us += 7_000_000 if number % 2 else -6_000_000
+        writer.negotiate(["a"])
+    problems = parse_timeline(writer.text()).problems
+    assert any("two processes wrote the file" in one for one in problems)

@@ -49,3 +49,11 @@ def test_a_header_that_no_clock_shows_is_left_out() -> None:
     file = parse_timeline(text.replace(epoch, str(HUGE)))
     assert file.epoch_us is None
     assert len(file.rows) == len(parse_timeline(text).rows)
+
+
+def test_an_epoch_in_ns_is_read_as_ns_and_said() -> None:
+    text = RECORDING.read_text()
+    epoch_us = parse_timeline(text).epoch_us
+    file = parse_timeline(text.replace(str(epoch_us), f"{epoch_us}123"))
+    assert file.epoch_us == epoch_us
+    assert file.problems[0].startswith("its header states the epoch in ns instead of µs")
