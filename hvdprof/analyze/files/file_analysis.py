@@ -15,6 +15,8 @@ from hvdprof.analyze.files.log_verdict import (
     nccl_tests_verdict,
 )
 from hvdprof.analyze.files.nccl_facts import job_join_facts, nccl_facts
+from hvdprof.analyze.files.pending_sentence import pending_fact
+from hvdprof.analyze.files.steady_steps import steady_steps
 from hvdprof.analyze.files.timeline_facts import timeline_facts, timeline_unanswered
 from hvdprof.analyze.files.timeline_sums import (
     EXECUTION_COLUMNS,
@@ -43,11 +45,16 @@ from hvdprof.model.tables.log_tables import (
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
 from hvdprof.model.tables.run_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 
 _RECORDER = "recorder file"
-_ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name)
+_ROWS_OF_TIMELINES = (TENSOR_USES.name, EXECUTIONS.name, INFERRED_STEPS.name)
 
 
 def analyze_files(run: Run) -> FilesAnalysis:
@@ -106,9 +113,10 @@ def _of_timeline(
         return (), (), FileVerdict("")
     row = rows[0]
     sums = _sums(run, file)
-    inferred = _rows_of_file(run, INFERRED_STEPS.name, file)
-    verdict = verdict_of_sums(sums, inferred, row)
-    return timeline_facts(sums, row), timeline_unanswered(sums, row), verdict
+    pending = _rows_of_file(run, PENDING_NEGOTIATIONS.name, file)
+    verdict = verdict_of_sums(sums, pending, row)
+    facts = (*timeline_facts(sums, row), *pending_fact(pending))
+    return facts, timeline_unanswered(sums, row), verdict
 
 
 def _of_throughput(run: Run, file: str) -> FileVerdict:
@@ -134,7 +142,7 @@ def _sums(run: Run, file: str) -> TimelineSums:
     cached = run.cached.get(file)
     if cached is None:
         return sums_of(*(_rows_of_file(run, name, file) for name in _ROWS_OF_TIMELINES))
-    sums = TimelineSums()
+    sums = TimelineSums(steady_steps(cached[INFERRED_STEPS.name].frame()))
     for uses in cached[TENSOR_USES.name].frames(USE_COLUMNS):
         sums.add_uses(uses)
     for executions in cached[EXECUTIONS.name].frames(EXECUTION_COLUMNS):

@@ -5,8 +5,10 @@ Tested in ``tests/cli/test_analyze_files.py``.
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND, recording_command
 from hvdprof.analyze.files.timeline_sums import TimelineSums
+from hvdprof.analyze.files.timeline_verdict import steady_bandwidth
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.standalone_files import Fact, Unanswered
 
@@ -52,6 +54,9 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
             _executing_share(sums, int(row["span_ns"])),
             "ratio",
         ),
+        Fact("num_startup_steps", "start-up", sums.steps.num_startup or None, text=_startup(sums)),
+        Fact("negotiating_share", "negotiating (steady)", _steady_share(sums), "ratio"),
+        *_payload(sums),
     )
 
 
@@ -101,6 +106,29 @@ def _time_zero(row: FrameRow) -> str:
 def _by_collective(sums: TimelineSums) -> str | None:
     numbers = sums.by_collective.most_common()
     return ", ".join(f"{name} {number}" for name, number in numbers) or None
+
+
+def _startup(sums: TimelineSums) -> str:
+    num = sums.steps.num_startup
+    return f"{num} steps, excluded from steady times" if num else ""
+
+
+def _steady_share(sums: TimelineSums) -> float | None:
+    span_ns = sums.steady.length_ns
+    return sums.negotiating.length / span_ns if span_ns and len(sums.negotiating) else None
+
+
+def _payload(sums: TimelineSums) -> tuple[Fact, ...]:
+    """Payload of a steady step, and payload by time in collectives."""
+    num_steps, rate = len(sums.steps.steady), steady_bandwidth(sums)
+    if rate is None:
+        return ()
+    text = f"{units.byte_size(rate)}/s (payload divided by time in collectives)"
+    facts = [Fact("payload_bytes_per_s", "payload bandwidth", rate, "bytes/s", text)]
+    if num_steps and sums.steady_bytes:
+        per_step = sums.steady_bytes / num_steps
+        facts.insert(0, Fact("payload_bytes_per_step", "payload per step", per_step, "bytes"))
+    return tuple(facts)
 
 
 def _executing_share(sums: TimelineSums, span_ns: int) -> float | None:

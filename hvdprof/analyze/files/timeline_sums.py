@@ -4,15 +4,21 @@ Tested in ``tests/analyze/files/test_timeline_verdict.py``.
 """
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.files.last_ranks import LastRanks
+from hvdprof.analyze.files.steady_steps import SteadySteps, steady_steps
 from hvdprof.analyze.stats.running_summaries import RunningUnion, ValueCounts
 
 USE_COLUMNS = (
+    "step",
+    "collective",
     "warmup",
+    "start_ns",
     "fusion_id",
     "size_bytes",
     "negotiation_start_ns",
@@ -20,7 +26,16 @@ USE_COLUMNS = (
     "last_rank",
     "last_after_ns",
 )
-EXECUTION_COLUMNS = ("collective", "warmup", "start_ns", "dur_ns")
+EXECUTION_COLUMNS = ("collective", "warmup", "start_ns", "dur_ns", "size_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One negotiation: its length, its step (-1 outside steps), and its last rank if known."""
+
+    length_ns: int
+    step: int
+    last_rank: int | None
 
 
 class Span:
@@ -47,35 +62,44 @@ class Span:
 class TimelineSums:
     """Sums over the rows of one timeline; pieces of a table come in their order.
 
+    Steady is what is neither warm-up nor in the start-up of the job.
+
     Attributes:
+        steps: The steady steps.
         num_uses: Uses of tensors.
         num_warmup_uses: Those that are warm-up.
         num_executed: Those after warm-up that were executed.
         num_told: Of these, those of which the file says when each rank was ready.
         payload_bytes: Bytes of all uses whose size is known, ``None`` where none is.
-        waits: Lengths of negotiations without warm-up.
+        waits: Lengths of steady negotiations.
+        longest_wait: The longest of them; ``None`` without any.
         by_collective: Executions by collective.
-        lengths: Lengths of executions without warm-up.
+        lengths: Lengths of steady executions.
         executing: When anything was executed.
-        executing_steady: When anything was executed that is no warm-up.
-        steady: From the first to the last of these.
-        num_steady: Executions without warm-up that ended.
-        waiting: When a tensor waited for the last rank alone, without warm-up.
-        waiting_for: The same by rank.
-        num_waited: Executions that did.
+        executing_steady: When anything steady was executed.
+        negotiating: When any steady tensor was negotiated.
+        executed: From the first to the last steady execution.
+        steady: The same with the negotiations.
+        num_steady: Steady executions that ended.
+        steady_bytes: Their payload; ``None`` where the size of one is unknown.
+        waiting: When a steady tensor waited for the last rank alone.
+        last_ranks: The same by rank and by round: a step, or an execution without steps.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: SteadySteps) -> None:
+        self.steps = steps
         self.num_uses, self.num_warmup_uses = 0, 0
         self.num_executed, self.num_told = 0, 0
         self.payload_bytes: int | None = None
         self.waits, self.lengths = ValueCounts(), ValueCounts()
+        self.longest_wait: Wait | None = None
         self.by_collective: Counter[str] = Counter()
         self.executing, self.executing_steady = RunningUnion(), RunningUnion()
-        self.steady = Span()
-        self.num_steady, self.num_waited = 0, 0
-        self.waiting = RunningUnion()
-        self.waiting_for: dict[int, RunningUnion] = {}
+        self.negotiating, self.waiting = RunningUnion(), RunningUnion()
+        self.executed, self.steady = Span(), Span()
+        self.num_steady = 0
+        self.steady_bytes: int | None = 0
+        self.last_ranks = LastRanks()
 
     def add_uses(self, uses: pd.DataFrame) -> None:
         """Take rows of TENSOR_USES, of which USE_COLUMNS are needed."""
@@ -84,12 +108,29 @@ class TimelineSums:
         known = uses["size_bytes"].dropna()
         if len(known):
             self.payload_bytes = (self.payload_bytes or 0) + int(known.sum())
-        steady = uses[~uses["warmup"]]
-        self.waits.add(_whole(steady["negotiation_ns"].dropna()))
-        executed = steady[steady["fusion_id"] >= 0]
+        is_warm = uses["warmup"]
+        executed = uses[~is_warm & (uses["fusion_id"] >= 0)]
         self.num_executed += len(executed)
         self.num_told += int(executed["last_after_ns"].notna().sum())
-        self._add_waiting(executed[executed["last_rank"].notna()])
+        begin = uses["negotiation_start_ns"].fillna(uses["start_ns"])
+        is_steady = ~is_warm & self._is_after_startup(begin)
+        negotiated = uses[is_steady & uses["negotiation_ns"].notna()]
+        starts = _whole(negotiated["negotiation_start_ns"])
+        lengths = _whole(negotiated["negotiation_ns"])
+        self.waits.add(lengths)
+        self.negotiating.add(starts, starts + lengths)
+        self._add_longest(negotiated, lengths)
+        self.steady.add(starts, starts + lengths)
+        self._add_waiting(uses, is_steady)
+
+    def _add_longest(self, negotiated: pd.DataFrame, lengths: NDArray[np.int64]) -> None:
+        longest = int(lengths.max(initial=0))
+        if longest <= (self.longest_wait.length_ns if self.longest_wait else 0):
+            return
+        of_longest = negotiated[lengths == longest]
+        ranks = of_longest["last_rank"].dropna()
+        rank = int(ranks.iloc[0]) if len(ranks) else None
+        self.longest_wait = Wait(longest, int(of_longest["step"].iloc[0]), rank)
 
     def names_every_rank(self, rank_ticks: str) -> bool:
         """Whether the file says of every use after warm-up when each rank was ready.
@@ -108,31 +149,49 @@ class TimelineSums:
         self.by_collective.update({str(name): int(number) for name, number in numbers.items()})
         ended = executions[executions["dur_ns"].notna()]
         self.executing.add(*_intervals(ended))
-        steady = ended[~ended["warmup"]]
+        steady = ended[~ended["warmup"] & self._is_after_startup(ended["start_ns"])]
         starts, ends = _intervals(steady)
         self.num_steady += len(steady)
         self.lengths.add(ends - starts)
         self.executing_steady.add(starts, ends)
+        self.executed.add(starts, ends)
         self.steady.add(starts, ends)
+        sizes = steady["size_bytes"]
+        if sizes.isna().any():
+            self.steady_bytes = None
+        elif self.steady_bytes is not None:
+            self.steady_bytes += int(sizes.sum())
 
-    def _add_waiting(self, waited: pd.DataFrame) -> None:
-        self.num_waited += int(waited["fusion_id"].nunique())
-        ends = _whole(waited["negotiation_start_ns"] + waited["negotiation_ns"])
-        starts = ends - _whole(waited["last_after_ns"])
-        ranks = _whole(waited["last_rank"])
-        # Tensors wait at the same time: unions, never sums.
-        self.waiting.add(starts, ends)
-        for rank in np.unique(ranks).tolist():
-            mine = ranks == rank
-            self.waiting_for.setdefault(rank, RunningUnion()).add(starts[mine], ends[mine])
+    def _is_after_startup(self, times_ns: pd.Series) -> pd.Series:
+        if self.steps.from_ns is None:
+            return pd.Series(data=True, index=times_ns.index)
+        return (times_ns >= self.steps.from_ns).fillna(value=False)
+
+    def _add_waiting(self, uses: pd.DataFrame, is_steady: pd.Series) -> None:
+        waits = uses["last_rank"].notna() & uses["negotiation_ns"].notna()
+        waits &= uses["fusion_id"] >= 0
+        self.waiting.add(*_waits(uses[waits & is_steady]))
+        by_step = bool(len(self.steps.steady))
+        if by_step:
+            startup = uses["step"].between(0, self.steps.num_startup - 1)
+            is_steady |= startup & (uses["collective"] != "BROADCAST")
+        waited = uses[waits & is_steady]
+        rounds = _whole(waited["step" if by_step else "fusion_id"])
+        self.last_ranks.add(rounds, _whole(waited["last_rank"]), *_waits(waited))
 
 
-def sums_of(uses: pd.DataFrame, executions: pd.DataFrame) -> TimelineSums:
+def sums_of(uses: pd.DataFrame, executions: pd.DataFrame, inferred: pd.DataFrame) -> TimelineSums:
     """The sums over rows of one file that are there as a whole."""
-    sums = TimelineSums()
+    sums = TimelineSums(steady_steps(inferred))
     sums.add_uses(uses)
     sums.add_executions(executions)
     return sums
+
+
+def _waits(waited: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """From the ready mark before the last to the last."""
+    ends = _whole(waited["negotiation_start_ns"] + waited["negotiation_ns"])
+    return ends - _whole(waited["last_after_ns"]), ends
 
 
 def _intervals(rows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.analyze.stats.intervals import union
-
 Int64s = NDArray[np.int64]
 
 
@@ -42,17 +40,37 @@ class ValueCounts:
         return low + (high - low) * (position - below)
 
 
-class RunningUnion:
-    """The union of intervals in pieces, none of which starts before the end of an earlier piece.
+class Reach:
+    """How far intervals reach that come in pieces, and what each adds to their union.
 
-    If one does, as after a clock that was set back, the part before the end of the earlier pieces
-    is not counted again.
+    No piece starts before the end of an earlier one. If one does, as after a clock that was set
+    back, the part before the end of the earlier pieces is not counted again.
     """
+
+    def __init__(self) -> None:
+        self._end: int | None = None
+
+    def added(self, starts: Int64s, ends: Int64s) -> Int64s:
+        """The part of each interval that no earlier one covers; intervals in any order."""
+        if not len(starts):
+            return np.empty(0, dtype=np.int64)
+        order = np.argsort(starts, kind="stable")
+        reach = np.maximum.accumulate(ends[order])
+        first = int(starts.min()) if self._end is None else self._end
+        before = np.maximum(np.concatenate([[first], reach[:-1]]), first)
+        new = np.empty(len(starts), dtype=np.int64)
+        new[order] = np.maximum(ends[order] - np.maximum(starts[order], before), 0)
+        self._end = max(first, int(reach[-1]))
+        return new
+
+
+class RunningUnion:
+    """The union of intervals in pieces, as of ``Reach``."""
 
     def __init__(self) -> None:
         self.length = 0
         self._number = 0
-        self._reach: int | None = None
+        self._reach = Reach()
 
     def __len__(self) -> int:
         """Number of intervals."""
@@ -60,11 +78,5 @@ class RunningUnion:
 
     def add(self, starts: Int64s, ends: Int64s) -> None:
         """Add the next piece: intervals in any order."""
-        if not len(starts):
-            return
         self._number += len(starts)
-        if self._reach is not None:
-            starts = np.maximum(starts, self._reach)
-        self.length += union(starts, ends).length
-        latest = int(ends.max())
-        self._reach = latest if self._reach is None else max(self._reach, latest)
+        self.length += int(self._reach.added(starts, ends).sum())

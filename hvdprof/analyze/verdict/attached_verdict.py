@@ -14,9 +14,15 @@ from hvdprof.model.run import Run, Verdict
 from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from hvdprof.rundir.attached import AttachedKind, attached_files
 
+_TABLES = (TENSOR_USES, EXECUTIONS, INFERRED_STEPS, PENDING_NEGOTIATIONS)
 _NO_BASELINE = f"Attached files hold no baseline: `{SCALING_COMMAND}` measures how the job scales."
 
 
@@ -42,11 +48,11 @@ def attached_verdict(run: Run, answer: Verdict) -> Verdict:
 
 def _of_timelines(run: Run) -> Iterator[FileVerdict]:
     timelines = run.table(TIMELINES.name).to_dict("records")
-    tables = [run.table(table.name) for table in (TENSOR_USES, EXECUTIONS, INFERRED_STEPS)]
+    tables = [run.table(table.name) for table in _TABLES]
     for row in timelines:
         segment = str(row["segment"])
-        uses, executions, steps = (rows[rows["segment"] == segment] for rows in tables)
-        verdict = timeline_verdict(uses, executions, steps, row)
+        uses, executions, steps, pending = (rows[rows["segment"] == segment] for rows in tables)
+        verdict = timeline_verdict(uses, executions, steps, pending, row)
         several = len(timelines) > 1
         yield replace(verdict, sentence=f"{segment}: {verdict.sentence}") if several else verdict
 

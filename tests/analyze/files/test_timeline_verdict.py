@@ -4,7 +4,12 @@ import pytest
 
 from hvdprof import api
 from hvdprof.analyze.files.timeline_verdict import timeline_verdict
-from hvdprof.model.tables.timeline_tables import EXECUTIONS, INFERRED_STEPS, TENSOR_USES
+from hvdprof.model.tables.timeline_tables import (
+    EXECUTIONS,
+    INFERRED_STEPS,
+    PENDING_NEGOTIATIONS,
+    TENSOR_USES,
+)
 from tests.builders.declared_rows import declared_rows
 from tests.builders.places import RECORDINGS
 
@@ -20,6 +25,11 @@ def uses_without_ranks(number=20):
     return declared_rows(TENSOR_USES, *uses), declared_rows(EXECUTIONS, *times)
 
 
+def found_in(uses, executions, steps, rank_ticks):
+    row = {"rank_ticks": rank_ticks, "np": 2, "num_time_jumps": 0}
+    return timeline_verdict(uses, executions, steps, PENDING_NEGOTIATIONS.empty(), row)
+
+
 def verdict(name):
     return api.analyze_files(api.load_run(RECORDINGS / name)).files[0]
 
@@ -27,9 +37,12 @@ def verdict(name):
 def test_a_rank_that_every_use_shows_late_is_named():
     page = verdict("04_gloo_straggler_rank1_cache_off.json")
 
-    assert "Rank 1 is a straggler" in page.verdict
-    assert page.verdict.startswith("After warm-up, collectives run for ")
-    assert "Negotiation does not show" in page.caveat
+    assert (
+        "Rank 1 is a straggler: last in 10 of 11 steady steps, by 9.23 ms, at most 1"
+        in page.verdict
+    )
+    assert page.verdict.startswith("In 11 steady steps of about ")
+    assert "In negotiation, ranks wait for the last one" in page.caveat
     assert "hvdprof run --np 1,2,4 -- python train.py" in [one.command for one in page.unanswered]
 
 
@@ -43,7 +56,7 @@ def test_a_rank_that_every_use_shows_late_is_named():
 )
 def test_a_file_without_every_rank_names_no_straggler_and_states_its_contents(kind, words):
     uses, executions = uses_without_ranks()
-    found = timeline_verdict(uses, executions, INFERRED_STEPS.empty(), {"rank_ticks": kind})
+    found = found_in(uses, executions, INFERRED_STEPS.empty(), kind)
 
     assert f"No straggler can be named: {words}" in found.caveat
     assert "straggler" not in found.sentence
@@ -55,9 +68,12 @@ def test_a_long_negotiation_is_a_straggler_without_a_name(negotiation_ms, is_nam
     uses = uses.assign(negotiation_ns=negotiation_ms * 1_000_000)
     steps = declared_rows(
         INFERRED_STEPS,
-        *({"dur_ns": 98_800_000, "complete": True, "confidence": 0.9} for _ in range(5)),
+        *(
+            {"step": number, "dur_ns": 98_800_000, "complete": True, "confidence": 0.9}
+            for number in range(5)
+        ),
     )
-    found = timeline_verdict(uses, executions, steps, {"rank_ticks": "first use"})
+    found = found_in(uses, executions, steps, "first use")
     waiting = (
         " Tensors wait for a straggler (negotiation, median 67.0 ms of a 98.8 ms step); the file "
         "cannot name the rank."
@@ -65,7 +81,7 @@ def test_a_long_negotiation_is_a_straggler_without_a_name(negotiation_ms, is_nam
     assert found.sentence.endswith(waiting) == is_named
     assert ("straggler" in found.sentence) == is_named
     unsure = steps.assign(confidence=0.3)
-    of_unsure = timeline_verdict(uses, executions, unsure, {"rank_ticks": "first use"})
+    of_unsure = found_in(uses, executions, unsure, "first use")
     assert "straggler" not in of_unsure.sentence
 
 
@@ -89,5 +105,5 @@ def test_every_recording_gets_at_most_two_sentences(name):
 def test_executions_of_no_length_at_one_moment_are_too_short_for_an_answer():
     uses, executions = uses_without_ranks()
     at_once = executions.assign(start_ns=0, dur_ns=0)
-    found = timeline_verdict(uses, at_once, INFERRED_STEPS.empty(), {"rank_ticks": "none"})
+    found = found_in(uses, at_once, INFERRED_STEPS.empty(), "none")
     assert found.sentence.startswith("Too short to judge")

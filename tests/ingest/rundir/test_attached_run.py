@@ -72,7 +72,7 @@ def test_files_become_a_run_that_can_be_analysed(
     assert "no-rank-evidence" not in set(analysis.findings["id"])
     assert not [one for one in analysis.warnings if "recordings of all ranks" in one]
     sentence = analysis.verdict.sentence
-    assert "in steps of about" in sentence
+    assert "steady steps of about" in sentence
     assert "first in line 2, by rank 0: RuntimeError: out of luck." in sentence
 
 

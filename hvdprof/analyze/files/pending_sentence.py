@@ -1,0 +1,86 @@
+"""What negotiations that are pending at the end of a timeline say: a hang, or just the end.
+
+Tested in ``tests/analyze/files/test_straggler_sentence.py``.
+"""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.standalone_files import Fact, FileVerdict
+
+SHORTEST_HANG_NS = 1_000_000_000
+LEAST_TIMES_USUAL = 5.0
+"""A hang lasts so many times the 95th percentile of the negotiations of its file."""
+
+_ENDED = "Pending negotiations are a hang, unless the job was ended while ranks waited."
+_MOST_RANKS = 8
+
+
+def pending_verdict(pending: pd.DataFrame, usual_ns: float | None) -> FileVerdict:
+    """The hang that pending negotiations show; a caveat alone where they are short.
+
+    Horovod writes nothing while all ranks wait, so that a hang may look short.
+
+    Args:
+        pending: Rows of PENDING_NEGOTIATIONS of one file.
+        usual_ns: 95th percentile of its steady negotiations; ``None`` without any.
+    """
+    if pending.empty:
+        return FileVerdict("")
+    longest_ns = int(pending["pending_ns"].max())
+    if longest_ns >= max(SHORTEST_HANG_NS, LEAST_TIMES_USUAL * (usual_ns or 0)):
+        waited = f"for {units.milliseconds(longest_ns)} until the end of the file"
+        return FileVerdict(f"{_who(pending)} {waited}.", _ENDED)
+    return FileVerdict(
+        "",
+        f"At the end of the file, {_who(pending, capital=False)}: the recording ended there, or "
+        "the job hangs.",
+    )
+
+
+def pending_fact(pending: pd.DataFrame) -> tuple[Fact, ...]:
+    """The number of pending negotiations with the ranks that have submitted; none without any."""
+    if pending.empty:
+        return ()
+    longest = units.milliseconds(int(pending["pending_ns"].max()))
+    largest = pending.value_counts(["submitted_ranks", "missing_ranks"], sort=True)
+    submitted, missing = (_numbers(str(one)) for one in largest.index[0])
+    text = f"{_tensors(len(pending))} for {longest}"
+    if submitted:
+        text += f", submitted by {_ranks(submitted)}"
+    if missing:
+        text += f", not by {_ranks(missing)}"
+    return (Fact("num_pending", "pending at the end", len(pending), text=text),)
+
+
+def _who(pending: pd.DataFrame, *, capital: bool = True) -> str:
+    counts = pending["missing_ranks"].value_counts()
+    named = [(_numbers(str(ranks)), int(number)) for ranks, number in counts.items() if ranks]
+    if not named:
+        unknown = "the file does not name the ranks that have not submitted them"
+        return f"{_tensors(len(pending))} pending ({unknown})"
+    clauses = [
+        f"{_ranks(ranks)} {'has' if len(ranks) == 1 else 'have'} not submitted {_tensors(number)}"
+        for ranks, number in named[:2]
+    ]
+    text = " and ".join(clauses)
+    return text[0].upper() + text[1:] if capital else text
+
+
+def _tensors(number: int) -> str:
+    return "1 tensor" if number == 1 else f"{units.count(number)} tensors"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if ranks[-1] - ranks[0] == len(ranks) - 1 and len(ranks) > 2:
+        return f"ranks {ranks[0]} to {ranks[-1]}"
+    more = f" and {len(ranks) - _MOST_RANKS} more" if len(ranks) > _MOST_RANKS else ""
+    return f"ranks {', '.join(map(str, ranks[:_MOST_RANKS]))}{more}"
+
+
+def _numbers(ranks: str) -> list[int]:
+    return [int(rank) for rank in ranks.split(", ")] if ranks else []
