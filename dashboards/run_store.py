@@ -13,8 +13,9 @@ import pandas as pd
 
 from hvdprof.api import all_tables, analyze_files, analyze_run, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
-from hvdprof.model.run import Run, RunAnalysis, declared_table
+from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.standalone_files import FilesAnalysis
+from hvdprof.model.table_catalogue import declared_table
 
 _MOST_CACHED = 8
 _MOST_MADE = 4

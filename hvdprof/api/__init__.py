@@ -101,6 +101,7 @@ if TYPE_CHECKING:
         queue,
     )
     from hvdprof.api.tables import (
+        Tables,
         load_tables,
     )
 
@@ -130,6 +131,7 @@ __all__ = [
     "SilentObserver",
     "Stall",
     "SweepObserver",
+    "Tables",
     "all_tables",
     "analyze_files",
     "analyze_run",
@@ -229,7 +231,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "job_script",
         "queue",
     ),
-    "tables": ("load_tables",),
+    "tables": (
+        "Tables",
+        "load_tables",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

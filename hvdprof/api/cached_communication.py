@@ -10,10 +10,13 @@ import pandas as pd
 
 from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.link_fit import link_fit
+from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.ingest.load import cached_pieces
 from hvdprof.model.cached_rows import CachedRows
 from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.schema import Table
 from hvdprof.model.tables.collective_tables import COLLECTIVES, LINK_FIT
+from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
@@ -30,7 +33,9 @@ _FOR_FIT = ("pass_id", "segment", "collective", "size_bytes", "transfer_ns", "wa
 def cached_communication(
     file: str, cached: Mapping[str, CachedRows], num_ranks: int | None, progress: Progress
 ) -> dict[str, Rows]:
-    """COLLECTIVES and LINK_FIT by name, equal to what ``analyze.communication`` makes in memory.
+    """COLLECTIVES, LINK_FIT, TENSORS and STEP_COMMUNICATION by name.
+
+    They equal what ``analyze.communication`` makes in memory.
 
     Args:
         file: The path of the timeline as the caller wrote it, which is the ``pass_id`` of its rows.
@@ -44,27 +49,57 @@ def cached_communication(
     rows = cached_pieces(COLLECTIVES, path_of(file), pieces)
     if rows is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
-        return {COLLECTIVES.name: whole, LINK_FIT.name: link_fit(whole, ranks_of)}
+        fit = link_fit(whole, ranks_of)
+        return {COLLECTIVES.name: whole, LINK_FIT.name: fit, **_sums(file, cached)}
     measured = [piece[~piece["warmup"]] for piece in rows.frames(_FOR_FIT)]
     fit = link_fit(pd.concat(measured), ranks_of)
-    return {COLLECTIVES.name: rows, LINK_FIT.name: fit}
+    return {COLLECTIVES.name: rows, LINK_FIT.name: fit, **_sums(file, cached)}
+
+
+def _sums(file: str, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
+    """TENSORS and STEP_COMMUNICATION, of one pass over the rows where they are not in the cache."""
+
+    @functools.cache
+    def made() -> TensorSums:
+        sums = TensorSums()
+        for executions, uses in _paired(cached):
+            sums.add(executions, uses)
+        return sums
+
+    def from_cache(table: Table, rows: Callable[[], pd.DataFrame]) -> Rows:
+        cached_rows = cached_pieces(table, Path(file), lambda: iter([rows()]))
+        return rows() if cached_rows is None else cached_rows
+
+    return {
+        TENSORS.name: from_cache(TENSORS, lambda: made().tensors()),
+        STEP_COMMUNICATION.name: from_cache(STEP_COMMUNICATION, lambda: made().steps()),
+    }
 
 
 def _pieces(
     cached: Mapping[str, CachedRows], ranks_of: Mapping[LaunchKey, int], progress: Progress
 ) -> Iterator[pd.DataFrame]:
-    """COLLECTIVES piece by piece; tensor uses have the same order as their executions."""
+    """COLLECTIVES piece by piece."""
+    done = 0
+    for executions, fused in _paired(cached):
+        yield collectives(executions, fused, COLLECTIVE_ARRIVALS.empty(), ranks_of, {})
+        done += len(executions)
+        progress(done, len(cached[EXECUTIONS.name]))
+
+
+def _paired(cached: Mapping[str, CachedRows]) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Some executions at a time with their uses, which are in the same order."""
     uses = cached[TENSOR_USES.name].frames()
-    held, done = [next(uses)], 0
+    held = [next(uses)]
     for executions in _cut(cached[EXECUTIONS.name].frames()):
         first, last = executions["fusion_id"].min(), executions["fusion_id"].max()
         while held[-1]["fusion_id"].max() < last and (more := next(uses, None)) is not None:
             held.append(more)
-        fused = pd.concat([piece[piece["fusion_id"].between(first, last)] for piece in held])
-        yield collectives(executions, fused, COLLECTIVE_ARRIVALS.empty(), ranks_of, {})
+        yield (
+            executions,
+            pd.concat([piece[piece["fusion_id"].between(first, last)] for piece in held]),
+        )
         held = held[-1:]
-        done += len(executions)
-        progress(done, len(cached[EXECUTIONS.name]))
 
 
 def _cut(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:

@@ -1,32 +1,76 @@
 """The tables that `hvdprof convert` writes and `hvdprof sql` queries."""
 
 import functools
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.api.cached_communication import cached_communication
-from hvdprof.api.runs import ProgressCallback, all_tables, analyze_files, load_run
+from hvdprof.api.runs import Paths, ProgressCallback, all_tables, analyze_files, load_run
 from hvdprof.model.run import Run
-from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
+from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.run_tables import JOB_STEPS
-from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
 
 
-def load_tables(
-    paths: Sequence[str | Path], *, progress: ProgressCallback | None = None
-) -> dict[str, Rows]:
-    """All tables that have rows, by name, in the order of the docs.
+class Tables(RecordedTables, DerivedTables, Mapping[str, Rows]):
+    """All tables of a run or of files that have rows: a mapping by name, and attributes.
+
+    ``tables["events"]`` is a pandas frame, or ``CachedRows`` where it stays in its cache file;
+    ``tables.events`` is a pandas frame always, and has no rows where the mapping lacks the table.
+    """
+
+    job_steps = TableAttribute()
+    launches = TableAttribute()
+    scaling = TableAttribute()
+    losses = TableAttribute()
+    notes = TableAttribute()
+    throughput_scaling = TableAttribute()
+    findings = TableAttribute()
+
+    def __init__(self, tables: Mapping[str, Rows]) -> None:
+        self._tables = dict(tables)
+
+    def __getitem__(self, name: str) -> Rows:
+        """The rows of a table."""
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names, in the order of the docs."""
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        """The number of tables."""
+        return len(self._tables)
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """The number of rows of every table, by name."""
+        return {name: len(rows) for name, rows in self._tables.items()}
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One table as a frame, without rows where there are none.
+
+        Raises:
+            UsageError: No table has that name.
+        """
+        rows = self._tables.get(name)
+        if rows is None:
+            return declared_table(name).empty()
+        return rows if isinstance(rows, pd.DataFrame) else rows.frame()
+
+
+def load_tables(paths: Paths, *, progress: ProgressCallback | None = None) -> Tables:
+    """All tables that have rows, by name and as attributes, in the order of the docs.
 
     The tables of a large timeline that is loaded alone stay in their cache files: each is a
     ``CachedRows``, whose ``frames()`` are pandas frames of a piece each.
 
     Args:
-        paths: A run directory, or files, folders of files and patterns.
+        paths: A run directory; or a file, a folder of files, a pattern, or several of these.
         progress: Called with the file being read, the bytes read so far and the bytes of all
             files; while tables on communication are made, with executions instead of bytes.
 
@@ -35,11 +79,13 @@ def load_tables(
     """
     run = load_run(paths, progress=progress)
     if not run.cached:
-        return dict(all_tables(run))
-    several = len(run.table(TIMELINES.name)) > 1
+        return Tables(all_tables(run))
+    several = len(run.timelines) > 1
     tables = _of_several(run) if several else _of_one(run, progress or _silent)
     tables |= analyze_files(run).derived
-    return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
+    return Tables(
+        {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
+    )
 
 
 def _silent(file: str, done: int, total: int) -> None:
@@ -53,7 +99,7 @@ def _of_several(run: Run) -> dict[str, Rows]:
 
 def _of_one(run: Run, progress: ProgressCallback) -> dict[str, Rows]:
     ((file, cached),) = run.cached.items()
-    size = run.table(TIMELINES.name)["np"].iloc[0]
+    size = run.timelines["np"].iloc[0]
     others = {table.name: run.table(table.name) for table in TABLES if table.name not in cached}
     num_ranks = None if pd.isna(size) else int(size)
     communication = cached_communication(file, cached, num_ranks, functools.partial(progress, file))

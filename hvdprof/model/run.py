@@ -9,30 +9,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.errors import UsageError
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.model.schema import Table
-from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.table_attributes import DerivedTables, RecordedTables
+from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.run_tables import (
-    ARRIVALS,
-    EVENTS,
-    JOB_STEPS,
-    LAUNCHES,
-    LOSSES,
-    RANKS,
-    SCALING,
-    SEGMENTS,
-    STEPS,
-)
+from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.rundir.manifest import Manifest, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A manifest and the tables that its files hold.
+class Run(RecordedTables):
+    """A manifest and the tables that its files hold, each an attribute too: ``run.executions``.
 
     Attributes:
         folder: The run directory, or the first of the standalone files.
@@ -53,31 +42,6 @@ class Run:
     recorded: bool = True
     nccl: tuple[NcclRecording, ...] = ()
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
-
-    @property
-    def segments(self) -> pd.DataFrame:
-        """SEGMENTS, with or without rows."""
-        return self.table(SEGMENTS.name)
-
-    @property
-    def ranks(self) -> pd.DataFrame:
-        """RANKS, with or without rows."""
-        return self.table(RANKS.name)
-
-    @property
-    def steps(self) -> pd.DataFrame:
-        """STEPS, with or without rows."""
-        return self.table(STEPS.name)
-
-    @property
-    def arrivals(self) -> pd.DataFrame:
-        """ARRIVALS, with or without rows."""
-        return self.table(ARRIVALS.name)
-
-    @property
-    def events(self) -> pd.DataFrame:
-        """EVENTS, with or without rows."""
-        return self.table(EVENTS.name)
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -165,10 +129,11 @@ class FailedSegment:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAnalysis:
+class RunAnalysis(DerivedTables):
     """Finished tables and sentences; figures and reports only format them.
 
     ``derived`` holds the tables of the attribution by name: caused wait, collectives, waterfall.
+    Each table is an attribute too: ``analysis.collectives``.
     """
 
     run: Run
@@ -192,6 +157,11 @@ class RunAnalysis:
             if len(self._tables().get(table.name, ()))
         }
 
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """The number of rows of every table that has some, by name, in the order of the docs."""
+        return {name: len(frame) for name, frame in self.tables.items()}
+
     def table(self, name: str) -> pd.DataFrame:
         """One table of the analysis by name, without rows where it holds none.
 
@@ -210,18 +180,3 @@ class RunAnalysis:
             FINDINGS.name: self.findings,
             **self.derived,
         }
-
-
-def declared_table(name: str) -> Table:
-    """The declaration of a table by name.
-
-    Raises:
-        UsageError: No table has that name.
-    """
-    for table in TABLES:
-        if table.name == name:
-            return table
-    raise UsageError(
-        f"No table is named {name!r}.",
-        hint=f"Tables: {', '.join(table.name for table in TABLES)}.",
-    )

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.model.run import Run
+from hvdprof.model.table_attributes import DerivedTables, TableAttribute
+from hvdprof.model.table_catalogue import declared_table
 from hvdprof.model.tables.log_tables import THROUGHPUT_SCALING
 
 
@@ -59,16 +61,31 @@ class FilePage:
 
 
 @dataclass(frozen=True, slots=True)
-class FilesAnalysis:
+class FilesAnalysis(DerivedTables):
     """Finished pages and tables of standalone files; everything after it only formats.
 
-    ``derived`` holds tables computed from those of the run, by name.
+    ``derived`` holds tables computed from those of the run, by name; each is an attribute too.
     """
+
+    findings = TableAttribute()
 
     run: Run
     files: tuple[FilePage, ...]
     throughput_scaling: pd.DataFrame = field(default_factory=THROUGHPUT_SCALING.empty)
     derived: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+    @property
+    def row_counts(self) -> dict[str, int]:
+        """The number of rows of every derived table that has some, by name."""
+        return {name: len(frame) for name, frame in self.derived.items() if len(frame)}
+
+    def table(self, name: str) -> pd.DataFrame:
+        """One derived table by name, without rows where there are none.
+
+        Raises:
+            UsageError: No table has that name.
+        """
+        return self.derived[name] if name in self.derived else declared_table(name).empty()
 
 
 @dataclass(frozen=True, slots=True)

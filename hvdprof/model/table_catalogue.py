@@ -3,6 +3,7 @@
 Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
+from hvdprof.errors import UsageError
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.bandwidth_tables import BANDWIDTH_TABLES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
@@ -39,9 +40,9 @@ TABLES: tuple[Table, ...] = (
     RANKS,
     STEPS,
     ARRIVALS,
-    EVENTS,
-    TENSOR_USES,
     EXECUTIONS,
+    TENSOR_USES,
+    EVENTS,
     INFERRED_STEPS,
     PENDING_NEGOTIATIONS,
     TURNS,
@@ -61,3 +62,18 @@ TABLES: tuple[Table, ...] = (
     *NCCL_CALL_TABLES,
     FINDINGS,
 )
+
+
+def declared_table(name: str) -> Table:
+    """The declaration of a table by name.
+
+    Raises:
+        UsageError: No table has that name.
+    """
+    for table in TABLES:
+        if table.name == name:
+            return table
+    raise UsageError(
+        f"No table is named {name!r}.",
+        hint=f"Tables: {', '.join(table.name for table in TABLES)}.",
+    )

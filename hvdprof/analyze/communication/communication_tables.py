@@ -11,9 +11,11 @@ from hvdprof.analyze.communication.breakdown import breakdown
 from hvdprof.analyze.communication.collectives import collectives, fusion_threshold
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.overlap import overlap
+from hvdprof.analyze.communication.tensor_sums import TensorSums
 from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import Run
 from hvdprof.model.tables.collective_tables import BREAKDOWN, COLLECTIVES, LINK_FIT, OVERLAP
+from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
@@ -24,19 +26,21 @@ _SIZES = [*LAUNCH, "np"]
 def communication_tables(
     run: Run, job_steps: pd.DataFrame, arrivals: pd.DataFrame
 ) -> dict[str, pd.DataFrame]:
-    """BREAKDOWN, OVERLAP, COLLECTIVES and LINK_FIT by name.
+    """TENSORS, STEP_COMMUNICATION, BREAKDOWN, OVERLAP, COLLECTIVES and LINK_FIT by name.
 
     Args:
         run: A run directory, or standalone files, of which only timelines are used.
         job_steps: JOB_STEPS with ``steady`` set.
         arrivals: COLLECTIVE_ARRIVALS.
     """
-    executions = run.table(EXECUTIONS.name)
+    executions, uses = run.table(EXECUTIONS.name), run.table(TENSOR_USES.name)
+    sums = TensorSums()
+    sums.add(executions, uses)
     ranks_of = _ranks_of(run)
-    executed = collectives(
-        executions, run.table(TENSOR_USES.name), arrivals, ranks_of, _threshold_of(run)
-    )
+    executed = collectives(executions, uses, arrivals, ranks_of, _threshold_of(run))
     return {
+        TENSORS.name: sums.tensors(),
+        STEP_COMMUNICATION.name: sums.steps(),
         BREAKDOWN.name: breakdown(run.steps, job_steps),
         OVERLAP.name: overlap(run.steps, run.events, executions),
         COLLECTIVES.name: executed,

@@ -47,7 +47,7 @@ def read_ib(log: Logbook, said: Message) -> bool:
     data, _, out_of_band = said.text.partition("; OOB ")
     devices = _DEVICE.findall(data) if "Using [" in data else []
     for index, name, port, link in devices:
-        log.add("nccl_nics", said, "data", "IB", int(index), name, int(port), link, "")
+        _add_nic(log, said, "data", "IB", int(index), name, int(port), link, "")
     if devices:
         _keep_interfaces(log, said, out_of_band, ("oob", "IB"))
         return _keep(log, said, "ib", "using")
@@ -72,7 +72,7 @@ def read_ofi(log: Logbook, said: Message) -> bool:
         log.quote(said)
         log.add("nccl_settings", said, setting[1], setting[2], "plugin")
     elif device is not None:
-        log.add("nccl_nics", said, "data", "OFI", int(device[1]), device[2], None, "", "")
+        _add_nic(log, said, "data", "OFI", int(device[1]), device[2], None, "", "")
     elif "Selected Provider" in said.text:
         _keep(log, said, "ofi", "using")
     elif "aws-ofi-nccl " in said.text:
@@ -139,8 +139,13 @@ def _keep_interfaces(log: Logbook, said: Message, text: str, what: tuple[str, st
     interfaces = _INTERFACE.findall(text)
     for place, (index, name, address) in enumerate(interfaces):
         number = int(index) if index else place
-        log.add("nccl_nics", said, *what, number, name, None, "", address)
+        _add_nic(log, said, *what, number, name, None, "", address)
     return bool(interfaces)
+
+
+def _add_nic(log: Logbook, said: Message, *values: object) -> None:
+    # Rank, connections and GPUDirect follow when all lines are read (``nics_in_use``).
+    log.add("nccl_nics", said, None, *values, 0, False)
 
 
 def _state(text: str) -> str:

@@ -12,6 +12,7 @@ from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_fra
 from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.line_kinds import LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook
+from hvdprof.ingest.nccl.nic_use import nics_in_use
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import tagged_lines
@@ -89,11 +90,13 @@ def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecordin
         for name, rows in log.rows.items()
         if name != "nccl_calls"
     }
+    ranks = rank_frame(log, communicators)
+    frames["nics"] = nics_in_use(frames["nics"], ranks, frames["connections"])
     return NcclRecording(
         **frames,
         versions=log.troubles.versions(),
         communicators=communicator_frame(log, communicators),
-        ranks=rank_frame(log, communicators),
+        ranks=ranks,
         calls=log.rows["nccl_calls"].frame({"communicator": owner, "rank": _ranks(log)}),
         problems=log.troubles.problems(),
         line_kinds=kinds.frame(),

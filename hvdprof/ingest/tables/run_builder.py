@@ -33,9 +33,9 @@ from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
-from hvdprof.model.run import Run, declared_table
+from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
-from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES

@@ -4,6 +4,7 @@ Tested in ``tests/model/tables/test_run_tables.py``.
 """
 
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 
 _PASS = Column("pass_id", "category", "", "Folder name of the pass, as in the manifest.")
 _SEGMENT = Column("segment", "category", "", "Id of the segment within the pass, as in the plan.")
@@ -132,4 +133,11 @@ LINK_FIT = Table(
     ),
 )
 
-COLLECTIVE_TABLES: tuple[Table, ...] = (BREAKDOWN, OVERLAP, COLLECTIVES, LINK_FIT)
+COLLECTIVE_TABLES: tuple[Table, ...] = (
+    TENSORS,
+    STEP_COMMUNICATION,
+    BREAKDOWN,
+    OVERLAP,
+    COLLECTIVES,
+    LINK_FIT,
+)

@@ -202,8 +202,15 @@ NCCL_NETWORKS = Table(
 
 NCCL_NICS = Table(
     "nccl_nics",
-    "One network device that a process uses.",
+    "One network device by name that a process found, with its rank and how many connections of "
+    "the rank go through it.",
     (
+        Column(
+            "rank",
+            "Int64",
+            "",
+            "Rank of the process in its largest communicator; missing where the log shows none.",
+        ),
         Column("purpose", "category", "", "bootstrap, oob, data."),
         Column("network", "category", "", "IB, Socket or OFI; empty for bootstrap."),
         Column("index", "Int64", "", "Its index as in `via NET/...`."),
@@ -211,6 +218,13 @@ NCCL_NICS = Table(
         Column("port", "Int64", "", "Port of an InfiniBand device."),
         Column("link", "category", "", "IB or RoCE; empty for sockets."),
         Column("address", "category", "", "Address and port of an interface; else empty."),
+        Column(
+            "num_connections",
+            "int64",
+            "",
+            "Connections of the process `via NET/...` with this index; 0 for bootstrap and oob.",
+        ),
+        Column("gpudirect", "bool", "", "One of them uses GPUDirect RDMA."),
         _HOST,
         _PID,
         _FILE,

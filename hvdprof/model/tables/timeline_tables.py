@@ -33,8 +33,10 @@ _WARMUP_DOC = (
 
 TENSOR_USES = Table(
     "tensor_uses",
-    "One use of one tensor in a Horovod timeline: its negotiation and its operation. Phantom "
-    "negotiations (a joined rank answers for every cached tensor) are no uses.",
+    "One use of one tensor in a Horovod timeline: its negotiation and its operation. Never sum "
+    "`dur_ns` over tensors, because fused tensors share one execution: `tensors` and `executions` "
+    "count it once. Phantom negotiations (a joined rank answers for every cached tensor) are no "
+    "uses.",
     (
         _PASS,
         _SEGMENT,
@@ -76,7 +78,8 @@ TENSOR_USES = Table(
             "dur_ns",
             "Int64",
             "ns",
-            "Length of the operation; missing where the end is not in the file.",
+            "Length of the operation, that of the whole execution for each of its fused tensors; "
+            "missing where the end is not in the file.",
         ),
         Column(
             "size_bytes",

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from hvdprof import units
 from hvdprof.errors import UsageError
-from hvdprof.model.run import RunAnalysis, declared_table
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.schema import Column, Table
+from hvdprof.model.table_catalogue import declared_table
 from hvdprof.report.terminal.hanging_text import print_hanging
 from hvdprof.report.terminal.table_text import column_texts, ends_of_intervals, heading, is_number
 
