@@ -67,7 +67,7 @@ def _sums(file: str, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
         return sums
 
     def from_cache(table: Table, rows: Callable[[], pd.DataFrame]) -> Rows:
-        cached_rows = cached_pieces(table, Path(file), lambda: iter([rows()]))
+        cached_rows = cached_pieces(table, path_of(file), lambda: iter([rows()]))
         return rows() if cached_rows is None else cached_rows
 
     return {
