@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,6 +66,8 @@ class Sweep:
     look: LookAtRun | None = None
     _given_up: GivenUp = field(default_factory=GivenUp)
     _began: float = 0.0
+    _waiting: deque[PassRecord] = field(default_factory=deque)
+    _repeats: Repeats | None = None
 
     def job(self, record: PassRecord) -> Job:
         """What is launched for a pass; pure."""
@@ -90,16 +92,25 @@ class Sweep:
             StorageError: The disk is full; what was measured is kept.
             SweepIncompleteError: All passes ran, but a segment has no result.
         """
+        with interruptible(), self.opened():
+            while self.advance():
+                pass
+        self.raise_if_failed()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """A context in which ``advance`` runs passes; its end settles the status of the run.
+
+        Raises:
+            UsageError: Another process is measuring into the run directory.
+        """
         make_folder(self.paths.folder)
         with exclusive_run(self.paths.folder):
-            self._run()
-
-    def _run(self) -> None:
-        resume = self.manifest.resume_command(self.paths.folder)
-        hold_disk_reserve(self.paths.disk_reserve)
-        with interruptible():
+            resume = self.manifest.resume_command(self.paths.folder)
+            hold_disk_reserve(self.paths.disk_reserve)
             try:
-                self._run_passes()
+                self._start()
+                yield
             except InterruptedRunError as error:
                 self._settle_status(Status.INTERRUPTED)
                 error.hint = f"Resume with {resume}"
@@ -113,24 +124,41 @@ class Sweep:
             finally:
                 self.observer.sweep_ended()
                 release_disk_reserve(self.paths.disk_reserve)
-        self._settle_status(Status.FAILED if self._failures() else Status.DONE)
+            self._settle_status(Status.FAILED if self._failures() else Status.DONE)
+
+    def raise_if_failed(self) -> None:
+        """Check that every segment has a result.
+
+        Raises:
+            SweepIncompleteError: A segment has none.
+        """
         if failures := self._failures():
+            resume = self.manifest.resume_command(self.paths.folder)
             raise SweepIncompleteError(
                 f"{failures} of {self._count()} measurements failed; the table shows why.",
                 hint=f"Retry them with {resume}",
             )
 
-    def _run_passes(self) -> None:
-        waiting = deque(self._open_passes())
+    def _start(self) -> None:
+        self._waiting = deque(self._open_passes())
         self.manifest.status = Status.RUNNING
         self.manifest.stop = None
         self._began = time.monotonic() - self.manifest.elapsed_s
         self._save()
-        self.observer.sweep_started(list(waiting))
-        repeats = self._repeats()
-        while waiting or self._plan_repeat(repeats, waiting):
+        self.observer.sweep_started(list(self._waiting))
+        self._repeats = self._planned_repeats()
+
+    def advance(self) -> bool:
+        """Run the next pass, or the next that are resident together; False where none is left.
+
+        Raises:
+            InterruptedRunError: Ctrl-C or SIGTERM.
+            StorageError: The disk is full.
+        """
+        waiting = self._waiting
+        while waiting or self._plan_repeat(self._repeats, waiting):
             records = self._next_passes(waiting)
-            if repeats is not None and repeats.is_over_time(records[0]):
+            if self._repeats is not None and self._repeats.is_over_time(records[0]):
                 for record in records:
                     self.manifest.passes.remove(record)
                 continue
@@ -148,6 +176,20 @@ class Sweep:
             self._save()
             for record in records:
                 self.observer.pass_ended(record)
+            return True
+        return False
+
+    @property
+    def upcoming_repeat(self) -> int | None:
+        """The repeat of the next pass; None where none is planned."""
+        return self._waiting[0].repeat if self._waiting else None
+
+    def drop_rest(self) -> None:
+        """Plan nothing more: what was measured is enough."""
+        for record in self._waiting:
+            self.manifest.passes.remove(record)
+        self._waiting.clear()
+        self._save()
 
     def _next_passes(self, waiting: deque[PassRecord]) -> list[PassRecord]:
         """Take the next pass; where launches take turns, those of its repeat with it."""
@@ -168,7 +210,7 @@ class Sweep:
             record.status = Status.FAILED
         return can_run
 
-    def _repeats(self) -> Repeats | None:
+    def _planned_repeats(self) -> Repeats | None:
         """What plans further repeats; None where the manifest holds all of them."""
         if not self.settings.stops_early:
             return None

@@ -1,0 +1,38 @@
+"""Two runs at once, a pass of each by turns, so that the machine is the same for both."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from hvdprof.launch.processes.interruption import interruptible
+from hvdprof.launch.run.sweep import Sweep
+
+
+def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -> None:
+    """Run the passes of several sweeps by turns, every second round backwards (A B B A).
+
+    The first pass of each, then the second of each in the reverse order: the passes of the same
+    cell and repeat are neighbours. A sweep whose passes fail does not end the others.
+
+    Args:
+        sweeps: Sweeps of the same design.
+        is_enough: Asked after every repeat of all, with its number; the planned rest is dropped
+            where it says so.
+
+    Raises:
+        UsageError: Another process is measuring into one of the run directories.
+        InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+        StorageError: The disk is full; what was measured is kept.
+    """
+    with interruptible(), contextlib.ExitStack() as opened:
+        for sweep in sweeps:
+            opened.enter_context(sweep.opened())
+        order, repeat = list(sweeps), 1
+        # A sum: all of them advance, also behind one that has nothing left.
+        while sum(sweep.advance() for sweep in order):
+            order.reverse()
+            upcoming = min((sweep.upcoming_repeat or repeat for sweep in sweeps), default=repeat)
+            if upcoming > repeat:
+                if is_enough(repeat):
+                    for sweep in sweeps:
+                        sweep.drop_rest()
+                repeat = upcoming

@@ -1,0 +1,108 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import InterruptedRunError
+from hvdprof.launch.run.interleaved_sweeps import run_interleaved
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest, Status
+from tests.builders import fake_ranks
+from tests.builders.bench_settings import bench_settings
+from tests.launch.run.test_sweep import _manifest, _PlainLauncher, _Seen
+
+EVENTS: list[str] = []
+
+
+class _Noted(_Seen):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def pass_started(self, record):
+        EVENTS.append(f"{self.name} {record.id}")
+
+
+@pytest.fixture
+def pair(tmp_path):
+    EVENTS.clear()
+
+    def build(fault="", **changes):
+        sweeps = []
+        for name in ("a", "b"):
+            manifest = _manifest(bench_settings(**changes))
+            root = str(Path(fake_ranks.__file__).parents[2])
+            environment = {**os.environ, "PYTHONPATH": root, "FAKE_FAULT": ":"}
+            if name == "b" and fault:
+                environment["FAKE_FAULT"] = fault
+            environment["FAKE_ONCE"] = str(tmp_path / "failed-once")
+            sweeps.append(
+                Sweep(
+                    settings=bench_settings(**changes),
+                    manifest=manifest,
+                    paths=RunPaths(tmp_path / name),
+                    launcher=_PlainLauncher(),
+                    mpi=None,
+                    observer=_Noted(name),
+                    environment=environment,
+                    program=lambda _, plan: (
+                        sys.executable,
+                        fake_ranks.__file__,
+                        "--plan",
+                        str(plan),
+                    ),
+                )
+            )
+        return sweeps
+
+    return build
+
+
+def statuses(sweeps):
+    return [str(Manifest.read(sweep.paths.folder).status) for sweep in sweeps]
+
+
+def test_passes_of_both_are_neighbours_in_the_order_a_b_b_a(pair):
+    sweeps = pair(sizes=(2,), repeats=2)
+    run_interleaved(sweeps, lambda repeat: False)
+    assert EVENTS == [
+        "a 01-np2-throughput-r1",
+        "b 01-np2-throughput-r1",
+        "b 02-np2-trace-r1",
+        "a 02-np2-trace-r1",
+        "a 03-np2-throughput-r2",
+        "b 03-np2-throughput-r2",
+    ]
+    assert statuses(sweeps) == ["done", "done"]
+
+
+def test_the_rest_is_dropped_once_enough_is_known(pair):
+    sweeps = pair(sizes=(2,), repeats=4)
+    asked = []
+    run_interleaved(sweeps, lambda repeat: asked.append(repeat) or repeat == 2)
+    assert asked == [1, 2]
+    for sweep in sweeps:
+        manifest = Manifest.read(sweep.paths.folder)
+        assert [one.repeat for one in manifest.passes if one.mode == "throughput"] == [1, 2]
+        assert manifest.status == Status.DONE
+
+
+def test_one_that_fails_does_not_end_the_other(pair):
+    sweeps = pair(sizes=(2,), repeats=2, fault="start:")
+    run_interleaved(sweeps, lambda repeat: False)
+    assert statuses(sweeps) == ["done", "failed"]
+
+
+def test_an_interruption_keeps_what_both_have(pair):
+    sweeps = pair(sizes=(2,), repeats=3)
+
+    def interrupt(repeat):
+        raise InterruptedRunError("Ended by SIGINT.")
+
+    with pytest.raises(InterruptedRunError):
+        run_interleaved(sweeps, interrupt)
+    assert statuses(sweeps) == ["interrupted", "interrupted"]
+    for sweep in sweeps:
+        assert Manifest.read(sweep.paths.folder).passes[0].status == Status.DONE
