@@ -35,7 +35,7 @@ MIXED = """[1,0]<stdout>:Iter #0: 10.0 img/sec per GPU
 [1,0]<stdout>:Total img/sec on 2 GPU(s): 20.0 +-0.5
 [1,0]<stderr>:[2026-11-20 21:56:18.000001: W a/b.cc:1] careful
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
-           8             2     float     sum      -1    12.90    0.01    0.02      0    12.87    0.01    0.02      0
+           8             2     float     sum      -1    12.90    0.00    0.00      0    12.87    0.00    0.00      0
 Process 1 exit with status code 7.
 """  # noqa: E501
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.files.bandwidth_facts import (
     allreduce_bench_facts,
     nccl_run_facts,
+    numbered_lines,
 )
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.model.standalone_files import Fact, Unanswered
@@ -86,13 +88,24 @@ def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
 
 
 def rate_facts(rates: pd.DataFrame) -> list[Fact]:
-    """What a benchmark printed of its throughput."""
-    totals = rates[rates["scope"] == "job"]
+    """What a benchmark printed of its throughput; of several runs, a line for each."""
     facts = [Fact("num_rates", "printed rates", len(rates))]
-    if len(totals):
-        mean = float(totals["samples_per_s"].mean())
+    totals = rates[(rates["scope"] == "job").to_numpy()]
+    jobs = [members for _, members in totals.groupby("job", sort=True)]
+    if len(jobs) == 1:
+        mean = float(jobs[0]["samples_per_s"].mean())
         facts.append(Fact("total_samples_per_s", "total as printed", mean, "samples/s"))
+    elif jobs:
+        lines = numbered_lines([_of_job(members) for members in jobs])
+        facts.append(Fact("each_job", "run", lines))
     return facts
+
+
+def _of_job(totals: pd.DataFrame) -> str:
+    last = totals.iloc[-1]
+    ranks = "" if pd.isna(last["np"]) else f", {units.counted(int(last['np']), 'rank')}"
+    mean = units.of_unit(float(totals["samples_per_s"].mean()), "samples/s")
+    return f"{last['tool']}{ranks}: {mean}, line {last['line']}"
 
 
 def throughput_facts(rows: pd.DataFrame) -> list[Fact]:

@@ -1,7 +1,8 @@
 """What throughput benchmarks print: tf_cnn_benchmarks and Horovod's synthetic benchmarks.
 
 tf_cnn_benchmarks: every rank prints a running mean and, in the end, ``total images/sec``, its own
-estimate of the total of all ranks (``benchmark_cnn.py``): these are averaged, never summed.
+estimate of the total of all ranks (``benchmark_cnn.py``): these are averaged over the ranks of a
+run, never summed.
 ``*_synthetic_benchmark.py``: rank 0 prints its rate by iteration, its mean with 1.96 standard
 deviations, and ``Total img/sec on N GPU(s)``, the mean times N.
 """
@@ -15,6 +16,7 @@ import pandas as pd
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
+from hvdprof.units import counted
 
 _TF_CNN, _SYNTHETIC, _OTHER = "tf_cnn_benchmarks", "synthetic_benchmark", "other"
 _NUMBER = r"\d+(?:\.\d+)?(?:e[+-]?\d+)?"
@@ -37,7 +39,8 @@ _RATES = tuple(
 )
 """Tool, what the rate is of, and the line; the first that matches counts."""
 
-_MODEL = re.compile(r"^Model: +(\S+)\s*$")
+_MODEL = re.compile(r"^\W{0,3}Model: +(\S+?)`?\s*$")
+_HEADERS = ("Batch size:", "Devices:", "Number of ", " ")
 _BATCH = re.compile(r"^(?:Batch size: +(\d+)\s*$|\s+(\d+) per device)")
 _DEVICES = re.compile(r"^Devices: +\[(.*)\]")
 _NUM_DEVICES = re.compile(r"^Number of \w+: (\d+)\s*$")
@@ -45,8 +48,10 @@ _NUM_DEVICES = re.compile(r"^Number of \w+: (\d+)\s*$")
 
 @dataclass(slots=True)
 class _Job:
-    """One job in the file: what its header said, and the totals that its ranks printed."""
+    """One run in the file: what its header said, and the totals that its ranks printed."""
 
+    number: int = 0
+    ranks: set[int | None] = field(default_factory=set)
     model: str = ""
     batch: str = ""
     np: int | None = None
@@ -69,8 +74,8 @@ class BenchmarkOutput(PartReader):
         text = line.text
         if "/sec" in text or "/s" in text:
             self._take_rate(line)
-        elif text.startswith(("Model:", "Batch size:", "Devices:", "Number of ", " ")):
-            self._take_header(text)
+        elif text.startswith(_HEADERS) or _MODEL.match(text):
+            self._take_header(text, line.rank)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """PRINTED_RATES and THROUGHPUT."""
@@ -84,15 +89,14 @@ class BenchmarkOutput(PartReader):
     def notes(self) -> list[str]:
         """Totals whose number of ranks is not known."""
         if self._num_unplaced:
-            return [f"{self._num_unplaced} totals do not state the number of ranks"]
+            return [f"{counted(self._num_unplaced, 'total')} without a number of ranks"]
         return []
 
-    def _take_header(self, text: str) -> None:
+    def _take_header(self, text: str, rank: int | None) -> None:
         model = _MODEL.match(text)
         if model is not None:
-            if self._job.totals:
-                self._close_job()
-                self._job = _Job()
+            if self._is_seen(rank):
+                self._begin_job()
             self._job.model = model.group(1)
         batch = _BATCH.match(text)
         if batch is not None:
@@ -117,11 +121,15 @@ class BenchmarkOutput(PartReader):
             stated.get("np"),
         )
         self._tools.setdefault(tool)
+        if self._is_of_next_job(line, tool, scope, stated):
+            self._begin_job()
+        self._job.ranks.add(line.rank)
         if np is not None:
             self._job.np = int(np[:9])
         self.add(
             line.number,
             rank=line.rank,
+            job=self._job.number,
             tool=tool,
             scope=scope,
             iteration=int(iteration[:18]) if iteration else None,
@@ -133,6 +141,25 @@ class BenchmarkOutput(PartReader):
             self._job.totals.append((tool, self._job.np, line.number, rate))
         elif scope == "job":
             self._num_unplaced += 1
+
+    def _is_seen(self, rank: int | None) -> bool:
+        """Whether the rank has printed a rate in this run; output without tags is of any rank."""
+        return rank in self._job.ranks or (rank is None and bool(self._job.ranks))
+
+    def _is_of_next_job(
+        self, line: PrintedLine, tool: str, scope: str, stated: dict[str, str | None]
+    ) -> bool:
+        """Whether a rate belongs to another run, whose header may be missing."""
+        totals = self._job.totals
+        if not totals or not self._is_seen(line.rank):
+            return False
+        if tool == _OTHER or totals[-1][0] == _OTHER:
+            return tool != totals[-1][0] or stated.get("np") != str(totals[-1][1])
+        return scope == "step" and stated.get("iteration") in ("0", "1")
+
+    def _begin_job(self) -> None:
+        self._close_job()
+        self._job = _Job(self._job.number + 1)
 
     def _close_job(self) -> None:
         job = self._job

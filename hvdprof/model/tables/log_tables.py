@@ -143,6 +143,7 @@ PRINTED_RATES = Table(
         _FILE,
         _LINE,
         _RANK,
+        Column("job", "int64", "", "Number of the run of the benchmark in its file, from 0."),
         Column("tool", "category", "", "tf_cnn_benchmarks, synthetic_benchmark or other."),
         Column(
             "scope",

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.analyze.files.log_facts import rate_facts
 from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
@@ -52,10 +53,57 @@ def test_the_synthetic_benchmark(tmp_path: Path) -> None:
     assert list(tables["throughput"]["np"]) == [4, 4]
 
 
+def test_runs_in_one_file_are_never_averaged(tmp_path: Path) -> None:
+    second = TF_CNN.replace("202.00", "380.00").replace("'horovod/gpu:1'", "'horovod/gpu:1'" * 3)
+    crashed = TF_CNN.replace("total images/sec: 202.00\n", "").replace("32 per", "16 per")
+    tables, _ = read_part(BenchmarkOutput, crashed + TF_CNN + second, tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == [202.0, 380.0]
+    assert list(tables["throughput"]["np"]) == [2, 4]
+    assert tables["throughput"]["series"].nunique() == 1
+    assert list(tables["printed_rates"]["job"]) == [0, 0, 1, 1, 1, 2, 2, 2]
+    facts = {fact.name: fact.value for fact in rate_facts(tables["printed_rates"])}
+    assert facts["each_job"] == (
+        "1: tf_cnn_benchmarks, 2 ranks: 202 samples/s, line 15\n"
+        "2: tf_cnn_benchmarks, 4 ranks: 380 samples/s, line 23"
+    )
+    assert "total_samples_per_s" not in facts
+
+
+def test_ranks_whose_output_comes_one_after_the_other_are_one_run(tmp_path: Path) -> None:
+    ranks = [TF_CNN, TF_CNN.replace("202.00", "204.00")]
+    text = "".join(
+        f"[1,{rank}]<stdout>:{line}\n" for rank in (0, 1) for line in ranks[rank].splitlines()
+    )
+    tables, _ = read_part(BenchmarkOutput, text, tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == [203.0]
+
+
+def test_a_run_without_its_header_is_another_run(tmp_path: Path) -> None:
+    tail = SYNTHETIC.split("4\n", 1)[1].replace("587.6", "300.0")
+    tables, _ = read_part(BenchmarkOutput, SYNTHETIC + tail, tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == [587.6, 300.0]
+    series = [str(name) for name in tables["throughput"]["series"]]
+    assert series[0] == "synthetic_benchmark resnet50, batch 32"
+    assert series[1] == "synthetic_benchmark unnamed model"
+
+
+def test_throughput_lines_of_other_sizes_are_other_runs(tmp_path: Path) -> None:
+    line = "Throughput: {} images/s on average, Num of GPUs: {}\n"
+    text = line.format(100.0, 4) + line.format(110.0, 4) + line.format(190.0, 8)
+    tables, _ = read_part(BenchmarkOutput, text, tmp_path)
+    assert list(tables["throughput"]["samples_per_s"]) == [105.0, 190.0]
+    assert list(tables["printed_rates"]["job"]) == [0, 0, 1]
+
+
+def test_a_model_behind_a_mark_of_a_page_is_read(tmp_path: Path) -> None:
+    tables, _ = read_part(BenchmarkOutput, f"`{SYNTHETIC}", tmp_path)
+    assert list(tables["throughput"]["series"]) == ["synthetic_benchmark resnet50, batch 32"]
+
+
 def test_a_total_of_unknown_ranks_gives_a_warning(tmp_path: Path) -> None:
     tables, reader = read_part(BenchmarkOutput, "total images/sec: 5.0\n", tmp_path)
     assert len(tables["throughput"]) == 0
-    assert reader.notes() == ["1 totals do not state the number of ranks"]
+    assert reader.notes() == ["1 total without a number of ranks"]
 
 
 @needs_corpus
