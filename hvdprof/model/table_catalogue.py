@@ -7,6 +7,7 @@ from hvdprof.errors import UsageError
 from hvdprof.model.schema import Table
 from hvdprof.model.tables.bandwidth_tables import BANDWIDTH_TABLES
 from hvdprof.model.tables.collective_tables import COLLECTIVE_TABLES
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.finding_tables import FINDINGS
 from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
@@ -57,6 +58,7 @@ TABLES: tuple[Table, ...] = (
     *SESSION_TABLES,
     TIMELINES,
     *LOG_TABLES,
+    COLLECTIVE_TIMEOUTS,
     *BANDWIDTH_TABLES,
     *NCCL_TABLES,
     *NCCL_CALL_TABLES,

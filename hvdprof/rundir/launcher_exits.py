@@ -1,6 +1,7 @@
 """How launchers report a process of a job that ended: one pattern per launcher and wording."""
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ _DESCRIBED_SIGNALS = {
 }
 """How Slurm names signals, with their numbers on Linux."""
 
+_SIGNAL_NUMBERS = {one.name: int(one) for one in signal.Signals}
+
 _PATTERNS = (
     # Open MPI, signals: one line in version 4, two in version 5.
     re.compile(r"process rank (?P<rank>\d+) with PID .* exited on\s+signal (?P<signal>\d+)"),
@@ -34,6 +37,19 @@ _PATTERNS = (
         r"Root Cause \(first observed failure\):.*?rank\s+: (?P<rank>\d+).*?"
         r"exitcode\s+: (?:-(?P<signal>\d+)|(?P<code>\d+))",
         re.DOTALL,
+    ),
+    # torchrun's agent on each host, which names the rank by its number on that host.
+    re.compile(
+        r"failed \(exitcode: (?:-(?P<signal>\d+)|(?P<code>\d+))\) local_rank: \d+ "
+        r"\(pid: (?P<pid>\d+)\)"
+    ),
+    # Cray's PALS.
+    re.compile(r"\brank (?P<rank>\d+) died from signal (?P<signal>\d+)"),
+    re.compile(r"\brank (?P<rank>\d+) exited with code (?P<code>[1-9]\d*)"),
+    # torch.multiprocessing.spawn.
+    re.compile(
+        r"ProcessExitedException: process (?P<rank>\d+) terminated with signal "
+        rf"(?P<named>{'|'.join(sorted(_SIGNAL_NUMBERS))})"
     ),
     # Slurm, which ends the other tasks after the first; one that never ran is no killed one.
     re.compile(r"srun: error: tasks? (?P<rank>\d+)\S* launch failed: (?P<why>[^\n]+)"),
@@ -76,6 +92,7 @@ def process_exits(text: str) -> Iterator[ProcessExit]:
                 pid=_number(named.get("pid")),
                 exit_code=_number(named.get("code")),
                 signal=_DESCRIBED_SIGNALS.get(named.get("described") or "")
+                or _SIGNAL_NUMBERS.get(named.get("named") or "")
                 or _number(named.get("signal")),
                 why_not_started=named.get("why") or "",
             )

@@ -25,6 +25,7 @@ from hvdprof.analyze.files.timeline_sums import (
     sums_of,
 )
 from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
+from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_jobs
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoins, join_jobs
 from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
@@ -64,7 +65,7 @@ def analyze_files(run: Run) -> FilesAnalysis:
     """
     files = run.table(FILES.name).to_dict("records")
     joins = _joined_calls(run)
-    findings = findings_of_jobs(run.nccl)
+    findings = with_log_findings(run, findings_of_jobs(run.nccl))
     pages = [_page(run, row, joins, findings) for row in files if row["kind"] != _RECORDER]
     pages += _recordings(run, [row for row in files if row["kind"] == _RECORDER])
     scaling = throughput_scaling(run.table(THROUGHPUT.name))

@@ -16,6 +16,7 @@ from hvdprof.analyze.files.bandwidth_facts import (
 from hvdprof.analyze.files.next_recording import SCALING_COMMAND
 from hvdprof.model.standalone_files import Fact, Unanswered
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH, NCCL_TEST_RUNS
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.model.tables.log_tables import (
     AUTOTUNE,
     HOROVOD_LOG,
@@ -67,6 +68,18 @@ def incident_facts(incidents: pd.DataFrame) -> list[Fact]:
     if len(ends):
         facts.append(Fact("process_end", "first end of a process", _end_of(ends.iloc[0])))
     return facts
+
+
+def timeout_facts(timeouts: pd.DataFrame) -> list[Fact]:
+    """Collectives at which PyTorch's watchdog gave up, and on which ranks."""
+    rows = timeouts[timeouts["timed_out"].to_numpy()]
+    ranks = sorted({int(rank) for rank in rows["rank"].dropna()})
+    names = dict.fromkeys(str(name) for name in rows["operation"] if str(name))
+    return [
+        Fact("num_timeouts", "collective timeouts", len(rows)),
+        Fact("timeout_ranks", "on ranks", _listed(ranks) or None),
+        Fact("timeout_operations", "in", ", ".join(list(names)[:_MOST_NAMES]) or None),
+    ]
 
 
 def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
@@ -136,6 +149,7 @@ BY_TABLE: tuple[tuple[str, Callable[[pd.DataFrame], list[Fact]]], ...] = (
     (HOROVOD_LOG.name, log_facts),
     (STALLS.name, stall_facts),
     (INCIDENTS.name, incident_facts),
+    (COLLECTIVE_TIMEOUTS.name, timeout_facts),
     (AUTOTUNE.name, autotune_facts),
     (NCCL_TEST_RUNS.name, nccl_run_facts),
     (ALLREDUCE_BENCH.name, allreduce_bench_facts),

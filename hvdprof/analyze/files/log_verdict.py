@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import pandas as pd
 
 from hvdprof import units
+from hvdprof.analyze.files.stalled_ranks import stall_sentence
 from hvdprof.analyze.findings.finding import first_fix, title_inside
-from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
 from hvdprof.model.frame_row import FrameRow, is_missing
 from hvdprof.model.standalone_files import FileVerdict
 from hvdprof.rundir.known_causes import KnownCause, known_cause
@@ -23,14 +23,21 @@ _CONSEQUENCES = (
     "stall-setting",
     "cache-eviction",
     "timeline-file",
+    "adasum",
+    "network-timeout",
 )
+_REPORTS = ("process-end", "job-end", "nccl-tests", "nccl-error", "mpi", "cancelled")
+"""What launchers and libraries report of a failure elsewhere; it causes no error behind it."""
+
 _MOST_CHARACTERS = 120
 
 
 def log_verdict(
     findings: pd.DataFrame, stalls: pd.DataFrame, incidents: pd.DataFrame
 ) -> FileVerdict:
-    """The worst finding and its fix, else the first failure or the stalls; empty without any.
+    """What went wrong first, else the worst finding with its fix; empty where nothing is wrong.
+
+    A failure that stands before an error is its cause, and a failure after a stall follows from it.
 
     Args:
         findings: Rows of FINDINGS whose quote is in the file, the worst first.
@@ -38,15 +45,27 @@ def log_verdict(
         incidents: Rows of INCIDENTS of the file.
     """
     problems = findings[findings["severity"].isin(_PROBLEMS).to_numpy()]
-    if len(problems):
-        return FileVerdict(_of_findings(problems))
+    errors = problems[(problems["severity"] == "error").to_numpy()]
     failures = incidents[~incidents["kind"].isin(_CONSEQUENCES).to_numpy()]
     if len(stalls):
-        # A failure after the first stall may be what the stall led to.
         failures = failures[(failures["line"] < stalls["line"].min()).to_numpy()]
+    if len(errors):
+        earlier = failures[(failures["line"] < errors["line"].min()).fillna(False).to_numpy()]
+        earlier = earlier[~earlier["kind"].isin(_REPORTS).to_numpy()]
+        if not len(earlier):
+            return FileVerdict(_of_findings(problems))
+        return FileVerdict(f"{_of_failures(earlier)} Behind it: {_titles(errors)}.")
     if len(failures):
         return FileVerdict(_of_failures(failures))
-    return FileVerdict(_of_stalls(stalls) if len(stalls) else "")
+    if len(stalls):
+        return FileVerdict(stall_sentence(stalls))
+    return FileVerdict(_of_findings(problems) if len(problems) else "")
+
+
+def _titles(errors: pd.DataFrame) -> str:
+    titles = [title_inside(str(title)) for title in errors["title"]]
+    more = f" and {units.counted(len(titles) - 1, 'further error')}" if len(titles) > 1 else ""
+    return f"{titles[0]}{more}"
 
 
 def nccl_tests_verdict(runs: pd.DataFrame, rows: pd.DataFrame) -> FileVerdict:
@@ -141,7 +160,9 @@ def _fix(cause: KnownCause | None) -> str:
 def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
     """The first exception, since launchers report ends late; else the first row."""
     kinds = [str(row["kind"]) for row in rows]
-    return kinds.index("exception") if "exception" in kinds else 0
+    if "exception" in kinds:
+        return kinds.index("exception")
+    return next((place for place, kind in enumerate(kinds) if kind != "job-end"), 0)
 
 
 def _reason(row: FrameRow) -> str:
@@ -166,13 +187,3 @@ def _of_findings(problems: pd.DataFrame) -> str:
     if len(problems) == 1:
         return f"{str(worst['severity']).capitalize()}: {title}; fix: {fix}."
     return f"{counted}, first: {title}; fix: {fix}."
-
-
-def _of_stalls(stalls: pd.DataFrame) -> str:
-    missing = stalls[(stalls["state"] == "missing").to_numpy()]
-    ranks = sorted({int(rank) for rank in missing["stalled_rank"] if rank >= 0})
-    tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
-    waited = units.seconds(float(stalls["waited_s"].max()))
-    if not ranks:
-        return f"Stall: {tensors} stalled for at least {waited}."
-    return f"Stall: {ranks_text(ranks)} did not submit {tensors} for at least {waited}."

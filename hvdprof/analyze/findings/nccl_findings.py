@@ -18,7 +18,6 @@ Rule = Callable[[NcclRecording], Iterable[Finding]]
 RULES: tuple[Rule, ...] = (
     trouble.error_trail,
     trouble.failed_work_request,
-    trouble.watchdog,
     trouble.stuck_in_init,
     trouble.died,
     trouble.versions_differ,

@@ -7,6 +7,7 @@ import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, by_gravity
+from hvdprof.analyze.findings.log_findings import with_log_findings
 from hvdprof.analyze.findings.nccl_findings import findings_of_run
 from hvdprof.analyze.findings.run_rules import causes_rules as causes
 from hvdprof.analyze.findings.run_rules import communication_rules as communication
@@ -59,7 +60,7 @@ def findings(evidence: Evidence) -> pd.DataFrame:
     """
     of_run = sorted((finding for rule in RULES for finding in rule(evidence)), key=by_gravity)
     own = FINDINGS.frame([asdict(finding) for finding in of_run])
-    of_nccl = findings_of_run(evidence.run.nccl)
+    of_nccl = with_log_findings(evidence.run, findings_of_run(evidence.run.nccl))
     if own.empty or of_nccl.empty:
         return of_nccl if own.empty else own
     both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)

@@ -20,18 +20,46 @@ _KINDS = (
     ("stall-setting", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS is less than"),
     ("timeline-file", "Error opening the Horovod Timeline file"),
     ("nccl-tests", r"Test (?:NCCL |CUDA )failure "),
+    ("adasum", "UserWarning: Adasum reduction does not currently support GPU reduction using MPI"),
+    (
+        "network-timeout",
+        # Gloo, PyTorch's store and rendezvous, horovodrun, ssh, and Open MPI's TCP.
+        r"Timed out waiting \d+ms for (?:send|recv)|client socket has timed out after|"
+        r"Timed out after \d+ seconds waiting for clients|RendezvousTimeoutError|"
+        r"Timed out waiting for .{1,200}Please check (?:connectivity|that you have)|"
+        r"^ssh: connect to host \S+ port \d+: (?:Connection timed out|No route to host)|"
+        r"connect\(\) to \S+ failed: (?:Connection timed out|No route to host)|"
+        r"gloo.{1,200}(?:[Cc]onnect(?:ion)? timed? ?out)",
+    ),
+    (
+        "nccl-error",
+        r"^(?:\w+(?:\.\w+)*: )?NCCL (?:[Ee]rror\b|error in: )|nccl(?:System|Remote)Error",
+    ),
     ("mpi", rf"{UNREACHABLE}|\*\*\* MPI_ERR_\w+: "),
     ("out-of-memory", OUT_OF_MEMORY),
     ("usage", USAGE_ERROR),
     # Printed by the launcher before the lines that name the process.
     ("", r"Horovod detected that one or more processes exited"),
+    # Of the process, before its launcher reports its end.
+    (
+        "crash",
+        r"^Fatal Python error: |\*\*\* Process received signal \*\*\*|"
+        r"^(?:\S+: line \d+: +\d+ )?(?:Segmentation fault|Aborted|Bus error) +\(core dumped\)",
+    ),
+    ("cancelled", r"slurmstepd: error: \*{3} \S+ \S+ ON \S+ CANCELLED AT "),
+    ("job-end", r"^Primary job +terminated normally, but \d+ process"),
     ("", r"^\s*raise "),
 )
 _EXCEPTION = re.compile(r"^ ?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt): ")
 _INCIDENT = re.compile("|".join(f"({pattern})" for _, pattern in _KINDS))
 _MAY_END = re.compile(
     r"process rank \d|Process name: |Process \d+ exit|srun: error|BAD TERMINATION|^signal \d|"
-    r"^\s*=?\s*(?:Exit code|EXIT CODE|PID|RANK|CLEANING)\b|Process \d+ exit"
+    r"^\s*=?\s*(?:Exit code|EXIT CODE|PID|RANK|CLEANING)\b|Process \d+ exit|Root Cause \(first|"
+    r"^\s+(?:rank|exitcode) +: +-?\d|\(exitcode: -?\d+\)|rank \d+ (?:died from|exited with)|"
+    r"process \d+ terminated with signal "
+)
+_OPENS = re.compile(
+    r"rocess |srun: |BAD TERMINATION|Root Cause|exitcode: |rank \d+ (?:died|exited)"
 )
 
 
@@ -74,7 +102,7 @@ class Incidents(PartReader):
         text = line.text.strip()
         if self._begun is not None and line.number - self._begun.number > 8:
             self._begun = None
-        opens = "rocess " in text or "srun: " in text or "BAD TERMINATION" in text
+        opens = bool(_OPENS.search(text))
         number = line.number if opens or self._begun is None else self._begun.number
         text = text if opens or self._begun is None else f"{self._begun.text} {text}"
         ended = next(process_exits(text), None)

@@ -9,6 +9,7 @@ import pandas as pd
 from hvdprof.ingest.logs.allreduce_bench_output import AllreduceBench
 from hvdprof.ingest.logs.autotune_log import Autotune
 from hvdprof.ingest.logs.benchmark_output import BenchmarkOutput
+from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
 from hvdprof.ingest.logs.horovod_log import HorovodLog
 from hvdprof.ingest.logs.incidents import Incidents
 from hvdprof.ingest.logs.nccl_tests_output import NcclTests
@@ -25,6 +26,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     HorovodLog,
     StallWarnings,
     Incidents,
+    CollectiveTimeouts,
     Autotune,
     NcclTests,
     AllreduceBench,

@@ -92,7 +92,9 @@ INCIDENTS = Table(
             "",
             "process-end (of the launcher), exception, internal-error, shutdown, background-loop, "
             "stall, stall-setting, cache-eviction, timeline-file, mpi, out-of-memory, usage (the "
-            "script rejects its arguments) or nccl-tests.",
+            "script rejects its arguments), nccl-tests, nccl-error, network-timeout, crash (of the "
+            "process itself), cancelled (by Slurm), job-end (a launcher that names no rank) or "
+            "adasum (a warning of Horovod's).",
         ),
         Column(
             "failed_rank",

@@ -37,7 +37,7 @@ def test_the_worst_finding_is_named_with_its_fix(severities, sentence):
     ("state", "sentence"),
     [
         ("missing", "Stall: rank 1 did not submit 2 tensors for at least 60.0 s."),
-        ("ready", "Stall: 2 tensors stalled for at least 60.0 s."),
+        ("ready", "Stall: rank 0 did not submit 2 tensors for at least 60.0 s."),
     ],
 )
 def test_stalls_name_the_ranks_that_did_not_submit(state, sentence):
@@ -88,6 +88,73 @@ def test_a_failure_after_a_stall_leaves_the_stall_first():
     for line, opening in ((4, "Failure in line 4"), (6, "Stall: ")):
         incidents = declared_rows(INCIDENTS, incident("exception", "ValueError: x", line=line))
         assert log_verdict(NO_FINDINGS, stalls, incidents).sentence.startswith(opening)
+
+
+def error(line):
+    title, action = "Collective timeout: ALLREDUCE on all 2 ranks", "Check the network."
+    row = finding(severity="error", title=title, action=action) | {"line": line, "file": "f"}
+    return FINDINGS.frame([row])
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "opening"),
+    [
+        ("exception", 3, "Failure in line 3: ValueError: x. Behind it: collective timeout ("),
+        ("exception", 30, "Error: collective timeout (ALLREDUCE on all 2 ranks); fix: check the"),
+        ("process-end", 3, "Error: collective timeout"),
+        ("adasum", 3, "Error: collective timeout"),
+    ],
+)
+def test_a_failure_before_an_error_is_its_cause(kind, line, opening):
+    incidents = declared_rows(INCIDENTS, incident(kind, "ValueError: x", line=line))
+    assert log_verdict(error(20), NO_STALLS, incidents).sentence.startswith(opening)
+
+
+def test_a_failure_counts_more_than_a_warning():
+    warned = FINDINGS.frame([finding(severity="warning")])
+    incidents = declared_rows(INCIDENTS, incident("exception", "ValueError: x"))
+    assert log_verdict(warned, NO_STALLS, incidents).sentence == "Failure in line 7: ValueError: x."
+
+
+def stalled(*rows, state="missing", cut=False):
+    return declared_rows(
+        STALLS,
+        *(
+            {"stalled_rank": rank, "tensor": tensor, "state": state, "waited_s": 60.0, "cut": cut}
+            for rank, tensor in rows
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        # Ranks 1 and 2 have each submitted what the other lacks.
+        (
+            stalled((0, "a"), (1, "a"), (0, "b"), (2, "b")),
+            "Stall of at least 60.0 s: ranks submitted different tensors (rank 1 not a, rank 2 "
+            "not b).",
+        ),
+        (
+            stalled((0, "a"), (1, "a"), (0, "b")),
+            "Stall: ranks 0 and 1 did not submit 2 tensors for at least 60.0 s.",
+        ),
+        (
+            stalled((1, "a"), (2, "b"), cut=True),
+            "Stall: ranks 1 and 2 did not submit 2 tensors for at least 60.0 s.",
+        ),
+        (
+            stalled((1, "a"), (2, "a"), (4, "a"), state="ready"),
+            "Stall: ranks 0 and 3 did not submit 1 tensor for at least 60.0 s.",
+        ),
+        (
+            stalled((0, "a"), (1, "a"), state="ready"),
+            "Stall: 1 tensor stalled for at least 60.0 s.",
+        ),
+    ],
+)
+def test_whom_a_stall_waits_for(rows, said):
+    assert log_verdict(NO_FINDINGS, rows, NO_INCIDENTS).sentence == said
 
 
 def nccl_rows(*bandwidths, **values):

@@ -99,14 +99,13 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
         job(extra=["NCCL_BUFFSIZE set by environment to 65536."]),
         ["nccl-setting-hurts"],
     ),
-    "watchdog": ([*job(), WATCHDOG], ["nccl-watchdog-timeout"]),
     "stuck in init": (
         [line for line in job() if not ("rank 3" in line and "COMPLETE" in line)],
         ["nccl-stuck-in-init"],
     ),
     "rank never came": (
         [*(line for line in job() if ":7300:" not in line), WATCHDOG],
-        ["nccl-watchdog-timeout", "nccl-ranks-missing"],
+        ["nccl-ranks-missing"],
     ),
     "work request": (
         [
@@ -130,11 +129,11 @@ BROKEN: dict[str, tuple[list[str], list[str]]] = {
     "died": ([*job(), "oak1: rank 2 died from signal 9"], ["nccl-rank-died"]),
     "aborted by the watchdog": (
         [*job(), WATCHDOG, "oak1: rank 1 died from signal 6", "oak1: rank 2 died from signal 15"],
-        ["nccl-watchdog-timeout"],
+        [],
     ),
     "killed before the watchdog gave up": (
         [*job(), "oak1: rank 2 died from signal 9", WATCHDOG],
-        ["nccl-watchdog-timeout", "nccl-rank-died"],
+        ["nccl-rank-died"],
     ),
     "aborted by itself": (
         [*job(), "oak1: rank 2 died from signal 15", "oak1: rank 3 died from signal 6"],
@@ -243,11 +242,7 @@ def test_an_empty_recording_of_a_version_alone_gives_nothing(tmp_path: Path) -> 
 
 
 CORPUS_PROBLEMS = {
-    "alcf_polaris_resnet50_20250115_with_aws_HANG.log": {
-        "nccl-stuck-in-init",
-        "nccl-watchdog-timeout",
-    },
-    "alcf_polaris_resnet50_20250627_with_aws_HANG.log": {"nccl-watchdog-timeout"},
+    "alcf_polaris_resnet50_20250115_with_aws_HANG.log": {"nccl-stuck-in-init"},
     "cuiboyuan_2.20.5_all_subsys_oom_abort_rank0.log": {"nccl-p2p-disabled"},
     "stas_ib_error12_wrapped.log": {"nccl-ib-completion-error"},
     "thomaslie_smartio_p2p_disabled_allreduce.txt": {"nccl-p2p-disabled"},

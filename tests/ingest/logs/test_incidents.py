@@ -19,6 +19,11 @@ from tests.builders.printed import read_part
         ("Process name: 1\nExit code: 137", 1, 137, None),
         ("Process 2 exit with status code 7.", 2, 7, None),
         ("srun: error: node7: task 5: Exited with exit code 2", 5, 2, None),
+        ("x1: rank 4 died from signal 6 and dumped core", 4, None, 6),
+        ("x1: rank 4 exited with code 1", 4, 1, None),
+        ("E1211 api.py:833] failed (exitcode: -11) local_rank: 1 (pid: 68) of binary: /p", None, None, 11),
+        ("Root Cause (first observed failure):\n[0]:\n  time : x\n  rank      : 2 (local_rank: 0)\n  exitcode  : 1 (pid: 69)", 2, 1, None),
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGKILL", 3, None, 9),
         ("=   BAD TERMINATION OF ONE\n=   PID 7 RUNNING AT a\n=   EXIT CODE: 139", None, 139, None),
     ],
 )  # fmt: skip
@@ -51,6 +56,17 @@ def test_how_launchers_report_an_end(
         ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0", "out-of-memory"),
         ("Out of memory: Killed process 4711 (python) total-vm:1kB", "out-of-memory"),
         ("command terminated with exit code 137", "out-of-memory"),
+        ("[rank3]: RuntimeError: NCCL Error 2: unhandled system error", "nccl-error"),
+        ("NCCL error in: /pytorch/torch/lib/c10d/ProcessGroupNCCL.cpp:784, invalid usage", "nccl-error"),
+        ("UserWarning: Adasum reduction does not currently support GPU reduction using MPI. Tensors", "adasum"),
+        ("[/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 30000ms for recv operation", "network-timeout"),
+        ("[E socket.cpp:957] [c10d] The client socket has timed out after 60s while trying to connect", "network-timeout"),
+        ("ssh: connect to host node7 port 22: Connection timed out", "network-timeout"),
+        ("Fatal Python error: Segmentation fault", "crash"),
+        ("[node1:4711] *** Process received signal ***", "crash"),
+        ("run.sh: line 3: 12345 Segmentation fault      (core dumped) python train.py", "crash"),
+        ("slurmstepd: error: *** JOB 17 ON node3 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***", "cancelled"),
+        ("Primary job  terminated normally, but 1 process returned", "job-end"),
     ],
 )  # fmt: skip
 def test_kinds_of_trouble(tmp_path: Path, text: str, kind: str) -> None:
@@ -68,6 +84,10 @@ def test_kinds_of_trouble(tmp_path: Path, text: str, kind: str) -> None:
         "validation error: argument of the best epoch 3",
         "Process 3 started",
         "Process name: 1\nhello",
+        "wandb: Network error (ConnectTimeout), entering retry loop.",
+        "WARNING: Retrying (Retry(total=4)) after connection broken by 'Connection timed out'",
+        "rank      : 2 (local_rank: 0)",
+        "the time-out of 30 s was not reached",
     ],
 )
 def test_what_is_no_trouble(tmp_path: Path, text: str) -> None:

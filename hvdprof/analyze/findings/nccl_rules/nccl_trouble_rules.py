@@ -110,29 +110,6 @@ def _absent(complete: pd.DataFrame, num_ranks: int) -> Finding:
     )
 
 
-def watchdog(recording: NcclRecording) -> Iterator[Finding]:
-    """PyTorch's watchdog gave up on a collective."""
-    problems = recording.problems[recording.problems["kind"] == "watchdog"]
-    if problems.empty:
-        return
-    ranks = [int(rank) for rank in problems["tag_rank"].dropna()]
-    where = f" on {ranks_text(ranks)}" if ranks else ""
-    file, line = shown(problems)
-    yield Finding(
-        "nccl-watchdog-timeout",
-        "error",
-        ranks_text(ranks) if ranks else "job",
-        "Collective timeout of PyTorch's watchdog",
-        f"PyTorch gave up waiting for a collective{where}. A rank did not take part, or the "
-        "network hangs.",
-        "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 to name the rank "
-        "that did not come. Run `py-spy dump --pid <pid>` on that rank to see where it hangs.",
-        "certain",
-        file,
-        line,
-    )
-
-
 def failed_work_request(recording: NcclRecording) -> Iterator[Finding]:
     """InfiniBand work requests that failed."""
     problems = recording.problems[recording.problems["kind"] == "completion"]

@@ -1,0 +1,80 @@
+"""Which ranks a stall waits for, from Horovod's stall warnings in a file.
+
+Tested in ``tests/analyze/files/test_log_verdict.py``.
+"""
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+
+_MOST_CHARACTERS = 40
+
+
+def stall_sentence(stalls: pd.DataFrame) -> str:
+    """One sentence: the ranks that did not submit, or that they submitted different tensors.
+
+    Args:
+        stalls: Rows of STALLS of one file.
+    """
+    waited = units.seconds(float(stalls["waited_s"].max()))
+    tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
+    if (stalls["state"] == "ready").any():
+        stalls = pd.concat([stalls, _missing_of_ready(stalls)])
+    missing = stalls[((stalls["state"] == "missing") & (stalls["stalled_rank"] >= 0)).to_numpy()]
+    ranks = sorted({int(rank) for rank in missing["stalled_rank"]})
+    if not ranks:
+        return f"Stall: {tensors} stalled for at least {waited}."
+    lacking = {rank: _tensors(missing, rank) for rank in ranks}
+    last = missing[(missing["warning"] == missing["warning"].max()).to_numpy()]
+    apart = _pair_apart({rank: _tensors(last, rank) for rank in ranks})
+    if apart and not stalls["cut"].any():
+        (one, its), (other, theirs) = apart
+        return (
+            f"Stall of at least {waited}: ranks submitted different tensors (rank {one} not "
+            f"{_short(its)}, rank {other} not {_short(theirs)})."
+        )
+    number = units.counted(len(set().union(*lacking.values())), "tensor")
+    return f"Stall: {ranks_text(ranks)} did not submit {number} for at least {waited}."
+
+
+def _short(tensor: str) -> str:
+    """The end of a name, which distinguishes it."""
+    if len(tensor) <= _MOST_CHARACTERS:
+        return tensor
+    return f"\N{HORIZONTAL ELLIPSIS}{tensor[-_MOST_CHARACTERS:]}"
+
+
+def _tensors(missing: pd.DataFrame, rank: int) -> set[str]:
+    own = missing[(missing["stalled_rank"] == rank).to_numpy()]
+    return {str(tensor) for tensor in own["tensor"]}
+
+
+def _pair_apart(
+    lacking: Mapping[int, set[str]],
+) -> tuple[tuple[int, str], tuple[int, str]] | None:
+    """Two ranks of which each has submitted a tensor that the other has not: neither continues."""
+    stuck = [rank for rank, tensors in lacking.items() if tensors]
+    for place, one in enumerate(stuck):
+        for other in stuck[place + 1 :]:
+            only_one, only_other = lacking[one] - lacking[other], lacking[other] - lacking[one]
+            if only_one and only_other:
+                return (one, min(only_one)), (other, min(only_other))
+    return None
+
+
+def _missing_of_ready(stalls: pd.DataFrame) -> pd.DataFrame:
+    """Rows for ranks below the highest named one that are not among the ready ranks of a tensor.
+
+    Horovod up to 0.13 lists ready ranks, and does not state how many there are.
+    """
+    ready = stalls[(stalls["state"] == "ready").to_numpy()]
+    highest = int(stalls["stalled_rank"].max())
+    rows = []
+    for _, members in ready.groupby(["warning", "tensor"], observed=True, sort=False):
+        row = members.iloc[0].to_dict()
+        absent = set(range(highest + 1)) - {int(rank) for rank in members["stalled_rank"]}
+        rows += [{**row, "state": "missing", "stalled_rank": rank} for rank in sorted(absent)]
+    return pd.DataFrame(rows, columns=list(stalls.columns))

@@ -1,0 +1,64 @@
+"""What is wrong or unusual, from the output of jobs: the rules, and what applies them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+
+import pandas as pd
+
+from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.log_rules import printed_warning_rules as warnings
+from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
+from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.run import Run
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
+from hvdprof.model.tables.log_tables import INCIDENTS
+
+RULES: tuple[Callable[[pd.DataFrame], Iterable[Finding]], ...] = (
+    warnings.network_timeout,
+    warnings.adasum_on_cpu,
+)
+"""Rules on the incidents of one file."""
+
+
+def with_log_findings(run: Run, of_nccl: pd.DataFrame) -> pd.DataFrame:
+    """The findings on the output of jobs before those on NCCL, errors first in each file.
+
+    Args:
+        run: A run whose tables hold the output of jobs.
+        of_nccl: The findings on its NCCL logs.
+
+    Returns:
+        A frame of ``FINDINGS``.
+    """
+    own = FINDINGS.frame([asdict(finding) for finding in _findings(run)])
+    if own.empty:
+        return of_nccl
+    if of_nccl.empty:
+        return own
+    both = pd.concat([own.astype(object), of_nccl.astype(object)], ignore_index=True)
+    order = both["severity"].map(SEVERITIES.index).astype("int64").sort_values(kind="stable").index
+    return FINDINGS.frame(both.loc[order])
+
+
+def _findings(run: Run) -> Iterator[Finding]:
+    timeouts, incidents = run.table(COLLECTIVE_TIMEOUTS.name), run.table(INCIDENTS.name)
+    for file in dict.fromkeys(str(file) for file in timeouts["file"]):
+        own = timeouts[(timeouts["file"] == file).to_numpy()]
+        yield from collective_timeout(own, _num_ranks(run.nccl, file))
+    for file in dict.fromkeys(str(file) for file in incidents["file"]):
+        own = incidents[(incidents["file"] == file).to_numpy()]
+        for rule in RULES:
+            yield from rule(own)
+
+
+def _num_ranks(recordings: Sequence[NcclRecording], file: str) -> int | None:
+    """The size of the communicators of a log, where all of them have the same."""
+    sizes = {
+        int(size)
+        for recording in recordings
+        if (recording.line_kinds["file"] == file).any()
+        for size in recording.communicators["num_ranks"].dropna()
+        if size > 1
+    }
+    return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,1 @@
+"""Rules on the output of jobs; ``log_findings`` lists them."""

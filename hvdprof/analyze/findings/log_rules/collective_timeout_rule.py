@@ -1,0 +1,224 @@
+"""Who timed out, and what follows from it.
+
+A collective ends on no rank before all ranks have come. A rank that times out has come itself:
+where all did, the collective hangs; where some did, the others are the suspects.
+
+Tested in ``tests/analyze/findings/test_log_findings.py``.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.analyze.findings.finding import Finding, sentences
+from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
+from hvdprof.model.frame_row import FrameRow, is_missing
+
+TIMEOUT_RULE = "collective-timeout"
+
+_UNEVEN = ("ALLTOALL", "SEND", "RECV", "COALESCED", "GATHER", "SCATTER")
+"""Collectives in which ranks may differ in sizes, or ranks in what they do."""
+
+_CHECK_NETWORK = (
+    "Check the network between the hosts with `hvdprof net --hosts`. Set NCCL_DEBUG=INFO and "
+    "NCCL_DEBUG_SUBSYS=INIT,NET on all ranks to log what NCCL waits for."
+)
+_DUMP = (
+    "TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1 record the collectives of "
+    "every rank."
+)
+_DUMP_FIRST = (
+    "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 and TORCH_NCCL_DUMP_ON_TIMEOUT=1, which record the "
+    "collectives of every rank. Read the output of the ranks without a time-out."
+)
+_COMPARE = (
+    "Compare what these ranks run there: branches on the rank, uneven data, unused parameters. "
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL names the call."
+)
+
+
+def collective_timeout(timeouts: pd.DataFrame, num_ranks: int | None) -> Iterator[Finding]:
+    """The time-outs of one file as one finding.
+
+    Args:
+        timeouts: Rows of COLLECTIVE_TIMEOUTS of the file.
+        num_ranks: Ranks of the job where the file says it otherwise, else None.
+    """
+    rows = timeouts[timeouts["timed_out"].to_numpy()]
+    if rows.empty:
+        return
+    # Later time-outs of a rank follow from its first.
+    first = rows[~rows.duplicated("rank").to_numpy()]
+    row = first.iloc[0].to_dict()
+    ranks = sorted({int(rank) for rank in first["rank"].dropna()})
+    title, evidence, action, confidence = _conclusion(timeouts, first, ranks, num_ranks)
+    yield Finding(
+        TIMEOUT_RULE,
+        "error",
+        ranks_text(ranks) if ranks else "job",
+        f"Collective timeout: {title}",
+        evidence,
+        action,
+        confidence,
+        str(row["file"]),
+        int(row["line"]),
+        str(row["message"]),
+    )
+
+
+def _conclusion(
+    timeouts: pd.DataFrame, first: pd.DataFrame, ranks: list[int], num_ranks: int | None
+) -> tuple[str, str, str, str]:
+    """Title, evidence, action and confidence."""
+    different = _different(first)
+    if different:
+        return "ranks called different collectives", different, _COMPARE, "likely"
+    row = _fullest(first)
+    what = _collective(row)
+    if len({*first["sequence"].dropna()}) > 1:
+        return _out_of_step(first)
+    name = str(row["operation"]) or "collective"
+    known = first["num_group_ranks"].dropna()
+    size = num_ranks if known.empty else int(known.iloc[0])
+    waited = _waited(first)
+    if size is None or not ranks or len(ranks) > size:
+        gaps = sorted(set(range(max(ranks, default=0))) - set(ranks)) if _is_of_all(first) else []
+        evidence = sentences(
+            f"{_who(ranks)} timed out in {what}{waited}.",
+            "The file does not state the number of ranks.",
+            _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
+            _beginning(row),
+        )
+        return f"{name} on {_short(ranks)}", evidence, f"{_CHECK_NETWORK} {_DUMP}", "possible"
+    if len(ranks) == size:
+        evidence = sentences(
+            f"All {size} ranks timed out in {what}{waited}.",
+            "None is missing, so the collective itself hangs: in the network or in NCCL.",
+            _beginning(row),
+        )
+        return f"{name} on all {size} ranks", evidence, _CHECK_NETWORK, "likely"
+    others = sorted(set(range(size)) - {*ranks, *_that_came(timeouts, row)})
+    if not others:
+        evidence = sentences(
+            f"{_who(ranks)} of {size} timed out in {what}{waited}.", "All ranks had enqueued it."
+        )
+        return f"{name} on {_short(ranks)}", evidence, _CHECK_NETWORK, "likely"
+    if not _is_of_all(first) or max(ranks) >= size:
+        # A process group may hold any ranks of the job.
+        evidence = sentences(
+            f"{_who(ranks)} of a process group of {size} timed out in {what}{waited}.",
+            "The file holds no time-out of its other ranks: if the output is complete, they are "
+            "the suspects.",
+            _beginning(row),
+        )
+        return f"{name} on {len(ranks)} of {size} ranks", evidence, _DUMP_FIRST, "possible"
+    evidence = sentences(
+        f"{_who(ranks)} of {size} timed out in {what}{waited}.", _suspicion(others), _beginning(row)
+    )
+    action = f"Read the output of {ranks_text(others)} first. {_DUMP}"
+    return f"{name}, without {_short(others)}", evidence, action, "likely"
+
+
+def _is_of_all(first: pd.DataFrame) -> bool:
+    """Whether the process group is that of all ranks: the default one, or none is named."""
+    groups = {str(group) for group in first["group"]} - {""}
+    return all(group.split(" ")[0] == "0" for group in groups)
+
+
+def _suspicion(others: list[int]) -> str:
+    named = ranks_text(others)
+    verb = "is the suspect" if len(others) == 1 else "are the suspects"
+    return (
+        f"The file holds no time-out of {named}. If the output is complete and they were not ended "
+        f"first, {named} {verb}."
+        if len(others) > 1
+        else f"The file holds no time-out of {named}. If the output is complete and it was not "
+        f"ended first, {named} {verb}."
+    )
+
+
+def _different(first: pd.DataFrame) -> str:
+    """What ranks called at one number, where that differs; empty where it does not."""
+    known = first[(first["sequence"].notna() & (first["operation"] != "")).to_numpy()]
+    for _, members in known.groupby(["sequence"], sort=False):
+        groups = {str(group) for group in members["group"]} - {""}
+        if len(groups) > 1 or len(members) < 2:
+            continue
+        sized = members.drop_duplicates(["operation", "num_elements_in", "num_elements_out"])
+        names = {str(name) for name in sized["operation"]}
+        if len(names) == 1 and (len(sized) < 2 or _may_differ(names.pop())):
+            continue
+        calls = [_call(row) for row in sized.to_dict("records")[:3]]
+        number = int(members["sequence"].iloc[0])
+        return f"At SeqNum {number}, {', '.join(calls)}. Every rank has to call the same."
+    return ""
+
+
+def _may_differ(operation: str) -> bool:
+    return any(name in operation for name in _UNEVEN)
+
+
+def _call(row: FrameRow) -> str:
+    size = row["num_elements_in"]
+    elements = "" if is_missing(size) else f" of {units.count(int(size))} elements"
+    who = "a rank" if is_missing(row["rank"]) else f"rank {int(row['rank'])}"
+    return f"{who} waits in {row['operation']}{elements}"
+
+
+def _out_of_step(first: pd.DataFrame) -> tuple[str, str, str, str]:
+    ordered = first.dropna(subset=["sequence"]).sort_values("sequence", kind="stable")
+    lowest, highest = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
+    evidence = (
+        f"{_place(lowest)}, {_place(highest)}. Where both are of one process group, the rank with "
+        "the lower number is behind."
+    )
+    return "at different SeqNums", evidence[0].upper() + evidence[1:], _COMPARE, "possible"
+
+
+def _place(row: FrameRow) -> str:
+    who = "a rank" if is_missing(row["rank"]) else f"rank {int(row['rank'])}"
+    return f"{who} timed out in {_collective(row)}"
+
+
+def _collective(row: FrameRow) -> str:
+    name = str(row["operation"]) or "a collective"
+    number = "" if is_missing(row["sequence"]) else f" (SeqNum {int(row['sequence'])})"
+    return f"{name}{number}"
+
+
+def _fullest(first: pd.DataFrame) -> FrameRow:
+    """The first row that names its collective, else the first."""
+    named = first[(first["operation"] != "").to_numpy()]
+    return (first if named.empty else named).iloc[0].to_dict()
+
+
+def _waited(first: pd.DataFrame) -> str:
+    longest = first["waited_ns"].dropna()
+    return "" if longest.empty else f" after {units.seconds(int(longest.max()) / 1e9, whole=True)}"
+
+
+def _beginning(row: FrameRow) -> str:
+    """That the group had completed no collective before: its first contact failed."""
+    none = not is_missing(row["sequence"]) and int(row["sequence"]) == 1
+    return "It is the first collective of its process group." if none else ""
+
+
+def _that_came(timeouts: pd.DataFrame, row: FrameRow) -> set[int]:
+    """Ranks that had enqueued this collective of this group, by the state that they print."""
+    if is_missing(row["sequence"]):
+        return set()
+    came = timeouts["last_enqueued"].ge(int(row["sequence"])).fillna(False).astype(bool)
+    same = timeouts["group"].eq(row["group"]) if row["group"] else came
+    return {int(rank) for rank in timeouts.loc[(came & same).to_numpy(), "rank"].dropna()}
+
+
+def _who(ranks: list[int]) -> str:
+    text = ranks_text(ranks) if ranks else "ranks"
+    return f"{text[0].upper()}{text[1:]}"
+
+
+def _short(ranks: list[int]) -> str:
+    if not ranks:
+        return "unnamed ranks"
+    return ranks_text(ranks) if len(ranks) <= 2 else f"{len(ranks)} ranks"

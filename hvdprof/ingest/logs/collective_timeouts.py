@@ -1,0 +1,163 @@
+"""What PyTorch's watchdog prints of collectives that time out (``ProcessGroupNCCL.cpp``).
+
+``[rank1]:[E... ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective operation timeout:
+WorkNCCL(SeqNum=7, OpType=ALLREDUCE, ...) ran for 600020 milliseconds``, then lines of the same rank
+on its process group: ``[PG 0 Rank 1] ... at NCCL work: 7, last enqueued NCCL work: 9, last
+completed NCCL work: 6``. All of it is printed several times; each is kept once.
+"""
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.log_lines import PrintedLine
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.rundir.log_prefixes import TORCH_TAG
+
+_LONGEST_MESSAGE = 500
+_MOST_ROWS = 20_000
+
+_SPEAKER = re.compile(
+    r"\[(?:PG (?:ID )?(?P<group>.{1,80}?) )?Rank (?P<rank>\d{1,7})\](?P<said>(?:(?!\[Rank ).)*)$"
+)
+_TIMEOUT = re.compile(r"Watchdog caught collective operation timeout: WorkNCCL\((?P<work>[^)]*)")
+# A number at the end of a cut line may have lost digits.
+_SEQUENCE = re.compile(r"SeqNum=(\d{1,18})(?=[,)])")
+_OPERATION = re.compile(r"OpType=(\w{1,40})(?=[,)])")
+_NUMBERS = {
+    name: re.compile(rf"{re.escape(name)}=(\d{{1,18}})(?=[,)])")
+    for name in ("NumelIn", "NumelOut", "Timeout(ms)")
+}
+_RAN = re.compile(r"ran for (\d{1,15}) milliseconds")
+_AT = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (\d{1,18})(?=[,. ])")
+_ENQUEUED = re.compile(r"ast enqueued (?:NCCL )?work: (-?\d{1,18})(?=[,. ])")
+_COMPLETED = re.compile(r"ast completed (?:NCCL )?work: (-?\d{1,18})(?!\d)(?=[,. ]|$)")
+Key = tuple[int | None, int | None]
+"""Rank and SeqNum; the process group stands on some lines only."""
+
+
+class CollectiveTimeouts(PartReader):
+    """Collectives that timed out, each once per rank, as rows of COLLECTIVE_TIMEOUTS."""
+
+    TABLES = (COLLECTIVE_TIMEOUTS,)
+    KIND = "time-outs of PyTorch's watchdog"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self._found: dict[Key, dict[str, object]] = {}
+
+    def take(self, line: PrintedLine) -> None:
+        """Look at the next line."""
+        text = line.text
+        if "WorkNCCL(" not in text and "work: " not in text and "work sequence" not in text:
+            return
+        speaker = _SPEAKER.search(text)
+        timeout = _TIMEOUT.search(text)
+        if timeout is None and (speaker is None or not _ENQUEUED.search(text)):
+            return
+        tag = TORCH_TAG.search(text)
+        # The tag holds the rank in the job, the text that in the process group.
+        ranks = (tag and tag["rank"], line.rank, speaker and speaker["rank"])
+        rank = next((int(known) for known in ranks if known is not None), None)
+        if timeout is not None:
+            self._take_timeout(line, rank, timeout, speaker)
+        elif speaker is not None:
+            self._take_state(line, rank, speaker)
+
+    def tables(self) -> Mapping[str, pd.DataFrame]:
+        """COLLECTIVE_TIMEOUTS."""
+        for row in sorted(self._found.values(), key=lambda row: int(str(row["line"]))):
+            self.add(**row)  # type: ignore[arg-type]
+        self._found.clear()
+        return super().tables()
+
+    def kinds(self) -> list[str]:
+        """``time-outs of PyTorch's watchdog`` where one is in the file."""
+        return [self.KIND] if self._found or len(self.rows) else []
+
+    def _take_timeout(
+        self,
+        line: PrintedLine,
+        rank: int | None,
+        timeout: re.Match[str],
+        speaker: re.Match[str] | None,
+    ) -> None:
+        work = line.text[timeout.start() :]
+        sequence = _number(_SEQUENCE, work)
+        row = self._row(line, rank, sequence)
+        if row is None or row["timed_out"]:
+            return
+        operation = _OPERATION.search(work)
+        size_in, size_out, limit_ms = (_number(pattern, work) for pattern in _NUMBERS.values())
+        waited_ms = _number(_RAN, work)
+        name = operation[1] if operation else ""
+        row |= {
+            "line": line.number,
+            "timed_out": True,
+            "operation": name,
+            "num_elements_in": size_in,
+            "num_elements_out": size_out,
+            "num_group_ranks": _group_ranks(name, size_in, size_out),
+            "timeout_ns": None if limit_ms is None else limit_ms * 1_000_000,
+            "waited_ns": None if waited_ms is None else waited_ms * 1_000_000,
+            "message": line.text[_start(line.text, timeout) :][:_LONGEST_MESSAGE].strip(),
+        }
+        if speaker is not None and speaker["group"]:
+            row["group"] = speaker["group"]
+
+    def _take_state(self, line: PrintedLine, rank: int | None, speaker: re.Match[str]) -> None:
+        text = line.text
+        timed_out = _AT.search(text)
+        row = self._row(line, rank, int(timed_out[1]) if timed_out else None)
+        if row is None:
+            return
+        if timed_out and not row["timed_out"]:
+            row |= {"timed_out": True, "message": text[speaker.start() :][:_LONGEST_MESSAGE]}
+        row["group"] = row.get("group") or speaker["group"] or ""
+        enqueued, completed = _number(_ENQUEUED, text), _number(_COMPLETED, text)
+        if enqueued is not None:
+            row["last_enqueued"] = enqueued
+        # PyTorch prints uninitialised memory where no collective was completed.
+        if completed is not None and enqueued is not None and completed <= enqueued:
+            row["last_completed"] = completed
+
+    def _row(
+        self, line: PrintedLine, rank: int | None, sequence: int | None
+    ) -> dict[str, object] | None:
+        key = rank, sequence
+        if key not in self._found and len(self._found) >= _MOST_ROWS:
+            return None
+        fresh: dict[str, object] = {
+            "line": line.number,
+            "rank": rank,
+            "sequence": sequence,
+            "timed_out": False,
+            "message": line.text[:_LONGEST_MESSAGE].strip(),
+        }
+        return self._found.setdefault(key, fresh)
+
+
+def _start(text: str, timeout: re.Match[str]) -> int:
+    """Where the watchdog's line begins behind a progress bar or a cut line."""
+    begins = [text.rfind(mark, 0, timeout.start()) for mark in ("[rank", "[E")]
+    known = [at for at in begins if at >= 0]
+    return min(known) if known else timeout.start()
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return int(found[1]) if found else None
+
+
+def _group_ranks(operation: str, size_in: int | None, size_out: int | None) -> int | None:
+    if not size_in or not size_out:
+        return None
+    if "ALLGATHER" in operation:
+        small, large = size_in, size_out
+    elif "REDUCE_SCATTER" in operation:
+        small, large = size_out, size_in
+    else:
+        return None
+    return large // small if large % small == 0 and large > small else None

@@ -1,0 +1,146 @@
+from dataclasses import asdict
+
+import pytest
+
+from hvdprof.analyze.findings.log_rules.collective_timeout_rule import collective_timeout
+from hvdprof.analyze.findings.log_rules.printed_warning_rules import (
+    adasum_on_cpu,
+    network_timeout,
+)
+from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
+from hvdprof.model.tables.log_tables import INCIDENTS
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finding_style import style_faults
+
+
+def timeouts(*ranks, sequence=7, operation="ALLREDUCE", **values):
+    unknown = dict.fromkeys(
+        ("num_elements_in", "num_elements_out", "num_group_ranks", "last_enqueued", "timeout_ns")
+    )
+    return [
+        {
+            **unknown,
+            "last_completed": None,
+            "rank": rank,
+            "line": 10 + rank,
+            "timed_out": True,
+            "sequence": sequence,
+            "operation": operation,
+            "waited_ns": 120 * 10**9,
+            **values,
+        }
+        for rank in ranks
+    ]
+
+
+def found(rows, num_ranks=None):
+    findings = list(collective_timeout(declared_rows(COLLECTIVE_TIMEOUTS, *rows), num_ranks))
+    return findings[0] if findings else None
+
+
+def test_all_ranks_that_time_out_accuse_no_rank():
+    finding = found(timeouts(*range(4)), 4)
+    assert finding.title == "Collective timeout: ALLREDUCE on all 4 ranks"
+    assert "All 4 ranks timed out in ALLREDUCE (SeqNum 7) after 2 min 00 s." in finding.evidence
+    assert "None is missing" in finding.evidence
+    assert "network" in finding.action
+    assert "suspect" not in finding.evidence
+
+
+def test_ranks_without_a_timeout_are_the_suspects():
+    finding = found(timeouts(0, 2, 3), 4)
+    assert finding.title == "Collective timeout: ALLREDUCE, without rank 1"
+    assert (
+        "If the output is complete and it was not ended first, rank 1 is the suspect."
+        in finding.evidence
+    )
+    assert finding.action.startswith("Read the output of rank 1 first.")
+    assert (finding.line, finding.severity) == (10, "error")
+
+
+def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
+    rows = timeouts(0, 1) + timeouts(2, sequence=None, timed_out=False, last_enqueued=9)
+    behind = timeouts(3, sequence=None, timed_out=False, last_enqueued=6)
+    assert "All ranks had enqueued it" in found(rows, 3).evidence
+    assert "rank 3 is the suspect" in found(rows + behind, 4).evidence
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ((0, 1, 2), "Ranks without a time-out, if any, are the suspects."),
+        ((0, 1, 3), "The file holds no time-out of rank 2"),
+    ],
+)
+def test_an_unknown_number_of_ranks_is_said(ranks, said):
+    finding = found(timeouts(*ranks))
+    assert "does not state the number of ranks" in finding.evidence
+    assert said in finding.evidence
+    assert finding.confidence == "possible"
+
+
+def test_the_group_size_counts_and_another_group_names_no_rank():
+    known = timeouts(0, 2, num_group_ranks=3, operation="ALLGATHER")
+    assert found(known).title == "Collective timeout: ALLGATHER, without rank 1"
+    subgroup = timeouts(8, 10, num_group_ranks=4, group="3")
+    finding = found(subgroup)
+    assert finding.title == "Collective timeout: ALLREDUCE on 2 of 4 ranks"
+    assert "rank 9" not in finding.evidence + finding.action
+
+
+def test_different_collectives_at_one_number_are_the_finding():
+    rows = timeouts(7, operation="BROADCAST", num_elements_in=5056) + timeouts(3)
+    finding = found(rows, 8)
+    assert finding.title == "Collective timeout: ranks called different collectives"
+    assert "rank 7 waits in BROADCAST of 5,056 elements" in finding.evidence
+    uneven = [
+        *timeouts(0, operation="ALLTOALL_BASE", num_elements_in=5),
+        *timeouts(1, operation="ALLTOALL_BASE", num_elements_in=9),
+    ]
+    assert "different" not in found(uneven, 2).title
+    sizes = timeouts(0, num_elements_in=5) + timeouts(1, num_elements_in=9)
+    assert "different" in found(sizes, 2).title
+    groups = timeouts(0, group="1") + timeouts(1, group="2", operation="ALLGATHER")
+    assert "different" not in found(groups, 2).title
+
+
+def test_different_numbers_are_no_proof():
+    finding = found(timeouts(0, sequence=96117) + timeouts(7, sequence=64088), 8)
+    assert finding.confidence == "possible"
+    assert "Where both are of one process group" in finding.evidence
+
+
+def test_only_the_first_timeout_of_a_rank_counts():
+    rows = timeouts(0, sequence=5) + timeouts(0, sequence=6) + timeouts(1, sequence=5)
+    assert "(SeqNum 5)" in found(rows, 2).evidence
+
+
+def test_states_alone_are_no_finding():
+    assert found(timeouts(0, timed_out=False), 2) is None
+
+
+def incidents(kind, *ranks, message="m"):
+    blank = dict.fromkeys(("failed_rank", "exit_code", "signal"))
+    rows = [{**blank, "kind": kind, "rank": r, "line": 5, "message": message} for r in ranks]
+    return declared_rows(INCIDENTS, *rows)
+
+
+def test_adasum_on_the_cpu_is_a_warning():
+    (finding,) = adasum_on_cpu(incidents("adasum", None, None))
+    assert (finding.severity, finding.line) == ("warning", 5)
+    assert "2 times" in finding.evidence
+    assert style_faults(asdict(finding)) == []
+    assert not list(adasum_on_cpu(incidents("exception", None)))
+
+
+def test_network_timeouts_name_the_ranks_that_waited():
+    (finding,) = network_timeout(incidents("network-timeout", 1, 3, message="Timed out"))
+    assert finding.evidence.startswith("2 connections of ranks 1 and 3 timed out.")
+    assert finding.quote == "Timed out"
+    assert style_faults(asdict(finding)) == []
+
+
+@pytest.mark.parametrize("num_ranks", [None, 3, 4, 9])
+def test_every_finding_has_the_style(num_ranks):
+    for rows in (timeouts(0, 1, 2), timeouts(0, sequence=1), timeouts(0, group="2")):
+        assert style_faults(asdict(found(rows, num_ranks))) == []

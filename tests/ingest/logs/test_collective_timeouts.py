@@ -1,0 +1,103 @@
+# ruff: noqa: E501  (lines of logs are as long as they are)
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hvdprof.ingest.logs.collective_timeouts import CollectiveTimeouts
+from tests.builders.places import CORPUS, needs_corpus
+from tests.builders.printed import read_part
+
+WORK = "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=96, NumelOut=96, Timeout(ms)=600000) ran for 600020 milliseconds before timing out."
+CAUGHT = f"Watchdog caught collective operation timeout: {WORK}"
+
+
+def rows_of(folder: Path, text: str) -> list[dict[str, object]]:
+    tables, _ = read_part(CollectiveTimeouts, text, folder)
+    frame = tables["collective_timeouts"]
+    return [
+        {str(name): None if pd.isna(row[name]) else row[name] for name in row}
+        for row in frame.to_dict("records")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        (f"[E ProcessGroupNCCL.cpp:737] [Rank 5] {CAUGHT}", 5),
+        (f"[rank9]:[E ProcessGroupNCCL.cpp:563] [Rank 1] {CAUGHT}", 9),
+        (f"    [rank2]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [Rank 2] {CAUGHT}", 2),
+        (f"[rank2]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] [PG ID 1 PG GUID 7 Rank 3] {CAUGHT}", 2),
+        (f"Epoch 0:   6%|##      | 3/5 [6:28:43<94:39:17,  1.37it/s][E ProcessGroupNCCL.cpp:458] [Rank 4] {CAUGHT}", 4),
+        (f"box:1612790:1612973 [0] NCCL INFO NCCL_CROSS_[rank4]:[E ProcessGroupNCCL.cpp:563] [Rank 4] {CAUGHT}", 4),
+    ],
+)  # fmt: skip
+def test_rank_and_collective_of_every_wording(tmp_path: Path, line: str, rank: int) -> None:
+    (row,) = rows_of(tmp_path, f"{line}\nand more\n")
+    assert row["rank"] == rank
+    assert (row["sequence"], row["operation"], row["timed_out"]) == (808, "ALLREDUCE", True)
+    assert (row["num_elements_in"], row["timeout_ns"]) == (96, 600 * 10**9)
+    assert row["waited_ns"] == 600_020_000_000
+    assert str(row["message"]).startswith("[E") or "[rank" in str(row["message"])
+
+
+def test_repetitions_count_once_and_the_state_is_joined(tmp_path: Path) -> None:
+    state = "last enqueued NCCL work: 811, last completed NCCL work: 807."
+    text = (
+        f"[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] {CAUGHT}\n"
+        f"[rank1]:[E ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception (either an error or timeout) detected by watchdog at work: 808, {state}\n"
+        f"[rank1]:[E ProcessGroupNCCL.cpp:1414] [PG 0 Rank 1] Process group watchdog thread terminated with exception: [Rank 1] {CAUGHT}\n"
+        f"  what():  [PG 0 Rank 1] Process group watchdog thread terminated with exception: [Rank 1] {CAUGHT}\n"
+    )
+    (row,) = rows_of(tmp_path, text)
+    assert (row["last_enqueued"], row["last_completed"]) == (811, 807)
+    assert row["group"] == "0 PG GUID 0(default_pg)"
+    assert row["line"] == 1
+
+
+def test_a_state_without_its_timeout_line_is_a_timeout_too(tmp_path: Path) -> None:
+    text = "[rank3]:[E ProcessGroupNCCL.cpp:2168] [PG ID 1 PG GUID 1 Rank 3]  failure detected by watchdog at work sequence id: 1 PG status: last enqueued work: 547, last completed work: -1\n"
+    (row,) = rows_of(tmp_path, text)
+    assert (row["rank"], row["timed_out"], row["sequence"]) == (3, True, 1)
+    assert (row["last_enqueued"], row["last_completed"]) == (547, -1)
+
+
+def test_memory_that_was_never_written_is_no_number(tmp_path: Path) -> None:
+    text = "[rank1]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 1] Timeout at NCCL work: 1, last enqueued NCCL work: 1, last completed NCCL work: 3904955349522264369.\n"
+    (row,) = rows_of(tmp_path, text)
+    assert (row["last_enqueued"], row["last_completed"]) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("work", "size"),
+    [
+        ("OpType=ALLGATHER, NumelIn=1, NumelOut=8,", 8),
+        ("OpType=_REDUCE_SCATTER_BASE, NumelIn=544997376, NumelOut=68124672,", 8),
+        ("OpType=_ALLGATHER_BASE, NumelIn=3, NumelOut=8,", None),
+        ("OpType=BROADCAST, NumelIn=8, NumelOut=8,", None),
+        ("OpType=ALLGATHER, NumelIn=1, NumelOut=8", None),
+    ],
+)
+def test_the_group_size_follows_from_the_elements(
+    tmp_path: Path, work: str, size: int | None
+) -> None:
+    line = f"[rank1]:[E a/ProcessGroupNCCL.cpp:5] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, {work}"
+    (row,) = rows_of(tmp_path, f"{line}\n")
+    assert row["num_group_ranks"] == size
+
+
+def test_a_cut_number_is_no_number(tmp_path: Path) -> None:
+    line = "[E ProcessGroupNCCL.cpp:737] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4695"
+    (row,) = rows_of(tmp_path, line)
+    assert row["sequence"] is None
+
+
+@needs_corpus
+def test_all_ranks_of_the_hanging_job(tmp_path: Path) -> None:
+    name = "alcf_polaris_resnet50_20250627_with_aws_HANG.log"
+    text = (CORPUS / "nccl_logs" / name).read_text(errors="replace")
+    rows = rows_of(tmp_path, text)
+    assert sorted(int(str(row["rank"])) for row in rows) == list(range(8))
+    assert {(row["operation"], row["sequence"], row["num_group_ranks"]) for row in rows} == {
+        ("ALLGATHER", 1, 8)
+    }
