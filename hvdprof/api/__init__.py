@@ -94,6 +94,7 @@ if TYPE_CHECKING:
         write_report,
     )
     from hvdprof.api.slow_hint import (
+        numba_refusal,
         slow_hint,
     )
     from hvdprof.api.slurm_job import (
@@ -149,6 +150,7 @@ __all__ = [
     "load_tables",
     "measure",
     "measure_net",
+    "numba_refusal",
     "options_of",
     "plan_measurement",
     "plan_resume",
@@ -226,7 +228,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "scaling_of_text",
         "write_report",
     ),
-    "slow_hint": ("slow_hint",),
+    "slow_hint": ("numba_refusal", "slow_hint"),
     "slurm_job": (
         "job_script",
         "queue",

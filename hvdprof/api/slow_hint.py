@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hvdprof import units
 from hvdprof.ingest.load import SLOW_HINT, Kind, is_slow, recognise
+from hvdprof.ingest.load import numba_refusal as numba_refusal
 
 
 def slow_hint(file: Path) -> str:
@@ -17,6 +18,8 @@ def slow_hint(file: Path) -> str:
     Raises:
         UnreadableInputError: A large file cannot be read.
     """
+    if numba_refusal():
+        return numba_refusal()
     if not file.is_file() or not is_slow(file) or recognise(file).kind != Kind.TIMELINE:
         return ""
     size = units.byte_size(file.stat().st_size)

@@ -15,6 +15,7 @@ from hvdprof.ingest.rundir.attach_sources import Given
 from hvdprof.ingest.rundir.attached_run import Stated, attach
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.storage.cached_pieces import cached_pieces
+from hvdprof.ingest.timeline.machine_code import numba_refusal
 from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
 from hvdprof.model.run import Run
 from hvdprof.rundir.layout import MANIFEST_NAME
@@ -33,6 +34,7 @@ __all__ = [
     "is_slow",
     "load_run",
     "load_throughput",
+    "numba_refusal",
     "read_scaling_text",
     "recognise",
 ]

@@ -1,7 +1,9 @@
 """Files of a cache are used only where no stranger could have put them there.
 
 Trusted are files of this user and of root, and beside a file those of its owner, who decides what
-that file says anyway. No other user may be able to write to them, and no link is followed.
+that file says anyway. No other user may be able to write to them, and no link is followed. In a
+folder that everyone may write to, files could have been exchanged; one of a group is accepted,
+because many machines give each user a group of their own.
 """
 
 import os
@@ -26,7 +28,8 @@ def open_trusted(path: Path, *, beside: Path | None = None) -> BufferedReader:
         beside: The file whose owner is trusted too.
 
     Raises:
-        UntrustedFileError: Another user owns it, others may write to it, or it is a link.
+        UntrustedFileError: Another user owns it, others may write to it, everyone may write to its
+            folder, or it is a link.
         OSError: It cannot be opened.
     """
     try:
@@ -43,6 +46,8 @@ def open_trusted(path: Path, *, beside: Path | None = None) -> BufferedReader:
             raise UntrustedFileError(None, "it belongs to another user", str(path))
         if status.st_mode & _OF_OTHERS:
             raise UntrustedFileError(None, "other users may write to it", str(path))
+        if path.parent.stat().st_mode & stat.S_IWOTH:
+            raise UntrustedFileError(None, "everyone may write to its folder", str(path))
     except OSError:
         os.close(descriptor)
         raise
@@ -59,13 +64,17 @@ def is_trusted(path: Path) -> bool:
 
 
 def trusted_folder(folder: Path, *, beside: Path | None = None) -> bool:
-    """Whether a folder is there, or was made, for files of a cache: no link, of a trusted owner."""
+    """Whether a folder is there, or was made, for files of a cache.
+
+    It is no link, its owner is trusted, and not everyone may write to it.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid in _trusted(beside)
+    is_open = bool(status.st_mode & stat.S_IWOTH)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid in _trusted(beside) and not is_open
 
 
 def let_only_owner_write(path: Path) -> None:

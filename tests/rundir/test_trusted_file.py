@@ -50,6 +50,24 @@ def test_a_folder_is_made_but_a_link_to_one_is_not_trusted(tmp_path: Path) -> No
         assert not trusted_folder(tmp_path / name)
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777], ids=oct)
+def test_a_folder_that_everyone_may_write_to_is_refused_with_its_files(
+    tmp_path: Path, mode: int
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a").touch(mode=0o644)
+    folder.chmod(mode)
+
+    with pytest.raises(UntrustedFileError, match="everyone may write to its folder"):
+        open_trusted(folder / "a")
+    assert not trusted_folder(folder)
+
+    folder.chmod(0o775)
+    open_trusted(folder / "a").close()
+    assert trusted_folder(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_owners(tmp_path: Path) -> None:
     path, source = tmp_path / "a", tmp_path / "source"

@@ -71,9 +71,10 @@ class _Shown:
         self._bar.update(self._task, description=f"Reading {name}", completed=done, total=total)
 
     def stop(self) -> None:
-        """Remove the bar, if it was shown."""
+        """Remove the bar, if it was shown, and say if numba failed meanwhile."""
         if self._task is not None:
             self._bar.stop()
+        self._hint(api.numba_refusal())
 
     def _short(self, file: Path) -> Path:
         for folder in self._folders:

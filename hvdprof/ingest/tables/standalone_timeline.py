@@ -26,7 +26,6 @@ from hvdprof.ingest.tables.streamed_timeline import EventContext, write_events, 
 from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
-from hvdprof.ingest.timeline.machine_code import has_numba
 from hvdprof.ingest.timeline.streaming.stream import NotInPartsError
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import EVENTS
@@ -110,10 +109,13 @@ def cached_timeline(path: Path, progress: Progress) -> dict[str, CachedTable] | 
 
 
 def _cache_summary(path: Path, key: str, progress: Progress) -> None:
-    if has_numba():
-        with contextlib.suppress(NotInPartsError):
-            write_cached(_SUMMARY, (path,), partial(write_summary, path, progress=progress), key)
-            return
+    with contextlib.suppress(NotInPartsError):
+        write_cached(_SUMMARY, (path,), partial(write_summary, path, progress=progress), key)
+        return
+    _cache_whole(path, key, progress)
+
+
+def _cache_whole(path: Path, key: str, progress: Progress | None = None) -> None:
     whole = partial(_write_whole, path, progress)
     write_cached((*_SUMMARY, EVENTS), (path,), whole, key)
 
@@ -125,7 +127,11 @@ def _cached_events(path: Path, key: str, tables: Mapping[str, CachedTable]) -> P
     steps = inferred_times_of_table(tables[INFERRED_STEPS.name].frame())
     size = int(row["text_bytes"])
     write = partial(write_events, path, EventContext(clock, steps), size)
-    write_cached((EVENTS,), (path,), write, key)
+    try:
+        write_cached((EVENTS,), (path,), write, key)
+    except NotInPartsError:
+        # The numba that read it in parts before is gone, or another one refuses a loop.
+        _cache_whole(path, key)
     files = cached_files((EVENTS,), (path,), key)
     if files is None:
         raise StorageError(f"The events of {shown_name(path)} could not be put into a cache.")
@@ -139,7 +145,7 @@ def _cached_events(path: Path, key: str, tables: Mapping[str, CachedTable]) -> P
 
 
 def _write_whole(
-    path: Path, progress: Progress, writers: Mapping[str, TableWriter], folder: Path
+    path: Path, progress: Progress | None, writers: Mapping[str, TableWriter], folder: Path
 ) -> None:
     """Write all tables of a file that must be in memory as a whole to be understood."""
     file = read_timeline_file(path, progress=progress)

@@ -4,11 +4,12 @@ So each loop is written once. Starting compiled code takes longer than a plain l
 thousand rows.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from hvdprof.ingest.timeline.machine_code import compiled, has_numba
+from hvdprof.ingest.timeline.machine_code import NotCompiledError, compiled, has_numba
 from hvdprof.model.arrays import Column
 
 MANY_ROWS = 20_000
@@ -26,8 +27,9 @@ def run_loop(loop: Loop, inputs: Columns, outputs: Columns) -> None:
     """Run a loop, compiled if the first of its inputs has many rows."""
     enough = ENOUGH_ROWS if "llvmlite.binding" in sys.modules else MANY_ROWS
     if len(inputs[0]) >= enough and has_numba():
-        compiled(loop)(inputs, outputs)
-        return
+        with contextlib.suppress(NotCompiledError):
+            compiled(loop)(inputs, outputs)
+            return
     # Python takes items from lists several times as fast as from arrays.
     lists = tuple(column.tolist() for column in outputs)
     loop(tuple(column.tolist() for column in inputs), lists)

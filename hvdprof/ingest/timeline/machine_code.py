@@ -7,12 +7,16 @@ the same, and only where no other user can have written it.
 
 A loop is called as numba's own code is: each array as its address, lengths and strides. References
 are not counted (``_nrt``), and what the loop calls is inlined: both would take most of the time.
+
+Both need parts of numba that other versions may not have. Where this one refuses a loop, all are
+run without it from then on.
 """
 
 import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator
@@ -56,11 +60,25 @@ _ENTRY = "entry"
 _HEX_DIGITS = 16
 _CHECKSUM_BYTES = hashlib.sha256().digest_size
 _compiling = threading.Lock()
+_refusals: list[str] = []
+
+
+class NotCompiledError(Exception):
+    """The installed numba refuses a loop; it has to run as plain Python."""
+
+
+def has_numba() -> bool:
+    """Whether compiled code may be used."""
+    return not _refusals and _is_numba_installed()
+
+
+def numba_refusal() -> str:
+    """Why timelines are read without the installed numba, and the fix; empty where it is used."""
+    return _refusals[0] if _refusals else ""
 
 
 @functools.cache
-def has_numba() -> bool:
-    """Whether compiled code may be used."""
+def _is_numba_installed() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
@@ -76,14 +94,18 @@ class Compiled:
         self._entries: dict[Shapes, Callable[..., int]] = {}
 
     def __call__(self, *arguments: Argument) -> int:
-        """What the function returns; 0 where it returns nothing."""
+        """What the function returns; 0 where it returns nothing.
+
+        Raises:
+            NotCompiledError: The installed numba refuses it; arguments are as they were.
+        """
         shape = tuple(map(_shape_of, arguments))
         numbers: list[int] = []
         _add_numbers(arguments, numbers)
         with _compiling:
             entry = self._entries.get(shape)
             if entry is None:
-                entry = self._entries[shape] = _loaded(self._function, shape, len(numbers))
+                entry = self._entries[shape] = _entry(self._function, shape, len(numbers))
         result, error = ctypes.c_int64(), ctypes.c_void_p()
         if entry(ctypes.byref(result), ctypes.byref(error), *numbers):
             raise RuntimeError(f"{self._function.__qualname__} failed")
@@ -116,6 +138,26 @@ def _add_numbers(argument: Argument, numbers: list[int]) -> None:
         numbers += argument.shape + argument.strides
     else:
         numbers.append(argument)
+
+
+def _entry(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., int]:
+    try:
+        return _loaded(function, shape, num_numbers)
+    except Exception as error:
+        # Whatever another version raises: it may lack a module, an option or a type.
+        first_line = str(error).strip().partition("\n")[0]
+        _refusals.append(
+            f"Compiled code is not used: numba {_version_of('numba')} refuses "
+            f"{function.__name__} ({type(error).__name__}: {first_line}). Large timelines take "
+            "some fifty times as long. Install another version of numba."
+        )
+        raise NotCompiledError(_refusals[-1]) from error
+
+
+def _version_of(distribution: str) -> str:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(distribution)
+    return "of unknown version"
 
 
 def _loaded(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., int]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
-from hvdprof.ingest.timeline.machine_code import has_numba
+from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
 from hvdprof.ingest.timeline.syntax.pairing import Pairing, PlainPairing
 from hvdprof.ingest.timeline.syntax.parsed_timeline import RawTimeline
 from hvdprof.ingest.timeline.syntax.record_reader import Reader
@@ -34,11 +34,17 @@ def read_raw(path: Path, *, progress: Progress | None = None) -> RawTimeline:
         OSError: It cannot be read.
     """
     size = path.stat().st_size
-    with open_regular(path) as source:
-        chunks = Chunks(source, size, progress=progress)
-        raw = Reader(chunks, _pairing_for(size)).read()
+    try:
+        raw = _read(path, size, _pairing_for(size), progress)
+    except NotCompiledError:
+        raw = _read(path, size, PlainPairing(), progress)
     refuse_unusable(path, raw)
     return raw
+
+
+def _read(path: Path, size: int, pairing: Pairing, progress: Progress | None) -> RawTimeline:
+    with open_regular(path) as source:
+        return Reader(Chunks(source, size, progress=progress), pairing).read()
 
 
 def refuse_unusable(path: Path, raw: RawTimeline) -> None:

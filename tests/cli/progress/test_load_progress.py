@@ -8,6 +8,7 @@ from rich.console import Console
 from hvdprof.cli.progress import load_progress as module
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.ingest.timeline import parse as read
+from tests.builders.refusing_numba import refuse_loops
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.cli.test_convert import invoke
 from tests.ingest.test_load_files import MIXED, TIMELINE
@@ -52,6 +53,22 @@ def test_a_large_timeline_without_compiled_code_gives_one_hint(
     stderr = invoke(command, timelines, *rest).stderr
     assert stderr.count(HINT) == 1
     assert f"{timelines / 'a.json'} has " in stderr
+
+
+def test_a_numba_that_refuses_to_compile_gives_one_note_and_no_error(
+    timelines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="a loop is compiled")
+
+    expected = invoke("analyze", timelines, "--format", "json")
+    refuse_loops(monkeypatch, tmp_path / "code")
+    monkeypatch.setattr(read, "SMALL_BYTES", 10)
+
+    shown = invoke("analyze", timelines, "--format", "json")
+
+    assert (shown.exit_code, shown.stdout) == (0, expected.stdout)
+    assert shown.stderr.count("Compiled code is not used: numba ") == 1
+    assert "refuses parse (KeyError: " in shown.stderr
 
 
 @pytest.mark.usefixtures("slow")

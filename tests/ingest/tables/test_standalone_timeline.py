@@ -11,6 +11,7 @@ from hvdprof.ingest.storage import parquet_cache, table_writer
 from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.ingest.storage.parquet_cache import FOLDER
 from hvdprof.ingest.tables import standalone_timeline
+from hvdprof.ingest.timeline import machine_code
 from hvdprof.model.run import Run
 from tests.builders.places import RECORDINGS
 
@@ -125,6 +126,24 @@ def test_a_file_replaced_before_its_events_are_used_is_an_error(
         len(run.events)
     assert load_run(path).row_counts["events"] != num_events
     assert not list((caching_folder / FOLDER).glob("*-events-*"))
+
+
+@pytest.mark.parametrize("from_then_on", [False, True], ids=["from the start", "for the events"])
+def test_without_compiled_code_the_tables_are_the_same(
+    from_then_on: bool, caching_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="reading in parts is compiled")
+    path = caching_folder / "refused.json"
+    shutil.copy(RECORDINGS / "07_mpi_fp16.json", path)
+    with monkeypatch.context() as uncached:
+        uncached.setattr(parquet_cache, "CACHE_FROM_BYTES", 10**9)
+        plain = load_run(path)
+    early = load_run(path) if from_then_on else None
+    monkeypatch.setattr(machine_code, "_refusals", ["numba refuses"])
+
+    run = early or load_run(path)
+    assert_same(plain, run)
+    assert len(run.events) == len(plain.events) > 0
 
 
 def test_the_name_is_the_one_that_was_given_now(

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,9 +10,17 @@ import pytest
 
 pytest.importorskip("numba", reason="machine code needs numba")
 
-from hvdprof.ingest.timeline import machine_code
-from hvdprof.ingest.timeline.machine_code import Compiled
+from hvdprof.ingest.timeline import machine_code, parse
+from hvdprof.ingest.timeline.column_loops import ENOUGH_ROWS, run_loop
+from hvdprof.ingest.timeline.machine_code import (
+    Compiled,
+    NotCompiledError,
+    has_numba,
+    numba_refusal,
+)
 from tests.builders.places import RECORDINGS
+from tests.builders.refusing_numba import refuse_loops
+from tests.builders.timeline_reference import assert_same
 
 STEP = 3
 
@@ -39,6 +48,11 @@ def divide(numbers, by):
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(machine_code, "_folders", lambda: (tmp_path,))
     return tmp_path
+
+
+@pytest.fixture
+def refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_loops(monkeypatch, cache)
 
 
 def arguments(dtype: str = "int64"):
@@ -125,6 +139,63 @@ def test_without_a_folder_for_the_cache_it_compiles_each_time(
     monkeypatch.setattr(machine_code, "_folders", lambda: (tmp_path / "file" / "folder",))
 
     assert Compiled(weigh)(*arguments()) == 52
+
+
+def test_code_in_a_folder_that_everyone_may_write_to_is_not_run(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Compiled(weigh)(*arguments())
+    compiled_again: list[object] = []
+    compile_ = machine_code._compile
+    monkeypatch.setattr(
+        machine_code, "_compile", lambda *given: compiled_again.append(given) or compile_(*given)
+    )
+    cache.chmod(0o777)
+
+    assert Compiled(weigh)(*arguments()) == 52
+    assert len(compiled_again) == 1
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_loop_that_numba_refuses_turns_compiled_code_off_with_one_sentence() -> None:
+    assert has_numba()
+    assert numba_refusal() == ""
+    with pytest.raises(NotCompiledError):
+        Compiled(weigh)(*arguments())
+
+    assert not has_numba()
+    (version,) = re.findall(r"numba ([\d.]+) refuses weigh \(KeyError: ", numba_refusal())
+    assert version
+    assert "\n" not in numba_refusal()
+
+
+def fill_doubled(inputs, outputs):
+    (numbers,), (doubled,) = inputs, outputs
+    for row in range(len(numbers)):
+        doubled[row] = 2 * numbers[row]
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_loop_over_columns_that_numba_refuses_runs_as_plain_python() -> None:
+    rows = np.arange(10 * ENOUGH_ROWS)
+    doubled = np.zeros_like(rows)
+
+    run_loop(fill_doubled, (rows,), (doubled,))
+
+    assert doubled.tolist() == (2 * rows).tolist()
+    assert "fill_doubled" in numba_refusal()
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_large_timeline_is_read_without_the_numba_that_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = RECORDINGS / "07_mpi_fp16.json"
+    plain = parse.read_raw(path)
+    monkeypatch.setattr(parse, "SMALL_BYTES", 1)
+
+    assert_same(parse.read_raw(path), plain)
+    assert "parse" in numba_refusal()
 
 
 def test_numba_is_not_imported_where_the_code_is_in_the_cache(tmp_path: Path) -> None:

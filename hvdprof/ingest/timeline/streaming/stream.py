@@ -14,6 +14,7 @@ import numpy as np
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.text.text_chunks import CHUNK_BYTES, Chunks, Progress
 from hvdprof.ingest.timeline.compiled.fast_path import FastPairing
+from hvdprof.ingest.timeline.machine_code import NotCompiledError, has_numba
 from hvdprof.ingest.timeline.meaning.fact_counts import FactCounts
 from hvdprof.ingest.timeline.meaning.semantics import Semantics, collectives_of, semantics_of
 from hvdprof.ingest.timeline.meaning.uses import tensors_of
@@ -36,7 +37,7 @@ ROWS_AT_ONCE = 1 << 16
 
 
 class NotInPartsError(Exception):
-    """What a part means hangs on a later one, so that the file must be read as a whole."""
+    """The file must be read as a whole: a part hangs on a later one, or numba cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ def read_in_parts(
         UnreadableInputError: It holds nothing usable.
         OSError: It cannot be read.
     """
+    if not has_numba():
+        raise NotInPartsError
     with open_regular(path) as source:
         chunks = Chunks(
             source,
@@ -89,7 +92,10 @@ def read_in_parts(
         cutter = _Cutter(take)
         pairing = FastPairing(cutter.offer, row_group=rows_at_once or ROWS_AT_ONCE)
         cutter.reader = reader = Reader(chunks, pairing)
-        raw = reader.read()
+        try:
+            raw = reader.read()
+        except NotCompiledError as error:
+            raise NotInPartsError from error
     refuse_unusable(path, raw)
     cutter.understand(raw)
     return Parts(raw, cutter.counts)
