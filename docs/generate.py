@@ -15,6 +15,9 @@ from pathlib import Path
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+# The pages are those of the checkout that this file is in, whatever is installed.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table

@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,16 @@ def test_every_key_of_every_recorder_line_is_on_the_page() -> None:
         for key in kind.keys:
             assert f"| `{key.name}`" in section
             assert f"| {key.unit or '-'} | {key.doc} |" in section
+
+
+def test_it_imports_the_checkout_that_it_is_in(tmp_path: Path) -> None:
+    """Another installed version must not end up in the pages."""
+    (tmp_path / "hvdprof.py").write_text("raise SystemExit('another hvdprof was imported')")
+    shown = subprocess.run(
+        [sys.executable, generate.DOCS / "generate.py", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "--check" in shown.stdout
