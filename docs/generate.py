@@ -15,7 +15,7 @@ from pathlib import Path
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-# The pages are those of the checkout that this file is in, whatever is installed.
+# The pages are those of the checkout that this file is in, not of the installed version.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hvdprof.cli.main import build_app

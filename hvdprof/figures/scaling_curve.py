@@ -2,8 +2,10 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
+from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.figures.style.palette import (
@@ -15,13 +17,15 @@ from hvdprof.figures.style.palette import (
     translucent,
 )
 from hvdprof.figures.style.plain_text import plain
-from hvdprof.model.cell_key import setting_name, setting_of_row, with_engine
+from hvdprof.model.cell_key import TORCH_ENGINE, setting_name, setting_of_row, with_engine
 from hvdprof.model.wide_intervals import is_wide
 
 _BAND_OPACITY = 0.12
 _LABEL_CHARACTERS = 40
 _TOP = 1.2
 """Upper end of the axis; what lies beyond is drawn there, as an arrow."""
+
+_ONE_SIZE = "One number of ranks alone: scaling efficiency requires a second one, or a baseline."
 
 _CONFIGURATION = ["model", "engine", "compression", "reduction"]
 
@@ -31,6 +35,9 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
 
     The axis ends at 120 %, with arrows for what lies beyond. Points whose interval is wider than
     ±10 % are grey.
+
+    A model that was measured at one size alone, without a baseline of another, has no scaling, so
+    it is not drawn; where that is all, a sentence says so.
 
     Oversubscribed cells are hollow markers apart from the line, because they are excluded from
     scaling statements. Plain torch is the baseline itself and has no line of its own.
@@ -42,6 +49,9 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     cells = scaling[with_engine(scaling) & scaling["efficiency"].notna()]
     if cells.empty:
         return say(figure, "No efficiency was measured.")
+    cells = cells[_has_scaling(cells)]
+    if cells.empty:
+        return say(figure, _ONE_SIZE)
     sizes = sorted(int(size) for size in cells["np"].unique())
     figure.add_trace(_ideal(sizes))
     for index, (names, rows) in enumerate(cells.groupby(_CONFIGURATION, sort=False)):
@@ -65,6 +75,16 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     )
     figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", range=[0, _TOP])
     return figure
+
+
+def _has_scaling(cells: pd.DataFrame) -> NDArray[np.bool_]:
+    """Mask of the cells of models of which some cell refers to one of another size, or to torch."""
+    refers = [
+        baseline.startswith(TORCH_ENGINE) or not baseline.endswith(f" np={size}")
+        for baseline, size in zip(cells["baseline"], cells["np"], strict=True)
+    ]
+    scaled = set(cells.loc[refers, "model"])
+    return cells["model"].isin(scaled).to_numpy(dtype=bool)
 
 
 def _ideal(sizes: list[int]) -> go.Scatter:

@@ -79,6 +79,30 @@ def test_a_cell_without_efficiency_is_left_out_and_an_empty_figure_says_so():
     assert figure.layout.annotations[0].text == "No efficiency was measured."
 
 
+def test_one_size_has_no_scaling_and_the_figure_says_so():
+    alone = cell(np=2, efficiency=1.0, baseline="horovod np=2")
+    toggled = cell(np=2, efficiency=0.9, baseline="horovod np=2", compression="fp16")
+    figure, lines = drawn([alone, toggled])
+    assert not lines
+    assert figure.layout.annotations[0].text == (
+        "One number of ranks alone: scaling efficiency requires a second one, or a baseline."
+    )
+
+
+def test_a_model_of_one_size_is_left_out_beside_one_of_several():
+    alone = cell(model="vgg16", np=2, efficiency=1.0, baseline="horovod np=2")
+    base = cell(np=2, efficiency=1.0, baseline="horovod np=2")
+    scaled = cell(np=12, efficiency=0.9, baseline="horovod np=2")
+    _, lines = drawn([alone, base, scaled])
+    assert list(lines) == ["ideal", "resnet18 none average"]
+    assert list(lines["resnet18 none average"].x) == [2, 12]
+
+
+def test_one_rank_against_plain_torch_is_a_point():
+    _, lines = drawn([cell(np=1, efficiency=0.98, baseline="torch np=1")])
+    assert list(lines["resnet18 none average"].y) == [0.98]
+
+
 def test_a_cell_without_interval_is_a_point_without_bar():
     _, lines = drawn([cell(efficiency_low=NAN, efficiency_high=NAN)])
     assert list(lines["resnet18 none average"].error_y.array) == [0.0]

@@ -144,7 +144,7 @@ def _entry(function: Loop, shape: Shapes, num_numbers: int) -> Callable[..., int
     try:
         return _loaded(function, shape, num_numbers)
     except Exception as error:
-        # Whatever another version raises: it may lack a module, an option or a type.
+        # Any exception: another version may lack a module, an option or a type.
         first_line = str(error).strip().partition("\n")[0]
         _refusals.append(
             f"Compiled code is not used: numba {_version_of('numba')} refuses "
