@@ -1,0 +1,115 @@
+"""What public files say, read in this folder's own words and never with a reader of hvdprof's.
+
+Each function returns a multiset of facts as plain tuples. What a file cuts off is no fact.
+"""
+
+import re
+from collections import Counter
+from typing import Any
+
+Facts = Counter[tuple[Any, ...]]
+
+_WATCHDOG = re.compile(
+    r"\[Rank (\d+)\] Watchdog caught collective operation timeout: "
+    r"WorkNCCL\(SeqNum=(\d+), OpType=(\w+),"
+)
+_VIA = re.compile(
+    r"(?:Channel|Ring) (\d+)(?:/\d+)? : (\d+)(?:\[\w+\])? -> (\d+)(?:\[\w+\])?"
+    r"(?: \[(?:send|receive)\])? via (\w+)"
+)
+_COMPLETE = re.compile(r"comm \w+ rank (\d+) nranks (\d+) .*Init COMPLETE")
+_SIGNAL = re.compile(r"process rank (\d+) with PID \S+ on node \S+ exited on signal (\d+)")
+_OPEN_MPI = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")
+_HOROVODRUN = re.compile(r"Process (\d+) exit with status code (\d+)")
+_OLD_STALL = re.compile(r"([^\s,\[\]]+) \[(ready|missing) ranks: ([\d,\s]+)\]")
+_NEW_STALL = re.compile(r"^(\d+): \[([^\[\]]+)\]$", re.MULTILINE)
+_TAG = re.compile(r"^\[1,\d+\]<std(?:out|err)>:", re.MULTILINE)
+_RATES = (
+    re.compile(r"^Iter #\d+: ([\d.]+) img/sec", re.MULTILINE),
+    re.compile(r"^Img/sec per \w+: ([\d.]+) ", re.MULTILINE),
+    re.compile(r"^Total img/sec on \d+ \w+\(s\): ([\d.]+) ", re.MULTILINE),
+    re.compile(r"^\d+\timages/sec: ([\d.]+) ", re.MULTILINE),
+    re.compile(r"^total images/sec: ([\d.]+)$", re.MULTILINE),
+)
+_TYPES = {"float", "half", "double", "bfloat16", "int8", "uint8", "int32", "f32"}
+
+
+def timeouts(text: str) -> Facts:
+    """Rank, number and operation of each collective that a rank's watchdog gave up."""
+    found = _WATCHDOG.findall(text)
+    return Counter({(int(rank), int(number), kind): 1 for rank, number, kind in found})
+
+
+def connections(text: str) -> Facts:
+    """Channel, sender, receiver and transport of each line with ``via``."""
+    lines = (_VIA.search(line) for line in text.splitlines() if "NCCL INFO" in line)
+    return Counter(
+        (int(found[1]), int(found[2]), int(found[3]), _transport(found[4]))
+        for found in lines
+        if found
+    )
+
+
+def _transport(word: str) -> str:
+    return "SHM" if word in ("SHM", "direct") else word
+
+
+def completed(text: str) -> Facts:
+    """Rank and size of the communicators that were initialised."""
+    found = (_COMPLETE.search(line) for line in text.splitlines())
+    return Counter({(int(one[1]), int(one[2])): 1 for one in found if one})
+
+
+def test_rows(text: str) -> Facts:
+    """Size, in place or not, time in us and bus bandwidth of nccl-tests; foreign tables are none.
+
+    A row counts where its table has the header of nccl-tests, and columns that it has in full.
+    """
+    rows: Facts = Counter()
+    is_known = False
+    for line in text.splitlines():
+        words = line.split("|")[0].split()
+        if "redop" in words or ("#wrong" in words and "type" in words):
+            is_known = True
+        if not is_known or len(words) < len(("size", "count", "type")) or words[2] not in _TYPES:
+            continue
+        numbers = words[3:]
+        while numbers and not re.fullmatch(r"\d+\.\d+", numbers[0]):
+            numbers = numbers[1:]
+        for in_place, values in ((False, numbers[:4]), (True, numbers[4:8])):
+            if len(values) == len(("time", "algbw", "busbw", "wrong")):
+                rows[int(words[0]), in_place, float(values[0]), float(values[2])] += 1
+    return rows
+
+
+def stalls(text: str) -> Facts:
+    """Tensor, state and rank that a stall warning of Horovod's names."""
+    plain = _TAG.sub("", text)
+    found: Facts = Counter()
+    if "submitted to be reduced" not in plain:
+        return found
+    for name, state, ranks in _OLD_STALL.findall(re.sub(r"\n(?=[\],])", "", plain)):
+        for rank in re.findall(r"\d+", ranks):
+            found[name, state, int(rank)] = 1
+    for rank, names in _NEW_STALL.findall(plain.partition("Missing ranks:")[2]):
+        for name in names.split(", "):
+            found[name, "missing", int(rank)] = 1
+    return found
+
+
+def rates(text: str) -> Facts:
+    """Every rate that a benchmark printed."""
+    plain = _TAG.sub("", text)
+    return Counter((float(rate),) for pattern in _RATES for rate in pattern.findall(plain))
+
+
+def ends(text: str) -> Facts:
+    """Rank, exit code and signal of each process whose end a launcher reports."""
+    plain = _TAG.sub("", text)
+    by_signal = {(int(rank), None, int(number)): 1 for rank, number in _SIGNAL.findall(plain)}
+    by_code = {
+        (int(rank), int(code), None): 1
+        for pattern in (_OPEN_MPI, _HOROVODRUN)
+        for rank, code in pattern.findall(plain)
+    }
+    return Counter(by_signal | by_code)
