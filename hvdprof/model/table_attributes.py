@@ -94,6 +94,7 @@ class RecordedTables(Described):
     horovod_log = TableAttribute()
     stalls = TableAttribute()
     incidents = TableAttribute()
+    collective_timeouts = TableAttribute()
     autotune = TableAttribute()
     nccl_test_runs = TableAttribute()
     nccl_tests = TableAttribute()

@@ -53,7 +53,7 @@ def tables_of(path: Path) -> Tables:
 
 def _timeouts(tables: Tables) -> Facts:
     rows = tables.collective_timeouts
-    named = rows[["rank", "sequence", "operation"]].dropna()
+    named = rows.loc[rows["timed_out"], ["rank", "sequence", "operation"]].dropna()
     return Counter({(int(rank), int(number), str(kind)): 1 for rank, number, kind in _each(named)})
 
 
