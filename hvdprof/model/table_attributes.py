@@ -84,6 +84,7 @@ class RecordedTables(Described):
     tensor_uses = TableAttribute()
     events = TableAttribute()
     inferred_steps = TableAttribute()
+    pending_negotiations = TableAttribute()
     turns = TableAttribute()
     net_transfers = TableAttribute()
     session_ranks = TableAttribute()

@@ -54,7 +54,9 @@ def tables_of(path: Path) -> Tables:
 def _timeouts(tables: Tables) -> Facts:
     rows = tables.collective_timeouts
     named = rows.loc[rows["timed_out"], ["rank", "sequence", "operation"]].dropna()
-    return Counter({(int(rank), int(number), str(kind)): 1 for rank, number, kind in _each(named)})
+    # A line that ends before the operation is a claim on rank and number alone.
+    whole = named[named["operation"] != ""]
+    return Counter({(int(rank), int(number), str(kind)): 1 for rank, number, kind in _each(whole)})
 
 
 def _connections(tables: Tables) -> Facts:

@@ -20,6 +20,7 @@ _VIA = re.compile(
 _COMPLETE = re.compile(r"comm \w+ rank (\d+) nranks (\d+) .*Init COMPLETE")
 _SIGNAL = re.compile(r"process rank (\d+) with PID \S+ on node \S+ exited on signal (\d+)")
 _OPEN_MPI = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+)")
+_TORCHRUN = re.compile(r"^\s*rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (\d+) ", re.MULTILINE)
 _HOROVODRUN = re.compile(r"Process (\d+) exit with status code (\d+)")
 _OLD_STALL = re.compile(r"([^\s,\[\]]+) \[(ready|missing) ranks: ([\d,\s]+)\]")
 _NEW_STALL = re.compile(r"^(\d+): \[([^\[\]]+)\]$", re.MULTILINE)
@@ -31,6 +32,7 @@ _RATES = (
     re.compile(r"^\d+\timages/sec: ([\d.]+) ", re.MULTILINE),
     re.compile(r"^total images/sec: ([\d.]+)$", re.MULTILINE),
 )
+_WHOLE_ROW = 8
 _TYPES = {"float", "half", "double", "bfloat16", "int8", "uint8", "int32", "f32"}
 
 
@@ -67,7 +69,8 @@ def test_rows(text: str) -> Facts:
     """
     rows: Facts = Counter()
     is_known = False
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for place, line in enumerate(lines):
         words = line.split("|")[0].split()
         if "redop" in words or ("#wrong" in words and "type" in words):
             is_known = True
@@ -76,8 +79,9 @@ def test_rows(text: str) -> Facts:
         numbers = words[3:]
         while numbers and not re.fullmatch(r"\d+\.\d+", numbers[0]):
             numbers = numbers[1:]
+        is_cut = place == len(lines) - 1 and len(numbers) < _WHOLE_ROW
         for in_place, values in ((False, numbers[:4]), (True, numbers[4:8])):
-            if len(values) == len(("time", "algbw", "busbw", "wrong")):
+            if not is_cut and len(values) == len(("time", "algbw", "busbw", "wrong")):
                 rows[int(words[0]), in_place, float(values[0]), float(values[2])] += 1
     return rows
 
@@ -112,4 +116,7 @@ def ends(text: str) -> Facts:
         for pattern in (_OPEN_MPI, _HOROVODRUN)
         for rank, code in pattern.findall(plain)
     }
-    return Counter(by_signal | by_code)
+    # Of torchrun's list only the process that failed first is the cause.
+    first = _TORCHRUN.search(plain.partition("Root Cause (first observed failure):")[2])
+    by_torchrun = {(int(first[1]), int(first[2]), None): 1} if first else {}
+    return Counter(by_signal | by_code | by_torchrun)
