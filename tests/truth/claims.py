@@ -99,7 +99,7 @@ def _ends(tables: Tables) -> Facts:
 
 
 def _number(value: object) -> int | None:
-    return None if pd.isna(value) else int(str(value))  # type: ignore[call-overload]
+    return None if pd.isna(value) else int(str(value))
 
 
 def _each(frame: pd.DataFrame) -> list[list[object]]:
