@@ -20,6 +20,7 @@ PHASES_OF_PLACE = {
     "optimizer": ("optimizer",),
     # Between the wait and the update, in no function of the optimizer.
     "update": ("optimizer", "pause"),
+    "evaluation": ("evaluation",),
 }
 """Phases that are right for a place of a script; every other place lies between two steps."""
 
@@ -76,7 +77,8 @@ class Case:
     @property
     def is_after_step(self) -> bool:
         """Whether the time is lost behind the step in which the script counts it."""
-        return Fault.parse(self.fault).place not in PHASES_OF_PLACE
+        place = Fault.parse(self.fault).place
+        return place == "evaluation" or place not in PHASES_OF_PLACE
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ NAMING_FINDINGS = {
 PHASE_WORDS = {
     "data": ("data", "input"),
     "pause": ("between steps", "pause"),
+    "evaluation": ("evaluates alone",),
     "unattributed": ("",),
 }
 

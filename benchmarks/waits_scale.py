@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.steps.step_work import StepWork, of_previous
 from hvdprof.analyze.stragglers.arrivals import (
     ArrivalCube,
     arrival_cubes,
@@ -103,6 +103,9 @@ def made_up(num_ranks: int, num_steps: int, num_tensors: int) -> Launch:
         after=after,
         parts={**parts, "optimizer": after, "other": np.zeros(shape)},
         clock_error=np.full(shape, EXCHANGE_ERROR_NS),
+        previous_after=of_previous(after, np.arange(num_steps) > 0),
+        previous_optimizer=of_previous(after, np.arange(num_steps) > 0),
+        evaluates=np.zeros(shape, dtype=bool),
     )
     offsets = rng.uniform(-MS, MS, size=num_ranks)
     offsets[0] = 0.0

@@ -54,6 +54,16 @@ def samples(number: int) -> None:
     PROCESS.session.steps.samples(number)
 
 
+def evaluation(*, after_training: bool) -> AbstractContextManager[None]:
+    """A forward pass for evaluation in the open step, which is marked as one with an evaluation.
+
+    Args:
+        after_training: Whether a pass for training came before it in the step. Otherwise all of
+            the step so far belongs to the evaluation.
+    """
+    return PROCESS.session.steps.evaluation(after_training=after_training)
+
+
 def extend_forward() -> None:
     """Let the forward pass of the open step reach to this moment: a backward pass begins."""
     PROCESS.session.steps.extend_forward()

@@ -62,6 +62,12 @@ class RecordedSteps(Guarded, StepCalls):
             self._phase_contexts[name] = context
         return context
 
+    def evaluation(self, *, after_training: bool) -> AbstractContextManager[None]:
+        """A context around a forward pass for evaluation; the step that it is in is marked."""
+        return GuardedContext(
+            lambda: self._enter_evaluation(after_training), lambda _: self._leave_evaluation()
+        )
+
     @guarded
     def samples(self, number: int) -> None:
         """Count more samples into the open step."""
@@ -105,6 +111,14 @@ class RecordedSteps(Guarded, StepCalls):
     @guarded
     def _leave(self, name: str) -> None:
         self._marks.leave(name)
+
+    @guarded
+    def _enter_evaluation(self, after_training: bool) -> None:
+        self._marks.enter_evaluation(after_training=after_training)
+
+    @guarded
+    def _leave_evaluation(self) -> None:
+        self._marks.leave_evaluation()
 
 
 class RecordedWaits(Guarded, WaitCalls):

@@ -32,6 +32,10 @@ class StepCalls:
         """A context that does nothing."""
         return _NOTHING
 
+    def evaluation(self, *, after_training: bool) -> AbstractContextManager[None]:
+        """A context that does nothing."""
+        return _NOTHING
+
     def samples(self, number: int) -> None:
         """Nothing."""
 

@@ -100,6 +100,7 @@ class StepRecording:
             blocked=marks.blocked if marks.sees_blocked else None,
             buckets=[self.watches.placed(bucket) for bucket in marks.buckets],
             loss=marks.loss,
+            has_evaluation=marks.has_evaluation,
         )
         self.number += 1
         self._writer.add(step)

@@ -16,6 +16,7 @@ from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
+from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.storage.row_buffer import Rows
@@ -220,6 +221,7 @@ def _add_recordings_of(
         builder.notes.extend(f"{one.name}: {clause}." for clause in clauses)
         entry.num_rows = sum(segment.num_steps for segment in file.segments.values())
         entry.num_rows += len(file.marks) + bool(file.header)
+    exclude_evaluations(files.values())
     for rank, file in sorted(files.items()):
         builder.add_recording(shown_name(folder), rank, file, alignment_of(file, files.get(0)))
     return entries

@@ -10,6 +10,7 @@ import pandas as pd
 
 from hvdprof.ingest.load_files import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
+from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
@@ -157,6 +158,7 @@ def _load_pass(
     has_recorder: bool,
 ) -> None:
     files = _recorder_files(record, paths, tables.notes, reading) if has_recorder else {}
+    exclude_evaluations(files.values())
     if record.session:
         tables.add_tables([(SESSION_RANKS.name, session_ranks(record, files))])
     alignments = {rank: alignment_of(file, files.get(0)) for rank, file in files.items()}

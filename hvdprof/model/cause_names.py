@@ -8,6 +8,7 @@ MOST_NAMED_RANKS = 2
 """More ranks are counted instead of named."""
 
 _BETWEEN_STEPS = "pause"
+_EVALUATION = "evaluation"
 _UNATTRIBUTED = "unattributed"
 
 
@@ -35,6 +36,8 @@ def where(phase: str) -> str:
     """A phase as a place: ``data phase``, ``between steps``, ``no single phase``."""
     if phase == _BETWEEN_STEPS:
         return "between steps"
+    if phase == _EVALUATION:
+        return "between steps (evaluation)"
     return "no single phase" if phase == _UNATTRIBUTED else f"{phase} phase"
 
 
@@ -57,6 +60,9 @@ def _name(row: FrameRow, *, with_phase: bool = True) -> str:
         several = "s" if len(ranks) != 1 else ""
         return f"Straggler{several}{since}: {_who(row)}{place}"
     who = _who(row)
+    if phase == _EVALUATION and ranks:
+        several = "" if len(ranks) > 1 else "s"
+        return f"{who[0].upper()}{who[1:]} evaluate{several} alone {how}"
     late = "pauses" if phase == _BETWEEN_STEPS and len(ranks) == 1 else "late"
     return f"{who[0].upper()}{who[1:]} {late} {how}{place}"
 

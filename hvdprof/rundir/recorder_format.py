@@ -177,6 +177,15 @@ class StepLine(TypedDict):
             ),
         ]
     ]
+    evaluation: NotRequired[
+        Annotated[
+            bool,
+            Key(
+                "only where true: the rank also evaluated in the step, in its pieces `evaluation`; "
+                "results exclude the steps in which all ranks did"
+            ),
+        ]
+    ]
     loss: NotRequired[
         Annotated[float, Key("training loss, only where given; may be `NaN`, `Infinity`")]
     ]

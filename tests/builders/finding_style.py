@@ -8,7 +8,7 @@ MOST_SENTENCE_WORDS = 25
 
 IMPERATIVES = (
     *("Call", "Check", "Compare", "End", "Install", "Look", "Move", "Omit", "Pass", "Pin", "Put"),
-    *("Raise", "Read", "Record", "Run", "Set", "Start", "Unset", "Use", "Wait", "Write"),
+    *("Raise", "Read", "Record", "Run", "Set", "Split", "Start", "Unset", "Use", "Wait", "Write"),
 )
 """With which an action may start."""
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.steps.step_work import StepWork, of_previous
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, JOB_STEPS, STEPS
 
 MS = 1_000_000
@@ -59,6 +59,9 @@ def simulated(
         after=after[rows],
         parts={**{name: one[rows] for name, one in parts.items()}, "other": pause[rows]},
         clock_error=np.zeros((num_steps, num_ranks)),
+        previous_after=of_previous(after[rows], np.arange(num_steps) > 0),
+        previous_optimizer=of_previous(parts["optimizer"][rows], np.arange(num_steps) > 0),
+        evaluates=np.zeros((num_steps, num_ranks), dtype=bool),
     )
 
 
@@ -103,6 +106,7 @@ def tables_of(work: StepWork) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
             "other_ns": 0,
             "samples": 8,
             "loss": np.nan,
+            "evaluation": work.evaluates.ravel(),
             "clock_error_ns": 0,
         }
     )
@@ -149,3 +153,14 @@ def arrivals_of(ready: Times) -> pd.DataFrame:
             "clock_error_ns": 0,
         }
     )
+
+
+def without_steps(work: StepWork, dropped: ArrayLike) -> StepWork:
+    """A launch of which these steps (rows) were recorded, but do not count."""
+    keep = np.ones(len(work.steps), dtype=bool)
+    keep[np.asarray(dropped)] = False
+    names = {field.name for field in dataclasses.fields(work)} - {"ranks", "follows", "parts"}
+    arrays = {name: getattr(work, name)[keep] for name in names}
+    follows = np.diff(arrays["steps"], prepend=arrays["steps"][0] - 2) == 1
+    parts = {name: times[keep] for name, times in work.parts.items()}
+    return dataclasses.replace(work, **arrays, follows=follows, parts=parts)

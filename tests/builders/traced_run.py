@@ -56,6 +56,7 @@ def step_row(rank: int, step: int, **values: Any) -> dict[str, Any]:
         "other_ns": 1 * MS,
         "samples": 16,
         "loss": 2.5 - step,
+        "evaluation": False,
         "clock_error_ns": 0,
     }
     return row | values

@@ -28,6 +28,11 @@ def row(term="straggler", ranks="1", phase="data", pattern="persistent", **value
             {"ranks": "0", "phase": "pause", "pattern": "periodic", "period_steps": 20.0},
             "Rank 0 pauses every 20 steps, between steps",
         ),
+        (
+            {"ranks": "0", "phase": "evaluation", "pattern": "periodic", "period_steps": 10.0},
+            "Rank 0 evaluates alone every 10 steps",
+        ),
+        ({"phase": "evaluation"}, "Straggler: rank 1, between steps (evaluation)"),
         ({"pattern": "periodic", "period_steps": 7.0}, "Rank 1 late every 7 steps, data phase"),
         (
             {"ranks": "1, 3", "pattern": "periodic", "period_steps": 7.0},

@@ -63,6 +63,7 @@ def steps(draw: st.DrawFn, segment: str, num_tensors: int) -> list[Line]:
             "blocked": st.none() | st.lists(st.tuples(SHORT_NS, SHORT_NS), max_size=3),
         },
         optional={
+            "evaluation": st.booleans(),
             "loss": st.floats(),
             "buckets": st.lists(st.tuples(SHORT_NS, SHORT_NS, places), max_size=3),
         },
@@ -214,7 +215,12 @@ def test_every_kind_is_declared_with_its_keys() -> None:
     optional = [
         (one.name, key.name) for one in kinds.values() for key in one.keys if key.is_optional
     ]
-    assert optional == [("step", "buckets"), ("step", "loss"), ("segment_end", "sent_bytes")]
+    assert optional == [
+        ("step", "buckets"),
+        ("step", "evaluation"),
+        ("step", "loss"),
+        ("segment_end", "sent_bytes"),
+    ]
 
 
 def test_a_step_is_recognised_without_parsing_it() -> None:

@@ -34,7 +34,8 @@ class Rows:
 
     A step without a known previous step has its part before the arrival alone in its row; a run of
     consecutive steps ends with a row of the part after the last release. ``is_window`` [rows] marks
-    whole windows. ``begin`` is how much later than the last rank each rank begins: 0 but in steps
+    whole windows, and ``carried`` [rows] the part of a window before its own step, in the mean of
+    the ranks. ``begin`` is how much later than the last rank each rank begins: 0 but in steps
     without a known previous one. ``parts`` holds DATA and COMPUTE.
     """
 
@@ -43,6 +44,7 @@ class Rows:
     begin: Times
     parts: Mapping[str, Times]
     is_window: Bools
+    carried: Times
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,11 @@ def rows_of(work: StepWork) -> Rows:
     starts[0] = True
     ends = np.flatnonzero(np.append(starts[1:], True))
 
+    def carried(after: Times) -> Times:
+        return np.where(starts[:, None], 0.0, np.roll(after, 1, axis=0))
+
     def joined(before: Times, after: Times) -> Times:
-        carried = np.where(starts[:, None], 0.0, np.roll(after, 1, axis=0))
-        return np.ascontiguousarray(np.concatenate([before + carried, after[ends]]).T)
+        return np.ascontiguousarray(np.concatenate([before + carried(after), after[ends]]).T)
 
     nothing = np.zeros_like(work.before)
     late = work.begin - work.begin.max(axis=1, keepdims=True)
@@ -92,6 +96,7 @@ def rows_of(work: StepWork) -> Rows:
             COMPUTE: joined(parts["forward"] + parts["backward"], parts["optimizer"]),
         },
         is_window=np.append(~starts, np.zeros(len(ends), dtype=bool)),
+        carried=np.append(carried(work.after).mean(axis=1), np.zeros(len(ends))),
     )
 
 
@@ -124,10 +129,12 @@ def delays_of(rows: Rows, named: Sequence[Sequence[NamedCause]]) -> Delays:
             found[place], excess = _steady_delay(rows, cause, normal, rare)
             steady += found[place]
             usual = usual - excess
-    normal = np.where(np.isnan(normal), usual.mean(), normal)
+    # A step without a steady one before it has only its own part of the window in its row.
+    missing = np.where(rows.is_window, 0.0, _typical(rows.carried[rows.is_window]))
+    normal = np.where(np.isnan(normal), usual.mean() - missing, normal)
     for place, cause in enumerate(causes):
         if cause.is_rare:
-            expected = own[:, None] if cause.is_pause else normal + steady
+            expected = own[:, None] - missing if cause.is_pause else normal + steady
             found[place] = np.where(cause.acts, window - expected, 0.0)
     jitter = window - normal
     for delay in found:
@@ -177,6 +184,10 @@ def _steady_delay(rows: Rows, cause: _Cause, normal: Times, rare: Bools) -> tupl
     # Parts of a window have no mean of their own: they take the time of the normal ranks.
     part = cause.acts & ~whole & ~np.isnan(over)
     return np.where(part, over, delay), excess
+
+
+def _typical(times: Times) -> float:
+    return float(np.median(times)) if len(times) else 0.0
 
 
 def _mean_where(times: Times, mask: Bools) -> Times:

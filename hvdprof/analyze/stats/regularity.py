@@ -3,9 +3,13 @@
 A grid is every p-th step from some first step. Of all grids, the one that holds the events best is
 taken; the chance that events at random steps fill any grid as well is bounded by the sum over all
 grids that could be (union bound of hypergeometric probabilities).
+
+Some steps may not have been measured. They keep their place on the grids, but hold no event and
+miss none.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,24 +35,48 @@ class Regularity:
     chance: float
 
 
-def regularity(events: Int64s, num_steps: int) -> Regularity | None:
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Steps counted from the first: how many there are, and which of them were not measured."""
+
+    num: int
+    unmeasured: Int64s
+
+    @property
+    def num_measured(self) -> int:
+        return self.num - len(self.unmeasured)
+
+    def sizes(self, period: int) -> Int64s:
+        """[period] Measured steps of the grid from each first step on."""
+        sizes = np.full(period, self.num // period, dtype=np.int64)
+        sizes[: self.num % period] += 1
+        if len(self.unmeasured):
+            sizes -= np.bincount(self.unmeasured % period, minlength=period)
+        return sizes
+
+
+def regularity(events: Int64s, steps: Int64s) -> Regularity | None:
     """The best grid of the events; None where no grid is filled.
 
     Args:
-        events: Step numbers of the events, from 0, ascending.
-        num_steps: Number of steps that could hold an event.
+        events: Where in ``steps`` the events are, ascending.
+        steps: The numbers of the steps that could hold an event, ascending.
     """
     if len(events) < LEAST_EVENTS:
         return None
+    numbers = steps - steps[0]
+    known = _Steps(int(numbers[-1]) + 1, np.setdiff1d(np.arange(numbers[-1] + 1), numbers))
     found = [
-        grid for slack in (0.0, SLACK) if (grid := _best_grid(events, num_steps, slack)) is not None
+        grid
+        for slack in (0.0, SLACK)
+        if (grid := _best_grid(numbers[events], known, slack)) is not None
     ]
     return min(found, key=lambda grid: grid.chance, default=None)
 
 
-def _best_grid(events: Int64s, num_steps: int, slack: float) -> Regularity | None:
+def _best_grid(events: Int64s, steps: _Steps, slack: float) -> Regularity | None:
     best: tuple[int, int, int, int] | None = None
-    for period in _periods(len(events), num_steps):
+    for period in _periods(len(events), steps):
         width = _width(period, slack)
         if slack and not width:
             continue
@@ -56,8 +84,10 @@ def _best_grid(events: Int64s, num_steps: int, slack: float) -> Regularity | Non
         near = _circular_sum(counts, width)
         first = int(near.argmax())
         hits = int(near[first])
-        size = len(range(first, num_steps, period))
-        if hits < LEAST_EVENTS or hits < LEAST_FILLED * max(len(events), size):
+        if hits < LEAST_EVENTS or hits < LEAST_FILLED * len(events):
+            continue
+        size = int(steps.sizes(period)[first])
+        if hits < LEAST_FILLED * size:
             continue
         # Of grids with the same events, the longest period fills best.
         if best is None or hits - size > best[0] - best[1]:
@@ -71,14 +101,14 @@ def _best_grid(events: Int64s, num_steps: int, slack: float) -> Regularity | Non
     if len(np.unique(chosen)) < max(LEAST_EVENTS, LEAST_FILLED * size):
         return None
     period_steps = float(np.polyfit(chosen, events[on_grid], 1)[0]) if slack else float(period)
-    chance = _chance(hits, len(events), num_steps, slack)
+    chance = _chance(hits, len(events), steps, slack)
     return Regularity(period_steps, on_grid, min(1.0, chance))
 
 
-def _periods(num_events: int, num_steps: int) -> range:
+def _periods(num_events: int, steps: _Steps) -> range:
     """Periods whose grids ``num_events`` events can fill."""
-    longest = num_steps // 2
-    shortest = max(2, math.floor(num_steps / (num_events / LEAST_FILLED + 1)))
+    longest = steps.num // 2
+    shortest = max(2, math.floor(steps.num_measured / (num_events / LEAST_FILLED + 1)))
     return range(shortest, longest + 1)
 
 
@@ -94,20 +124,18 @@ def _circular_sum(counts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     return np.asarray(around[2 * width + 1 :] - around[: len(counts)])
 
 
-def _chance(hits: int, num_events: int, num_steps: int, slack: float) -> float:
+def _chance(hits: int, num_events: int, steps: _Steps, slack: float) -> float:
     """Bound of the probability that random events fill some grid with as many hits."""
-    periods = np.array(_periods(num_events, num_steps))
-    widths = np.array([_width(period, slack) for period in periods])
-    if slack:
-        periods, widths = periods[widths > 0], widths[widths > 0]
-    total = 0.0
-    short = num_steps // periods
-    # A grid of period p has one point more for the first num_steps % p places of its first step.
-    longer = num_steps % periods
-    for size, number in ((short + 1, longer), (short, periods - longer)):
-        possible = (size * LEAST_FILLED <= hits) & (size >= LEAST_EVENTS) & (number > 0)
-        places = np.minimum(size * (2 * widths + 1), num_steps)[possible]
-        total += float(
-            (number[possible] * hypergeometric_tail(hits, num_events, places, num_steps)).sum()
-        )
-    return total
+    number_of: Counter[int] = Counter()
+    for period in _periods(num_events, steps):
+        width = _width(period, slack)
+        if slack and not width:
+            continue
+        for size, number in enumerate(np.bincount(steps.sizes(period))):
+            if size >= LEAST_EVENTS and size * LEAST_FILLED <= hits:
+                number_of[min(size * (2 * width + 1), steps.num_measured)] += int(number)
+    places, numbers = np.array(list(number_of)), np.array(list(number_of.values()))
+    if not len(places):
+        return 0.0
+    tails = hypergeometric_tail(hits, num_events, places, steps.num_measured)
+    return float((numbers * tails).sum())

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
 OWN_PARTS: tuple[str, ...] = ("data", "forward", "backward", "optimizer")
@@ -30,6 +32,10 @@ class StepWork:
     is the end of the previous step (the start of the step itself where unknown). ``parts`` holds
     each of ``OWN_PARTS``, ``other`` the time outside all phases. ``follows`` [steps] is true where
     the row before is the previous step.
+
+    ``previous_after`` and ``previous_optimizer`` are ``after`` and the optimizer phase of the
+    previous step, also where that is no steady one; NaN where it was not recorded on all ranks.
+    ``evaluates`` is true where the rank also evaluates in the step.
     """
 
     ranks: NDArray[np.int64]
@@ -42,6 +48,9 @@ class StepWork:
     after: Times
     parts: Mapping[str, Times]
     clock_error: Times
+    previous_after: Times
+    previous_optimizer: Times
+    evaluates: Bools
 
     @property
     def own(self) -> Times:
@@ -58,6 +67,16 @@ class StepWork:
     def step_times(self) -> Times:
         """[steps] From the end of the previous step to the end of this one, of the last ranks."""
         return np.asarray(self.end.max(axis=1) - self.begin.max(axis=1))
+
+
+def of_previous(times: Times, follows: Bools) -> Times:
+    """[steps, ranks] The times of the row before; NaN where that is not the previous step.
+
+    Args:
+        times: [steps, ranks]
+        follows: [steps] Whether the row before is the previous step.
+    """
+    return np.where(follows[:, None], np.roll(times, 1, axis=0), NAN)
 
 
 def step_work(
@@ -157,6 +176,7 @@ def _of_launch(
     arrived = release - blocked
     tail = release - arrived.max(axis=1, keepdims=True)
     parts = {part: grid(f"{part}_ns")[steady] for part in (*OWN_PARTS, "other")}
+    after = end - release
     # A steady step after an excluded step still starts at the end of that step.
     previous_is_steady = np.concatenate([[False], steady[:-1]])
     return StepWork(
@@ -167,9 +187,12 @@ def _of_launch(
         before=before[steady],
         arrived=arrived[steady],
         tail=tail[steady],
-        after=(end - release)[steady],
+        after=after[steady],
         parts=parts,
         clock_error=grid("clock_error_ns")[steady],
+        previous_after=of_previous(after, follows)[steady],
+        previous_optimizer=of_previous(grid("optimizer_ns"), follows)[steady],
+        evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
     )
 
 

@@ -7,6 +7,8 @@ one that stalls for many steps.
 Tested in ``tests/analyze/stragglers/test_patterns.py``.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from hvdprof.analyze.steps.step_work import Times
@@ -42,7 +44,7 @@ def without_stalls_of_most(spans: Windows, step_ns: float) -> Windows:
         return spans
     ready = above if spans.phases else np.where(stalls, above, 0.0)
     phases = {**spans.phases, _DATA: times - ready} if spans.phases else spans.phases
-    return Windows(spans.length - ready, phases)
+    return replace(spans, length=spans.length - ready, phases=phases)
 
 
 def _stalls(above: Times, step_ns: float) -> Bools:

@@ -14,7 +14,7 @@ from hvdprof.analyze.steps.step_work import Times
 from hvdprof.analyze.stragglers.delay import LEVEL, SMALLEST_SHARE, Delay, run_starts, scale_of
 from hvdprof.analyze.stragglers.named_cause import IRREGULAR, PERIODIC, PERSISTENT, STRAGGLER
 from hvdprof.analyze.stragglers.windows import lateness
-from hvdprof.model.arrays import Bools
+from hvdprof.model.arrays import Bools, Int64s
 
 SHORT_SIGMAS = 2.0
 """Standard deviations below the median from which a step is short."""
@@ -23,7 +23,7 @@ CHANCE_OF_PERIOD = 1 / 16
 """Accepted chance that a rank which leads significantly is called regular and is not."""
 
 
-def leading_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
+def leading_ranks(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
     """The ranks whose lead costs 5 % of the step and is significant, each as a delay of its own.
 
     The lead of the longest rank of a step is its distance to the second longest, which is what the
@@ -34,6 +34,7 @@ def leading_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
     Args:
         length: [steps, ranks]
         step_ns: Mean step time.
+        steps: [steps] Their numbers, in which a regular distance is looked for.
     """
     smallest_ns = SMALLEST_SHARE * step_ns
     # In a short step of one rank, as at the end of an epoch, no other rank is late.
@@ -54,7 +55,7 @@ def leading_ranks(length: Times, step_ns: float) -> Iterator[Delay]:
             continue
         affected[:, place] = own >= smallest_ns
         starts = np.flatnonzero(run_starts(affected[:, place]))
-        grid = regularity(starts, len(length))
+        grid = regularity(starts, steps)
         if grid is not None and grid.chance <= CHANCE_OF_PERIOD:
             yield Delay(STRAGGLER, places, PERIODIC, affected, grid.period)
         else:

@@ -20,8 +20,9 @@ class NamedCause:
 
     ``ranks`` are rank numbers, ascending; those of a pause are all ranks. A straggler of all ranks
     is any rank at random: ``affected`` says which one in which step. ``phase`` is data,
-    forward, backward, optimizer, pause (outside every phase) or unattributed, and ``phase_share``
-    the share of the excess in the largest phase. ``period_steps`` is NaN unless the pattern is
+    forward, backward, optimizer, pause (outside every phase), evaluation (the same, of a rank that
+    evaluates while others do not) or unattributed, and ``phase_share`` the share of the excess in
+    the largest phase. ``period_steps`` is NaN unless the pattern is
     periodic. ``num_events`` counts runs of affected steps; of a persistent or from-step straggler,
     affected steps. ``first_step`` is the number of the first affected step.
 

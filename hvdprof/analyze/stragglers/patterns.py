@@ -70,7 +70,7 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
         _merged(_with_phases(spans, delays)),
         key=lambda one: -saving(spans.length, one.delay),
     )
-    return tuple(_named(work, one) for one in found[:MOST_CAUSES])
+    return tuple(_named(work, spans, one) for one in found[:MOST_CAUSES])
 
 
 def _search(spans: Windows, step_ns: float) -> list[Delay]:
@@ -80,9 +80,10 @@ def _search(spans: Windows, step_ns: float) -> list[Delay]:
     for delay in delays:
         rest = without(rest, delay)
     for _ in range(MOST_SEARCHES):
-        found = _most_expensive(rest, [*pauses(rest, step_ns), *rank_stalls(rest, step_ns)])
+        sparse = [*pauses(rest, step_ns, spans.steps), *rank_stalls(rest, step_ns, spans.steps)]
+        found = _most_expensive(rest, sparse)
         if found is None or saving(rest, found) < SMALLEST_SHARE * step_ns:
-            of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns)))
+            of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns, spans.steps)))
             found = found if of_any is None else of_any
         if found is None:
             break
@@ -90,7 +91,8 @@ def _search(spans: Windows, step_ns: float) -> list[Delay]:
         if saving(rest, found) >= SMALLEST_SHARE * step_ns:
             delays.append(found)
         rest = without(rest, found)
-    return delays + [one for one in leading_ranks(rest, step_ns) if not slow & set(one.places)]
+    leads = leading_ranks(rest, step_ns, spans.steps)
+    return delays + [one for one in leads if not slow & set(one.places)]
 
 
 def _most_expensive(rest: Times, delays: list[Delay]) -> Delay | None:
@@ -192,10 +194,10 @@ def _are_alike(one: _Found, other: _Found) -> bool:
     return first.pattern != FROM_STEP or abs(begins[0] - begins[1]) <= SAME_PERIOD * num_steps
 
 
-def _named(work: StepWork, found: _Found) -> NamedCause:
+def _named(work: StepWork, spans: Windows, found: _Found) -> NamedCause:
     delay = found.delay
     affected = np.zeros(work.before.shape, dtype=bool)
-    affected[work.follows] = delay.affected
+    affected[spans.rows] = delay.affected
     in_step: Bools = np.asarray(delay.affected.any(axis=1))
     events = in_step if delay.pattern in SLOW else run_starts(in_step, STEPS_APART[delay.kind])
     return NamedCause(
@@ -206,6 +208,6 @@ def _named(work: StepWork, found: _Found) -> NamedCause:
         pattern=delay.pattern,
         period_steps=delay.period,
         num_events=int(events.sum()),
-        first_step=int(work.steps[work.follows][in_step.argmax()]),
+        first_step=int(spans.steps[in_step.argmax()]),
         affected=affected,
     )

@@ -72,12 +72,13 @@ class _Excess:
         return [float(level) for level in levels if level > self.stall_ns] + [self.stall_ns]
 
 
-def pauses(length: Times, step_ns: float) -> Iterator[Delay]:
+def pauses(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
     """Pauses of all ranks at once: each takes far longer than it usually does.
 
     Args:
         length: [steps, ranks]
         step_ns: Mean step time.
+        steps: [steps] Their numbers, in which a regular distance is looked for.
     """
     above = length - np.median(length, axis=0)
     # A tenth of the ranks may have escaped it.
@@ -90,7 +91,7 @@ def pauses(length: Times, step_ns: float) -> Iterator[Delay]:
         if flags.mean() > MOST_STEPS:
             return
         starts = np.flatnonzero(run_starts(flags, STEPS_APART[PAUSE])[:, 0])
-        grid = regularity(starts, len(length))
+        grid = regularity(starts, steps)
         is_definite = threshold >= excess.definite_ns
         limit = CHANCE_OF_KIND if is_definite else LEVEL
         places = tuple(range(length.shape[1]))
@@ -103,12 +104,13 @@ def pauses(length: Times, step_ns: float) -> Iterator[Delay]:
             yield Delay(PAUSE, places, IRREGULAR, _of_all(_widened(flags[:, 0], long), length))
 
 
-def rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
+def rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
     """Stalls of one rank, or of ranks that stall together, in steps in which others do not.
 
     Args:
         length: [steps, ranks]
         step_ns: Mean step time.
+        steps: [steps] Their numbers, in which a regular distance is looked for.
     """
     excess = _rank_excess(length, step_ns)
     for threshold in excess.thresholds():
@@ -122,13 +124,19 @@ def rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
         total = np.where(flags, excess.times, 0.0).sum(axis=0)
         first = int(np.lexsort((total, counts))[-1])
         alike = _ranks_alike(flags, first)
-        found = _of_ranks(excess, flags, lower_starts, alike, threshold)
+        found = _of_ranks(excess, flags, lower_starts, alike, threshold, steps)
         if found is not None:
             yield found
 
 
-def any_rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
-    """Definite stalls of any rank at random, or of the rank that had all of them."""
+def any_rank_stalls(length: Times, step_ns: float, steps: Int64s) -> Iterator[Delay]:
+    """Definite stalls of any rank at random, or of the rank that had all of them.
+
+    Args:
+        length: [steps, ranks]
+        step_ns: Mean step time.
+        steps: [steps] Their numbers, in which a regular distance is looked for.
+    """
     excess = _rank_excess(length, step_ns)
     flags = excess.times >= excess.definite_ns
     in_step: Bools = np.asarray(flags.any(axis=1))
@@ -139,7 +147,7 @@ def any_rank_stalls(length: Times, step_ns: float) -> Iterator[Delay]:
         return
     stalled = np.flatnonzero(flags.any(axis=0))
     places = (int(stalled[0]),) if len(stalled) == 1 else tuple(range(length.shape[1]))
-    grid = regularity(starts, len(length))
+    grid = regularity(starts, steps)
     if grid is not None and grid.chance <= CHANCE_OF_KIND:
         on_grid = _runs_from(in_step, starts, grid.on_grid)
         yield Delay(STRAGGLER, places, PERIODIC, flags & on_grid[:, None], grid.period)
@@ -180,9 +188,14 @@ def _ranks_alike(flags: Bools, first: int) -> Bools:
 
 
 def _of_ranks(
-    excess: _Excess, flags: Bools, lower_starts: Bools, alike: Bools, threshold: float
+    excess: _Excess,
+    flags: Bools,
+    lower_starts: Bools,
+    alike: Bools,
+    threshold: float,
+    steps: Int64s,
 ) -> Delay | None:
-    num_steps, num_ranks = flags.shape
+    num_ranks = flags.shape[1]
     num_alike = int(alike.sum())
     if 2 * num_alike > num_ranks:
         return None
@@ -192,7 +205,7 @@ def _of_ranks(
     share = num_alike / num_ranks
     num = len(starts)
     chance = float(binomial_tail(np.array(num), num + elsewhere, share)) / share
-    grid = regularity(starts, num_steps)
+    grid = regularity(starts, steps)
     places = tuple(int(place) for place in np.flatnonzero(alike))
     is_definite = threshold >= excess.definite_ns
     if is_definite:

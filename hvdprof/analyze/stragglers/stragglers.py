@@ -35,10 +35,10 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
     """
     frames = []
     for key, work in works.items():
-        if len(work.ranks) < 2 or not work.follows.any():
+        spans = windows(work)
+        if len(work.ranks) < 2 or not len(spans.rows):
             continue
-        late = lateness(windows(work).length)
-        steps = work.steps[work.follows]
+        late, steps = lateness(spans.length), spans.steps
         frames.append(
             pd.DataFrame(
                 {

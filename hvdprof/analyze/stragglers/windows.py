@@ -13,9 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.model.arrays import Int64s
 
 PAUSE_PHASE = "pause"
 """Time outside every phase."""
+
+EVALUATION_PHASE = "evaluation"
+"""Time outside every phase where the rank evaluates, which other ranks do not."""
 
 UNATTRIBUTED = "unattributed"
 
@@ -26,25 +30,31 @@ _PARTS_BEFORE = ("data", "forward", "backward")
 class Windows:
     """From release to arrival [steps, ranks], ns, and its phases.
 
-    ``phases`` is empty where the recording holds no phases.
+    ``phases`` is empty where the recording holds no phases. ``rows`` are those of the StepWork, and
+    ``steps`` the numbers of the steps of the script: some may be missing between two rows.
     """
 
     length: Times
     phases: Mapping[str, Times]
+    rows: Int64s
+    steps: Int64s
 
 
 def windows(work: StepWork) -> Windows:
     """The steps with a known previous step; ``phases`` sum to ``length``."""
-    rows = np.flatnonzero(work.follows)
-    after = work.after[rows - 1]
-    length = after + work.before[rows]
+    rows = np.flatnonzero(~np.isnan(work.previous_after).any(axis=1))
+    after = work.previous_after[rows]
+    length, steps = after + work.before[rows], work.steps[rows]
     if not work.own.any():
-        return Windows(length, {})
+        return Windows(length, {}, rows, steps)
     phases = {name: work.parts[name][rows] for name in _PARTS_BEFORE}
     # What follows the optimizer in the previous step is outside every phase.
-    phases["optimizer"] = np.minimum(after, work.parts["optimizer"][rows - 1])
-    phases[PAUSE_PHASE] = length - sum(phases.values())
-    return Windows(length, phases)
+    phases["optimizer"] = np.minimum(after, work.previous_optimizer[rows])
+    outside, evaluates = length - sum(phases.values()), work.evaluates[rows]
+    phases[PAUSE_PHASE] = np.where(evaluates, 0.0, outside)
+    if evaluates.any():
+        phases[EVALUATION_PHASE] = np.where(evaluates, outside, 0.0)
+    return Windows(length, phases, rows, steps)
 
 
 def lateness(times: Times) -> Times:

@@ -28,7 +28,7 @@ class SessionSteps:
     """What is counted anew in each session of an elastic job.
 
     ``num_before`` are updates of earlier sessions, ``num_ended`` those of this one, and
-    ``num_after_evaluation`` those of its steps that follow an evaluation. ``passes`` are the
+    ``num_with_evaluation`` those of its steps that contain one. ``passes`` are the
     forward passes without training between each of the first updates, ``num_passes`` those since
     the last update, ``num_usual`` as many as a step of this script contains. ``timeline`` is the
     file of Horovod's timeline, empty for none.
@@ -37,22 +37,23 @@ class SessionSteps:
     num_before: int
     timeline: str
     num_ended: int = 0
-    num_after_evaluation: int = 0
+    num_with_evaluation: int = 0
     num_passes: int = 0
     num_usual: int = 0
     passes: list[int] = field(default_factory=list)
     has_begun: bool = False
     had_timeline: bool = False
-    follows_evaluation: bool = False
+    has_evaluation: bool = False
 
 
 class StepTracker:
     """Opens a step at the first sign of training and closes it after ``optimizer.step()``.
 
     The next step begins where the one before ended, so that data loading, logging and saving count.
-    A forward pass for evaluation drops the open step: the next one begins with the next batch, and
-    is marked as warm-up, so that no step contains evaluation. Where each of the first steps has
-    such passes, as with a teacher or a generator, they are a part of the training.
+    A forward pass for evaluation marks the open step: whether all ranks evaluate, or the others
+    wait, is known when all recordings are read. Before the first update it drops the step instead.
+    Where each of the first steps has such passes, as with a teacher or a generator, they are a part
+    of the training.
 
     Args:
         settings: What `hvdprof run` asked for.
@@ -64,7 +65,7 @@ class StepTracker:
         self._step: Context | None = None
         self._timeline: Context | None = None
         self._num_samples = 0
-        self._has_gradients = False
+        self._trains = self._has_gradients = False
         self._is_marked = False
         self._turns = StepTurns(settings.num_warmup_steps)
         self._num_recorded = 0
@@ -134,6 +135,7 @@ class StepTracker:
             num_samples: Samples by its input, counted where no data loader has counted them.
         """
         self._begin()
+        self._trains = True
         self._num_samples = self._num_samples or num_samples
         return collect.phase("forward")
 
@@ -144,21 +146,31 @@ class StepTracker:
             num_samples: Samples that it trains on, on top of those of the step so far.
         """
         self._begin()
+        self._trains = True
         self._num_samples += num_samples
 
-    def evaluates(self) -> Context | None:
-        """A forward pass of the trained model without training; its phase where steps have such."""
+    def evaluates(self, *, is_over: bool = False) -> Context | None:
+        """A forward pass of the trained model without training; its phase, None where it has none.
+
+        Args:
+            is_over: Whether it lies behind, and its time is known by the batches before it alone.
+        """
         # Between backward and update it would be a part of the step, as where a script marks it.
         if self._has_gradients or self._is_marked:
             return None
         session = self._session
         session.num_passes += 1
         if session.num_passes <= session.num_usual:
-            return collect.phase("forward")
-        if self._step is not None:
+            return None if is_over else collect.phase("forward")
+        if self._step is None:
+            return None
+        session.has_evaluation = True
+        if not session.num_ended:
             self._drop()
-            session.follows_evaluation = True
-        return None
+            return None
+        if not self._trains:
+            self._num_samples = 0
+        return _hooks.evaluation(after_training=self._trains)
 
     def backward(self) -> Context:
         """A backward pass; its phase."""
@@ -200,8 +212,8 @@ class StepTracker:
             # An unknown batch counts as one sample: rates are steps per second then.
             _hooks.samples(self._settings.batch_size or self._num_samples or 1)
             self._close()
-            self._session.num_after_evaluation += self._session.follows_evaluation
-            self._session.follows_evaluation = False
+            self._session.num_with_evaluation += self._session.has_evaluation
+            self._session.has_evaluation = False
             self._learn_passes()
         self._session.num_passes = 0
         self._count()
@@ -230,11 +242,11 @@ class StepTracker:
     def end(self) -> None:
         """The script is over; the open step is dropped."""
         self._drop()
-        num_after_evaluation = self._session.num_after_evaluation
-        if num_after_evaluation and num_after_evaluation >= self.num_ended - 1:
+        num_with_evaluation = self._session.num_with_evaluation
+        if num_with_evaluation and num_with_evaluation >= self.num_ended - 1:
             message = (
-                "no step is counted, since a forward pass that is not for training comes in each: "
-                "mark the steps in the script"
+                "a forward pass that is not for training comes in each step, and steps in which "
+                "all ranks have one are not counted: mark the steps in the script"
             )
             print_problem(message)
             _hooks.note({"kind": "problem", "message": message})
@@ -242,11 +254,11 @@ class StepTracker:
 
     def _begin(self) -> None:
         if self._step is None and not self._is_marked:
-            self._open(0, self._session.follows_evaluation)
+            self._open(0, self._session.has_evaluation)
 
     def _open(self, samples: int, warmup: bool) -> None:
         self._session.has_begun = True
-        self._num_samples, self._has_gradients = 0, False
+        self._num_samples, self._trains, self._has_gradients = 0, False, False
         is_early = self.num_ended < self._settings.num_warmup_steps
         if not is_early:
             self._begin_timeline()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer, parameters_of
@@ -161,6 +161,10 @@ class InjectedSteps(StepCalls):
             if name in ("data", "forward"):
                 self._faults.inject(name)
             yield
+
+    def evaluation(self, *, after_training: bool) -> AbstractContextManager[None]:
+        """The inner context."""
+        return self._inner().evaluation(after_training=after_training)
 
     def samples(self, number: int) -> None:
         """To the inner session."""

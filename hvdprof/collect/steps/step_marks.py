@@ -12,6 +12,7 @@ R = TypeVar("R")
 DATA_PHASE, FORWARD_PHASE, BACKWARD_PHASE = "data", "forward", "backward"
 OPTIMIZER_PHASE = "optimizer"
 COLLECTIVE_PHASE = "collective"
+EVALUATION_PHASE = "evaluation"
 
 MAX_PIECES = 20_000
 """Pieces of phases in one step; a step with more has no end, and would only fill the memory."""
@@ -43,16 +44,18 @@ class StepMarks:
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
     the nested collectives in which the rank waits now, ``num_engine_waits`` those of them in which
     an engine waits for gradients. ``sees_blocked`` is false where the rank may have been blocked
-    in the step without a mark.
+    in the step without a mark; ``has_evaluation`` says that the step contains an evaluation.
     """
 
     __slots__ = (
+        "_evaluation_from",
         "_now",
         "_open",
         "begin",
         "blocked",
         "buckets",
         "failure",
+        "has_evaluation",
         "is_open",
         "is_overfull",
         "loss",
@@ -74,6 +77,8 @@ class StepMarks:
         self.phases: list[tuple[str, Mark, Mark]] = []
         self.blocked: list[tuple[Mark, Mark]] = []
         self.sees_blocked = True
+        self.has_evaluation = False
+        self._evaluation_from: tuple[int, int, Mark] = (0, 0, None)
         self.buckets: list[BucketMarks] = []
         self.loss: Number | None = None
         self._open: list[tuple[str, Mark]] = []
@@ -143,6 +148,32 @@ class StepMarks:
         self.phases.append((FORWARD_PHASE, begin, mark))
         if self._open:
             self._open[-1] = (self._open[-1][0], mark)
+
+    def enter_evaluation(self, *, after_training: bool) -> None:
+        """A forward pass for evaluation begins.
+
+        Args:
+            after_training: Whether a pass for training came before it in the step. Otherwise all
+                of the step so far belongs to the evaluation, such as its batches.
+        """
+        before = (len(self.phases), len(self.blocked)) if after_training else (0, 0)
+        self._evaluation_from = (*before, self.enter(EVALUATION_PHASE))
+
+    def leave_evaluation(self) -> None:
+        """The pass ends; with what belongs to it, it becomes one piece of the evaluation."""
+        end = self.leave(EVALUATION_PHASE)
+        if end is None:
+            return
+        # A long evaluation has thousands of batches and metrics, none of them of the training.
+        num_phases, num_blocked, begin = self._evaluation_from
+        if self._open:
+            begin = self._open[-1][1]
+        begin = next((piece[1] for piece in self.phases[num_phases:]), begin)
+        self.phases[num_phases:] = [(EVALUATION_PHASE, begin, end)]
+        if self._open:
+            self._open[-1] = (self._open[-1][0], end)
+        del self.blocked[num_blocked:]
+        self.has_evaluation = True
 
     def innermost(self) -> str:
         """The innermost open phase, empty outside phases; for any thread."""

@@ -23,7 +23,7 @@ class FinishedStep:
     """A step whose marks have been taken and may not be readable yet.
 
     ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where the
-    blocked time is unknown.
+    blocked time is unknown. ``has_evaluation`` says that the rank also evaluated in the step.
     """
 
     segment: str
@@ -37,6 +37,7 @@ class FinishedStep:
     blocked: list[tuple[Mark, Mark]] | None
     buckets: list[MarkedBucket]
     loss: Number | None
+    has_evaluation: bool
 
     def marks_to_read(self) -> Iterator[Mark]:
         """All marks but the begin, some of them more than once."""
@@ -111,6 +112,8 @@ class StepWriter:
         ]
         if reduced:
             line["buckets"] = reduced
+        if step.has_evaluation:
+            line["evaluation"] = True
         if step.loss is not None:
             line["loss"] = float(step.loss)
         self._file.write(line)

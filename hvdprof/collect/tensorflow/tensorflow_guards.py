@@ -5,6 +5,7 @@ Tested by tests/collect/tensorflow/test_tensorflow_watch.py.
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import ModuleType
 
 from hvdprof import collect
@@ -71,7 +72,8 @@ class EagerCalls:
             if not self._recording.is_here():
                 return call(iterator)
             if id(iterator) in self._unused:
-                self._recording.guarded(self._tracker.evaluates)
+                with self._tracker.evaluates(is_over=True) or nullcontext():
+                    pass
             with self._tracker.fetching():
                 batch = call(iterator)
             self._recording.guarded(lambda: self._fetched(iterator, batch))
@@ -113,9 +115,10 @@ class EagerCalls:
         """The guard of ``evaluate`` and ``predict`` of a Keras model."""
 
         def guarded(model: object, *args: object, **kwargs: object) -> object:
-            if self._recording.is_here():
-                self._recording.guarded(self._tracker.evaluates)
-            return call(model, *args, **kwargs)
+            if not self._recording.is_here():
+                return call(model, *args, **kwargs)
+            with self._tracker.evaluates() or nullcontext():
+                return call(model, *args, **kwargs)
 
         return guarded
 

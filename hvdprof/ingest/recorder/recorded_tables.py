@@ -53,6 +53,7 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
         **parts,
         "blocked_ns": pd.arrays.IntegerArray(blocked.copy(), mask=blocked == UNSEEN),
         "loss": np.asarray(segment.losses),
+        "evaluation": np.asarray(segment.evaluation_ns) >= 0,
         "clock_error_ns": alignment.errors_ns(start_ns),
     }
 

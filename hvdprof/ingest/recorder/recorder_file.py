@@ -46,6 +46,7 @@ class SegmentRecording:
 
     Numbers are packed one after the other, eight bytes each, since hundreds of ranks are in memory
     at once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
+    ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
     the other; ``sent_of`` what a rank submits of each tensor, in bytes.
@@ -57,6 +58,7 @@ class SegmentRecording:
     sent_of: list[int] = field(default_factory=list)
     steps: "array[int]" = field(default_factory=_int64s)
     losses: "array[float]" = field(default_factory=lambda: array("d"))
+    evaluation_ns: "array[int]" = field(default_factory=_int64s)
     ready_row: "array[int]" = field(default_factory=_int64s)
     ready_ns: "array[int]" = field(default_factory=_int64s)
     parts: "array[int]" = field(default_factory=_int64s)
@@ -91,6 +93,27 @@ class SegmentRecording:
         A part may be ``step_phases.UNSEEN``.
         """
         return np.asarray(self.steps, dtype=np.int64).reshape(-1, _STEP_COLUMNS)
+
+    def evaluations(self) -> NDArray[np.int64]:
+        """The numbers of the steps with an evaluation."""
+        ends_ns = np.asarray(self.evaluation_ns, dtype=np.int64)
+        return np.asarray(self.step_table()[ends_ns >= 0, 0])
+
+    def begin_after_evaluation(self, steps: NDArray[np.int64]) -> None:
+        """Let these steps begin where their evaluation ends, as warm-up."""
+        table = self.step_table()
+        cut_ns = np.where(np.isin(table[:, 0], steps), np.asarray(self.evaluation_ns), 0)
+        cut_ns = np.clip(cut_ns, 0, table[:, 3] - 1)
+        table[:, 1] |= cut_ns > 0
+        table[:, 2] += cut_ns
+        table[:, 3] -= cut_ns
+        # The rest of the step, of which an evaluation is a part.
+        table[:, -1] -= cut_ns
+        self.part_table()[:, 1] -= cut_ns[self.part_table()[:, 0]]
+        self.bucket_table()[:, 1] -= cut_ns[self.bucket_table()[:, 0]]
+        ready_ns = self.ready_table()
+        of_row = cut_ns[np.asarray(self.ready_row, dtype=np.int64)][:, None]
+        ready_ns -= np.where(ready_ns >= 0, of_row, 0)
 
     def ready_table(self) -> NDArray[np.int64]:
         """Offsets of the gradients, a column per tensor; row i belongs to step ``ready_row[i]``."""

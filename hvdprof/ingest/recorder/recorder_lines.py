@@ -17,7 +17,7 @@ from hvdprof.ingest.recorder.recorder_file import (
     SegmentRecording,
     TimelineSwitch,
 )
-from hvdprof.ingest.recorder.step_phases import intervals, part_lengths
+from hvdprof.ingest.recorder.step_phases import evaluation_end, intervals, part_lengths
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
@@ -152,6 +152,7 @@ class _Reader:
             raise ValueError("a step takes time and samples")
         loss = line.get("loss")
         loss = float("nan") if loss is None else float(loss)
+        evaluation_ns = evaluation_end(line, recorded)
         ready = _offsets(line["ready"])
         name = str(line["segment"])
         recording = self.file.segments.setdefault(name, SegmentRecording(id=name))
@@ -172,6 +173,7 @@ class _Reader:
             recording.part_codes.append(codes.setdefault(part, len(codes)))
         recording.steps.extend(row)
         recording.losses.append(loss)
+        recording.evaluation_ns.append(evaluation_ns)
 
     def mark(self, line: MarkLine) -> None:
         time_ns = whole(line["monotonic_ns"])

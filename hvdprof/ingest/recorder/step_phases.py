@@ -7,6 +7,9 @@ from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.rundir.recorder_format import Interval, StepLine
 
 NUM_STEP_PARTS = len(RECORDED_PARTS)
+EVALUATION = "evaluation"
+"""The phase of an evaluation that the recorder itself has seen."""
+
 UNSEEN = -(2**62) - 1
 """In place of an unknown length: outside the whole numbers that a file may hold."""
 
@@ -46,6 +49,19 @@ def intervals(line: StepLine) -> list[tuple[str, int, int]]:
     named = [(str(name), whole(offset), whole(length)) for name, offset, length in line["phases"]]
     blocked = _known_blocked(line)
     return named + [("blocked", whole(offset), whole(length)) for offset, length in blocked]
+
+
+def evaluation_end(line: StepLine, pieces: Sequence[tuple[str, int, int]]) -> int:
+    """The end of the last evaluation after the begin of the step, ns; -1 without one.
+
+    Args:
+        line: A ``step`` line.
+        pieces: Its ``intervals``.
+    """
+    if not line.get("evaluation"):
+        return -1
+    ends = (offset + length for name, offset, length in pieces if name == EVALUATION)
+    return max(ends, default=0)
 
 
 def _known_blocked(line: StepLine) -> Sequence[Interval]:

@@ -52,7 +52,12 @@ STEPS = Table(
         _SEGMENT,
         _RANK,
         _STEP,
-        Column("warmup", "bool", "", "Part of the counted warm-up batches."),
+        Column(
+            "warmup",
+            "bool",
+            "",
+            "Excluded from results: part of the counted warm-up batches, or all ranks evaluate.",
+        ),
         _START,
         Column("dur_ns", "int64", "ns", "Length of the step."),
         Column("data_ns", "int64", "ns", "Time in the data phase."),
@@ -70,6 +75,13 @@ STEPS = Table(
         Column("other_ns", "int64", "ns", "Rest of the step: outside all phases, or not measured."),
         Column("samples", "int64", "samples", "Samples this rank trained on in the step."),
         Column("loss", "float64", "", "Training loss of this rank; NaN where not recorded."),
+        Column(
+            "evaluation",
+            "bool",
+            "",
+            "This rank evaluates in the step: a forward pass without training, before its batch. "
+            "Where all ranks do, the step begins after it and is warm-up.",
+        ),
         _CLOCK_ERROR,
     ),
 )

@@ -152,7 +152,8 @@ STRAGGLERS = Table(
             "str",
             "",
             "Phase of the delay: data, forward, backward, optimizer, pause (outside every phase), "
-            "or unattributed; empty without a straggler, and of jitter without single stalls.",
+            "evaluation (the same, of a rank that evaluates while others do not), or unattributed; "
+            "empty without a straggler, and of jitter without single stalls.",
         ),
         Column("phase_share", "float64", "ratio", "Share of the delay in this phase."),
         Column("period_steps", "float64", "", "Period in steps; NaN unless it is periodic."),

@@ -12,7 +12,7 @@ from hvdprof.analyze.stragglers.named_cause import (
     STRAGGLER,
     NamedCause,
 )
-from tests.builders.step_works import simulated
+from tests.builders.step_works import simulated, without_steps
 
 STEPS = 200
 
@@ -178,6 +178,21 @@ def test_gaps_between_the_steps_leave_the_sums_exact():
 
     assert whole(found) == pytest.approx(1, abs=1e-12)
     assert ms(found.named[0], work) == pytest.approx(40.0, rel=0.05)
+
+
+def test_a_pause_in_a_step_behind_one_that_does_not_count_has_its_full_cost():
+    slow = np.arange(12, STEPS, 12)
+    extra = np.zeros((STEPS, 2))
+    extra[slow] = 150.0
+    work = without_steps(simulated(STEPS, 2, extra_ms={"pause": extra}, noise=0.001), slow - 1)
+    affected = np.isin(work.steps, slow + 1)[:, None] & np.ones(2, dtype=bool)
+    own = NamedCause(PAUSE, (0, 1), "pause", 1.0, PERIODIC, 12.0, len(slow), 13, affected)
+
+    found = launch_causes(work, [[own]])
+
+    assert whole(found) == pytest.approx(1, abs=1e-12)
+    assert ms(found.named[0], work) == pytest.approx(150 * len(slow) / len(work.steps), rel=0.005)
+    assert found.jitter.share < 0.001
 
 
 def test_the_windows_split_exactly():

@@ -54,6 +54,13 @@ def test_the_evidence_says_who_how_often_how_late_and_where():
             "Look for what only rank 0 does every 20 steps: a checkpoint, logging, evaluation.",
         ),
         (
+            straggler("periodic", ranks="0", phase="evaluation", period_steps=10.0, num_events=5),
+            "transient-straggler",
+            "Rank 0 evaluates alone every 10 steps",
+            "Time between steps with an evaluation explains 90 % of the delay.",
+            "Split the evaluation among all ranks",
+        ),
+        (
             pause("periodic", period_steps=50.0),
             "stalled-steps",
             "All ranks pause every 50 steps",

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from tests.builders.launch_patterns import (
     Shape,
     launch_of,
 )
-from tests.builders.step_works import simulated
+from tests.builders.step_works import simulated, without_steps
 
 STEPS = 100
 
@@ -214,3 +215,40 @@ def test_slow_ranks_of_different_phases_are_two_causes() -> None:
     causes = named_causes(simulated(100, 8, extra_ms={"forward": forward, "data": data}))
 
     assert {(one.ranks, one.phase) for one in causes} == {((1,), "forward"), ((4,), "data")}
+
+
+def test_steps_that_do_not_count_hide_no_period() -> None:
+    # Validation after every 24 steps; the checkpoint of every 10th falls on its steps, too.
+    extra = np.zeros((STEPS, 2))
+    extra[9::10, 0] = 300.0
+    work = without_steps(simulated(STEPS, 2, extra_ms={"pause": extra}), np.arange(23, STEPS, 24))
+
+    (cause,) = named_causes(work)
+
+    assert (cause.ranks, cause.phase, cause.pattern) == ((0,), "pause", PERIODIC)
+    assert cause.period_steps == 10
+    assert cause.num_events == 10
+
+
+def test_slow_steps_right_after_an_evaluation_are_one_pause_with_its_period() -> None:
+    # Every 12th step contains the evaluation; it and the two after it are slow on all ranks.
+    evaluates = np.arange(11, STEPS, 12)
+    extra = np.zeros((STEPS, 2))
+    extra[(evaluates[:, None] + np.arange(3)).ravel()] = 150.0
+    work = without_steps(simulated(STEPS, 2, extra_ms={"pause": extra}), evaluates)
+
+    (cause,) = named_causes(work)
+
+    assert (cause.kind, cause.pattern, cause.period_steps) == (PAUSE, PERIODIC, 12)
+    assert cause.affected.sum() == 2 * 2 * len(evaluates)
+
+
+def test_a_rank_that_evaluates_alone_is_named_with_its_evaluation() -> None:
+    extra = np.zeros((STEPS, 2))
+    extra[9::10, 0] = 300.0
+    work = simulated(STEPS, 2, extra_ms={"pause": extra})
+
+    (cause,) = named_causes(dataclasses.replace(work, evaluates=extra > 0))
+
+    assert (cause.ranks, cause.phase, cause.period_steps) == ((0,), "evaluation", 10)
+    assert cause.phase_share == pytest.approx(1, abs=0.05)

@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from hvdprof.analyze.steps.step_work import of_previous
 from hvdprof.analyze.stragglers.caused_wait import caused_wait
 from hvdprof.analyze.stragglers.patterns import named_causes
 from hvdprof.analyze.stragglers.stragglers import lateness_table, longest_run, stragglers, wilson
@@ -45,8 +46,13 @@ def test_a_pause_behind_the_update_within_a_marked_step_is_not_the_update() -> N
     extra[:, 1] = 40.0
     work = simulated(STEPS, 2, extra_ms={"pause": extra})
     pause = extra * MS
+    after = work.after + pause
     within = dataclasses.replace(
-        work, begin=work.begin + pause, before=work.before - pause, after=work.after + pause
+        work,
+        begin=work.begin + pause,
+        before=work.before - pause,
+        after=after,
+        previous_after=of_previous(after, work.follows),
     )
     table = table_of(within).set_index("rank")
     assert (table.loc[1, "pattern"], table.loc[1, "phase"]) == ("persistent", "pause")

@@ -37,6 +37,11 @@ class Calls:
         yield
         self.log.append("timeline ends")
 
+    @contextmanager
+    def evaluation(self, *, after_training):
+        self.log.append("evaluation after training" if after_training else "evaluation")
+        yield
+
     def note(self, line):
         self.log.append(f"{line['kind']} {line['message']}")
 
@@ -91,16 +96,61 @@ def test_warmup_is_counted_in_updates(calls):
     assert begins == ["begin warmup", "begin warmup", "begin", "begin"]
 
 
-def test_an_evaluation_drops_the_open_step_and_marks_the_next(calls):
+def evaluate(tracked, num_samples=100):
+    with tracked.fetching():
+        pass
+    tracked.fetched(num_samples)
+    with tracked.evaluates():
+        pass
+
+
+def test_an_evaluation_is_marked_in_its_step_without_the_samples_of_its_batches(calls):
     tracked = tracker()
     train(tracked)
-    tracked.evaluates()
-    tracked.evaluates()
+    del calls.log[:]
+    evaluate(tracked)
+    evaluate(tracked)
+    train(tracked)
+
+    assert calls.log[:4] == ["data", "evaluation", "data", "evaluation"]
+    assert calls.log[-3:] == ["samples 8", "end", "begin"]
+
+
+def test_an_evaluation_between_two_passes_for_training_keeps_the_samples(calls):
+    tracked = tracker()
+    train(tracked)
+    tracked.fetched(8)
+    with tracked.forward_begins(8):
+        pass
+    with tracked.evaluates():
+        pass
+    train(tracked)
+
+    assert "evaluation after training" in calls.log
+    assert "samples 16" in calls.log
+
+
+def test_an_evaluation_before_the_first_update_drops_the_open_step_and_marks_the_next(calls):
+    tracked = tracker()
+    with tracked.fetching():
+        pass
+    assert tracked.evaluates() is None
+    assert tracked.evaluates() is None
     del calls.log[:]
     train(tracked)
 
     assert calls.log[0] == "begin warmup"
     assert calls.log[-1] == "begin"
+
+
+def test_a_pass_that_is_over_has_no_phase_of_its_own(calls):
+    tracked = tracker()
+    for _ in range(step_tracker.LEARNING_STEPS):
+        tracked.evaluates(is_over=True)
+        train(tracked)
+
+    assert tracked.evaluates(is_over=True) is None
+    assert tracked.evaluates(is_over=True) is not None
 
 
 def test_a_teacher_between_backward_and_update_is_part_of_the_step(calls):
@@ -255,22 +305,24 @@ def test_passes_that_come_in_each_step_are_a_part_of_it(calls, capsys):
     assert "dropped" not in calls.log
     assert "begin warmup" not in calls.log
     # More passes than in each step are an evaluation.
+    assert calls.log.count("evaluation") == 0
     for _ in range(3):
-        tracked.evaluates()
+        with tracked.evaluates():
+            pass
     train(tracked)
-    assert calls.log.count("begin warmup") == 1
+    assert calls.log.count("evaluation") == 1
     tracked.end()
     assert capsys.readouterr().err == ""
 
 
-def test_a_script_that_evaluates_in_its_few_steps_is_warned_that_none_counts(calls, capsys):
+def test_a_script_that_evaluates_in_each_of_its_few_steps_is_warned(calls, capsys):
     tracked = tracker()
     for _ in range(step_tracker.LEARNING_STEPS):
         tracked.evaluates()
         train(tracked)
     tracked.end()
 
-    assert calls.log[-1].startswith("problem no step is counted")
+    assert calls.log[-1].startswith("problem a forward pass that is not for training")
     assert "mark the steps in the script" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-from hvdprof.collect.steps.step_marks import StepMarks
+from hvdprof.collect.steps.step_marks import MAX_PIECES, StepMarks
 from hvdprof.collect.steps.time_source import HostClock
 from tests.builders.fake_torch import FakeTime
 
@@ -167,3 +167,77 @@ def test_a_phase_that_the_script_marks_ends_the_forward_pass():
     marks.extend_forward()
     marks.close(time())
     assert marks.phases == [("forward", 0, 10), ("backward", 13, 14)]
+
+
+def test_the_batches_and_metrics_of_an_evaluation_are_one_piece_with_its_passes():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    for _ in range(3):
+        marks.enter("data")
+        time.advance(2)
+        marks.leave("data")
+        marks.enter_evaluation(after_training=False)
+        time.advance(5)
+        marks.leave_evaluation()
+        marks.enter("collective")
+        time.advance(1)
+        marks.add_blocked(7, marks.leave("collective"))
+    marks.close(time())
+
+    assert marks.phases == [("evaluation", 0, 23), ("collective", 23, 24)]
+    assert len(marks.blocked) == 1
+    assert marks.has_evaluation
+
+
+def test_an_evaluation_keeps_the_passes_for_training_before_it():
+    time = FakeTime(0)
+    marks = marks_at(time)
+    marks.enter("forward")
+    time.advance(3)
+    marks.leave("forward")
+    marks.add_blocked(1, 2)
+    marks.enter_evaluation(after_training=True)
+    time.advance(5)
+    marks.leave_evaluation()
+
+    assert marks.phases == [("forward", 0, 3), ("evaluation", 3, 8)]
+    assert marks.blocked == [(1, 2)]
+
+
+def test_an_evaluation_within_a_phase_of_the_script_of_that_name_or_another():
+    for name in ("evaluation", "validate"):
+        time = FakeTime(0)
+        marks = marks_at(time)
+        marks.enter(name)
+        time.advance(2)
+        marks.enter_evaluation(after_training=False)
+        time.advance(5)
+        marks.leave_evaluation()
+        time.advance(1)
+        marks.leave(name)
+
+        assert sum(end - begin for _, begin, end in marks.phases) == 8
+        assert marks.phases[0][0] == "evaluation"
+        assert marks.has_evaluation
+
+
+def test_an_evaluation_outside_a_step_or_in_an_overfull_one_marks_nothing():
+    marks = StepMarks(HostClock(FakeTime()))
+    marks.enter_evaluation(after_training=False)
+    marks.leave_evaluation()
+    marks.open(0)
+    marks.phases = [("data", 0, 0)] * MAX_PIECES
+    marks.enter_evaluation(after_training=False)
+    marks.leave_evaluation()
+
+    assert marks.is_overfull
+    assert not marks.has_evaluation
+
+
+def test_the_next_step_has_no_evaluation():
+    marks = marks_at(FakeTime(0))
+    marks.enter_evaluation(after_training=False)
+    marks.leave_evaluation()
+    marks.open(0)
+
+    assert not marks.has_evaluation

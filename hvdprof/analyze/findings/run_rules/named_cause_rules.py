@@ -38,7 +38,12 @@ _INPUT = (
     "Raise num_workers= and prefetch_factor= on {ranks}, or move the input to faster storage. With "
     "tf.data, use .prefetch(). Check that all ranks read equal shards."
 )
-_BETWEEN_STEPS, _UNATTRIBUTED = "pause", "unattributed"
+_BETWEEN_STEPS, _EVALUATION, _UNATTRIBUTED = "pause", "evaluation", "unattributed"
+
+_EVALUATE = (
+    "Split the evaluation among all ranks, and average the metric with hvd.allreduce(). Or "
+    "evaluate less often."
+)
 
 _LASTING: dict[str, str] = {
     "data": _INPUT,
@@ -48,6 +53,7 @@ _LASTING: dict[str, str] = {
     "logging on one rank delay all.",
     _BETWEEN_STEPS: "Look for what only {ranks} {do} between steps: logging, checkpoints, "
     "evaluation. For garbage collection, call gc.freeze().",
+    _EVALUATION: _EVALUATE,
     _UNATTRIBUTED: "Check load, clocks and memory of {host} ({tools}). No single phase explains "
     "the delay.",
 }
@@ -148,8 +154,10 @@ def _how_often(cause: CostlyCause, num_launches: int) -> str:
 def _explained(phase: str, share: float) -> str:
     """How much of the delay a phase explains; beyond all of it, other phases offset some."""
     which = "The largest phase" if phase == _UNATTRIBUTED else f"The {phase} phase"
-    if phase == _BETWEEN_STEPS:
+    if phase in (_BETWEEN_STEPS, _EVALUATION):
         which = "Time between steps"
+    if phase == _EVALUATION:
+        which += " with an evaluation"
     if share > 1.005:
         more = units.percent(share - 1, 0)
         return f"{which} explains all of the delay, and {more} more that other phases offset."
@@ -173,6 +181,8 @@ def _action(evidence: Evidence, cause: CostlyCause) -> str:
 def _text(cause: CostlyCause) -> str:
     pattern, phase = str(cause.row["pattern"]), str(cause.row["phase"])
     of_all = not ranks_of(cause.row)
+    if phase == _EVALUATION:
+        return _EVALUATE
     if pattern == PERIODIC:
         return _PERIODIC_ALL if of_all else _PERIODIC_RANK
     if phase == "data":
