@@ -25,14 +25,14 @@ def pending_verdict(pending: pd.DataFrame, usual_ns: float | None) -> FileVerdic
 
     Args:
         pending: Rows of PENDING_NEGOTIATIONS of one file.
-        usual_ns: 95th percentile of its steady negotiations; ``None`` without any.
+        usual_ns: 95th percentile of its negotiations; ``None`` without any.
     """
     if pending.empty:
         return FileVerdict("")
     longest_ns = int(pending["pending_ns"].max())
     if longest_ns >= max(SHORTEST_HANG_NS, LEAST_TIMES_USUAL * (usual_ns or 0)):
-        waited = f"for {units.milliseconds(longest_ns)} until the end of the file"
-        return FileVerdict(f"{_who(pending)} {waited}.", _ENDED)
+        waited = f"for {units.seconds(longest_ns / 1e9)} until the end of the file"
+        return FileVerdict(f"{_who(pending)} {waited}{_mutual(pending)}.", _ENDED)
     return FileVerdict(
         "",
         f"At the end of the file, {_who(pending, capital=False)}: the recording ended there, or "
@@ -44,7 +44,10 @@ def pending_fact(pending: pd.DataFrame) -> tuple[Fact, ...]:
     """The number of pending negotiations with the ranks that have submitted; none without any."""
     if pending.empty:
         return ()
-    longest = units.milliseconds(int(pending["pending_ns"].max()))
+    longest_ns = int(pending["pending_ns"].max())
+    longest = units.milliseconds(longest_ns)
+    if longest_ns >= SHORTEST_HANG_NS:
+        longest = units.seconds(longest_ns / 1e9)
     largest = pending.value_counts(["submitted_ranks", "missing_ranks"], sort=True)
     submitted, missing = (_numbers(str(one)) for one in largest.index[0])
     text = f"{_tensors(len(pending))} for {longest}"
@@ -67,6 +70,15 @@ def _who(pending: pd.DataFrame, *, capital: bool = True) -> str:
     ]
     text = " and ".join(clauses)
     return text[0].upper() + text[1:] if capital else text
+
+
+def _mutual(pending: pd.DataFrame) -> str:
+    """Whether no rank has submitted all of the tensors, so that ranks wait for each other."""
+    columns = pending[["submitted_ranks", "missing_ranks"]].drop_duplicates()
+    missing = [set(_numbers(str(one))) for one in columns["missing_ranks"]]
+    everyone = set().union(*missing, *(_numbers(str(one)) for one in columns["submitted_ranks"]))
+    is_mutual = len(missing) > 1 and all(missing) and set().union(*missing) == everyone
+    return ": they wait for each other" if is_mutual else ""
 
 
 def _tensors(number: int) -> str:

@@ -19,6 +19,9 @@ LEAST_STEPS = 2
 LEAST_SLOWDOWN = 1.2
 """Start-up is at least so much slower than the steady steps; smaller changes are jitter."""
 
+SHORTEST_PAUSE_NS = 1_000_000_000
+LEAST_STEPS_OF_PAUSE = 10
+
 _LONGEST_SHARE = 0.5
 _LEVEL = 0.01
 _MAD_TO_SIGMA = 1.4826
@@ -36,6 +39,8 @@ class SteadySteps:
         startup: Numbers of the steps of start-up.
         from_ns: Start of the first step after start-up; ``None`` without start-up.
         step_ns: Median step time after start-up; ``None`` without certain steps.
+        pause_ns: Sum of the pauses in which nothing is reduced for 1 s and 10 steps or more, after
+            start-up.
     """
 
     num_startup: int = 0
@@ -43,6 +48,7 @@ class SteadySteps:
     startup: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     from_ns: int | None = None
     step_ns: float | None = None
+    pause_ns: int = 0
 
 
 def steady_steps(inferred: pd.DataFrame) -> SteadySteps:
@@ -54,12 +60,15 @@ def steady_steps(inferred: pd.DataFrame) -> SteadySteps:
     numbers = inferred["step"].to_numpy(np.int64)
     rest = inferred.iloc[max(num, 1) :]
     rest = rest[rest["complete"]]
+    step_ns = float(lengths[lengths.index.isin(inferred.index[num:])].median())
+    idle = (inferred["dur_ns"] - inferred["communication_ns"]).iloc[max(num, 1) :].dropna()
     return SteadySteps(
         num_startup=num,
         steady=rest["step"].to_numpy(np.int64),
         startup=numbers[:num],
         from_ns=int(inferred["start_ns"].iloc[num]) if num else None,
-        step_ns=float(lengths[lengths.index.isin(inferred.index[num:])].median()),
+        step_ns=step_ns,
+        pause_ns=int(idle[idle >= max(SHORTEST_PAUSE_NS, LEAST_STEPS_OF_PAUSE * step_ns)].sum()),
     )
 
 

@@ -61,21 +61,29 @@ def straggler_sentence(sums: TimelineSums, row: Mapping[Hashable, object]) -> Fi
     return FileVerdict(f"{_steady_sentence(sums, num_ranks)}{_startup(sums)}.")
 
 
+def counted_steps(num: int) -> str:
+    """A number of steady steps."""
+    return "1 steady step" if num == 1 else f"{units.count(num)} steady steps"
+
+
 def _steady_sentence(sums: TimelineSums, num_ranks: int) -> str:
     has_steps = bool(len(sums.steps.steady))
     chosen = sums.steps.steady if has_steps else None
     num = len(sums.steps.steady) if has_steps else sums.num_steady
-    where = f"{units.count(num)} {'steady steps' if has_steps else 'executions after warm-up'}"
+    where = counted_steps(num) if has_steps else f"{units.count(num)} executions after warm-up"
     found = sums.last_ranks.of_rounds(chosen)
     if not found:
         return f"No straggler in {where}: no rank is last by more than a cycle of Horovod"
-    share = sums.waiting.length / sums.steady.length_ns
+    share = sums.waiting.length / sums.steady_ns
     if share < SMALLEST_COST:
         waits = units.percent(share)
         return f"No straggler in {where}: waits for the last rank are {waits} of the time"
     top = found[0]
     last = f"last in {units.count(top.num_rounds)} of {where}, by {_wait(top)}"
-    if top.share >= LEAST_EXPLAINED and _is_persistent(found, num_ranks):
+    is_persistent = top.share >= LEAST_EXPLAINED and _is_persistent(found, num_ranks)
+    if is_persistent and not has_steps and not _goes_on(sums, top.rank, num_ranks):
+        return f"No persistent straggler: rank {top.rank} is {last}, but not in the second half"
+    if is_persistent:
         return f"Rank {top.rank} is a straggler: {last}{_part(top, num) if has_steps else ''}"
     if top.share >= LEAST_EXPLAINED:
         return f"No persistent straggler: rank {top.rank} is {last}"
@@ -100,6 +108,18 @@ def _is_persistent(found: Sequence[LastRank], num_ranks: int) -> bool:
     return top.num_rounds >= LEAST_ROUNDS and chance <= LARGEST_CHANCE
 
 
+def _goes_on(sums: TimelineSums, rank: int, num_ranks: int) -> bool:
+    """Whether a rank is the straggler of the second half too: start-up is unknown without steps."""
+    first, last = sums.steady_ids.first_ns or 0, sums.steady_ids.last_ns
+    found = sums.last_ranks.of_rounds(np.arange((first + last) // 2, last + 1))
+    return (
+        bool(found)
+        and found[0].rank == rank
+        and found[0].share >= LEAST_EXPLAINED
+        and _is_persistent(found, num_ranks)
+    )
+
+
 def _stall(sums: TimelineSums) -> str:
     """The one negotiation that lasts far longer than the others and than a step, if there is."""
     longest, median_ns = sums.longest_wait, sums.waits.quantile(0.5)
@@ -112,7 +132,7 @@ def _stall(sums: TimelineSums) -> str:
     if longest.last_rank is not None:
         rank = f"rank {longest.last_rank}"
     where = f" in step {units.count(longest.step)}" if longest.step >= 0 else ""
-    share = units.percent(longest.length_ns / sums.steady.length_ns)
+    share = units.percent(longest.length_ns / sums.steady_ns)
     waited = units.seconds(longest.length_ns / 1e9)
     return f"Stall{where}: tensors wait {waited} for {rank}, {share} of the time."
 

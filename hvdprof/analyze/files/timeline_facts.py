@@ -114,7 +114,7 @@ def _startup(sums: TimelineSums) -> str:
 
 
 def _steady_share(sums: TimelineSums) -> float | None:
-    span_ns = sums.steady.length_ns
+    span_ns = sums.steady_ns
     return sums.negotiating.length / span_ns if span_ns and len(sums.negotiating) else None
 
 

@@ -39,7 +39,7 @@ class Wait:
 
 
 class Span:
-    """From the earliest start to the latest end."""
+    """From the earliest start to the latest end, in ns or another unit."""
 
     def __init__(self) -> None:
         self.first_ns: int | None = None
@@ -71,6 +71,7 @@ class TimelineSums:
         num_executed: Those after warm-up that were executed.
         num_told: Of these, those of which the file says when each rank was ready.
         payload_bytes: Bytes of all uses whose size is known, ``None`` where none is.
+        all_waits: Lengths of all negotiations.
         waits: Lengths of steady negotiations.
         longest_wait: The longest of them; ``None`` without any.
         by_collective: Executions by collective.
@@ -80,6 +81,7 @@ class TimelineSums:
         negotiating: When any steady tensor was negotiated.
         executed: From the first to the last steady execution.
         steady: The same with the negotiations.
+        steady_ids: Numbers of the steady executions.
         num_steady: Steady executions that ended.
         steady_bytes: Their payload; ``None`` where the size of one is unknown.
         waiting: When a steady tensor waited for the last rank alone.
@@ -91,15 +93,21 @@ class TimelineSums:
         self.num_uses, self.num_warmup_uses = 0, 0
         self.num_executed, self.num_told = 0, 0
         self.payload_bytes: int | None = None
-        self.waits, self.lengths = ValueCounts(), ValueCounts()
+        self.all_waits, self.waits, self.lengths = ValueCounts(), ValueCounts(), ValueCounts()
         self.longest_wait: Wait | None = None
         self.by_collective: Counter[str] = Counter()
         self.executing, self.executing_steady = RunningUnion(), RunningUnion()
         self.negotiating, self.waiting = RunningUnion(), RunningUnion()
         self.executed, self.steady = Span(), Span()
+        self.steady_ids = Span()
         self.num_steady = 0
         self.steady_bytes: int | None = 0
         self.last_ranks = LastRanks()
+
+    @property
+    def steady_ns(self) -> int:
+        """Length of the steady time, without long pauses between steps."""
+        return self.steady.length_ns - self.steps.pause_ns
 
     def add_uses(self, uses: pd.DataFrame) -> None:
         """Take rows of TENSOR_USES, of which USE_COLUMNS are needed."""
@@ -114,6 +122,7 @@ class TimelineSums:
         self.num_told += int(executed["last_after_ns"].notna().sum())
         begin = uses["negotiation_start_ns"].fillna(uses["start_ns"])
         is_steady = ~is_warm & self._is_after_startup(begin)
+        self.all_waits.add(_whole(uses["negotiation_ns"].dropna()))
         negotiated = uses[is_steady & uses["negotiation_ns"].notna()]
         starts = _whole(negotiated["negotiation_start_ns"])
         lengths = _whole(negotiated["negotiation_ns"])
@@ -121,6 +130,8 @@ class TimelineSums:
         self.negotiating.add(starts, starts + lengths)
         self._add_longest(negotiated, lengths)
         self.steady.add(starts, starts + lengths)
+        ids = _whole(executed.loc[is_steady[executed.index], "fusion_id"])
+        self.steady_ids.add(ids, ids)
         self._add_waiting(uses, is_steady)
 
     def _add_longest(self, negotiated: pd.DataFrame, lengths: NDArray[np.int64]) -> None:

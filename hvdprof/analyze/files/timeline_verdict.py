@@ -6,7 +6,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.pending_sentence import pending_verdict
-from hvdprof.analyze.files.straggler_sentence import straggler_sentence
+from hvdprof.analyze.files.straggler_sentence import counted_steps, straggler_sentence
 from hvdprof.analyze.files.timeline_sums import TimelineSums, sums_of
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.model.standalone_files import FileVerdict
@@ -42,21 +42,16 @@ def verdict_of_sums(
     sums: TimelineSums, pending: pd.DataFrame, row: Mapping[Hashable, object]
 ) -> FileVerdict:
     """As ``timeline_verdict``, of sums over the rows of the file."""
-    num_jumps = int(str(row["num_time_jumps"]))
-    if num_jumps:
-        return FileVerdict(
-            f"No verdict: times fall back at {units.count(num_jumps)} places of the file, so its "
-            "durations are unreliable."
-        )
-    hang = pending_verdict(pending, sums.waits.quantile(0.95))
+    unreliable = _unreliable(row)
+    if unreliable:
+        return FileVerdict(f"No verdict: {unreliable}.")
+    hang = pending_verdict(pending, sums.all_waits.quantile(0.95))
     # Five executions of no length at one moment last nothing altogether.
     if sums.num_steady < LEAST_EXECUTIONS or not sums.executed.length_ns:
         if hang.sentence:
             return hang
-        short = (
-            f"Too short to judge: {units.count(sums.num_steady)} executions after warm-up, fewer "
-            f"than {LEAST_EXECUTIONS}."
-        )
+        number = "1 execution" if sums.num_steady == 1 else f"{sums.num_steady} executions"
+        short = f"Too short to judge: {number} after warm-up, fewer than {LEAST_EXECUTIONS}."
         return FileVerdict(short, hang.caveat)
     communication, straggler = _communication(sums, row), straggler_sentence(sums, row)
     if hang.sentence:
@@ -68,8 +63,19 @@ def verdict_of_sums(
     )
 
 
+def _unreliable(row: Mapping[Hashable, object]) -> str:
+    """Why the times of a file are not those of one recording; empty where they are."""
+    num_jumps, num_recordings = int(str(row["num_time_jumps"])), int(str(row["num_recordings"]))
+    if num_jumps:
+        places = "1 place" if num_jumps == 1 else f"{units.count(num_jumps)} places"
+        return f"times fall back at {places} of the file, so its durations are unreliable"
+    if num_recordings > 1:
+        return f"the file holds {num_recordings} recordings, one behind the other"
+    return ""
+
+
 def _communication(sums: TimelineSums, row: Mapping[Hashable, object]) -> FileVerdict:
-    span_ns, step_ns = sums.steady.length_ns, sums.steps.step_ns
+    span_ns, step_ns = sums.steady_ns, sums.steps.step_ns
     negotiation = sums.negotiating.length / span_ns
     clauses = [f"collectives run for {units.percent(sums.executing_steady.length / span_ns)} of "]
     clauses[0] += f"the time{_bandwidth(sums)}"
@@ -81,9 +87,11 @@ def _communication(sums: TimelineSums, row: Mapping[Hashable, object]) -> FileVe
         when = "After warm-up"
         caveats.append("Step boundaries cannot be inferred.")
     else:
-        num = units.count(len(sums.steps.steady))
-        when = f"In {num} steady steps of about {units.milliseconds(step_ns)}"
+        when = f"In {counted_steps(len(sums.steps.steady))} of about {units.milliseconds(step_ns)}"
         caveats.append("Step boundaries are inferred from recurring tensors.")
+        if sums.steps.pause_ns:
+            pause = units.seconds(sums.steps.pause_ns / 1e9)
+            caveats.append(f"Pauses between steps ({pause} in all) are excluded.")
     return FileVerdict(f"{when}, {' and '.join(clauses)}.", " ".join(caveats))
 
 

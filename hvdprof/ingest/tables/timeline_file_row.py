@@ -32,6 +32,7 @@ def timeline_file_row(pass_id: str, segment: str, summary: Summary) -> pd.DataFr
         num_fused_executions=facts.num_fused_executions,
         num_phantoms=facts.num_phantoms,
         num_errors=facts.num_errors,
+        num_recordings=facts.num_recordings,
         num_time_jumps=facts.num_time_jumps,
         rank_ticks=facts.rank_evidence.kind,
         rank_ticks_sentence=facts.rank_evidence.sentence,

@@ -34,6 +34,12 @@ TIMELINES = Table(
         Column("num_phantoms", "int64", "", "Negotiations without an operation, excluded."),
         Column("num_errors", "int64", "", "Operations that Horovod refused."),
         Column(
+            "num_recordings",
+            "int64",
+            "",
+            "Recordings of different processes in the file, by their headers; 0 without a header.",
+        ),
+        Column(
             "num_time_jumps",
             "int64",
             "",

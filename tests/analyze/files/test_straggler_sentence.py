@@ -5,6 +5,7 @@ import random
 import pytest
 
 from hvdprof import api
+from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.timeline_rounds import submit, write_rounds
 from tests.builders.timeline_writer import TimelineWriter
 
@@ -115,11 +116,11 @@ def test_a_hang_comes_first_with_the_ranks_that_did_not_submit(tmp_path):
     writer.cycle()
     page = page_of(tmp_path, writer)
     assert page.verdict.startswith(
-        "Ranks 1, 3 have not submitted 2 tensors for 6,300 ms until the end of the file."
+        "Ranks 1, 3 have not submitted 2 tensors for 6.30 s until the end of the file."
     )
     assert page.caveat.startswith("Pending negotiations are a hang, unless")
     (pending,) = (fact for fact in page.facts if fact.name == "num_pending")
-    assert pending.text == "2 tensors for 6,300 ms, submitted by ranks 0, 2, not by ranks 1, 3"
+    assert pending.text == "2 tensors for 6.30 s, submitted by ranks 0, 2, not by ranks 1, 3"
 
 
 def test_a_file_that_ends_in_a_short_negotiation_gets_a_caveat_alone(tmp_path):
@@ -148,3 +149,85 @@ def test_four_late_steps_of_one_in_two_ranks_are_chance(tmp_path):
     delays = [{}] + [{1: 40} if number % 5 == 0 else {} for number in range(20)]
     verdict = verdict_of(tmp_path, delays, 2)
     assert "No persistent straggler: rank 1 is last in 4 of 20 steady steps" in verdict
+
+
+def test_without_steps_start_up_alone_names_no_straggler(tmp_path):
+    writer = TimelineWriter()
+    write_rounds(writer, [{}], num_ranks=4, tensors=["allreduce.a", "allreduce.b"])
+    for number in range(60):
+        name = "allreduce.b" if number % 7 < 2 else "allreduce.a"
+        delays = {0: 300} if number < 20 else {}
+        write_rounds(writer, [delays], num_ranks=4, tensors=[name])
+    verdict = page_of(tmp_path, writer).verdict
+    assert "No persistent straggler: rank 0 is last in 20 of 60 executions" in verdict
+    assert verdict.endswith("by 300 ms, but not in the second half.")
+
+
+def test_a_file_cut_within_a_negotiation_still_names_every_rank(tmp_path):
+    writer = write_rounds(TimelineWriter(), [{}] + [{3: 40}] * 20, num_ranks=4)
+    page = page_of(tmp_path, submit(writer, []))
+    assert "Rank 3 is a straggler: last in 20 of 20 steady steps" in page.verdict
+
+
+def test_ranks_that_submitted_different_tensors_wait_for_each_other(tmp_path):
+    writer = write_rounds(TimelineWriter(), [{}] * 20, num_ranks=4)
+    submit(writer, [0, 1], tensors=["allreduce.a"])
+    submit(writer, [2, 3], tensors=["allreduce.b"])
+    writer.now_us += 90_000_000
+    writer.cycle()
+    assert page_of(tmp_path, writer).verdict.startswith(
+        "Ranks 2, 3 have not submitted 1 tensor and ranks 0, 1 have not submitted 1 tensor for "
+        "90.0 s until the end of the file: they wait for each other."
+    )
+
+
+def test_a_hang_of_most_of_512_ranks_is_short_to_read(tmp_path):
+    writer = submit(write_rounds(TimelineWriter(), [{}] * 20, num_ranks=512), [0])
+    writer.now_us += 90_000_000
+    writer.cycle()
+    verdict = page_of(tmp_path, writer).verdict
+    assert verdict.startswith("Ranks 1 to 511 have not submitted 2 tensors for 90.0 s until")
+
+
+def test_a_long_pause_between_steps_is_excluded(tmp_path):
+    writer = write_rounds(TimelineWriter(), [{}] * 20, num_ranks=4)
+    writer.now_us += 3_600_000_000
+    page = page_of(tmp_path, write_rounds(writer, [{}] * 20, num_ranks=4))
+    assert "collectives run for 17." in page.verdict
+    assert "Pauses between steps (60 min 00 s in all) are excluded." in page.caveat
+
+
+def test_two_recordings_in_one_file_give_no_verdict(tmp_path):
+    texts = [
+        write_rounds(TimelineWriter(epoch_us=epoch_us), [{}] * 20, num_ranks=2).text()
+        for epoch_us in (1_700_000_000_000_000, 1_700_000_100_000_000)
+    ]
+    path = tmp_path / "both.json"
+    path.write_text("\n".join(texts))
+    page = api.analyze_files(api.load_run(path)).files[0]
+    assert page.verdict == "No verdict: the file holds 2 recordings, one behind the other."
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("fake120MB_2workers", "No straggler in 19 steady steps"),
+        ("fake120MB_4workers", "No straggler in 19 steady steps"),
+        ("fake120MB_16workers", "No straggler in 19 steady steps"),
+        ("fake120MB_32workers", "Rank 9 is a straggler: last in 17 of 19 steady steps, by 65.8 ms"),
+    ],
+)
+def test_recordings_with_a_slow_start_up_state_both(name, sentence):
+    path = CORPUS / "horovod_timelines" / f"tflogs_{name}.json"
+    verdict = api.analyze_files(api.load_run(path)).files[0].verdict
+    assert sentence in verdict
+    assert "(start-up, 6 steps: rank 0)" in verdict
+
+
+@needs_corpus
+@pytest.mark.parametrize(("name", "share"), [("mpi_12rank", "67.5"), ("comm831_32workers", "22.4")])
+def test_the_share_of_negotiation_is_that_of_an_independent_parse(name, share):
+    path = CORPUS / "horovod_timelines" / f"tflogs_{name}.json"
+    verdict = api.analyze_files(api.load_run(path)).files[0].verdict
+    assert f"negotiation for {share} %" in verdict

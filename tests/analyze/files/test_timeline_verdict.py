@@ -26,7 +26,7 @@ def uses_without_ranks(number=20):
 
 
 def found_in(uses, executions, steps, rank_ticks):
-    row = {"rank_ticks": rank_ticks, "np": 2, "num_time_jumps": 0}
+    row = {"rank_ticks": rank_ticks, "np": 2, "num_time_jumps": 0, "num_recordings": 1}
     return timeline_verdict(uses, executions, steps, PENDING_NEGOTIATIONS.empty(), row)
 
 

@@ -279,7 +279,7 @@ CASES = {
     "same-hostname": (evidence(ranks=ranks(0, 0)), evidence(ranks=ranks(0, 1))),
     "timeline-tail-lost": (
         evidence(
-            notes=("s.json: 3 events never end (the recording stopped before, or lost their end)",)
+            notes=("s.json: 3 events never end (the recording stopped before, or lost the end)",)
         ),
         evidence(notes=("timeline/s.json: 3 records were skipped.",)),
     ),

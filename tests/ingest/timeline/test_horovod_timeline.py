@@ -113,9 +113,7 @@ def test_the_end_of_the_array_does_not_matter(end: str) -> None:
 def test_what_never_ends_has_no_length() -> None:
     file = parsed(event("B", 1, 1, "ALLREDUCE"))
     assert [row.dur_us for row in rows_of(file)] == [-1]
-    assert file.problems == (
-        "1 events never end (the recording stopped before, or lost their end)",
-    )
+    assert file.problems == ("1 event never ends (the recording stopped before, or lost the end)",)
 
 
 def test_a_lost_end_does_not_spoil_the_uses_after_it() -> None:
@@ -137,7 +135,7 @@ def test_ends_of_barriers_and_joins_are_no_problem_others_are() -> None:
     join = '{"name": "process_name", "ph": "M", "pid": 3, "args": {"name": "join.noname"}}'
     assert parsed(join, event("E", 1, 3, dtype="int32", shape="[]")).problems == ()
     assert parsed(event("E", 1, 1)).problems == (
-        "1 events end without a beginning (recording began in the middle of them)",
+        "1 event ends without a beginning (the recording began in the middle)",
     )
 
 
@@ -246,8 +244,8 @@ def test_a_timeline_started_in_the_middle_of_an_operation() -> None:
         *["allreduce.b"] * 3,
     ]
     assert file.problems == (
-        "1 events end without a beginning (recording began in the middle of them)",
-        "1 rank ticks lie outside of every negotiation",
+        "1 event ends without a beginning (the recording began in the middle)",
+        "1 rank tick lies outside of every negotiation",
     )
 
 

@@ -92,6 +92,7 @@ def test_another_trace_in_the_same_file_is_passed_over(tmp_path: Path) -> None:
         {"ph": "M", "name": "process_name", "pid": 900, "args": {"name": "python"}},
         {"ph": "B", "name": "forward", "cat": "cpu", "pid": 900, "tid": 1, "ts": 5},
         {"ph": "E", "name": "forward", "cat": "cpu", "pid": 900, "tid": 1, "ts": 9},
+        {"ph": "B", "name": "ALLREDUCE", "pid": 1, "tid": "other", "ts": 9},
         {"ph": "i", "name": "mark", "pid": 900, "tid": 1, "ts": 9, "s": "t"},
         KERNEL,
     ]

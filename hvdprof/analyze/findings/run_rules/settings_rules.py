@@ -210,7 +210,7 @@ def same_hostname(evidence: Evidence) -> Iterator[Finding]:
 
 def tail_lost(evidence: Evidence) -> Iterator[Finding]:
     """A timeline whose last operations have no end."""
-    notes = [note for note in evidence.run.notes if "events never end" in note]
+    notes = [note for note in evidence.run.notes if " never end" in note]
     if notes:
         yield Finding(
             "timeline-tail-lost",

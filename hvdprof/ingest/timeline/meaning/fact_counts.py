@@ -197,7 +197,10 @@ def _later_cached_uses(known: Semantics) -> Int64s:
         return np.empty(0, dtype=np.int64)
     cached = np.asarray([name in CACHED for name in known.collectives], dtype=bool)
     later = (known.uses.occurrence > 0) & cached[known.collective_of_use()]
-    return np.flatnonzero(later & (known.uses.negotiation != NONE))
+    later = np.flatnonzero(later & (known.uses.negotiation != NONE))
+    # A file that is cut off lacks ticks of what is pending.
+    ended = known.raw.slices.end_order[known.uses.negotiation[later]] != OPEN
+    return np.asarray(later[ended | (known.readiness.num_ticks[later] > 0)])
 
 
 def _num_made_again(known: Semantics) -> int:

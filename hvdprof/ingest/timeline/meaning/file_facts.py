@@ -67,6 +67,7 @@ class TimelineFacts:
         num_fused_executions: Those of several tensors.
         num_phantoms: Negotiations without an operation.
         num_errors: Operations that Horovod refused.
+        num_recordings: Different headers.
         num_time_jumps: Places at which the times fall back.
         size: Number of ranks as far as ticks show; ``None`` without any tick.
         size_reason: How that is known, or why not.
@@ -91,6 +92,7 @@ class TimelineFacts:
     num_fused_executions: int
     num_phantoms: int
     num_errors: int
+    num_recordings: int
     num_time_jumps: int
     size: int | None
     size_reason: str
@@ -127,6 +129,7 @@ def facts_of(counts: FactCounts, raw: RawTimeline, cycle: Cycle) -> TimelineFact
         num_fused_executions=counts.num_fused,
         num_phantoms=counts.num_phantoms,
         num_errors=counts.operations["ERROR"],
+        num_recordings=len({epoch for _, epoch in epochs_in_range(raw.epochs)}),
         num_time_jumps=counts.num_jumps,
         size=size,
         size_reason=reason,

@@ -41,9 +41,10 @@ def _of_the_file(raw: RawTimeline) -> Iterator[str]:
         yield "it holds no event"
     elif not raw.num_timed:
         yield "it holds no event, only names"
-    sessions = len({epoch for _, epoch in epochs_in_range(raw.epochs)})
-    if sessions > 1:
-        yield f"it holds recordings of {sessions} processes, one behind the other"
+    num_other = raw.num_records["other"]
+    if num_other and not raw.foreign:
+        noun = "record is" if num_other == 1 else "records are"
+        yield f"{count(num_other)} {noun} of another trace and left out"
 
 
 def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
@@ -57,35 +58,39 @@ def _of_the_records(raw: RawTimeline, counts: FactCounts) -> Iterator[str]:
         )
     num_moved = counts.num_moved + len(raw.epochs) - len(epochs_in_range(raw.epochs))
     if num_moved:
-        yield (
-            f"{num_moved} records have times that no clock shows; they were moved to the "
-            "nearest possible ones"
-        )
+        moved = _number(num_moved, "record has a time", "records have times")
+        yield f"{moved} that no clock shows, moved to the nearest possible one"
     if counts.num_alone:
-        yield (
-            f"{counts.num_alone} events end without a beginning (recording began in the middle of "
-            "them)"
-        )
+        alone = _number(counts.num_alone, "event ends", "events end")
+        yield f"{alone} without a beginning (the recording began in the middle)"
     if counts.num_open:
-        yield (
-            f"{counts.num_open} events never end (the recording stopped before, or lost their end)"
-        )
+        never = _number(counts.num_open, "event never ends", "events never end")
+        yield f"{never} (the recording stopped before, or lost the end)"
     if counts.num_outside:
-        yield f"{counts.num_outside} rank ticks lie outside of every negotiation"
+        ticks = _number(counts.num_outside, "rank tick lies", "rank ticks lie")
+        yield f"{ticks} outside of every negotiation"
 
 
 def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
+    if facts.num_recordings > 1:
+        yield f"it holds recordings of {facts.num_recordings} processes, one behind the other"
+    # Records that are out of order show nothing of the job.
+    if facts.num_time_jumps:
+        return
     if facts.num_errors:
-        yield f"{facts.num_errors} operations failed: ranks did not agree on the tensor"
+        failed = _number(facts.num_errors, "operation", "operations")
+        yield f"{failed} failed: ranks did not agree on the tensor"
     if facts.num_phantoms:
+        phantoms = _number(facts.num_phantoms, "negotiation", "negotiations")
         yield (
-            f"{facts.num_phantoms} negotiations were followed by no operation (a rank that has "
-            "joined answers for every cached tensor); they are no uses"
+            f"{phantoms} without an operation (a rank that has joined answers for every cached "
+            "tensor), not counted as uses"
         )
     if facts.fewer_ranks:
+        fewer = _number(facts.fewer_ranks, "tensor was", "tensors were")
         yield (
-            f"{facts.fewer_ranks} tensors were negotiated by fewer than {facts.size} ranks: those "
-            "of a process set are numbered within the set, and ranks that have joined are left out"
+            f"{fewer} negotiated by fewer than {facts.size} ranks: those of a process set are "
+            "numbered within the set, and ranks that have joined are left out"
         )
     if facts.autotuned:
         yield "Horovod was tuning its parameters while it was recorded"
@@ -102,6 +107,10 @@ def _of_the_job(facts: TimelineFacts) -> Iterator[str]:
     if facts.unknown_activities:
         named = ", ".join(f"{name} ({n})" for name, n in facts.unknown_activities.items())
         yield f"activities that no known version of Horovod writes: {named}"
+
+
+def _number(number: int, one: str, several: str) -> str:
+    return f"{count(number)} {one if number == 1 else several}"
 
 
 def _why_back(raw: RawTimeline, counts: FactCounts) -> str:

@@ -56,7 +56,7 @@ class Reader:
         self.place = 0
         self.order = 0
         self.codes: dict[int, int] = {}
-        self.tensor_pids: set[int] = set()
+        self.threads: dict[int, object] = {}
         self.pids: list[int] = []
         self.tensors: list[str] = []
         self.epochs: list[tuple[int, int]] = []
@@ -192,7 +192,11 @@ class Reader:
             self.damage.add(start, length, "a record with unusable fields")
             self.order += 1
             return
-        if isinstance(said, Event) and has_added_keys(record) and not self._is_horovods(said):
+        if (
+            isinstance(said, Event)
+            and has_added_keys(record)
+            and not self._is_horovods(said, record)
+        ):
             said = None
         if isinstance(said, Event):
             code = -1 if said.kind == MARK else self._code(said.pid)
@@ -206,14 +210,17 @@ class Reader:
             self.counts["other"] += 1
             self.order += 1
 
-    def _is_horovods(self, said: Event) -> bool:
-        """Whether a record with added keys is Horovod's: its pid has negotiated."""
+    def _is_horovods(self, said: Event, record: Record) -> bool:
+        """Whether a record with added keys is Horovod's: its pid has negotiated, in one thread."""
         if said.kind == MARK:
             return said.name == CYCLE_START
         if said.kind == BEGIN and said.name.startswith(NEGOTIATE):
-            self.tensor_pids.add(said.pid)
+            self.threads.setdefault(said.pid, record.get("tid"))
         is_named_tick = said.kind == TICK and said.pid in self.codes
-        return is_named_tick or said.pid in self.tensor_pids
+        thread = record.get("tid")
+        return self.threads.get(said.pid, thread) == thread and (
+            is_named_tick or said.pid in self.threads
+        )
 
     def _name(self, said: Naming) -> None:
         if said.epoch_us is not None:

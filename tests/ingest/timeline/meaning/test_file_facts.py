@@ -165,7 +165,7 @@ def test_a_refused_operation_is_an_error_and_is_noted() -> None:
     writer.end("allreduce.a")
     file = parse_timeline(writer.text())
     assert file.facts.num_errors == 1
-    assert file.problems == ("1 operations failed: ranks did not agree on the tensor",)
+    assert file.problems == ("1 operation failed: ranks did not agree on the tensor",)
 
 
 @pytest.mark.parametrize(

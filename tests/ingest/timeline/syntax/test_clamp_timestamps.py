@@ -25,7 +25,7 @@ def test_a_time_that_no_clock_shows_spoils_itself_alone(ph: str, moved: int, sig
     text = RECORDING.read_text()
     whole = parse_timeline(text)
     odd = parse_timeline(text[:-1] + f',{{"ph": {ph}, "ts": {sign}{HUGE}}}]')
-    assert odd.problems[0].startswith(f"{moved} records have times that no clock shows")
+    assert odd.problems[0].startswith(f"{moved} record has a time that no clock shows")
     assert odd.rows.start_us.tolist()[: len(whole.rows)] == whole.rows.start_us.tolist()
     assert abs(odd.rows.start_us[-1]) == LATEST_US
     block = timeline_blocks(("", ""), odd, timeline_clock(odd, None), None)
