@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.torch
+
 BEGIN = """
 import sys, torch
 from hvdprof.bench_models.no_compiler import defer_compiler
