@@ -19,7 +19,8 @@ from hvdprof.analyze.communication.collectives import collectives
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.analyze.communication.overlap import overlap
 from hvdprof.model.schema import Table
-from hvdprof.model.tables.run_tables import EVENTS, JOB_STEPS, STEPS
+from hvdprof.model.tables.run_tables import EVENTS, STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 

@@ -26,7 +26,8 @@ from benchmarks.interval_coverage import (
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import cell_times
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
-from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 
 LAUNCH_S = 8
 DRIFT_S = 20.0

@@ -22,7 +22,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.model.tables.run_tables import LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.rundir.recorder_format import (
     RECORDER_SCHEMA_VERSION,
     DeclaredKey,

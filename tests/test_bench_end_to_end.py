@@ -12,7 +12,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.cli.main import main
-from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders.processes import is_running
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for

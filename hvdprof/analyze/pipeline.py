@@ -30,7 +30,7 @@ from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
-from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import (
     CAUSED_WAIT,

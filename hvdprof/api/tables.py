@@ -11,7 +11,7 @@ from hvdprof.api.runs import Paths, ProgressCallback, all_tables, analyze_files,
 from hvdprof.model.run import Run
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables, TableAttribute
 from hvdprof.model.table_catalogue import TABLES, declared_table
-from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
 

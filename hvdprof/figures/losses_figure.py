@@ -26,7 +26,7 @@ def losses_figure(losses: pd.DataFrame, scaling: pd.DataFrame) -> go.Figure:
     baseline is left of zero. Oversubscribed cells are pale and labelled.
 
     Args:
-        losses: The table LOSSES of ``hvdprof.model.tables.run_tables``.
+        losses: The table LOSSES of ``hvdprof.model.tables.scaling_tables``.
         scaling: The table SCALING, which marks the oversubscribed cells.
     """
     crowded = scaling.loc[scaling["oversubscribed"], _CELL].drop_duplicates()

@@ -43,7 +43,7 @@ def scaling_curve(scaling: pd.DataFrame) -> go.Figure:
     scaling statements. Plain torch is the baseline itself and has no line of its own.
 
     Args:
-        scaling: The table SCALING of ``hvdprof.model.tables.run_tables``.
+        scaling: The table SCALING of ``hvdprof.model.tables.scaling_tables``.
     """
     figure = empty_figure()
     cells = scaling[with_engine(scaling) & scaling["efficiency"].notna()]

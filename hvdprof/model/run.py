@@ -14,7 +14,7 @@ from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.rundir.manifest import Manifest, Skipped
 from hvdprof.rundir.plan import HOROVOD_ENGINE
 

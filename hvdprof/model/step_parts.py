@@ -12,7 +12,7 @@ PART_NAMES: dict[str, str] = {
     "other": "time outside all phases",
     "residual": "time between steps and waits between ranks",
 }
-"""Names of the parts of ``model.tables.run_tables.LOSSES``, as used in a sentence."""
+"""Names of the parts of ``model.tables.scaling_tables.LOSSES``, as used in a sentence."""
 
 RECORDED_PARTS: tuple[str, ...] = ("data", "forward", "backward", "blocked", "optimizer", "other")
 """The parts that the recorder measures on every rank; ``STEPS`` holds each as ``<part>_ns``."""

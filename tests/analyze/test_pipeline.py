@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from tests.builders.analysis import analysis_of, sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec

@@ -8,11 +8,7 @@ from typing import Any
 from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.run import FailedSegment, Run, RunAnalysis, Verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.run_tables import (
-    LAUNCHES,
-    LOSSES,
-    SCALING,
-)
+from hvdprof.model.tables.scaling_tables import LAUNCHES, LOSSES, SCALING
 from hvdprof.rundir.manifest import Manifest, PassRecord, SegmentRecord, Skipped
 from hvdprof.rundir.plan import Segment
 

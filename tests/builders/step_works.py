@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from hvdprof.analyze.steps.step_work import StepWork, of_previous
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, JOB_STEPS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 MS = 1_000_000
 PARTS_MS = {"data": 2.0, "forward": 30.0, "backward": 60.0, "optimizer": 3.0}

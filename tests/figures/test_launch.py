@@ -7,7 +7,8 @@ from hvdprof.figures.launch import (
     rows_of_cell,
     rows_of_launch,
 )
-from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from tests.builders.traced_run import segment_row
 
 NAN = float("nan")

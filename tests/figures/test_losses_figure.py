@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.figures.losses_figure import losses_figure
 from hvdprof.figures.style.palette import PART_COLOURS
-from hvdprof.model.tables.run_tables import LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from tests.builders.finished_analysis import cell, loss_rows, two_toggles, typical_losses
 
 

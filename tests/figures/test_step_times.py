@@ -3,7 +3,7 @@ import pytest
 
 from hvdprof.figures import step_times as module
 from hvdprof.figures.step_times import step_time_course, step_time_distribution
-from hvdprof.model.tables.run_tables import JOB_STEPS, LAUNCHES
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES
 
 
 def job_step_rows(pass_id, times_ms, num_cut=0):

@@ -44,7 +44,7 @@ from hvdprof.model.tables.log_tables import (
     THROUGHPUT_SCALING,
 )
 from hvdprof.model.tables.nccl_call_tables import NCCL_JOINED_CALLS
-from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
     EXECUTIONS,

@@ -14,7 +14,7 @@ from hvdprof.analyze.steps.observer import observer_cost
 from hvdprof.analyze.steps.step_time_ratio import PairedRatios
 from hvdprof.model.cell_key import ENGINE_TITLES
 from hvdprof.model.launch_key import LaunchKey
-from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.scaling_tables import SCALING
 
 
 def scaling(

@@ -11,7 +11,7 @@ from hvdprof.analyze.steps.baseline import baselines
 from hvdprof.analyze.steps.cells import Cell, CellTime, throughput_cells
 from hvdprof.analyze.steps.launch_facts import Facts
 from hvdprof.model.step_parts import PARTS, RECORDED_PARTS, RESIDUAL
-from hvdprof.model.tables.run_tables import LOSSES
+from hvdprof.model.tables.scaling_tables import LOSSES
 
 
 def losses(times: Mapping[Cell, CellTime], facts: Facts) -> pd.DataFrame:

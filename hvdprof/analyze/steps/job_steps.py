@@ -3,7 +3,7 @@
 import pandas as pd
 
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 
 def job_steps(steps: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.stats.steady_state import drift_of, steady_window
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.model.launch_key import LaunchKey, finished_launches, rows_by_launch
-from hvdprof.model.tables.run_tables import LAUNCHES
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 
 
 def mark_steady(job_steps: pd.DataFrame) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from typing import IO, ClassVar
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.run_tables import LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.report.format_names import Format
 from hvdprof.report.json_values import JsonObject, JsonValue, json_rows, json_value, write_json
 from hvdprof.rundir.manifest import Skipped

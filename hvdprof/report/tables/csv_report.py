@@ -13,5 +13,5 @@ class CsvReporter:
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".csv.gz")
 
     def render(self, analysis: RunAnalysis, stream: IO[str]) -> None:
-        """Write the header of ``hvdprof.model.tables.run_tables.SCALING`` and its rows."""
+        """Write the header of ``hvdprof.model.tables.scaling_tables.SCALING`` and its rows."""
         analysis.scaling.to_csv(stream, index=False, lineterminator="\n")

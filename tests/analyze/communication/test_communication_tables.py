@@ -1,7 +1,7 @@
 from hvdprof.analyze.communication.communication_tables import communication_tables
 from hvdprof.analyze.communication.link_fit import link_fit
 from hvdprof.api import load_run
-from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 

@@ -15,7 +15,8 @@ from hvdprof.analyze.stats.uncertainty import (
     median_of,
 )
 from hvdprof.analyze.steps.cells import cell_times
-from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from tests.builders.analysis import autoregressive
 
 MODELS = ("a", "b", "c")

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.steps.cells import Cell, CellTime, cell_times, throughput_cells
-from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 from tests.builders.cell_times import MS, cell
 from tests.builders.declared_rows import declared_rows
 

@@ -7,7 +7,8 @@ import pytest
 
 from hvdprof.analyze.steps.disturbed_turns import counted_turns, in_counted_turns, turns_by_launch
 from hvdprof.model.run import Run
-from hvdprof.model.tables.run_tables import JOB_STEPS, RANKS, TURNS
+from hvdprof.model.tables.run_tables import RANKS, TURNS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 NAN = float("nan")
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from hvdprof.analyze.steps.launches import launches, mark_steady
-from hvdprof.model.tables.run_tables import JOB_STEPS, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
 
 MS = 1_000_000

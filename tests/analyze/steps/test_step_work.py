@@ -11,7 +11,8 @@ from hvdprof.analyze.steps.step_work import (
     step_work,
     with_all_ranks,
 )
-from hvdprof.model.tables.run_tables import EVENTS, JOB_STEPS, SEGMENTS, STEPS
+from hvdprof.model.tables.run_tables import EVENTS, SEGMENTS, STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from tests.builders.declared_rows import declared_rows
 
 NAMES = {"pass_id": "p", "segment": "s"}

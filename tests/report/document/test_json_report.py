@@ -7,7 +7,7 @@ import pytest
 
 from hvdprof.model.run import Verdict
 from hvdprof.model.tables.finding_tables import FINDINGS
-from hvdprof.model.tables.run_tables import JOB_STEPS, LOSSES, SCALING
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, LOSSES, SCALING
 from hvdprof.report.document.json_report import MOST_ROWS, JsonReporter, json_object
 from tests.builders.finished_analysis import (
     NAN,

@@ -2,7 +2,7 @@ import io
 
 import pandas as pd
 
-from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.report.tables.csv_report import CsvReporter
 from tests.builders.finished_analysis import analysis, full_analysis
 

@@ -1,7 +1,7 @@
 import shlex
 from dataclasses import replace
 
-from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.report.terminal.report_page import shape_page
 from tests.builders.finished_analysis import cell, failed, full_analysis
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hvdprof.model.tables.run_tables import SCALING
+from hvdprof.model.tables.scaling_tables import SCALING
 from hvdprof.model.tables.waiting_tables import CLOCKS
 from hvdprof.report.terminal.run_facts import run_facts
 from tests.builders import finished_analysis

@@ -23,7 +23,7 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.run_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 
 LONG_STEP = 2.0
 """A step that takes this many medians is a stall."""
