@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hvdprof.ingest.nccl.line_prefixes import HEAD
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.text.printed_lines import tagged_lines
+from hvdprof.ingest.text.printed_lines import LogFile
 
 _ROUNDS = 3
 
@@ -41,12 +41,12 @@ def main() -> None:
 
 
 def _lines_alone(path: Path) -> None:
-    for _ in tagged_lines(path):
+    for _ in LogFile(path).lines():
         pass
 
 
 def _prefix_alone(path: Path) -> None:
-    for line in tagged_lines(path):
+    for line in LogFile(path).lines():
         HEAD.search(line.text)
 
 

@@ -36,7 +36,7 @@ TORCH_TAG = re.compile(r"\[rank(?P<rank>\d{1,7})\]: ?")
 
 _TERMINAL = re.compile(
     r"(?:\x1b|\^\[|#033)\[[0-9;:?]*[ -/]?[A-Za-z]"
-    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?"
+    r"|\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"
     r"|\x1b(?:[()*+#%][0-9A-Z]|[=>78cDEHMNOZ\\])"
 )
 
@@ -46,10 +46,11 @@ def without_colours(text: str) -> str:
 
     ``cat -v`` and journals show the escape of colours as ``^[``, rsyslog as ``#033``.
     """
-    return _TERMINAL.sub("", text) if _has_escape(text) else text
+    return _TERMINAL.sub("", text) if has_escape(text) else text
 
 
-def _has_escape(text: str) -> bool:
+def has_escape(text: str) -> bool:
+    """Whether a text may hold such sequences."""
     return "\x1b" in text or "^[[" in text or "#033[" in text
 
 

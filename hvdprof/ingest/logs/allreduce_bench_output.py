@@ -7,6 +7,7 @@ bytes per second. Newer versions print the number of ranks in the line above it.
 import re
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.bandwidth_tables import ALLREDUCE_BENCH
 
@@ -17,6 +18,7 @@ _ROW = re.compile(
     r"\|\s*(?P<size>\d{1,6})(?P<unit>[KMGT]?)iB\s*"
     r"\|\s*(?P<bus>\d{1,9}(?:\.\d{1,6})?)GBps\s*\|\s*(?P<alg>\d{1,9}(?:\.\d{1,6})?)GBps\s*\|"
 )
+_WANTED = anywhere(_RANKS.pattern, _COLUMNS.pattern, "GBps")
 
 
 class AllreduceBench(PartReader):
@@ -30,6 +32,11 @@ class AllreduceBench(PartReader):
         self._run = -1
         self._next_ranks: int | None = None
         self._ranks: int | None = None
+
+    @property
+    def wanted(self) -> str:
+        """The headers of a table and its rows."""
+        return _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -8,6 +8,7 @@ microsecond.
 import re
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import AUTOTUNE
 
@@ -20,6 +21,8 @@ _SAMPLE = re.compile(
     r"(?<![\d.,])(?P<flags>(?:[01], ?){3,4})(?P<cycle>\d{1,9}(?:\.\d{1,12})?(?:e-\d\d)?), ?"
     rf"(?P<threshold>{_NUMBER}), ?(?P<score>{_NUMBER})\s*$"
 )
+_HEADERS = anywhere(_HEADER.pattern)
+_SAMPLES = f"{_HEADERS}|[01], ?[01], ?[01], ?[0-9]"
 
 
 class Autotune(PartReader):
@@ -32,6 +35,11 @@ class Autotune(PartReader):
         super().__init__(file)
         self._num_flags: int | None = None
         self._best: tuple[float, str] = (float("-inf"), "")
+
+    @property
+    def wanted(self) -> str:
+        """The header, and samples below it."""
+        return _HEADERS if self._num_flags is None else _SAMPLES
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import PRINTED_RATES, THROUGHPUT
 from hvdprof.units import counted
@@ -44,6 +45,10 @@ _HEADERS = ("Batch size:", "Devices:", "Number of ", " ")
 _BATCH = re.compile(r"^(?:Batch size: +(\d+)\s*$|\s+(\d+) per device)")
 _DEVICES = re.compile(r"^Devices: +\[(.*)\]")
 _NUM_DEVICES = re.compile(r"^Number of \w+: (\d+)\s*$")
+_WANTED = anywhere(
+    *(pattern.pattern for _, _, pattern in _RATES),
+    *(pattern.pattern for pattern in (_MODEL, _BATCH, _DEVICES, _NUM_DEVICES)),
+)
 
 
 @dataclass(slots=True)
@@ -68,6 +73,11 @@ class BenchmarkOutput(PartReader):
         self._job = _Job()
         self._tools: dict[str, None] = {}
         self._num_unplaced = 0
+
+    @property
+    def wanted(self) -> str:
+        """Rates, and what the header of a benchmark says."""
+        return _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import HOROVOD_LOG
 
@@ -23,6 +24,7 @@ _HEADER = re.compile(
     r"\](?: ?\[(?P<rank>\d{1,7})\]:?)? ?"
 )
 _SOURCE = re.compile(r"[^/]+$")
+_WANTED = anywhere(_HEADER.pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class HorovodLog(PartReader):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._header = LogHeader()
+
+    @property
+    def wanted(self) -> str:
+        """Lines with the header of Horovod's logging."""
+        return _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hvdprof.ingest.logs.horovod_log import LONGEST_MESSAGE, LogHeader
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.stall_warnings import OPENING
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import INCIDENTS
 from hvdprof.rundir.known_causes import OUT_OF_MEMORY, UNREACHABLE, USAGE_ERROR
@@ -61,6 +62,7 @@ _MAY_END = re.compile(
 _OPENS = re.compile(
     r"rocess |srun: |BAD TERMINATION|Root Cause|exitcode: |rank \d+ (?:died|exited)"
 )
+_WANTED = anywhere(_INCIDENT.pattern, _EXCEPTION.pattern, _MAY_END.pattern)
 
 
 @dataclass(slots=True)
@@ -81,6 +83,11 @@ class Incidents(PartReader):
         super().__init__(file)
         self._header = LogHeader()
         self._begun: _BegunReport | None = None
+
+    @property
+    def wanted(self) -> str:
+        """Lines that may show a failure or belong to the report of one."""
+        return _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

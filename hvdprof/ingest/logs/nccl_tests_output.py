@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.bandwidth_tables import NCCL_TEST_RUNS, NCCL_TESTS
 from hvdprof.units import counted
@@ -43,6 +44,8 @@ _FAILED = re.compile(r"Test (?:NCCL |CUDA )?failure ")
 _OF_INTEREST = re.compile(
     r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
 )
+_HEADERS = anywhere(r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test ")
+_ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{_TYPES})|^\s*[0-9_.]+\s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class NcclTests(PartReader):
         self._operation = ""
         self._version = ""
         self._partial: _PartialRow | None = None
+
+    @property
+    def wanted(self) -> str:
+        """What opens a run, and further rows and facts of an open one."""
+        return _ROWS if self._runs else _HEADERS
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

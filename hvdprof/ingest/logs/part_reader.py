@@ -10,6 +10,7 @@ from typing import ClassVar
 import pandas as pd
 
 from hvdprof.ingest.storage.row_buffer import Rows
+from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.schema import Table
 
@@ -46,6 +47,14 @@ class PartReader(ABC):
             }
             for table in self.TABLES
         }
+
+    @property
+    def wanted(self) -> str:
+        """A pattern that finds all lines to be taken next, as ``line_filter`` describes it.
+
+        A reader without one gets every line, and makes reading slow.
+        """
+        return EVERY_LINE
 
     @abstractmethod
     def take(self, line: PrintedLine) -> None:

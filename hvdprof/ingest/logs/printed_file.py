@@ -1,7 +1,8 @@
 """A text file that may hold several things at once: each part goes to the reader that knows it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,8 @@ from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
 from hvdprof.ingest.nccl.line_prefixes import HEAD
-from hvdprof.ingest.text.printed_lines import printed_lines
+from hvdprof.ingest.text.line_filter import EVERY_LINE
+from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.rundir.shown_names import shown_name
@@ -34,6 +36,7 @@ PARTS: tuple[Callable[[str], PartReader], ...] = (
     ThroughputTable,
 )
 """A reader for each kind of content; a new kind is a new entry."""
+_NCCL = " NCCL "
 
 
 @dataclass(slots=True)
@@ -61,21 +64,35 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         OSError: It cannot be read.
     """
     file = PrintedFile()
+    source = LogFile(path, progress)
     readers = [part(shown_name(path)) for part in PARTS]
     try:
-        for line in printed_lines(path, progress=progress):
-            file.num_lines = line.number
+        for tagged in source.lines(lambda: _wanted(readers, file)):
+            line = tagged.without_inner_tags()
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
                 _note_process(line.text, file)
             for reader in readers:
                 reader.take(line)
     except BrokenEndError as error:
         file.notes.append(str(error))
+    file.num_lines = source.num_lines
     for reader in readers:
         file.kinds += reader.kinds()
         file.notes += reader.notes()
         file.tables += [(name, frame) for name, frame in reader.tables().items() if len(frame)]
     return file
+
+
+def _wanted(readers: Sequence[PartReader], file: PrintedFile) -> str:
+    patterns = [reader.wanted for reader in readers]
+    if EVERY_LINE in patterns:
+        return EVERY_LINE
+    return _any_of((*patterns, _NCCL) if len(file.nccl_processes) < 2 else tuple(patterns))
+
+
+@cache
+def _any_of(patterns: tuple[str, ...]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
 def _note_process(text: str, file: PrintedFile) -> None:

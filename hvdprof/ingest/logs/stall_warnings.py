@@ -10,6 +10,7 @@ import re
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import EVERY_LINE, anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import STALLS
 
@@ -22,6 +23,7 @@ _OPERATION = re.compile(
 _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
 # Lines of other ranks come between the lines of a warning.
 _MOST_BETWEEN = 64
+_WANTED = anywhere(re.escape(OPENING))
 
 
 class StallWarnings(PartReader):
@@ -37,6 +39,11 @@ class StallWarnings(PartReader):
         self._waited_s = float("nan")
         self._time_ns: int | None = None
         self._patience = 0
+
+    @property
+    def wanted(self) -> str:
+        """The line that opens a warning, and every line while ranks may follow."""
+        return EVERY_LINE if self._patience > 0 else _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

@@ -6,6 +6,13 @@ Tested in ``tests/ingest/logs/test_throughput_table.py``.
 import re
 from dataclasses import dataclass
 
+_NAMES_OF_RANKS = (
+    r"(?:np|n|size|nproc|world[\s_]size|gpu[\s_]num|"
+    r"(?:num[\s_]|number[\s_]of[\s_])?(?:gpus?|ranks|workers|processes))"
+)
+MAYBE_COLUMNS = rf"(?i)\b{_NAMES_OF_RANKS}[\"*`# _]*(?:[|\t;,\r\n]|$)"
+"""Finds lines that may name a column of ranks, behind a log prefix too."""
+
 _RANKS = re.compile(
     r"^(?:np|n|size|nproc|world_size|gpu_num|(?:num_|number_of_)?"
     r"(?:gpus?|ranks|workers|processes))$"

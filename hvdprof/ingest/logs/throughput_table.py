@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
-from hvdprof.ingest.logs.table_columns import Layout, cells_of, layout_of, number_of
+from hvdprof.ingest.logs.table_columns import MAYBE_COLUMNS, Layout, cells_of, layout_of, number_of
+from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.log_tables import THROUGHPUT
 from hvdprof.units import counted
@@ -17,6 +18,7 @@ _RULE = re.compile(r"^[\s|:+-]+$")
 _PAIR = re.compile(r"^\s*(\d{1,7})\s*[,;\t ]\s*(\d+(?:\.\d+)?)\s*$")
 _LONGEST_HEADER = 1000
 _MOST_ROWS = 100_000
+_WANTED = rf"(?:^|[ \t:])#{{1,6}}\s+[^\s#]|{MAYBE_COLUMNS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,18 @@ class ThroughputTable(PartReader):
         self._skipped: list[int] = []
         self._pairs: list[tuple[int, int, float]] | None = []
 
+    @property
+    def wanted(self) -> str:
+        """Headings and names of columns; every line in a table, or while all are pairs."""
+        return _WANTED if self._pairs is None and self._table is None else EVERY_LINE
+
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         text = line.text.strip()
         self._take_pair(text, line.number)
         if self._table is not None and self._take_row(text, line.number, self._table):
             return
-        heading = _HEADING.match(text)
+        heading = _HEADING.match(text) if len(text) < _LONGEST_HEADER else None
         if heading is not None:
             self._end_table()
             self._take_heading(len(heading.group(1)), heading.group(2))

@@ -15,7 +15,7 @@ from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.nic_use import nics_in_use
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.printed_lines import tagged_lines
+from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
@@ -73,7 +73,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
 def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Iterator[PrintedLine]:
     within = None if progress is None else lambda done, _: progress(path, done)
     try:
-        yield from tagged_lines(path, progress=within)
+        yield from LogFile(path, within).lines()
     except BrokenEndError as error:
         broken.append(f"{shown_name(path)}: {error}.")
     except OSError as error:

@@ -14,7 +14,6 @@ from hvdprof.ingest.text.text_lines import LONGEST
 from hvdprof.rundir.log_prefixes import TAG, without_colours
 
 _MOST_FORMS = 8
-_MOST_LINES = 2000
 _JSON_TEXTS = ("log", "MESSAGE", "textPayload")
 """The text of a line in docker's json-file driver, ``journalctl -o json`` and Google's logs."""
 
@@ -92,8 +91,8 @@ class LogLines:
 
     @classmethod
     def of_file(cls, lines: Sequence[str]) -> Self:
-        """What reads a file that begins with some lines."""
-        plain = [_peeled(PrintedLine(0, without_colours(line)))[0].text for line in lines]
+        """What reads a file that begins with some lines, without colours."""
+        plain = [_peeled(PrintedLine(0, line))[0].text for line in lines]
         layers, plain = _layers_of(plain)
         hydra = HydraPieces.of_file(plain)
         if hydra is None:
@@ -102,11 +101,9 @@ class LogLines:
         return cls(layers, HydraPieces.of_file(plain), _layers_of(whole)[0])
 
     @property
-    def names(self) -> list[str]:
-        """The forms that all of the file has."""
-        hydra = ["Hydra"] if self._hydra else []
-        outer, inner = ([one.form.name for one in part] for part in (self._layers, self._inner))
-        return outer + hydra + inner
+    def joins_lines(self) -> bool:
+        """Whether lines are put together from several: no line may be left out then."""
+        return self._hydra is not None or bool(self._begun)
 
     def take(self, number: int, raw: str) -> PrintedLine | None:
         """The next line without its prefixes; None where the next line continues it.
@@ -115,10 +112,10 @@ class LogLines:
 
         Args:
             number: Its number in the file.
-            raw: Its text.
+            raw: Its text, without colours.
         """
         self._last = number
-        line, partial = _peeled(PrintedLine(number, without_colours(raw)))
+        line, partial = _peeled(PrintedLine(number, raw))
         line, more = _without_all(line, self._layers)
         partial = partial or more
         if partial or self._begun:
@@ -169,7 +166,7 @@ def _layers_of(lines: Sequence[str]) -> tuple[list[FileForm], list[str]]:
     layers: list[FileForm] = []
     plain = list(lines)
     while len(layers) < _MOST_FORMS:
-        found = file_form(plain[:_MOST_LINES])
+        found = file_form(plain)
         if found is None:
             break
         layers.append(found)

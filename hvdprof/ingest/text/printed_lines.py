@@ -1,46 +1,170 @@
-"""What jobs print, line by line: log prefixes taken off, memory bounded."""
+"""What jobs print, line by line: log prefixes taken off, memory bounded.
 
-from collections.abc import Iterator
+A reader says which lines it wants next. All others are skipped without being touched one by one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from hvdprof.ingest.text.line_filter import EVERY_LINE, matching, matching_texts
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.text_chunks import Progress
-from hvdprof.ingest.text.text_lines import line_blocks
+from hvdprof.ingest.text.text_lines import TextBlock, text_blocks
+from hvdprof.rundir.log_prefixes import has_escape, without_colours
+
+Wanted = Callable[[], str]
+"""Gives the pattern of the lines that are wanted next; empty for every line."""
+
+_MOST_LINES = 2000
+_ESCAPES = (b"\x1b", b"^[[", b"#033[")
+# Records of JSON, and parts of lines: what a line says depends on others.
+_RECORD, _PARTS = b'{"', (b"stdout P", b"stderr P")
 
 
-def printed_lines(path: Path, *, progress: Progress | None = None) -> Iterator[PrintedLine]:
+def every_line() -> str:
+    """Wants all lines."""
+    return EVERY_LINE
+
+
+def printed_lines(
+    path: Path, wanted: Wanted = every_line, *, progress: Progress | None = None
+) -> Iterator[PrintedLine]:
     """The lines of a text file of any bytes, compressed or not, without any log prefix.
 
     Args:
         path: The file; gzip and zstd are recognised by content.
+        wanted: Asked before each line for what it must hold. Further lines may come.
         progress: Called with the bytes of the file read so far and its size.
 
     Raises:
         BrokenEndError: The compressed data ends early; raised after all lines before that.
         OSError: The file cannot be read.
     """
-    return (line.without_inner_tags() for line in tagged_lines(path, progress=progress))
+    return (line.without_inner_tags() for line in LogFile(path, progress).lines(wanted))
 
 
-def tagged_lines(path: Path, *, progress: Progress | None = None) -> Iterator[PrintedLine]:
-    """The same with the tags of launchers inside lines: they show where two writers mixed.
+class LogFile:
+    """A file of lines with log prefixes, read once.
 
-    A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
-    memory stays bounded. A carriage return ends a piece too: progress bars draw over themselves.
-    All lines of the first megabyte decide which prefixes the file has.
+    Args:
+        path: The file.
+        progress: Called with the bytes of the file read so far and its size.
+
+    Attributes:
+        num_lines: Lines read so far.
     """
-    number = 1
-    log = LogLines()
-    for place, (lines, ended) in enumerate(line_blocks(path, progress=progress)):
-        if place == 0:
-            log = LogLines.of_file(lines)
-        for raw in lines:
-            line = log.take(number, raw.rstrip("\r"))
-            if line is not None:
-                yield from _pieces(line)
-            number += 1
-        number -= not ended
-    yield from log.rest()
+
+    def __init__(self, path: Path, progress: Progress | None = None) -> None:
+        self.num_lines = 0
+        self._path, self._progress = path, progress
+
+    def lines(self, wanted: Wanted = every_line) -> Iterator[PrintedLine]:
+        """As ``printed_lines``, with the tags of launchers inside lines.
+
+        A line that is longer than 64 KiB comes in pieces of that size with the same number, so that
+        memory stays bounded. A carriage return ends a piece too: progress bars draw over
+        themselves. The first 2000 lines decide which prefixes the file has.
+        """
+        log = LogLines()
+        number = 1
+        for position, raw in enumerate(text_blocks(self._path, progress=self._progress)):
+            block = _without_escapes(raw)
+            if position == 0:
+                first = range(min(len(block), _MOST_LINES))
+                log = LogLines.of_file([block.text(index).rstrip("\r") for index in first])
+            part = _part(block, number, log)
+            self.num_lines = number + int(block.places[-1])
+            number = self.num_lines + block.ended
+            yield from _chosen(part, wanted)
+        yield from log.rest()
+
+
+class _Part(Protocol):
+    """Lines of a block that can be searched and read one by one."""
+
+    def __len__(self) -> int: ...
+
+    def places(self, pattern: str) -> npt.NDArray[np.int64]: ...
+
+    def lines(self, place: int) -> Iterator[PrintedLine]: ...
+
+
+class _Untouched:
+    """Lines whose prefixes are taken off when they are read: most never are."""
+
+    def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
+        self._block, self._first, self._log = block, first, log
+
+    def __len__(self) -> int:
+        return len(self._block)
+
+    def places(self, pattern: str) -> npt.NDArray[np.int64]:
+        return matching(self._block.data, self._block.bounds, pattern)
+
+    def lines(self, place: int) -> Iterator[PrintedLine]:
+        number = self._first + int(self._block.places[place])
+        line = self._log.take(number, self._block.text(place).rstrip("\r"))
+        return iter(()) if line is None else _pieces(line)
+
+
+class _Read:
+    """Lines that have been put together from several, or out of records."""
+
+    def __init__(self, lines: Sequence[PrintedLine]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def places(self, pattern: str) -> npt.NDArray[np.int64]:
+        return matching_texts((line.text for line in self._lines), pattern)
+
+    def lines(self, place: int) -> Iterator[PrintedLine]:
+        return _pieces(self._lines[place])
+
+
+def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
+    data = block.data
+    untouched = _Untouched(block, first, log)
+    depends = (
+        log.joins_lines
+        or data.startswith(_RECORD)
+        or b"\n" + _RECORD in data
+        or any(part in data for part in _PARTS)
+    )
+    if not depends:
+        return untouched
+    return _Read([line for place in range(len(block)) for line in untouched.lines(place)])
+
+
+def _chosen(part: _Part, wanted: Wanted) -> Iterator[PrintedLine]:
+    found: dict[str, npt.NDArray[np.int64]] = {}
+    place = 0
+    while place < len(part):
+        pattern = wanted()
+        if pattern:
+            if pattern not in found:
+                found[pattern] = part.places(pattern)
+            places = found[pattern]
+            after = int(np.searchsorted(places, place))
+            if after == len(places):
+                return
+            place = int(places[after])
+        yield from part.lines(place)
+        place += 1
+
+
+def _without_escapes(block: TextBlock) -> TextBlock:
+    if not any(escape in block.data for escape in _ESCAPES):
+        return block
+    text = block.data.decode("utf-8", "replace")
+    if not has_escape(text):
+        return block
+    return TextBlock(without_colours(text).encode("utf-8", "replace"), block.ended)
 
 
 def _pieces(line: PrintedLine) -> Iterator[PrintedLine]:

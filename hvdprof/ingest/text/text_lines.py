@@ -3,35 +3,64 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from hvdprof.ingest.text.text_chunks import Chunks, Progress
 from hvdprof.rundir.regular_file import open_regular
 
 LONGEST = 1 << 16
-"""Characters after which a line comes in pieces."""
+"""Bytes after which a line comes in pieces."""
 
 _CHUNK_BYTES = 1 << 20
+_NEWLINE = 10
 
 
 class BrokenEndError(Exception):
     """The compressed data of a file is cut off or damaged; all lines before that were given."""
 
 
-def line_blocks(
-    path: Path, *, progress: Progress | None = None
-) -> Iterator[tuple[list[str], bool]]:
-    """The lines of a file without their newlines, some at a time.
+class TextBlock:
+    """Consecutive lines of a file, or pieces of a line that is longer than 64 KiB.
+
+    Args:
+        data: The bytes.
+        ended: The last line ends there; where it does not, the next block continues it.
+
+    Attributes:
+        data: The bytes.
+        bounds: Where each line or piece begins, and the end of the last.
+        places: For each, the place of its line in the block.
+        ended: As given.
+    """
+
+    def __init__(self, data: bytes, ended: bool) -> None:
+        self.data, self.ended = data, ended
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+        lines = np.concatenate(([0], ends, [len(data)] if not data.endswith(b"\n") else []))
+        self.bounds: npt.NDArray[np.int64] = _with_pieces(lines.astype(np.int64))
+        self.places: npt.NDArray[np.int64] = np.searchsorted(ends, self.bounds[:-1], side="right")
+
+    def __len__(self) -> int:
+        """How many lines and pieces it has."""
+        return len(self.places)
+
+    def text(self, index: int) -> str:
+        """A line or piece without its newline; bytes that are not UTF-8 are replaced."""
+        piece = self.data[self.bounds[index] : self.bounds[index + 1]]
+        return piece.removesuffix(b"\n").decode("utf-8", errors="replace")
+
+
+def text_blocks(path: Path, *, progress: Progress | None = None) -> Iterator[TextBlock]:
+    """The lines of a file, some at a time.
 
     Gzip, zstd, UTF-8 and UTF-16 are recognised by content. At most a few megabytes
     are held at a time: a line that is longer than 64 KiB comes in pieces of that length, so that a
-    file without any newline costs no more. Bytes that are not UTF-8 become replacement characters.
+    file without any newline costs no more.
 
     Args:
         path: The file.
         progress: Called with the bytes of the file read so far and its size.
-
-    Returns:
-        Blocks of lines, each with whether its last line ends there; where it does not, the next
-        block continues it.
 
     Raises:
         BrokenEndError: The compressed data ends early; raised after all lines before that.
@@ -55,27 +84,23 @@ def _pieces(chunks: Chunks) -> Iterator[bytes]:
         chunks.forget(chunks.end)
 
 
-def _blocks(pieces: Iterator[bytes]) -> Iterator[tuple[list[str], bool]]:
+def _blocks(pieces: Iterator[bytes]) -> Iterator[TextBlock]:
     rest = b""
     for piece in pieces:
         whole, newline, rest = (rest + piece).rpartition(b"\n")
         if newline:
-            yield from _ended(_text(whole).split("\n"))
-        while len(rest) > LONGEST:
-            yield [_text(rest[:LONGEST])], False
-            rest = rest[LONGEST:]
+            yield TextBlock(whole + newline, ended=True)
+        if len(rest) > LONGEST:
+            end = (len(rest) - 1) // LONGEST * LONGEST
+            yield TextBlock(rest[:end], ended=False)
+            rest = rest[end:]
     if rest:
-        yield [_text(rest)], True
+        yield TextBlock(rest, ended=True)
 
 
-def _ended(lines: list[str]) -> Iterator[tuple[list[str], bool]]:
-    if max(map(len, lines)) <= LONGEST:
-        yield lines, True
-        return
-    for line in lines:
-        for start in range(0, max(len(line), 1), LONGEST):
-            yield [line[start : start + LONGEST]], start + LONGEST >= len(line)
-
-
-def _text(block: bytes) -> str:
-    return block.decode("utf-8", errors="replace")
+def _with_pieces(bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The bounds of lines, and of the pieces of those that are too long."""
+    # A newline does not count.
+    too_long = np.flatnonzero(np.diff(bounds) > LONGEST + 1)
+    inner = [np.arange(bounds[i] + LONGEST, bounds[i + 1] - 1, LONGEST) for i in too_long]
+    return np.sort(np.concatenate((bounds, *inner))) if inner else bounds

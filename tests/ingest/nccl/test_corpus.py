@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hvdprof.ingest.nccl.reader import read_nccl_logs
-from hvdprof.ingest.text.printed_lines import tagged_lines
+from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.rundir.log_prefixes import TAG, without_colours
 from tests.builders.places import CORPUS, needs_corpus
@@ -134,7 +134,7 @@ def test_tags_colours_and_carriage_returns_are_those_of_the_index(path: str, fea
     assert "\x1b" not in without_colours(text)
     if "CRLF" in counts:
         assert text.count("\r\n") == counts["CRLF"]
-    lines = [line.text for line in tagged_lines(CORPUS / path)]
+    lines = [line.text for line in LogFile(CORPUS / path).lines()]
     assert not any("\r" in line or "\x1b" in line for line in lines)
 
 

@@ -9,7 +9,7 @@ from hvdprof.analyze.findings.nccl_findings import nccl_findings
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from hvdprof.ingest.text import text_lines
-from hvdprof.ingest.text.printed_lines import tagged_lines
+from hvdprof.ingest.text.printed_lines import LogFile
 from tests.builders.nccl_log import call_line, job, recorded, said
 
 LOG = [
@@ -65,17 +65,17 @@ def test_the_size_of_the_pieces_changes_nothing(
 ) -> None:
     path = tmp_path / "log"
     path.write_bytes(TEXT + "größe\r\nlast without end".encode())
-    whole = [line.text for line in tagged_lines(path)]
+    whole = [line.text for line in LogFile(path).lines()]
     assert whole == [*LOG[:-1], LOG[-1].removeprefix("[rank1]:"), "größe", "last without end"]
     for size in (1, 7, 100):
         monkeypatch.setattr(text_lines, "_CHUNK_BYTES", size)
-        assert [line.text for line in tagged_lines(path)] == whole
+        assert [line.text for line in LogFile(path).lines()] == whole
 
 
 def test_a_line_without_end_comes_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x" * 200_000 + b"\n" + said("Using network IB").encode())
-    read = [line.text for line in tagged_lines(path)]
+    read = [line.text for line in LogFile(path).lines()]
     assert "".join(read[:-1]) == "x" * 200_000
     assert max(map(len, read)) <= 1 << 16
     assert read_nccl_logs([path]).networks["state"].tolist() == ["using"]

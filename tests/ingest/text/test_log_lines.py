@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from hvdprof.ingest.text.log_lines import LogLines, PrintedLine
 from hvdprof.ingest.text.prefix_forms import LINES
+from hvdprof.rundir.log_prefixes import without_colours
 from tests.builders.log_prefixes import IN_TWO, PREFIXES, Prefix
 
 CONTENT = ("training begins", "step 1", "loss 0.3", "training ends")
 
 
 def read(text: str) -> list[PrintedLine]:
-    raw = text.splitlines()
+    raw = without_colours(text).splitlines()
     log = LogLines.of_file(raw)
     lines = [log.take(number, line) for number, line in enumerate(raw, 1)]
     return [line for line in lines if line is not None] + log.rest()

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hvdprof.ingest.text.log_lines import LogLines
 from hvdprof.ingest.text.printed_lines import printed_lines
 
 
@@ -30,11 +29,11 @@ from hvdprof.ingest.text.printed_lines import printed_lines
     ],
 )  # fmt: skip
 def test_log_prefixes_are_removed_and_give_the_rank(
-    text: str, rank: int | None, plain: str
+    tmp_path: Path, text: str, rank: int | None, plain: str
 ) -> None:
-    line = LogLines.of_file([text]).take(1, text)
-    assert line is not None
-    line = line.without_inner_tags()
+    path = tmp_path / "job.out"
+    path.write_text(text)
+    (line,) = printed_lines(path)
     assert (line.rank, line.text) == (rank, plain)
 
 

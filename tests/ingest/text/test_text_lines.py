@@ -1,5 +1,5 @@
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load import load_run
 from hvdprof.ingest.recognise import Kind, recognise
 from hvdprof.ingest.text import text_lines
-from hvdprof.ingest.text.text_lines import LONGEST, BrokenEndError, line_blocks
+from hvdprof.ingest.text.text_lines import LONGEST, BrokenEndError, TextBlock, text_blocks
 from tests.builders.nccl_log import job
 
 LOG = ("\n".join(job()) + "\nRuntimeError: NCCL error\n").encode()
@@ -23,13 +23,18 @@ PACKED: list[Callable[[bytes], bytes]] = [
 
 
 def lines_of(path: Path) -> list[str]:
-    lines = [""]
-    for block, ended in line_blocks(path):
-        lines[-1] += block[0]
-        lines += block[1:]
-        if ended:
-            lines.append("")
-    return lines[:-1]
+    lines: dict[int, str] = {}
+    number = 0
+    for block in text_blocks(path):
+        for index, place in enumerate(block.places.tolist()):
+            lines[number + place] = lines.get(number + place, "") + block.text(index)
+        number += int(block.places[-1]) + block.ended
+    assert list(lines) == list(range(len(lines)))
+    return list(lines.values())
+
+
+def texts_of(blocks: Iterable[TextBlock]) -> Iterator[str]:
+    return (block.text(index) for block in blocks for index in range(len(block)))
 
 
 @pytest.mark.parametrize("packed", PACKED, ids=["plain", "gzip", "gzip parts", "zstd", "utf-16"])
@@ -49,7 +54,7 @@ def test_lines_are_the_same_however_they_are_stored(
 def test_long_lines_come_in_pieces_and_keep_their_place(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a\n" + b"x" * 200_000 + b"\n\n" + b"y" * 100_000 + b"\nb")
-    assert max(len(line) for block, _ in line_blocks(path) for line in block) == LONGEST
+    assert max(map(len, texts_of(text_blocks(path)))) == LONGEST
     assert lines_of(path) == ["a", "x" * 200_000, "", "y" * 100_000, "b"]
 
 
@@ -64,8 +69,8 @@ def test_a_broken_end_is_reported_after_the_intact_lines(tmp_path: Path) -> None
     path.write_bytes(packed[: len(packed) // 2])
     read = []
     with pytest.raises(BrokenEndError, match="the gzip data ends early"):
-        for block, _ in line_blocks(path):
-            read += block
+        for text in texts_of(text_blocks(path)):
+            read.append(text)
     assert len(read) > 10_000
     assert read[:3] == ["0", "7919", "15838"]
 
@@ -114,8 +119,8 @@ def test_a_truncated_zstd_file_is_reported_after_the_intact_lines(tmp_path: Path
         path.write_bytes(packed[:length])
         read = []
         with pytest.raises(BrokenEndError, match="the zstd data ends early"):
-            for block, _ in line_blocks(path):
-                read += block
+            for text in texts_of(text_blocks(path)):
+                read.append(text)
         assert len(read) > 50_000
         assert read[:3] == ["0", "7919", "15838"]
 
