@@ -23,6 +23,7 @@ Missing ranks:
 Traceback (most recent call last):
   File "train.py", line 13, in <module>
 RuntimeError: on purpose
+[rank1]:[E ProcessGroupNCCL.cpp:563] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLGATHER, NumelIn=1, NumelOut=8, Timeout(ms)=120000) ran for 120008 milliseconds before timing out.
 torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
 """,
     "autotune": """\

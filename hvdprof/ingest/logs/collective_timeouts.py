@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from hvdprof.ingest.logs.part_reader import PartReader
+from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.model.tables.collective_timeout_tables import COLLECTIVE_TIMEOUTS
 from hvdprof.rundir.log_prefixes import TORCH_TAG
@@ -34,6 +35,7 @@ _RAN = re.compile(r"ran for (\d{1,15}) milliseconds")
 _AT = re.compile(r"(?:watchdog at work(?: sequence id)?|Timeout at NCCL work): (\d{1,18})(?=[,. ])")
 _ENQUEUED = re.compile(r"ast enqueued (?:NCCL )?work: (-?\d{1,18})(?=[,. ])")
 _COMPLETED = re.compile(r"ast completed (?:NCCL )?work: (-?\d{1,18})(?!\d)(?=[,. ]|$)")
+_WANTED = anywhere(r"WorkNCCL\(", "work: ", "work sequence")
 Key = tuple[int | None, int | None]
 """Rank and SeqNum; the process group stands on some lines only."""
 
@@ -47,6 +49,11 @@ class CollectiveTimeouts(PartReader):
     def __init__(self, file: str) -> None:
         super().__init__(file)
         self._found: dict[Key, dict[str, object]] = {}
+
+    @property
+    def wanted(self) -> str:
+        """Lines on work of a process group."""
+        return _WANTED
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""

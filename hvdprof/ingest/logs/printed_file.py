@@ -76,6 +76,7 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
     except BrokenEndError as error:
         file.notes.append(str(error))
     file.num_lines = source.num_lines
+    file.notes += source.notes
     for reader in readers:
         file.kinds += reader.kinds()
         file.notes += reader.notes()

@@ -20,6 +20,9 @@ Wanted = Callable[[], str]
 """Gives the pattern of the lines that are wanted next; empty for every line."""
 
 _MOST_LINES = 2000
+_LONGEST_READ = 4 << 20
+"""Of a line without any break, so many bytes are read."""
+
 _ESCAPES = (b"\x1b", b"^[[", b"#033[")
 # Records of JSON, and parts of lines: what a line says depends on others.
 _RECORD, _PARTS = b'{"', (b"stdout P", b"stderr P")
@@ -56,11 +59,14 @@ class LogFile:
 
     Attributes:
         num_lines: Lines read so far.
+        notes: Clauses on what was not read.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.num_lines = 0
+        self.notes: list[str] = []
         self._path, self._progress = path, progress
+        self._length = 0
 
     def lines(self, wanted: Wanted = every_line) -> Iterator[PrintedLine]:
         """As ``printed_lines``, with the tags of launchers inside lines.
@@ -76,11 +82,21 @@ class LogFile:
             if position == 0:
                 first = range(min(len(block), _MOST_LINES))
                 log = LogLines.of_file([block.text(index).rstrip("\r") for index in first])
-            part = _part(block, number, log)
-            self.num_lines = number + int(block.places[-1])
+            first_of_block, self.num_lines = number, number + int(block.places[-1])
             number = self.num_lines + block.ended
-            yield from _chosen(part, wanted)
+            if not self._is_endless(block):
+                yield from _chosen(_part(block, first_of_block, log), wanted)
         yield from log.rest()
+
+    def _is_endless(self, block: TextBlock) -> bool:
+        """Whether a block continues a line of which enough has been read."""
+        self._length = 0 if block.ended or b"\r" in block.data else self._length + len(block.data)
+        if self._length <= _LONGEST_READ:
+            return False
+        note = f"line {self.num_lines} is longer than 4 MiB; only its beginning is read"
+        if note not in self.notes:
+            self.notes.append(note)
+        return True
 
 
 class _Part(Protocol):

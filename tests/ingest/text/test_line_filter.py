@@ -85,6 +85,28 @@ def test_a_line_without_end_costs_little(tmp_path: Path, unit: bytes) -> None:
     assert seconds < 1.5
 
 
+@pytest.mark.parametrize("text", [b"step 7, ", b"work: 7, "])
+def test_the_beginning_of_an_endless_line_is_read_and_that_is_said(
+    tmp_path: Path, text: bytes
+) -> None:
+    path = tmp_path / "job.out"
+    path.write_bytes(b"RuntimeError: boom\n" + text * 3_000_000 + b"\nRuntimeError: end\n")
+    start = time.process_time()
+    file = read_printed_file(path)
+    seconds = time.process_time() - start
+    assert file.notes == ["line 2 is longer than 4 MiB; only its beginning is read"]
+    assert dict(file.tables)["incidents"]["line"].tolist() == [1, 3]
+    assert seconds < 3
+
+
+def test_a_progress_bar_is_no_endless_line(tmp_path: Path) -> None:
+    path = tmp_path / "job.out"
+    path.write_bytes(b"step 7\r" * 1_000_000 + b"\rRuntimeError: end\n")
+    file = read_printed_file(path)
+    assert dict(file.tables)["incidents"]["line"].tolist() == [1]
+    assert file.notes == []
+
+
 def test_lines_that_no_reader_wants_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "job.out"
     path.write_text("a\n" * 5 + "[1,0]<stdout>:RuntimeError: boom\n" + "b\n" * 7)
