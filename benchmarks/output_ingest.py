@@ -1,8 +1,8 @@
 """How fast output of jobs is read, against another version and against reading lines alone.
 
 ``python benchmarks/output_ingest.py [--mb 50] [--against CHECKOUT]`` writes synthetic output of
-several kinds and reads each in a process of its own, the ways in turn: ``read_printed_file`` of this
-version, that of the other checkout, and a loop over the lines that splits each into words, which
+several kinds and reads each in a process of its own, the ways in turn: ``read_printed_file`` of
+this version, that of the other checkout, and a loop over the lines that splits each into words: it
 stands for any reader that touches every line. Medians of three rounds, by CPU seconds.
 """
 

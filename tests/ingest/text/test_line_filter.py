@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.printed_file import PARTS, read_printed_file
 from hvdprof.ingest.text.line_filter import anywhere, matching, matching_texts
 from hvdprof.ingest.text.printed_lines import printed_lines
@@ -34,6 +35,11 @@ def test_a_pattern_of_plain_lines_finds_them_behind_a_prefix(pattern: str, line:
     assert matching_texts([line, "other"], anywhere("never", pattern)).tolist() == [0]
 
 
+def feed(reader: PartReader, path: Path) -> None:
+    for line in printed_lines(path, lambda: reader.wanted):
+        reader.take(line)
+
+
 @needs_corpus
 @pytest.mark.parametrize(
     "path", [*CORPUS.glob("*_logs/*"), *CORPUS.glob("nccl_tests/*")], ids=lambda path: path.name
@@ -45,8 +51,7 @@ def test_what_is_left_out_changes_nothing(path: Path) -> None:
             reader.take(line)
     chosen = [part("x") for part in PARTS]
     for reader in chosen:
-        for line in printed_lines(path, lambda reader=reader: reader.wanted):
-            reader.take(line)
+        feed(reader, path)
     for every, some in zip(readers, chosen, strict=True):
         assert every.kinds() == some.kinds()
         some_tables = some.tables()
