@@ -5,6 +5,7 @@ Tested in ``tests/cli/test_analyze_files.py``.
 
 import pandas as pd
 
+from hvdprof import units
 from hvdprof.analyze.nccl_join.nccl_call_join import CallJoin
 from hvdprof.analyze.nccl_join.nccl_job_join import JobJoin
 from hvdprof.model.nccl_recording import NcclRecording
@@ -17,12 +18,16 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
     """Versions, communicators, ranks, transports and calls of one job's NCCL logs."""
     communicators, ranks = recording.communicators, recording.ranks
     lines = recording.line_kinds
+    number = int(communicators["num_joined"].sum())
+    of_ranks = [
+        Fact("num_communicators", "communicators", number, text=_communicators(communicators)),
+        Fact("largest_communicator", "largest, ranks", _largest(communicators["num_ranks"])),
+        Fact("num_complete", "inits completed", int(ranks["complete"].sum())),
+        Fact("num_nccl_ranks", "of ranks seen, all communicators", len(ranks)),
+    ]
     return [
         Fact("nccl_versions", "NCCL", _named(recording.versions["version"])),
-        Fact("num_communicators", "communicators", len(communicators)),
-        Fact("largest_communicator", "largest, ranks", _largest(communicators["num_ranks"])),
-        Fact("num_complete", "ranks that completed init", int(ranks["complete"].sum())),
-        Fact("num_nccl_ranks", "of ranks seen", len(ranks)),
+        *(of_ranks if len(communicators) else ()),
         Fact("transports", "transports", _counted(recording.connections["transport"])),
         Fact("num_calls", "collective calls", len(recording.calls)),
         Fact("num_problems", "warnings and errors", int(recording.problems["count"].sum())),
@@ -33,6 +38,16 @@ def nccl_facts(recording: NcclRecording) -> list[Fact]:
             int(lines.loc[~lines["understood"], "count"].sum()),
         ),
     ]
+
+
+def _communicators(communicators: pd.DataFrame) -> str:
+    """Their number by size; the log does not always distinguish those of one size."""
+    number = int(communicators["num_joined"].sum())
+    sizes = communicators.dropna(subset=["num_ranks"]).groupby("num_ranks")["num_joined"].sum()
+    if len(sizes) < 2:
+        return units.count(number)
+    of_sizes = ", ".join(f"{count} of {size}" for size, count in sizes.items())
+    return f"{units.count(number)} ({of_sizes} ranks)"
 
 
 def join_facts(join: CallJoin) -> list[Fact]:

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 import pandas as pd
 
 from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules import nccl_error_rules as errors
 from hvdprof.analyze.findings.nccl_rules import nccl_host_rules as host
 from hvdprof.analyze.findings.nccl_rules import nccl_network_rules as network
 from hvdprof.analyze.findings.nccl_rules import nccl_trouble_rules as trouble
@@ -16,8 +17,8 @@ from hvdprof.model.tables.finding_tables import FINDINGS, SEVERITIES
 Rule = Callable[[NcclRecording], Iterable[Finding]]
 
 RULES: tuple[Rule, ...] = (
-    trouble.error_trail,
-    trouble.failed_work_request,
+    errors.error_trail,
+    errors.failed_work_request,
     trouble.stuck_in_init,
     trouble.died,
     trouble.versions_differ,
@@ -48,6 +49,7 @@ def nccl_findings(recording: NcclRecording) -> pd.DataFrame:
         A frame of ``FINDINGS``.
     """
     found = _most_specific([finding for rule in RULES for finding in rule(recording)])
+    found = _once_per_setting(found, recording)
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     quotes = recording.quotes
     texts = dict(zip(zip(quotes["file"], quotes["line"], strict=True), quotes["text"], strict=True))
@@ -71,6 +73,26 @@ def _most_specific(found: Sequence[Finding]) -> list[Finding]:
         for finding in found
         if finding.id not in _GENERIC or (finding.file, finding.line) not in explained
     ]
+
+
+def _once_per_setting(found: Sequence[Finding], recording: NcclRecording) -> list[Finding]:
+    """Without further findings whose evidence is a setting that an earlier one has explained."""
+    settings = recording.settings
+    variables = {
+        (str(file), int(line)): str(variable)
+        for file, line, variable in zip(
+            settings["file"], settings["line"], settings["variable"], strict=True
+        )
+    }
+    first: list[Finding] = []
+    seen: set[str] = set()
+    for finding in found:
+        variable = None if finding.line is None else variables.get((finding.file, finding.line))
+        if variable is None or variable not in seen:
+            first.append(finding)
+        if variable is not None:
+            seen.add(variable)
+    return first
 
 
 def findings_of_jobs(recordings: Sequence[NcclRecording]) -> pd.DataFrame:

@@ -61,6 +61,7 @@ class Call:
 
 def keep_call(log: Logbook, said: Message, member: Member, call: Call, subsystem: str) -> None:
     """Add a call to NCCL_CALLS, its numbers as names."""
+    log.progressed(said)
     name, size = _dtype(call.dtype)
     num_bytes = call.count * size if size is not None and call.count < 1 << 59 else None
     number = call.reduction

@@ -27,7 +27,11 @@ def read_comm(log: Logbook, said: Message) -> bool:
     if not dash:
         return _shape(log, said, pointer, pairs)
     if ending in _ENDS:
-        log.members[_present(log, said, pointer, pairs)].end = _ENDS[ending]
+        member_of_end = log.members[_present(log, said, pointer, pairs)]
+        member_of_end.end = _ENDS[ending]
+        if said.file == member_of_end.file:
+            member_of_end.end_line = said.line
+            log.quote(said)
         return True
     if ending not in ("Init START", "Init COMPLETE") or not _has_ranks(pairs):
         return False
@@ -70,17 +74,39 @@ def _complete(log: Logbook, said: Message, index: int, pairs: dict[str, str]) ->
         log.num_completed += 1
     counts = log.counts.pop((said.process, said.tid), None)
     if counts is not None and member.num_coll_channels is None:
-        member.num_coll_channels, member.num_p2p_channels = counts
+        member.num_coll_channels, member.num_p2p_channels, member.channels_line = counts
     log.finish(said, index)
+    log.progressed(said)
 
 
 def _shape(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
     if "nNodes" not in pairs:
-        return False
+        return _announcement(log, said, pointer, pairs)
     member = log.members[_present(log, said, pointer, pairs)]
     member.num_nodes = _whole(pairs["nNodes"])
     member.num_local_ranks = _whole(pairs.get("localRanks", ""))
     return True
+
+
+def _announcement(log: Logbook, said: Message, pointer: str, pairs: dict[str, str]) -> bool:
+    """`comm 0x7f67 rank 5 nranks 8` of 2.2 and 2.3, which print nothing more of an init."""
+    if not _has_ranks(pairs) or pairs.keys() != {"rank", "nranks"}:
+        return False
+    log.announcements.append((said, pointer, pairs))
+    return not _is_later(log)
+
+
+def add_announced(log: Logbook) -> None:
+    """The ranks of 2.2 and 2.3, once the whole log is read.
+
+    In a log of a later version such a line is the beginning of a cut one, and its size may be cut.
+    """
+    for said, pointer, pairs in () if _is_later(log) else log.announcements:
+        _present(log, said, pointer, pairs)
+
+
+def _is_later(log: Logbook) -> bool:
+    return any(member.cuda_device is not None for member in log.members)
 
 
 @reads(r"^Init timings(?::| - \w+:) rank (\d{1,7}) nranks (\d{1,7}) total (\d{1,9}\.\d+) \((.*)\)")
@@ -119,10 +145,12 @@ def _add_timings(
 def read_channel_counts(log: Logbook, said: Message, match: re.Match[str]) -> None:
     """`4 coll channels, 4 p2p channels, 1 p2p channels per peer` in all its lengths."""
     owner = log.owner(said)
+    counts = int(match[1]), int(match[2]), said.line
+    log.quote(said)
     if owner is None:
-        log.counts[said.process, said.tid] = int(match[1]), int(match[2])
+        log.counts[said.process, said.tid] = counts
     else:
-        owner.num_coll_channels, owner.num_p2p_channels = int(match[1]), int(match[2])
+        owner.num_coll_channels, owner.num_p2p_channels, owner.channels_line = counts
 
 
 def _has_ranks(pairs: dict[str, str]) -> bool:

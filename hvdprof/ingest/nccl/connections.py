@@ -5,6 +5,7 @@ Tested in ``tests/ingest/nccl/test_reader.py``.
 
 import re
 
+from hvdprof.ingest.nccl.communicators import member_of_pointer
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 
 _END = r"(\d{1,7})(?:\[([0-9a-f]{1,16})\])?"
@@ -13,6 +14,9 @@ _CONNECTION = re.compile(
     r"(?: \[(send|receive)\])? via (\S.*)$"
 )
 _NETWORK = re.compile(r"^(NET|COLLNET)/([^/(]+)/(\d{1,4})((?:[/(].*)?)$")
+
+# RCCL.
+_COMMUNICATOR = re.compile(r" comm (0x[0-9a-f]{1,16}) nRanks 0*(\d{1,7})$")
 
 Transport = tuple[str, str, int | None, bool]
 """Kind, network (empty within a host), its interface (None within a host), and GPUDirect."""
@@ -30,13 +34,28 @@ def read_transport(via: str) -> Transport | None:
     return None
 
 
+def _of_communicator(log: Logbook, said: Message, found: re.Match[str]) -> None:
+    """RCCL names the communicator at the end; the speaker receives, or it is the source."""
+    named = _COMMUNICATOR.search(said.text)
+    if named is None:
+        return
+    member = member_of_pointer(log, said, named[1], int(named[2]))
+    speaker = found[5] if found[7] == "receive" else found[3]
+    if member.rank is None and speaker is not None:
+        member.rank = int(speaker)
+
+
 def read_connection(log: Logbook, said: Message) -> bool:
     """`Channel 00/0 : 4[0] -> 5[1] [send] via NET/IB/0/GDRDMA` of all versions."""
-    found = _CONNECTION.match(said.text)
+    plain, _, rccl = said.text.partition(" comm ")
+    found = _CONNECTION.match(plain)
     transport = None if found is None else read_transport(found[8].strip())
     if found is None or transport is None:
         return False
     channel, slot, source, source_id, target, target_id, direction, via = found.groups()
+    if rccl:
+        _of_communicator(log, said, found)
+    log.progressed(said)
     if (said.process, via) not in log.quoted_vias:
         log.quoted_vias.add((said.process, via))
         log.quote(said)

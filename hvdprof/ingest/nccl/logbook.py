@@ -18,7 +18,8 @@ _LONGEST_QUOTE = 500
 class Process:
     """One process of the job; ``members`` are indices of its ranks in ``Logbook.members``.
 
-    ``says_coll``: it prints its collective calls under the subsystem COLL.
+    ``says_coll``: it prints its collective calls under the subsystem COLL. ``progress``: file and
+    line of its last finished init, connection or collective.
     """
 
     host: str
@@ -28,6 +29,7 @@ class Process:
     by_pointer: dict[str, int] = field(default_factory=dict)
     contexts: dict[int, int] = field(default_factory=dict)
     says_coll: bool = False
+    progress: tuple[str, int] = ("", 0)
 
 
 @dataclass(slots=True)
@@ -52,11 +54,13 @@ class Member:
     num_local_ranks: int | None = None
     num_coll_channels: int | None = None
     num_p2p_channels: int | None = None
+    channels_line: int | None = None
     started: bool = False
     complete: bool = False
     announced: bool = False
     complete_order: int = -1
     end: str = ""
+    end_line: int | None = None
 
 
 @dataclass(slots=True)
@@ -98,8 +102,9 @@ class Logbook:
         self.quotes: dict[tuple[str, int], str] = {}
         self.quoted_vias: set[tuple[int, str]] = set()
         self.troubles = Troubles()
+        self.announcements: list[tuple[Message, str, dict[str, str]]] = []
         self.headings: dict[tuple[int, int], list[tuple[str, str]]] = {}
-        self.counts: dict[tuple[int, int], tuple[int, int]] = {}
+        self.counts: dict[tuple[int, int], tuple[int, int, int]] = {}
         self.rows = {
             table.name: Rows(table)
             for table in (
@@ -150,6 +155,10 @@ class Logbook:
         """Add a row whose last four columns are host, pid, file and line of the message."""
         process = self.processes[said.process]
         self.rows[table].append(*values, process.host, process.pid, said.file, said.line)
+
+    def progressed(self, said: Message) -> None:
+        """Note that the process got this far."""
+        self.processes[said.process].progress = said.file, said.line
 
     def context(self, said: Message) -> int:
         """The context that a line without a communicator belongs to."""

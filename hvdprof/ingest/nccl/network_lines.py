@@ -41,7 +41,7 @@ def read_bootstrap(log: Logbook, said: Message) -> bool:
 def read_ib(log: Logbook, said: Message) -> bool:
     """`NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:...`, or that there is no device."""
     if "GPU Direct RDMA" in said.text:
-        return read_gpudirect_device(log, said)
+        return read_gpudirect_path(log, said) or read_gpudirect_device(log, said)
     if "No device found" in said.text:
         return _keep(log, said, "ib", "missing")
     data, _, out_of_band = said.text.partition("; OOB ")
@@ -117,11 +117,11 @@ def read_gpudirect_device(log: Logbook, said: Message, match: re.Match[str]) -> 
 
 
 @reads(
-    r"^GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16}) / HCA (\d{1,3}) "
-    r"\(distance (\d{1,4}) (?:<=|>) (\d{1,4})\)"
+    r"GPU Direct RDMA (Enabled|Disabled) for GPU (\w{1,16})(?:\[\w{1,16}\])? / HCA (\d{1,3}) "
+    r"\(distance (\d{1,4}) (?:[<>]=?) (\d{1,4})\)"
 )
 def read_gpudirect_path(log: Logbook, said: Message, match: re.Match[str]) -> None:
-    """`GPU Direct RDMA Disabled for GPU 81000 / HCA 0 (distance 6 > 4)`."""
+    """`GPU Direct RDMA Disabled for GPU 81000 / HCA 0 (distance 6 > 4)`, in 2.4 `3 >= 2`."""
     log.quote(said)
     state, gpu, *numbers = match.groups()
     hca, distance, limit = map(int, numbers)

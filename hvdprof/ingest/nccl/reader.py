@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.nccl.communicator_tables import communicator_frame, rank_frame
+from hvdprof.ingest.nccl.communicators import add_announced
 from hvdprof.ingest.nccl.joining import Communicator, join_members
 from hvdprof.ingest.nccl.line_kinds import LineKinds
 from hvdprof.ingest.nccl.logbook import Logbook
@@ -20,7 +21,7 @@ from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
 from hvdprof.rundir.shown_names import shown_name
-from hvdprof.units import count
+from hvdprof.units import counted
 
 _OWNED = (
     "nccl_channels",
@@ -83,6 +84,7 @@ def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Itera
 
 
 def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecording:
+    add_announced(log)
     communicators = join_members(log.members)
     owner = _owners(log, communicators)
     frames = {
@@ -98,7 +100,7 @@ def _recording(log: Logbook, kinds: LineKinds, scanner: Scanner) -> NcclRecordin
         communicators=communicator_frame(log, communicators),
         ranks=ranks,
         calls=log.rows["nccl_calls"].frame({"communicator": owner, "rank": _ranks(log)}),
-        problems=log.troubles.problems(),
+        problems=log.troubles.problems([process.progress for process in log.processes]),
         line_kinds=kinds.frame(),
         quotes=NCCL_QUOTES.frame(
             [
@@ -146,12 +148,13 @@ def _notes(
 ) -> tuple[str, ...]:
     ambiguous = [item for item in communicators if item.join == "ambiguous"]
     notes = (
-        (num_unknown, "lines with NCCL's prefix were not understood; nccl_line_kinds has samples"),
-        (scanner.num_rejoined, "lines were cut by another writer and put together again"),
-        (log.troubles.num_dropped, "further warnings are not kept one by one"),
+        (num_unknown, "line", " with NCCL's prefix not understood; nccl_line_kinds has samples"),
+        (scanner.num_rejoined, "line", " put together again that another writer had cut"),
+        (log.troubles.num_dropped, "further warning", " not kept one by one"),
         (
             sum(item.num_joined for item in ambiguous),
-            "or more communicators of the same size cannot be distinguished in the log",
+            "communicator",
+            " that the log does not distinguish from others of the same size",
         ),
     )
-    return tuple(f"{count(number)} {text}." for number, text in notes if number)
+    return tuple(f"{counted(number, noun)}{text}." for number, noun, text in notes if number)

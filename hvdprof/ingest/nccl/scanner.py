@@ -90,7 +90,7 @@ class Scanner:
 
     def _read_any(self, raw: str) -> None:
         """A line with a new prefix, several prefixes, damage, or none of NCCL's at all."""
-        if "CCL" not in raw and " INFO " not in raw:
+        if "CCL" not in raw and " INFO " not in raw and " WARN " not in raw:
             self._read_foreign(raw)
             return
         torch = _TORCH.search(raw)

@@ -72,6 +72,7 @@ _WORDS: dict[str, LineReader] = {
     "PROFILER/Plugin": network.read_other_plugin,
     "Using": network.read_using,
     "Failed": network.read_failed,
+    "Call": trouble.read_retry,
     "GPU": _read_gpu,
     "NCCL": trouble.read_version,
     "RCCL": trouble.read_version,

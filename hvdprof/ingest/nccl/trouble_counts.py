@@ -3,6 +3,7 @@
 Tested in ``tests/ingest/nccl/test_reader.py``.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import pandas as pd
@@ -28,6 +29,7 @@ class Problem:
     file: str = ""
     line: int = 0
     last_line: int = 0
+    process: int | None = None
 
 
 @dataclass(slots=True)
@@ -70,9 +72,20 @@ class Troubles:
         earlier = self._versions.setdefault((*key, stated.file), stated)
         earlier.count += earlier is not stated
 
-    def problems(self) -> pd.DataFrame:
-        """The problems in the order in which they first appeared."""
-        return NCCL_PROBLEMS.frame([asdict(problem) for problem in self._problems.values()])
+    def problems(self, progress: Sequence[tuple[str, int]]) -> pd.DataFrame:
+        """The problems in the order in which they first appeared.
+
+        Args:
+            progress: Of each process, the file and line at which it last made progress.
+        """
+        rows = []
+        for problem in self._problems.values():
+            row = asdict(problem)
+            process = row.pop("process")
+            file, line = ("", 0) if process is None else progress[process]
+            after = file == problem.file and line > problem.last_line
+            rows.append({**row, "progress_line": line if after else None})
+        return NCCL_PROBLEMS.frame(rows)
 
     def versions(self) -> pd.DataFrame:
         """The versions in the order in which they first appeared."""

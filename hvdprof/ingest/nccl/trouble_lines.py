@@ -46,6 +46,14 @@ def read_warning(log: Logbook, said: Message) -> bool:
     return True
 
 
+def read_retry(log: Logbook, said: Message) -> bool:
+    """`Call to connect returned Connection timed out, retrying`, which is no warning yet."""
+    retries = "Call to " in said.text and "retrying" in said.text
+    if retries:
+        _keep(log, said, "retry", None, said.where)
+    return retries
+
+
 def read_foreign(log: Logbook, text: str, rank: int | None, place: tuple[str, int]) -> bool:
     """A line without NCCL's prefix: bare versions, PyTorch's watchdog, a launcher's report.
 
@@ -100,5 +108,6 @@ def _keep(log: Logbook, said: Message, kind: str, code: int | None, where: str) 
             pid=process.pid,
             file=said.file,
             line=said.line,
+            process=said.process,
         )
     )

@@ -99,9 +99,10 @@ NCCL_PROBLEMS = Table(
             "kind",
             "category",
             "",
-            "warning, trail (a caller that passed an error on), completion (a failed InfiniBand "
-            "work request), watchdog (PyTorch gave up on a collective), failure (an NCCL error as "
-            "another program reports it) or died (a launcher).",
+            "warning, retry (a connection that failed and is tried again), trail (a caller that "
+            "passed an error on), completion (a failed InfiniBand work request), watchdog "
+            "(PyTorch gave up on a collective), failure (an NCCL error as another program reports "
+            "it) or died (a launcher).",
         ),
         Column("code", "Int64", "", "NCCL result code, completion status or signal."),
         Column("where", "category", "", "Source file and line of NCCL; empty where not printed."),
@@ -113,6 +114,13 @@ NCCL_PROBLEMS = Table(
         _FILE,
         _LINE,
         Column("last_line", "int64", "", "Line of its last repetition."),
+        Column(
+            "progress_line",
+            "Int64",
+            "",
+            "Last line behind it at which the process still made progress: a finished init, a "
+            "connection or a collective. Missing where there is none, or without a process.",
+        ),
     ),
 )
 

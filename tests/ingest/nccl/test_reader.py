@@ -250,3 +250,44 @@ def test_a_file_without_a_line_of_nccl_is_an_error(tmp_path: Path, text: str) ->
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInputError, match=r"absent\.log cannot be read"):
         read_nccl_logs([tmp_path / "absent.log"])
+
+
+def test_the_ranks_of_2_3_are_those_it_announces(tmp_path: Path) -> None:
+    lines = [of_rank(rank, f"comm 0x7f{rank} rank {rank} nranks 4") for rank in (1, 2)]
+    recording = recorded(tmp_path, lines)
+    assert recording.ranks["rank"].tolist() == [1, 2]
+    assert recording.communicators["num_ranks"].tolist() == [4]
+    assert recording.line_kinds["understood"].all()
+
+
+def test_a_cut_line_of_a_later_version_announces_nothing(tmp_path: Path) -> None:
+    lines = [of_rank(0, "comm 0x7f1 rank 0 nranks 1"), *job()]
+    assert set(recorded(tmp_path, lines).communicators["num_ranks"]) == {4}
+
+
+def test_rccl_names_the_communicator_behind_the_transport(tmp_path: Path) -> None:
+    ends = "1[c6000] -> 4[c1000]"
+    lines = [
+        of_rank(0, f"Channel 02/0 : {ends} [receive] via NET/Socket/1 comm 0x9 nRanks 08"),
+        of_rank(1, f"Channel 02/0 : {ends} [send] via NET/Socket/1 comm 0xa nRanks 08"),
+        of_rank(2, "Channel 00/0 : 7[ce000] -> 5[c6000] via P2P/IPC comm 0xb nRanks 08"),
+    ]
+    recording = recorded(tmp_path, lines)
+    assert recording.connections["transport"].tolist() == ["NET", "NET", "P2P"]
+    assert recording.connections["via"].tolist() == ["NET/Socket/1", "NET/Socket/1", "P2P/IPC"]
+    assert recording.ranks["rank"].tolist() == [4, 1, 7]
+    assert recording.communicators["num_ranks"].tolist() == [8]
+
+
+def test_the_distance_of_2_4_is_read(tmp_path: Path) -> None:
+    line = "NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 3 >= 2)"
+    (row,) = recorded(tmp_path, [of_rank(0, line)]).gpudirect.to_dict("records")
+    assert (row["scope"], row["gpu"], row["distance"], row["limit"]) == ("path", "2", 3, 2)
+
+
+def test_a_warning_of_2_2_lacks_the_word_nccl(tmp_path: Path) -> None:
+    line = (
+        "oak0:7000:7050 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out"
+    )
+    (row,) = recorded(tmp_path, [line]).problems.to_dict("records")
+    assert (row["kind"], row["where"]) == ("warning", "include/socket.h:360")

@@ -44,14 +44,23 @@ def peer_access_off(recording: NcclRecording) -> Iterator[Finding]:
             "note",
             hosts_of(shared),
             "Peer access between GPUs unavailable",
-            "Some GPUs of one host exchange data through host memory. No variable in the log "
-            "forbids direct access, so the machine does not offer it between them.",
+            f"Some GPUs of one host exchange data through host memory. {_why_not_peer(recording)}",
             "Run `nvidia-smi topo -p2p r`. Virtual machines and IOMMU (ACS) often disable peer "
             "access.",
             "likely",
             file,
             line,
         )
+
+
+def _why_not_peer(recording: NcclRecording) -> str:
+    """Without settings or an init of its own, the log shows too little for a reason."""
+    if not recording.ranks["complete"].any():
+        return "The log does not show why."
+    return (
+        "The log shows no variable that forbids direct access, so the machine probably does not "
+        "offer it."
+    )
 
 
 def shared_memory_off(recording: NcclRecording) -> Iterator[Finding]:
@@ -115,7 +124,7 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
     links = recording.links
     fast = links[links["kind"].isin(["NVL", "NVB"])]
     twins = _twins(recording, few)
-    if fast.empty and twins.empty:
+    if (fast.empty and twins.empty) or _is_limited(recording):
         return
     number = int(few["num_coll_channels"].min())
     other = (
@@ -124,7 +133,7 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
         if fast.empty
         else "the topology has NVLink"
     )
-    file, line = shown(few)
+    file, line = shown(few.assign(line=few["channels_line"].fillna(few["line"])))
     yield Finding(
         "nccl-few-channels",
         "warning",
@@ -137,6 +146,14 @@ def few_channels(recording: NcclRecording) -> Iterator[Finding]:
         file,
         line,
     )
+
+
+def _is_limited(recording: NcclRecording) -> bool:
+    """A setting that has a finding of its own explains the few channels."""
+    settings = recording.settings
+    limits = settings["variable"].isin(["NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS"])
+    few = settings["value"].isin([str(number) for number in range(1, _FEW_CHANNELS + 1)])
+    return bool((limits & few).any())
 
 
 def _few_channels(recording: NcclRecording) -> bool:

@@ -20,6 +20,7 @@ from hvdprof.model.nccl_recording import NcclRecording
 
 _WRONG_INTERFACE = r"(?:lo|docker\d*|virbr\d*|veth\w*|br-\w+|cni\d*|flannel[\w.]*)$"
 _FAST_INTERFACE = r"(?:hsn\d+|efa\w*|rdmap\w+)$"
+_INFINIBAND = r"(?:ib|mlx|hfi|opa|roce)\w*\d"
 _NAMED_DEVICE = r"NET/IB : Unable to open device"
 _UNOPENED = rf"{_NAMED_DEVICE}|Call to ibv_open_device failed"
 _OPEN_DEVICES = (
@@ -57,7 +58,7 @@ def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | Non
     off = _settings(recording, "NCCL_IB_DISABLE", "1")
     if not unopened.empty:
         return f"{_devices(unopened)}. None of them could be opened", _OPEN_DEVICES, unopened
-    if not off.empty:
+    if not off.empty and shows_infiniband(recording):
         return "NCCL_IB_DISABLE=1 disables InfiniBand and RoCE", "Unset NCCL_IB_DISABLE.", off
     used = used[used["purpose"] == "data"]
     if not used.empty:
@@ -67,6 +68,20 @@ def _why_socket(recording: NcclRecording) -> tuple[str, str, pd.DataFrame] | Non
             used,
         )
     return None
+
+
+def shows_infiniband(recording: NcclRecording) -> bool:
+    """Whether the log names a device or an interface of InfiniBand or RoCE.
+
+    With NCCL_IB_DISABLE=1, NCCL does not look for any: only names of interfaces are left.
+    """
+    nics, networks = recording.nics, recording.networks
+    found = networks[(networks["subject"] == "ib") & (networks["state"] == "using")]
+    named = matching(nics, "name", _INFINIBAND)
+    unopened = matching(recording.problems, "text", _UNOPENED)
+    used = recording.connections["network"] == "IB"
+    drawn = recording.links["text"].astype(str).str.contains("mlx|NET/IB")
+    return bool(len(found) or len(named) or len(unopened) or used.any() or drawn.any())
 
 
 def _devices(unopened: pd.DataFrame) -> str:
@@ -108,6 +123,7 @@ def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
     fast = matching(nics, "name", _FAST_INTERFACE)
     sockets = recording.connections[recording.connections["network"] == "Socket"]
     if not fast.empty and not sockets.empty:
+        lacks_plugin = _lacks_plugin(recording)
         file, line = shown(fast)
         yield Finding(
             "nccl-fabric-over-tcp",
@@ -115,12 +131,17 @@ def slow_network_beside_fabric(recording: NcclRecording) -> Iterator[Finding]:
             hosts_of(fast),
             "TCP over a fast fabric",
             f"{first_row(fast)['name']} looks like a separate fabric (Slingshot, EFA), but NCCL "
-            "uses TCP over it. No network plugin was found.",
+            "uses TCP over it." + (" No network plugin was found." if lacks_plugin else ""),
             "Install aws-ofi-nccl, put its folder on LD_LIBRARY_PATH, and compare throughput.",
             "possible",
             file,
             line,
         )
+
+
+def _lacks_plugin(recording: NcclRecording) -> bool:
+    networks = recording.networks
+    return bool(((networks["subject"] == "net-plugin") & (networks["state"] == "missing")).any())
 
 
 def plugin_missing(recording: NcclRecording) -> Iterator[Finding]:

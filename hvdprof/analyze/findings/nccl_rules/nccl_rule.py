@@ -7,6 +7,9 @@ import pandas as pd
 
 from hvdprof.model.frame_row import FrameRow
 
+HARMLESS = r"ibv_open_device failed|Unable to open device|Failed to find .* symbol"
+"""Warnings of healthy jobs."""
+
 
 def matching(frame: pd.DataFrame, column: str, pattern: str) -> pd.DataFrame:
     """The rows whose text begins with a pattern."""

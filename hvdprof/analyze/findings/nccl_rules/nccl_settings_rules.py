@@ -6,6 +6,7 @@ Tested in ``tests/analyze/findings/test_nccl_findings.py``.
 from collections.abc import Callable, Iterator
 
 from hvdprof.analyze.findings.finding import Finding
+from hvdprof.analyze.findings.nccl_rules.nccl_network_rules import shows_infiniband
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import hosts_of
 from hvdprof.model.nccl_recording import NcclRecording
 
@@ -54,13 +55,16 @@ def settings_that_hurt(recording: NcclRecording) -> Iterator[Finding]:
         plugin = (settings["variable"] == variable) & (settings["origin"] == "plugin")
         if rows.empty or bool(plugin.any()):
             continue
+        if variable == "NCCL_IB_DISABLE" and not shows_infiniband(recording):
+            continue
         row = rows.iloc[0]
+        values = " and ".join(dict.fromkeys(str(value) for value in rows["value"]))
         yield Finding(
             "nccl-setting-hurts",
             severity,
             variable,
             f"Harmful setting: {variable}" if severity == "warning" else f"Override: {variable}",
-            f"{variable}={row['value']} on {hosts_of(rows)} {effect}.",
+            f"{variable}={values} on {hosts_of(rows)} {effect}.",
             f"Unset {variable} and compare.",
             "likely" if severity == "warning" else "possible",
             str(row["file"]),
