@@ -6,11 +6,12 @@ engine did not join as many ranks as the plan says.
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from hvdprof import collect
 from hvdprof.bench_models.placement import pin_to_own_cores
@@ -126,5 +127,17 @@ def _wrong_size(actual: int, wanted: int, who: str) -> int:
     return WRONG_SIZE_EXIT_CODE
 
 
+def leave(code: int) -> NoReturn:
+    """End the process; where all has gone well, without taking torch apart, which takes its time.
+
+    Everything is written by then, and the engines are closed.
+    """
+    if code:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -4,16 +4,21 @@ import os
 from collections.abc import Mapping
 
 from hvdprof.collect.watchdog import STALL_WARN
+from hvdprof.launch.plan.options import SRUN
 from hvdprof.launch.plan.preflight import MPI
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.plan.workload import workload_environment
-from hvdprof.machine.mpi import Mpi
+from hvdprof.machine.mpi import OPENMPI, Mpi
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Mode, PassRecord
 from hvdprof.rundir.plan import DDP_ENGINE
 
 PASS_MARK = "HVDPROF_PASS_MARK"
 RECORDER_DIR = "HVDPROF_RECORDER_DIR"
+
+OPENMPI_TRANSPORTS, NOT_LIBFABRIC = "OMPI_MCA_btl", "^ofi"
+"""The transport of one-sided operations over libfabric, which nothing here uses: it makes
+``MPI_Finalize`` of Open MPI 4.1 sleep for a second."""
 
 CHANGING_WHAT_IS_MEASURED = frozenset(
     {
@@ -112,7 +117,18 @@ def pass_environment(
     variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))
+        if _needs_no_libfabric(settings, mpi):
+            variables[OPENMPI_TRANSPORTS] = NOT_LIBFABRIC
     return variables
+
+
+def _needs_no_libfabric(settings: BenchSettings, mpi: Mpi) -> bool:
+    """Whether all ranks are on this host and run reference models under Open MPI.
+
+    They send through shared memory; a user's own choice holds.
+    """
+    is_here = settings.script is None and not settings.hosts and settings.launcher != SRUN
+    return is_here and mpi.flavour == OPENMPI and OPENMPI_TRANSPORTS not in os.environ
 
 
 def _tags_pieces(record: PassRecord, mpi: Mpi | None) -> bool:

@@ -34,7 +34,7 @@ SMALL_IMAGE_SIZE = 64
 
 PRESETS: dict[str, Preset] = {
     "quick": Preset(
-        summary="mnist and resnet18 at 32x32 on 1 and 2 ranks; about 1.5 minutes on 2 cores",
+        summary="mnist and resnet18 at 32x32 on 1 and 2 ranks; about 75 seconds on 2 cores",
         sizes=(1, 2),
         models=("mnist", "resnet18"),
         compressions=("none",),
@@ -44,7 +44,7 @@ PRESETS: dict[str, Preset] = {
         max_seconds=1.5,
         repeats=6,
         precision="5%",
-        budget="90s",
+        budget="70s",
     ),
     "standard": Preset(
         summary="mnist, resnet50 and vgg16 at every power of two of ranks; about 15 minutes",

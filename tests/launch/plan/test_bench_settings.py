@@ -21,7 +21,7 @@ def test_the_quick_preset() -> None:
         ("resnet18", 16, 32),
     ]
     assert settings.repeats == 6
-    assert (settings.precision, settings.budget_s) == (0.05, 90.0)
+    assert (settings.precision, settings.budget_s) == (0.05, 70.0)
     assert settings.num_threads == 2
 
 

@@ -121,6 +121,32 @@ def test_ranks_load_the_mpi_that_starts_them(monkeypatch: pytest.MonkeyPatch) ->
     assert variables["LD_LIBRARY_PATH"] == "/v/lib:/cuda"
 
 
+@pytest.mark.parametrize(
+    ("changes", "flavour", "inherited", "expected"),
+    [
+        ({}, "openmpi", None, "^ofi"),
+        ({}, "mpich", None, None),
+        ({}, "openmpi", "self,tcp", None),
+        ({"hosts": "a:1,b:1"}, "openmpi", None, None),
+        ({"launcher": "srun"}, "openmpi", None, None),
+    ],
+)
+def test_reference_models_on_one_host_do_not_wait_for_libfabric(
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
+    flavour: str,
+    inherited: str | None,
+    expected: str | None,
+) -> None:
+    if inherited is None:
+        monkeypatch.delenv("OMPI_MCA_btl", raising=False)
+    else:
+        monkeypatch.setenv("OMPI_MCA_btl", inherited)
+    mpi = make_mpi(flavour=flavour)
+    variables = pass_environment(bench_settings(**changes), _record(), PATHS, mpi)
+    assert variables.get("OMPI_MCA_btl") == expected
+
+
 def test_ranks_of_ddp_get_none_of_horovods_knobs() -> None:
     settings = bench_settings(cache_capacity=7, fusion_threshold_mb=2.0, cycle_time_ms=3.0)
     record = _record("trace")
