@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.compare.outcomes import LEVEL, outcomes
+from hvdprof.analyze.compare.outcomes import outcomes
 from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import CellTime, cell_times
-from hvdprof.model.comparison import DEFAULT_MARGIN, Outcome
-from hvdprof.model.tables.run_tables import SEGMENTS
-from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, Outcome
+from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
 
 STEP_NS = 1e7
 NUM_STEPS = 60
@@ -112,7 +111,9 @@ def expected_power(beyond: float, differ: float, launches: int) -> float:
     within = STEP_SPREAD**2 / NUM_STEPS * (1 + CORRELATION) / (1 - CORRELATION)
     error = math.sqrt(2 * (differ**2 + within) / launches)
     degrees = 2.0 * (launches - 1)
-    return noncentral_student_above(degrees, beyond / error, student_quantile(degrees, 1 - LEVEL))
+    return noncentral_student_above(
+        degrees, beyond / error, student_quantile(degrees, 1 - DEFAULT_LEVEL)
+    )
 
 
 def simulated(setting: Setting, num_pairs: int) -> list[Outcome]:

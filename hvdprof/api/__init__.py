@@ -70,9 +70,13 @@ if TYPE_CHECKING:
     from hvdprof.api.options import (
         KNOWN_MODELS,
         BenchOptions,
+        CompareOptions,
         FunctionOptions,
         NetOptions,
         RunOptions,
+    )
+    from hvdprof.api.paired_measurement import (
+        PairedMeasurement,
     )
     from hvdprof.api.progress import (
         PassProgress,
@@ -111,6 +115,7 @@ __all__ = [
     "AttachedFiles",
     "AttachedJob",
     "BenchOptions",
+    "CompareOptions",
     "Comparison",
     "Finding",
     "FunctionOptions",
@@ -124,6 +129,7 @@ __all__ = [
     "Measurement",
     "NetOptions",
     "Outcome",
+    "PairedMeasurement",
     "PassProgress",
     "PassRecord",
     "PlannedLaunch",
@@ -205,10 +211,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "options": (
         "KNOWN_MODELS",
         "BenchOptions",
+        "CompareOptions",
         "FunctionOptions",
         "NetOptions",
         "RunOptions",
     ),
+    "paired_measurement": ("PairedMeasurement",),
     "progress": (
         "PassProgress",
         "PassRecord",

@@ -19,6 +19,7 @@ from hvdprof.api.runs import analyze_run, is_run_directory, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import read_scaling_text
 from hvdprof.model.comparison import (
+    DEFAULT_LEVEL,
     DEFAULT_MARGIN,
     Comparison,
     GateResult,
@@ -45,6 +46,7 @@ def compare(
     margin: float = DEFAULT_MARGIN,
     fail_on: Sequence[str] = (),
     force: bool = False,
+    level: float = DEFAULT_LEVEL,
 ) -> Comparison:
     """The comparison of two run directories, or tables of ranks and speeds.
 
@@ -58,12 +60,13 @@ def compare(
         margin: Largest relative change, or difference of ratios, that does not matter.
         fail_on: Conditions of a gate, such as ``step_time>2%``; each sets the margin of its metric.
         force: Compare what is not comparable: other hosts, versions, batches, load.
+        level: Accepted probability of a wrong outcome, one-sided.
 
     Raises:
         UsageError: A condition cannot be read, or the margin is not between 0 and 1.
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
-    rules = _rules(margin, fail_on, force=force)
+    rules = _rules(margin, fail_on, force=force, level=level)
     return compare_sides(_side(first), _side(second), rules)
 
 
@@ -92,12 +95,15 @@ def compare_analyses(
     return compare_sides(_side_of(first), _side_of(second), rules)
 
 
-def _rules(margin: float, fail_on: Sequence[str], *, force: bool) -> Rules:
+def _rules(
+    margin: float, fail_on: Sequence[str], *, force: bool, level: float = DEFAULT_LEVEL
+) -> Rules:
     if not 0 < margin < 1:
         raise UsageError(
             f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
         )
-    return Rules(margin, tuple(parse_condition(text) for text in fail_on), is_forced=force)
+    conditions = tuple(parse_condition(text) for text in fail_on)
+    return Rules(margin, conditions, is_forced=force, level=level)
 
 
 def _side(path: Path) -> ComparedSide:

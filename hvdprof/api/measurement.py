@@ -18,7 +18,7 @@ from hvdprof.launch.run.time_plan import TimePlan, time_plan
 from hvdprof.model.cell_key import setting_name
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
-from hvdprof.rundir.masking import mask_command
+from hvdprof.rundir.masking import mask_command, mask_value
 from hvdprof.rundir.stopping import KnownCell
 
 
@@ -78,13 +78,15 @@ class Measurement:
 
     @property
     def has_secret(self) -> bool:
-        """Whether the command of the script seems to hold a secret.
+        """Whether the command of the script, or a variable of ``--env``, seems to hold a secret.
 
         The manifest keeps the command as it is, because ``resume`` needs it.
         """
         script = self.manifest.settings.get("script") or {}
         command = list(script.get("command", ()))
-        return mask_command(command) != command
+        variables = script.get("variables") or {}
+        is_masked = any(mask_value(name, value) != value for name, value in variables.items())
+        return is_masked or mask_command(command) != command
 
     @property
     def settings(self) -> BenchSettings:
@@ -134,7 +136,7 @@ class Measurement:
             EnvironmentNotReadyError: A host cannot run its part; no rank was started.
             StorageError: The run directory cannot be written.
         """
-        sweep = self._started_sweep()
+        sweep = self.started_sweep()
         ready_hosts(sweep)
         if self._net:
             measure_network(sweep)
@@ -148,7 +150,7 @@ class Measurement:
             StorageError: The disk is full; what was measured is kept.
             UsageError: Another process is measuring into the run directory.
         """
-        self._started_sweep().run()
+        self.started_sweep().run()
 
     def measure(self) -> Path:
         """Make the run directory, ready the hosts, run the launches.
@@ -164,7 +166,8 @@ class Measurement:
         self.run_launches()
         return folder
 
-    def _started_sweep(self) -> Sweep:
+    def started_sweep(self) -> Sweep:
+        """The sweep of the run directory, which is made where it is missing."""
         if self._sweep is None:
             self._sweep = self._sweep_in(self.make_folder())
         return self._sweep

@@ -3,6 +3,7 @@
 from hvdprof.bench_models.registry import MODELS
 from hvdprof.launch.plan.bench_options import BenchOptions
 from hvdprof.launch.plan.bench_settings import KnownModel
+from hvdprof.launch.plan.compare_options import CompareOptions
 from hvdprof.launch.plan.net_options import NetOptions
 from hvdprof.launch.plan.option_field import Option, option
 from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
@@ -12,6 +13,7 @@ __all__ = [
     "KNOWN_MODELS",
     "OUTPUT",
     "BenchOptions",
+    "CompareOptions",
     "FunctionOptions",
     "NetOptions",
     "Option",

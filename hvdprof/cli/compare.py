@@ -1,4 +1,4 @@
-"""`hvdprof compare`: whether one run is slower than another, and a gate for CI."""
+"""`hvdprof compare`: whether one run or variant is slower than another, and a gate for CI."""
 
 import sys
 from pathlib import Path
@@ -7,25 +7,29 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.api.options import CompareOptions
 from hvdprof.cli.measuring.choice import format_option
-from hvdprof.errors import InconclusiveError, NotComparableError, RegressedError, UsageError
+from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.progress.pair_preview import announce_pair
+from hvdprof.errors import (
+    HvdprofError,
+    InconclusiveError,
+    InterruptedRunError,
+    NotComparableError,
+    RegressedError,
+    StorageError,
+    UsageError,
+)
 from hvdprof.report.format_names import ComparisonFormat
 
 _FAIL_ON_OPEN = "inconclusive"
 
 
+@takes(CompareOptions)
 def compare(
-    first: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN_A",
-            help="Run directory to compare with, or a table of ranks and speeds.",
-            show_default=False,
-        ),
-    ],
-    second: Annotated[
-        Path, typer.Argument(metavar="RUN_B", help="The other run or table.", show_default=False)
-    ],
+    options: CompareOptions,
+    context: typer.Context,
     margin: Annotated[
         str,
         typer.Option(help="Largest change that does not matter: relative, or points of a ratio."),
@@ -48,7 +52,7 @@ def compare(
             "Format; the name of --output chooses it when not given, else terminal.",
         ),
     ] = None,
-    output: Annotated[
+    report: Annotated[
         Path | None,
         typer.Option(
             "--output",
@@ -64,8 +68,9 @@ def compare(
             help="Compare runs that are not comparable; replace an existing file of --output.",
         ),
     ] = False,
+    silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Compare two runs: regressed, improved, equal or inconclusive, and which cause moved.
+    """Compare two runs, or measure and compare two variants: regressed, improved or equal.
 
     A change counts beyond the margin with 95 % confidence, by launch, corrected for the number of
     cells. Exit codes: 0; 20 if a condition of --fail-on failed, 21 undecided, 22 not comparable.
@@ -73,21 +78,69 @@ def compare(
     from hvdprof.report.comparison.comparison_formats import RENDERERS, comparison_format
     from hvdprof.report.formats import write_text
 
-    conditions = fail_on or []
-    chosen = format_ or (comparison_format(output) if output else ComparisonFormat.TERMINAL)
-    comparison = api.compare(
-        first,
-        second,
-        margin=_margin(margin),
-        fail_on=[text for text in conditions if text.strip() != _FAIL_ON_OPEN],
-        force=force,
-    )
-    if output is None:
+    chosen = format_ or (comparison_format(report) if report else ComparisonFormat.TERMINAL)
+    conditions = [text for text in fail_on or [] if text.strip() != _FAIL_ON_OPEN]
+    failure: HvdprofError | None = None
+    if options.run:
+        observer = observer_for(sys.stderr, silent=silent)
+        pair = api.PairedMeasurement(
+            options, observer=observer, margin=_margin(margin), fail_on=conditions
+        )
+        if not silent:
+            announce_pair(pair, sys.stderr)
+        failure = _measured(pair)
+        comparison = pair.compare(force=force)
+    else:
+        first, second = _two_paths(options, context)
+        comparison = api.compare(
+            first, second, margin=_margin(margin), fail_on=conditions, force=force
+        )
+    if report is None:
         RENDERERS[chosen](comparison, sys.stdout)
     else:
-        write_text(output, lambda file: RENDERERS[chosen](comparison, file), overwrite=force)
-        sys.stderr.write(f"Wrote {output}\n")
-    _raise_for(comparison, fails_open=any(text.strip() == _FAIL_ON_OPEN for text in conditions))
+        write_text(report, lambda file: RENDERERS[chosen](comparison, file), overwrite=force)
+        sys.stderr.write(f"Wrote {report}\n")
+    if failure is not None:
+        raise failure
+    _raise_for(comparison, fails_open=len(conditions) < len(fail_on or []))
+
+
+def _measured(pair: "api.PairedMeasurement") -> HvdprofError | None:
+    """Measure both variants; a failure is returned where something can be compared."""
+    try:
+        return pair.measure()
+    except (InterruptedRunError, StorageError) as error:
+        if not all(api.is_run_directory(one.folder) for one in pair.variants):
+            raise
+        error.hint = f"What was measured is in {pair.folder}."
+        return error
+
+
+def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, Path]:
+    """The two runs of a comparison that measures nothing.
+
+    Raises:
+        UsageError: There are not two, or options of a measurement are given without ``--run``.
+    """
+    allowed = {"command", "margin", "fail_on", "format_", "report", "force", "silent"}
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if str(parameter.name) not in allowed
+        and (source := context.get_parameter_source(str(parameter.name))) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} is for a comparison that measures.",
+            hint="Add --run and a script: hvdprof compare --run --np 2 -- python train.py",
+        )
+    if len(options.command) != 2:
+        raise UsageError(
+            f"Two runs are compared, not {len(options.command)}.",
+            hint="hvdprof compare runs/before runs/after",
+        )
+    return Path(options.command[0]), Path(options.command[1])
 
 
 def _margin(text: str) -> float:
@@ -98,7 +151,7 @@ def _margin(text: str) -> float:
         raise UsageError(f"--margin {text!r} is not a percentage.", hint="--margin 2%") from None
 
 
-def _raise_for(comparison: api.Comparison, *, fails_open: bool) -> None:
+def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
     """End with the exit code of the outcome: conditions that failed first."""
     failed = [one for one in comparison.gate if one.outcome is api.Outcome.REGRESSED]
     if failed:

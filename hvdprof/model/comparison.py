@@ -62,6 +62,8 @@ METRICS: tuple[Metric, ...] = (
 _COARSE_POINTS = 10.0
 """Beyond this half width a decimal of a change says nothing."""
 
+DEFAULT_LEVEL = 0.05
+
 DEFAULT_MARGIN = 0.02
 """Changes of up to 2 % (or 2 points) do not matter by default."""
 
@@ -83,13 +85,19 @@ class Rules:
         margin: Largest relative change, or difference of ratios, that does not matter.
         conditions: The conditions of a gate; each has the margin of its metric.
         is_forced: Whether runs and cells that are not comparable are compared nevertheless.
-        is_paired: Whether the launches of both were interleaved: repeats are pairs.
+        level: Accepted probability of a wrong outcome, one-sided; lower where it is looked several
+            times.
     """
 
     margin: float = DEFAULT_MARGIN
     conditions: tuple[Condition, ...] = ()
     is_forced: bool = False
-    is_paired: bool = False
+    level: float = DEFAULT_LEVEL
+
+    @property
+    def confidence(self) -> float:
+        """The confidence of the interval that is held against the margin."""
+        return 1 - 2 * self.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +127,7 @@ class Comparison:
         second: The other run.
         outcome: The outcome of all cells together, by ``metric``.
         metric: The metric that decides.
+        confidence: That of the intervals of changes.
         sentence: The verdict in at most two sentences.
         caveat: What limits it, empty where nothing does.
         cells: COMPARED_CELLS.
@@ -133,6 +142,7 @@ class Comparison:
     second: SideName
     outcome: Outcome
     metric: Metric
+    confidence: float
     sentence: str
     caveat: str
     cells: pd.DataFrame
@@ -144,7 +154,7 @@ class Comparison:
 
 
 def change_text(row: FrameRow, metric: Metric) -> str:
-    """A change with its sign and its 90 % interval: ``+6.1 % (+4.2 to +8.1)``.
+    """A change with its sign and its interval: ``+6.1 % (+4.2 to +8.1)``.
 
     Args:
         row: A row of COMPARED_CELLS or COMPARED_POOLED.

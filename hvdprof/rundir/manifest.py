@@ -143,6 +143,8 @@ class Manifest:
     A run with a precision or a budget plans one repeat after the other: ``looks`` hold what was
     known after each of them, and ``stop`` why there were no more. ``elapsed_s`` is the time that
     its launches have taken, resumed parts included.
+
+    Runs whose launches were interleaved have the same ``paired_by``; it is empty for all others.
     """
 
     schema_version: int
@@ -163,6 +165,7 @@ class Manifest:
     elapsed_s: float = 0.0
     looks: list[Look] = field(default_factory=list)
     stop: Stop | None = None
+    paired_by: str = ""
 
     @classmethod
     def of_files(cls, name: str) -> "Manifest":

@@ -42,6 +42,7 @@ def comparison(
         second=SideName("after", "2026-11-21T22:48:41+00:00", "bbbb"),
         outcome=outcome,
         metric=STEP_TIME,
+        confidence=0.9,
         sentence=(
             f"{outcome.upper()}: resnet18 on 2 ranks: step time +6.1 % (+4.2 to +8.1). "
             "Largest part: exposed transfer, 5.20 ms (4.10 to 6.30) per step."

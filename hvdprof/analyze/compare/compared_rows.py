@@ -5,6 +5,7 @@ Tested in ``tests/analyze/compare/test_comparison.py``.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -20,35 +21,43 @@ UNKNOWN_SPREAD = "one launch: the variation between launches is unknown"
 _LARGEST_LOG = 50.0
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The margin of each metric by its name, and the one-sided level of the tests."""
+
+    margins: Mapping[str, float]
+    level: float
+
+
 def compared_cells(
-    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], margins: Mapping[str, float]
+    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], limits: Limits
 ) -> pd.DataFrame:
     """COMPARED_CELLS: a row for each cell and metric, the cells in the given order.
 
     Args:
         changes: The changes of each cell.
         reasons: Why each cell is not comparable; empty where it is.
-        margins: The margin of each metric, by its name.
+        limits: The margins, and the level of the tests.
     """
     order = {of_cell[0].key: place for place, of_cell in enumerate(changes) if of_cell}
     rows = [
         row
         for metric in METRICS
-        for row in _rows(metric, _of_metric(metric, changes, reasons), margins[metric.name])
+        for row in _rows(metric, _of_metric(metric, changes, reasons), limits)
     ]
     rows.sort(key=lambda row: order[tuple(row[name] for name in CELL_KEY)])
     return COMPARED_CELLS.frame(rows)
 
 
 def compared_pooled(
-    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], margins: Mapping[str, float]
+    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], limits: Limits
 ) -> pd.DataFrame:
     """COMPARED_POOLED: a row for each metric that at least two comparable cells have.
 
     Args:
         changes: The changes of each cell.
         reasons: Why each cell is not comparable; empty where it is.
-        margins: The margin of each metric, by its name.
+        limits: The margins, and the level of the tests.
     """
     rows = []
     for metric in METRICS:
@@ -56,13 +65,14 @@ def compared_pooled(
         known = [change for change, reason in of_metric if not reason]
         if len(known) > 1:
             change = pooled_change(known)
-            margin = margins[metric.name]
-            (outcome,) = outcomes([_worsening(metric, change)], _scaled(metric, margin))
+            margin = limits.margins[metric.name]
+            worsening, scaled = _worsening(metric, change), _scaled(metric, margin)
+            (outcome,) = outcomes([worsening], scaled, limits.level)
             rows.append(
                 {
                     "metric": metric.name,
                     "num_cells": len(known),
-                    **_change(metric, change),
+                    **_change(metric, change, limits.level),
                     "margin": margin,
                     "outcome": outcome.value,
                 }
@@ -82,18 +92,20 @@ def _of_metric(
 
 
 def _rows(
-    metric: Metric, changes: Sequence[tuple[CellChange, str]], margin: float
+    metric: Metric, changes: Sequence[tuple[CellChange, str]], limits: Limits
 ) -> list[dict[str, object]]:
     comparable = [_worsening(metric, change.change) for change, reason in changes if not reason]
-    found = iter(outcomes(comparable, _scaled(metric, margin)))
+    scaled = _scaled(metric, limits.margins[metric.name])
+    found = iter(outcomes(comparable, scaled, limits.level))
     return [
-        _row(change, reason, margin, Outcome.NOT_COMPARABLE if reason else next(found))
+        _row(change, reason, limits, Outcome.NOT_COMPARABLE if reason else next(found))
         for change, reason in changes
     ]
 
 
-def _row(change: CellChange, reason: str, margin: float, outcome: Outcome) -> dict[str, object]:
-    metric, design = change.metric, change.design
+def _row(change: CellChange, reason: str, limits: Limits, outcome: Outcome) -> dict[str, object]:
+    metric, design, level = change.metric, change.design, limits.level
+    margin = limits.margins[metric.name]
     worsening, scaled = _worsening(metric, change.change), _scaled(metric, margin)
     is_open = outcome is Outcome.INCONCLUSIVE
     return {
@@ -102,11 +114,11 @@ def _row(change: CellChange, reason: str, margin: float, outcome: Outcome) -> di
         "unit": metric.unit,
         "first": change.first,
         "second": change.second,
-        **_change(metric, change.change),
+        **_change(metric, change.change, level),
         "margin": margin,
         "outcome": outcome.value,
-        "detectable": _unscaled(metric, detectable_change(worsening, scaled)),
-        "launches_needed": launches_needed(worsening, scaled, design) if is_open else None,
+        "detectable": _unscaled(metric, detectable_change(worsening, scaled, level)),
+        "launches_needed": launches_needed(worsening, scaled, design, level) if is_open else None,
         "num_first": design.first,
         "num_second": design.second,
         "paired": design.is_paired,
@@ -114,8 +126,8 @@ def _row(change: CellChange, reason: str, margin: float, outcome: Outcome) -> di
     }
 
 
-def _change(metric: Metric, change: Spread) -> dict[str, float]:
-    interval = change_interval(change)
+def _change(metric: Metric, change: Spread, level: float) -> dict[str, float]:
+    interval = change_interval(change, level)
     return {
         "change": _unscaled(metric, interval.value),
         "change_low": _unscaled(metric, interval.low),

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import changes_of, shared_cells
 from hvdprof.analyze.compare.comparable import cell_reason, run_reasons
-from hvdprof.analyze.compare.compared_rows import compared_cells, compared_pooled
+from hvdprof.analyze.compare.compared_rows import Limits, compared_cells, compared_pooled
 from hvdprof.analyze.compare.comparison_verdict import comparison_caveat, comparison_sentence
 from hvdprof.analyze.compare.gate import gate_results, margins_of
 from hvdprof.analyze.compare.moved_causes import moved_causes
@@ -87,7 +87,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     Args:
         first: The side that the other is compared with.
         second: The other side.
-        rules: Margins, conditions and whether launches were interleaved.
+        rules: Margins, conditions and level.
 
     Raises:
         UnreadableInputError: Both have no cell in common.
@@ -102,10 +102,11 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         )
     diffs, whole = _differences(first, second)
     reasons = [_reason(pair, whole, rules) for pair in pairs]
-    changes = [list(changes_of(*pair, is_paired=rules.is_paired)) for pair in pairs]
-    margins = margins_of(rules.conditions, rules.margin)
-    cells = compared_cells(changes, reasons, margins)
-    pooled = compared_pooled(changes, reasons, margins)
+    is_paired = _is_paired(first, second)
+    changes = [list(changes_of(*pair, is_paired=is_paired)) for pair in pairs]
+    limits = Limits(margins_of(rules.conditions, rules.margin), rules.level)
+    cells = compared_cells(changes, reasons, limits)
+    pooled = compared_pooled(changes, reasons, limits)
     metric = _deciding_metric(cells)
     outcome = overall(
         [Outcome(one) for one in cells.loc[cells["metric"] == metric.name, "outcome"]],
@@ -121,6 +122,7 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         second=_side_name(second),
         outcome=outcome,
         metric=metric,
+        confidence=rules.confidence,
         sentence=comparison_sentence(outcome, metric, cells, pooled, causes),
         caveat=comparison_caveat(outcome, metric, cells, whole, rules),
         cells=cells,
@@ -130,6 +132,13 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         gate=gate_results(rules.conditions, cells, pooled),
         notes=(*([note] if note else []), *first.notes, *second.notes, *_only(first, second)),
     )
+
+
+def _is_paired(first: ComparedSide, second: ComparedSide) -> bool:
+    """Whether the launches of both were interleaved, so that their repeats are pairs."""
+    if first.manifest is None or second.manifest is None:
+        return False
+    return bool(first.manifest.paired_by) and first.manifest.paired_by == second.manifest.paired_by
 
 
 def _side_name(side: ComparedSide) -> SideName:

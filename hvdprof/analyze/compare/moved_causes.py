@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from hvdprof.analyze.causes.waterfall_diff import waterfall_diff
-from hvdprof.analyze.compare.outcomes import LEVEL, holm
+from hvdprof.analyze.compare.outcomes import holm
 from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.analyze.stats.distributions import normal_below, normal_quantile
 from hvdprof.analyze.stats.uncertainty import CONFIDENCE, NAN, Interval
 from hvdprof.model.causes import REFERENCE_TERM, RESIDUAL_TERM
 from hvdprof.model.cell_key import CELL_KEY
-from hvdprof.model.comparison import STEP_TIME
+from hvdprof.model.comparison import DEFAULT_LEVEL, STEP_TIME
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.tables.comparison_tables import MOVED_CAUSES
 from hvdprof.model.tables.waterfall_tables import WATERFALL_DIFF
@@ -65,7 +65,7 @@ def _of_cell(
     rows = pd.concat([rows, _reference_row(*references)], ignore_index=True)
     chances = holm([_chance(row) for row in rows.to_dict("records")])
     named = [dict(zip(CELL_KEY, pair[0].key, strict=True))] * len(rows)
-    moved = rows.assign(moved=[chance <= LEVEL for chance in chances])
+    moved = rows.assign(moved=[chance <= DEFAULT_LEVEL for chance in chances])
     return MOVED_CAUSES.frame(pd.concat([pd.DataFrame(named), moved], axis=1))
 
 

@@ -11,19 +11,21 @@ from collections.abc import Sequence
 from hvdprof.analyze.stats.distributions import student_below, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN, Interval
-from hvdprof.model.comparison import Outcome
-
-LEVEL = 0.05
-"""Accepted probability of a wrong statement, one-sided; the interval holds ``1 - 2 * LEVEL``."""
+from hvdprof.model.comparison import DEFAULT_LEVEL, Outcome
 
 LEAST_DEGREES = 1.0
 
 
-def change_interval(change: Spread) -> Interval:
-    """A change with its 90 % interval, which decides the outcome; NaN ends where unknown."""
+def change_interval(change: Spread, level: float = DEFAULT_LEVEL) -> Interval:
+    """A change with the interval that decides the outcome; NaN ends where unknown.
+
+    Args:
+        change: The change.
+        level: Accepted probability of a wrong outcome, one-sided: 0.05 gives the 90 % interval.
+    """
     if not is_known(change):
         return Interval(change.value, NAN, NAN)
-    reach = student_quantile(change.degrees, 1 - LEVEL) * math.sqrt(change.variance)
+    reach = student_quantile(change.degrees, 1 - level) * math.sqrt(change.variance)
     return Interval(change.value, change.value - reach, change.value + reach)
 
 
@@ -34,7 +36,9 @@ def is_known(change: Spread) -> bool:
     )
 
 
-def outcomes(changes: Sequence[Spread], margin: float) -> list[Outcome]:
+def outcomes(
+    changes: Sequence[Spread], margin: float, level: float = DEFAULT_LEVEL
+) -> list[Outcome]:
     """The outcome of each of several cells, by one metric.
 
     1.  REGRESSED: the change is significantly above the margin (one-sided t, Holm over the cells).
@@ -45,11 +49,18 @@ def outcomes(changes: Sequence[Spread], margin: float) -> list[Outcome]:
     Args:
         changes: The changes, positive where worse.
         margin: The largest change that does not matter, on the scale of the changes.
+        level: Accepted probability of a wrong outcome, one-sided.
     """
     above = holm([chance_of_at_most(change, margin) for change in changes])
     below = holm([chance_of_at_most(negative(change), margin) for change in changes])
     return [
-        _outcome(change, margin, is_above=a <= LEVEL, is_below=b <= LEVEL)
+        Outcome.REGRESSED
+        if a <= level
+        else Outcome.IMPROVED
+        if b <= level
+        else Outcome.EQUAL
+        if _chance_of_beyond(change, margin) <= level
+        else Outcome.INCONCLUSIVE
         for change, a, b in zip(changes, above, below, strict=True)
     ]
 
@@ -94,10 +105,6 @@ def negative(change: Spread) -> Spread:
     return Spread(-change.value, change.variance, change.degrees)
 
 
-def _outcome(change: Spread, margin: float, *, is_above: bool, is_below: bool) -> Outcome:
-    if is_above:
-        return Outcome.REGRESSED
-    if is_below:
-        return Outcome.IMPROVED
-    within = max(chance_of_at_most(change, -margin), chance_of_at_most(negative(change), -margin))
-    return Outcome.EQUAL if within <= LEVEL else Outcome.INCONCLUSIVE
+def _chance_of_beyond(change: Spread, margin: float) -> float:
+    """The p-value of the hypothesis that the true change is not within the margin."""
+    return max(chance_of_at_most(change, -margin), chance_of_at_most(negative(change), -margin))

@@ -3,10 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from hvdprof.analyze.compare.outcomes import LEVEL, is_known
+from hvdprof.analyze.compare.outcomes import is_known
 from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.comparison import DEFAULT_LEVEL
 
 POWER = 0.8
 LEAST_LAUNCHES = 3
@@ -35,42 +36,45 @@ class Design:
         return num - 1.0 if self.is_paired else 2.0 * (num - 1)
 
 
-def detectable_change(change: Spread, margin: float) -> float:
+def detectable_change(change: Spread, margin: float, level: float = DEFAULT_LEVEL) -> float:
     """The smallest true change that would be called regressed with 80 % probability.
 
     ``margin + (t(1 - level) + t(0.8)) * error``; NaN where the error is unknown.
     """
     if not is_known(change):
         return NAN
-    factor = student_quantile(change.degrees, 1 - LEVEL) + student_quantile(change.degrees, POWER)
+    quantile = student_quantile(change.degrees, 1 - level)
+    factor = quantile + student_quantile(change.degrees, POWER)
     return margin + factor * math.sqrt(change.variance)
 
 
-def launches_needed(change: Spread, margin: float, design: Design) -> int | None:
+def launches_needed(
+    change: Spread, margin: float, design: Design, level: float = DEFAULT_LEVEL
+) -> int | None:
     """Launches a side that would decide with 80 % probability, if the change is as measured.
 
     None where the error is unknown, or more than ``MOST_LAUNCHES`` are needed, as for a change as
     large as the margin.
     """
-    if not is_known(change) or _power(change, margin, design, MOST_LAUNCHES) < POWER:
+    if not is_known(change) or _power(change, margin, design, MOST_LAUNCHES, level) < POWER:
         return None
     low, high = LEAST_LAUNCHES, MOST_LAUNCHES
     while low < high:
         middle = (low + high) // 2
-        if _power(change, margin, design, middle) >= POWER:
+        if _power(change, margin, design, middle, level) >= POWER:
             high = middle
         else:
             low = middle + 1
     return low
 
 
-def _power(change: Spread, margin: float, design: Design, num: int) -> float:
+def _power(change: Spread, margin: float, design: Design, num: int, level: float) -> float:
     """The probability of any decision with so many launches a side."""
     variance, degrees = design.scaled(change.variance, num), design.degrees(num)
     size = abs(change.value)
     if variance == 0:
         return 1.0 if size != margin else 0.0
-    error, quantile = math.sqrt(variance), student_quantile(degrees, 1 - LEVEL)
+    error, quantile = math.sqrt(variance), student_quantile(degrees, 1 - level)
     beyond, *within = (
         noncentral_student_above(degrees, distance / error, quantile)
         for distance in (size - margin, margin + size, margin - size)

@@ -59,7 +59,7 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default_of(kind, name) if one.flags else None,
+            default=default_of(kind, name) if one.flags and not one.repeated else None,
             annotation=_annotation(hints[name], one),
         )
         for name, one in declared(kind)
@@ -71,7 +71,7 @@ def _annotation(hint: object, one: Option) -> object:
         argument = typer.Argument(help=one.help, show_default=False)
         return Annotated[list[str] | None, argument]
     info = typer.Option(*one.flags, help=one.help, rich_help_panel=one.panel)
-    return Annotated[_typed_as(hint), info]
+    return Annotated[list[str] | None if one.repeated else _typed_as(hint), info]
 
 
 def _typed_as(hint: typing.Any) -> typing.Any:

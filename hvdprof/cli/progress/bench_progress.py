@@ -27,17 +27,18 @@ class TimeLeft:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, int] = {}
+        # By object: two runs at once have passes of the same names.
+        self._waiting: dict[int, int] = {}
         self._spent_s = 0.0
         self._done = 0
 
     def start(self, passes: "list[PassRecord]") -> None:
         """The passes that are to run."""
-        self._waiting = {record.id: _weight(record) for record in passes}
+        self._waiting = {id(record): _weight(record) for record in passes}
 
     def end(self, record: "PassRecord") -> None:
         """A pass has ended."""
-        weight = self._waiting.pop(record.id, _weight(record))
+        weight = self._waiting.pop(id(record), _weight(record))
         if record.duration_s is not None:
             self._spent_s += record.duration_s
             self._done += weight

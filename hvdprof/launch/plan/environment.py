@@ -64,6 +64,16 @@ _PASSED_ON_NAMES = ("PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
 _OF_THIS_HOST = ("CUDA_VISIBLE_DEVICES",)
 
 
+def sets_itself(name: str) -> bool:
+    """Whether hvdprof decides over a variable in every launch, so that a user cannot set it."""
+    return (
+        name in _DISTURBING
+        or name.startswith(_OF_A_SURROUNDING_JOB)
+        or name in ("PYTHONPATH", "PYTHONFAULTHANDLER")
+        or name.startswith("HVDPROF_")
+    )
+
+
 def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The surrounding environment without what would change the measurement.
 
@@ -114,6 +124,8 @@ def pass_environment(
         observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
         variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
         variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
+    if settings.script is not None:
+        variables = settings.script.variables | variables
     variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))

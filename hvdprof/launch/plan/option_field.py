@@ -18,6 +18,7 @@ class Bounds(TypedDict, total=False):
     lowest: float
     highest: float
     known: tuple[str, ...]
+    repeated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Option:
         lowest: The least number that can be used.
         highest: The largest number that can be used.
         known: The only texts that can be used; empty for any.
+        repeated: The flag can be given several times; the field is a tuple.
     """
 
     help: str
@@ -40,6 +42,7 @@ class Option:
     lowest: float | None = None
     highest: float = math.inf
     known: tuple[str, ...] = ()
+    repeated: bool = False
 
 
 def option(default: T, help: str, *flags: str, panel: str, **bounds: Unpack[Bounds]) -> T:

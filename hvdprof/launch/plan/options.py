@@ -187,6 +187,8 @@ def arguments_of(options: object) -> list[str]:
         elif isinstance(value, bool):
             with_switch, _, without = one.flags[0].partition("/")
             words.append(with_switch if value else without)
+        elif one.repeated:
+            words += [word for each in value for word in (one.flags[0], each)]
         else:
             several = isinstance(value, Sequence) and not isinstance(value, str)
             words += [one.flags[0], ",".join(map(str, value)) if several else str(value)]

@@ -85,6 +85,13 @@ class RunOptions(TrainingOptions):
         "--interleave/--no-interleave",
         panel=MEASUREMENT,
     )
+    env: tuple[str, ...] = option(
+        (),
+        "Set a variable for the ranks: NAME=VALUE. Can be given several times.",
+        "--env",
+        panel=RANKS,
+        repeated=True,
+    )
     net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
     min_np: int | None = option(
         None,

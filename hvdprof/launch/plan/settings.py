@@ -4,7 +4,7 @@ Tested in ``tests/launch/plan/test_bench_settings.py``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.plan import HOROVOD_ENGINE
@@ -48,9 +48,9 @@ class ScriptSettings:
     """A script of the user's own in place of the reference models.
 
     With ``sets_threads`` its ranks get the number of threads of the settings; without it they keep
-    theirs. ``trace`` adds a pass in which Horovod writes its timeline, of ``num_timeline_steps``
-    steps. ``is_function`` stands for a function that a Python caller passed; ``command`` then only
-    names it.
+    theirs. ``variables`` are set for its ranks. ``trace`` adds a pass in which Horovod writes its
+    timeline, of ``num_timeline_steps`` steps. ``is_function`` stands for a function that a Python
+    caller passed; ``command`` then only names it.
     """
 
     command: tuple[str, ...]
@@ -59,6 +59,7 @@ class ScriptSettings:
     trace: bool
     is_function: bool = False
     elastic: ElasticSettings | None = None
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,7 @@ from hvdprof.launch.plan.turn_plan import (
     reason_by_place,
 )
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
+from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
 from hvdprof.launch.run.time_plan import fit_budget
@@ -153,11 +154,16 @@ def _prepare(
             trace=options.trace,
             is_function=training.is_function,
             elastic=training.elastic,
+            variables=_variables(options),
         ),
     )
     manifest = planned_manifest(settings, machine, tools)
     manifest.options = record_of(options)
     return manifest
+
+
+def _variables(options: TrainingOptions) -> dict[str, str]:
+    return parse_variables("--env", options.env) if isinstance(options, RunOptions) else {}
 
 
 def _no_turns(options: TrainingOptions, training: _Training, device: str) -> str:
@@ -310,6 +316,7 @@ def check_run_options(options: RunOptions) -> None:
         raise _incomplete()
     sizes_of(options)
     _stopping(options)
+    _variables(options)
     _check_training(options)
     program = options.command[0]
     if shutil.which(with_own_python(options.command)[0]) is None:

@@ -15,8 +15,8 @@ _CHANGE_COLUMNS = (
         "Second against first: relative for times and rates (0.03 is 3 % more), a difference for "
         "ratios (0.03 is 3 points more).",
     ),
-    Column("change_low", "float64", "ratio", "Lower end of the 90 % interval; NaN where unknown."),
-    Column("change_high", "float64", "ratio", "Upper end of the 90 % interval; NaN where unknown."),
+    Column("change_low", "float64", "ratio", "Lower end of its interval; NaN where unknown."),
+    Column("change_high", "float64", "ratio", "Upper end of its interval; NaN where unknown."),
     Column("margin", "float64", "ratio", "Largest change that does not matter."),
     Column(
         "outcome",

@@ -18,6 +18,7 @@ def render_comparison_json(comparison: Comparison, stream: IO[str]) -> None:
         "schema_version": COMPARISON_SCHEMA_VERSION,
         "outcome": str(comparison.outcome),
         "metric": comparison.metric.name,
+        "confidence": comparison.confidence,
         "sentence": comparison.sentence,
         "caveat": comparison.caveat,
         "first": json_value(asdict(comparison.first)),

@@ -28,7 +28,7 @@ def _lines(page: ComparisonTexts) -> Iterator[str]:
         yield from ("", f"Caveat: {_escaped(page.caveat)}")
     yield from _list("Gate", page.gate)
     yield from ("", f"{_escaped(page.sides)}", "")
-    yield from _row(["cell", "metric", "first", "second", "change (90 % CI)", "outcome"])
+    yield from _row(["cell", "metric", "first", "second", page.change_head, "outcome"])
     yield from _row(["---", "---", "---:", "---:", "---:", "---"], is_escaped=False)
     for cell in page.cells:
         yield from _cell(cell)

@@ -38,18 +38,18 @@ def render_comparison(comparison: Comparison, stream: IO[str], *, width: int | N
     console.print()
     print_hanging(console, "", page.sides, style="dim")
     for cell in page.cells:
-        _print_cell(console, cell)
+        _print_cell(console, cell, page.change_head)
     _print_lines(console, "Mean of all cells", page.pooled)
     _print_causes(console, page)
     _print_lines(console, "What differs", page.settings)
     _print_lines(console, "Notes", page.notes)
 
 
-def _print_cell(console: Console, cell: CellLines) -> None:
+def _print_cell(console: Console, cell: CellLines, change_head: str) -> None:
     heading = Text(f"\n{cell.name}", style="bold cyan")
     heading.append(f"  {cell.launches}", style="not bold default")
     console.print(heading)
-    frame = _frame("", "first", "second", "change (90 % CI)", "outcome")
+    frame = _frame("", "first", "second", change_head, "outcome")
     for line in cell.lines:
         style = _STYLES[Outcome(line.outcome)]
         frame.add_row(

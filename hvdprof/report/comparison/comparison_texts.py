@@ -76,6 +76,7 @@ class ComparisonTexts:
     sentence: str
     caveat: str
     sides: str
+    change_head: str
     cells: tuple[CellLines, ...]
     pooled: tuple[str, ...]
     causes: tuple[CellCauses, ...]
@@ -90,6 +91,7 @@ def comparison_texts(comparison: Comparison) -> ComparisonTexts:
         sentence=comparison.sentence,
         caveat=comparison.caveat,
         sides=f"{comparison.first.name} (first) and {comparison.second.name} (second)",
+        change_head=f"change ({units.percent_limit(comparison.confidence)} CI)",
         cells=tuple(_cells(comparison)),
         pooled=tuple(_pooled(comparison)),
         causes=tuple(_causes(comparison)),

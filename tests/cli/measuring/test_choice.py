@@ -14,7 +14,7 @@ def test_a_known_format_is_parsed() -> None:
     ("command", "known"),
     [
         (("analyze", "anything"), "terminal, json, csv"),
-        (("report", "anything"), "html, md"),
+        (("report", "anything"), "html, markdown"),
         (("scaling", "anything"), "terminal, json"),
         (("net", "anything"), "terminal, json"),
         (("sql", "anything", "SELECT 1"), "table, csv, json"),

@@ -1,0 +1,174 @@
+"""Two variants of a script, measured by turns and compared: PairedMeasurement.
+
+Tested in ``tests/test_compare_end_to_end.py``.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hvdprof.api.comparison import Comparison, Outcome, compare
+from hvdprof.api.measured_runs import plan_measurement
+from hvdprof.api.measurement import Measurement
+from hvdprof.api.options import CompareOptions
+from hvdprof.errors import HvdprofError, SweepIncompleteError
+from hvdprof.launch.diagnose.rank_progress import PassProgress
+from hvdprof.launch.diagnose.stall import Stall
+from hvdprof.launch.plan.compare_options import variants_of
+from hvdprof.launch.plan.comparison_looks import comparison_looks, look_level
+from hvdprof.launch.plan.validators import parse_duration
+from hvdprof.launch.run.interleaved_sweeps import run_interleaved
+from hvdprof.launch.run.run_folder import new_run_folder
+from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.rundir.manifest import PassRecord
+
+FIRST, SECOND = "a", "b"
+"""The run directories of both variants in the folder of a comparison."""
+
+_DECIDED = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.EQUAL)
+
+
+class PairedMeasurement:
+    """Two variants that are ready to be measured by turns.
+
+    Attributes:
+        folder: Holds the run directories ``a`` and ``b``.
+        variants: Both measurements.
+        most_repeats: The most launches of each at every number of ranks.
+    """
+
+    def __init__(
+        self,
+        options: CompareOptions,
+        *,
+        observer: SweepObserver | None = None,
+        margin: float,
+        fail_on: Sequence[str] = (),
+    ) -> None:
+        """Check the options and prepare both variants; nothing is written.
+
+        Raises:
+            UsageError: An option cannot be used, or both variants are the same.
+            EnvironmentNotReadyError: This machine cannot run them.
+        """
+        self.most_repeats = options.repeats
+        self._margin, self._fail_on = margin, tuple(fail_on)
+        self._budget_s = (
+            None if options.budget is None else parse_duration("--budget", options.budget)
+        )
+        self.folder = new_run_folder(options.folder, options.name or "compare")
+        both = _BothObserver(observer or SilentObserver())
+        self.variants: tuple[Measurement, ...] = tuple(
+            plan_measurement(replace(one, output=self.folder / name), observer=both)
+            for one, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
+        )
+        pair = uuid.uuid4().hex
+        for one in self.variants:
+            one.manifest.paired_by = pair
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The repeats after which a decision ends the measurement."""
+        return comparison_looks(self.most_repeats)
+
+    def measure(self) -> HvdprofError | None:
+        """Make the folders, ready the hosts, and run the launches by turns.
+
+        Returns:
+            Why a variant is incomplete; None where both are whole.
+
+        Raises:
+            StorageError: A folder cannot be made, or the disk is full.
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+            EnvironmentNotReadyError: A host cannot run its part; no rank was started.
+        """
+        for one in self.variants:
+            one.make_folder()
+        for one in self.variants:
+            one.ready_hosts()
+        sweeps = [one.started_sweep() for one in self.variants]
+        run_interleaved(sweeps, self._enough())
+        for sweep in sweeps:
+            try:
+                sweep.raise_if_failed()
+            except SweepIncompleteError as error:
+                return error
+        return None
+
+    def compare(self, *, force: bool = False) -> Comparison:
+        """The comparison of what was measured.
+
+        Raises:
+            UnreadableInputError: Both have no cell in common.
+        """
+        first, second = (one.folder for one in self.variants)
+        return compare(
+            first,
+            second,
+            margin=self._margin,
+            fail_on=self._fail_on,
+            force=force,
+            level=look_level(self.most_repeats),
+        )
+
+    def _enough(self) -> Callable[[int], bool]:
+        """Asked after every repeat: whether the outcome is decided, or the time is used."""
+        looks, began = self.looks, time.monotonic()
+
+        def is_enough(repeat: int) -> bool:
+            used_s = time.monotonic() - began
+            if self._budget_s is not None and used_s * (repeat + 1) / repeat > self._budget_s:
+                return True
+            return repeat in looks and self._is_decided()
+
+        return is_enough
+
+    def _is_decided(self) -> bool:
+        try:
+            return self.compare().outcome in _DECIDED
+        except HvdprofError:
+            # One variant has no result yet: there is nothing to decide by.
+            return False
+
+
+class _BothObserver:
+    """Shows two sweeps that run by turns as one."""
+
+    def __init__(self, shown: SweepObserver) -> None:
+        self._shown = shown
+        self._passes: list[list[PassRecord]] = []
+        self._num_ended = 0
+
+    def sweep_started(self, passes: list[PassRecord]) -> None:
+        """Show the passes of both once both have begun."""
+        self._passes.append(passes)
+        if len(self._passes) == 2:
+            pairs = zip(*self._passes, strict=False)
+            self._shown.sweep_started([record for pair in pairs for record in pair])
+
+    def repeat_planned(self, passes: list[PassRecord]) -> None:
+        """Nothing: all repeats are planned at the beginning."""
+
+    def pass_started(self, record: PassRecord) -> None:
+        """Show it."""
+        self._shown.pass_started(record)
+
+    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
+        """Show it."""
+        self._shown.pass_progressed(record, progress)
+
+    def stalled(self, record: PassRecord, stall: Stall) -> None:
+        """Show it."""
+        self._shown.stalled(record, stall)
+
+    def pass_ended(self, record: PassRecord) -> None:
+        """Show it."""
+        self._shown.pass_ended(record)
+
+    def sweep_ended(self) -> None:
+        """Show the end of both once."""
+        self._num_ended += 1
+        if self._num_ended == len(self._passes) == 2:
+            self._shown.sweep_ended()

@@ -1,0 +1,111 @@
+"""The options of ``hvdprof compare --run``: two variants of a script, measured interleaved.
+
+Tested in ``tests/launch/plan/test_options.py``.
+"""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.option_field import option
+from hvdprof.launch.plan.options import DESIGN, MEASUREMENT, OUTPUT, Amount
+from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
+
+AGAINST = "--against"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions(RunOptions):
+    """The options of ``hvdprof run``, for two variants.
+
+    ``command`` holds both commands with ``--against`` between them, or one that both run.
+    """
+
+    command: tuple[str, ...] = option(
+        (),
+        "RUN_A RUN_B: run directories, or tables of ranks and speeds. With --run one script after "
+        "`--`, or two: `-- python a.py --against -- python b.py`.",
+        panel=DESIGN,
+    )
+    run: bool = option(
+        False,
+        "Measure two variants of a script by turns (A B B A), and compare them.",
+        "--run",
+        panel=DESIGN,
+    )
+    env_a: tuple[str, ...] = option(
+        (),
+        "With --run: set a variable for the first variant: NAME=VALUE. Can be given several times.",
+        "--env-a",
+        panel=DESIGN,
+        repeated=True,
+    )
+    env_b: tuple[str, ...] = option(
+        (), "The same for the second variant.", "--env-b", panel=DESIGN, repeated=True
+    )
+    repeats: int = option(
+        MOST_REPEATS,
+        "With --run: most launches of each variant at every number of ranks. It stops after 3 or 6 "
+        "where the outcome is decided.",
+        "--repeats",
+        panel=MEASUREMENT,
+        lowest=2,
+    )
+    budget: Amount | None = option(
+        None, "With --run: stop when this time is used, 5m or 90s.", "--budget", panel=MEASUREMENT
+    )
+    output: str | Path | None = option(
+        None,
+        "With --run: the folder for both run directories; runs/TIME-compare when not given.",
+        "--runs",
+        panel=OUTPUT,
+    )
+    precision: Amount | None = option(
+        None, "Not used: a comparison stops where it is decided.", "--precision", panel=MEASUREMENT
+    )
+
+
+def variants_of(options: CompareOptions) -> tuple[RunOptions, RunOptions]:
+    """The options of both variants, as ``hvdprof run`` takes them.
+
+    Raises:
+        UsageError: There is no script, nothing differs, or ``--precision`` is given.
+    """
+    if options.precision is not None:
+        raise UsageError("A comparison stops where it is decided.", hint="Omit --precision.")
+    commands = _commands(options.command)
+    if commands[0] == commands[1] and sorted(options.env_a) == sorted(options.env_b):
+        raise UsageError(
+            "Both variants are the same.",
+            hint="hvdprof compare --run --np 2 --env-a HOROVOD_CYCLE_TIME=1 "
+            "--env-b HOROVOD_CYCLE_TIME=5 -- python train.py; or a second command: "
+            f"-- python a.py {AGAINST} -- python b.py",
+        )
+    shared = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    # Each variant is measured alone: the other one is its neighbour in time.
+    base = RunOptions(**shared | {"interleave": False, "budget": None})
+    first, second = (
+        replace(base, command=command, env=(*options.env, *env))
+        for command, env in zip(commands, (options.env_a, options.env_b), strict=True)
+    )
+    return first, second
+
+
+def _commands(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The two commands; the same twice where one is given."""
+    if AGAINST not in words:
+        if not words:
+            raise _incomplete("The script is required.")
+        return words, words
+    place = words.index(AGAINST)
+    first, second = words[:place], words[place + 1 :]
+    second = second[1:] if second[:1] == ("--",) else second
+    if not first or not second:
+        raise _incomplete(f"{AGAINST} stands between two commands.")
+    return first, second
+
+
+def _incomplete(message: str) -> UsageError:
+    return UsageError(
+        message, hint=f"hvdprof compare --run --np 2 -- python a.py {AGAINST} -- python b.py"
+    )

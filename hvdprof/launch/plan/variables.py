@@ -1,0 +1,32 @@
+"""Variables that the user sets for the ranks."""
+
+from collections.abc import Sequence
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.environment import sets_itself
+
+
+def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
+    """The variables of ``NAME=VALUE`` texts; the last of one name counts.
+
+    Args:
+        flag: The option that messages name.
+        given: The texts.
+
+    Raises:
+        UsageError: A text has no name or no ``=``, or names a variable that hvdprof sets itself.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(
+                f"{flag} {text!r} is not NAME=VALUE.", hint=f"{flag} HOROVOD_CYCLE_TIME=1"
+            )
+        if sets_itself(name):
+            raise UsageError(
+                f"{flag} {name}: hvdprof sets this variable itself in every launch.",
+                hint="Omit it.",
+            )
+        found[name] = value
+    return found

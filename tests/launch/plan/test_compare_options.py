@@ -1,0 +1,61 @@
+import pytest
+
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.compare_options import CompareOptions, variants_of
+from hvdprof.launch.plan.comparison_looks import comparison_looks, look_level
+from hvdprof.launch.plan.variables import parse_variables
+
+SCRIPT = ("python", "train.py")
+
+
+def test_two_commands_are_two_variants_with_the_shared_options():
+    options = CompareOptions(
+        run=True, np="1,2", command=(*SCRIPT, "--against", "--", "python", "b.py"), repeats=4
+    )
+    first, second = variants_of(options)
+    assert (first.command, second.command) == (SCRIPT, ("python", "b.py"))
+    assert first.np == second.np == "1,2"
+    assert first.repeats == second.repeats == 4
+    assert not first.interleave
+
+
+def test_one_command_runs_with_two_environments():
+    options = CompareOptions(command=SCRIPT, env=("A=1",), env_a=("C=1",), env_b=("C=5",))
+    first, second = variants_of(options)
+    assert first.command == second.command == SCRIPT
+    assert (first.env, second.env) == (("A=1", "C=1"), ("A=1", "C=5"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"command": ()}, "script is required"),
+        ({"command": SCRIPT}, "the same"),
+        ({"command": (*SCRIPT, "--against", "--", *SCRIPT)}, "the same"),
+        ({"command": (*SCRIPT, "--against")}, "between two commands"),
+        ({"command": SCRIPT, "env_a": ("A=1",), "precision": "3%"}, "decided"),
+    ],
+)
+def test_what_is_no_comparison_is_refused_with_an_example(options, message):
+    with pytest.raises(UsageError, match=message) as error:
+        variants_of(CompareOptions(**options))
+    assert error.value.hint
+
+
+@pytest.mark.parametrize("text", ["A", "=1", "A-B=1", "HOROVOD_TIMELINE=x", "HVDPROF_X=1"])
+def test_variables_that_cannot_be_set_are_refused(text):
+    with pytest.raises(UsageError, match="--env-a"):
+        parse_variables("--env-a", [text])
+
+
+def test_the_last_value_of_a_variable_counts():
+    assert parse_variables("--env", ["A=1", "B=x=y", "A=2"]) == {"A": "2", "B": "x=y"}
+
+
+def test_three_looks_at_most_at_a_level_that_keeps_five_percent():
+    assert comparison_looks(10) == (3, 6, 10)
+    assert comparison_looks(5) == (3, 5)
+    assert comparison_looks(2) == (2,)
+    assert look_level(2) == pytest.approx(0.05, abs=1e-4)
+    assert look_level(6) == pytest.approx(0.0304, abs=1e-4)
+    assert look_level(10) == pytest.approx(0.0232, abs=1e-4)
