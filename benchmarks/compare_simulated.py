@@ -24,7 +24,8 @@ from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import mean_of
 from hvdprof.analyze.steps.cells import CellTime, cell_times
 from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, Outcome
-from hvdprof.model.tables.run_tables import LAUNCHES, SEGMENTS
+from hvdprof.model.tables.run_tables import SEGMENTS
+from hvdprof.model.tables.scaling_tables import LAUNCHES
 
 STEP_NS = 1e7
 NUM_STEPS = 60

@@ -4,6 +4,8 @@ Who looks three times and stops at the first decision is wrong more often than w
 each of K looks the level is that of S. J. Pocock (Biometrika 64, 1977) with which all together keep
 5 %, one-sided (constants: Jennison and Turnbull, Group Sequential Methods with Applications to
 Clinical Trials, 2000, table 2.1, alpha 0.1 two-sided).
+
+Tested in ``tests/launch/plan/test_compare_options.py``.
 """
 
 import math

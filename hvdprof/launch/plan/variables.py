@@ -1,4 +1,7 @@
-"""Variables that the user sets for the ranks."""
+"""Variables that the user sets for the ranks.
+
+Tested in ``tests/launch/plan/test_compare_options.py``.
+"""
 
 from collections.abc import Sequence
 
