@@ -22,7 +22,7 @@ LEAST_SLOWDOWN = 1.2
 SHORTEST_PAUSE_NS = 1_000_000_000
 LEAST_STEPS_OF_PAUSE = 10
 
-_LONGEST_SHARE = 0.5
+_LONGEST_SHARE = 1 / 3
 _LEVEL = 0.01
 _MAD_TO_SIGMA = 1.4826
 _CLEAR_SIGMAS = 6.0
@@ -77,7 +77,7 @@ def num_startup_steps(inferred: pd.DataFrame) -> int:
 
     1.  The step times are split where the logarithms of their levels differ most.
     2.  The split is start-up if the steps before it are at least 20 % slower, significantly so at a
-        level of 1 %, and at most half of all.
+        level of 1 %, and at most a third of all.
     3.  Further steps belong to it as long as they are slower than the median of the rest by 6
         standard deviations (from the median absolute deviation) and by 20 %.
 

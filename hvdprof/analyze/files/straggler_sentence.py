@@ -5,7 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from hvdprof import units
-from hvdprof.analyze.files.last_ranks import LastRank
+from hvdprof.analyze.files.last_ranks import Change, LastRank
 from hvdprof.analyze.files.timeline_sums import TimelineSums
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.analyze.stats.distributions import binomial_tail
@@ -88,7 +88,7 @@ def _steady_sentence(sums: TimelineSums, num_ranks: int) -> str:
     if top.share >= LEAST_EXPLAINED:
         return f"No persistent straggler: rank {top.rank} is {last}"
     change = sums.last_ranks.change(sums.steps.steady, LEAST_EXPLAINED, LEAST_ROUNDS_OF_CHANGE)
-    if change is not None:
+    if change is not None and _holds(change, sums, num_ranks):
         return (
             f"The straggler changes: rank {change.rank_before} before step "
             f"{units.count(change.first_round_after)}, rank {change.rank_after} from there on; "
@@ -100,12 +100,27 @@ def _steady_sentence(sums: TimelineSums, num_ranks: int) -> str:
     )
 
 
-def _is_persistent(found: Sequence[LastRank], num_ranks: int) -> bool:
+def _holds(change: Change, sums: TimelineSums, num_ranks: int) -> bool:
+    """Whether both ranks are last beyond chance; the step of the change was chosen of many."""
+    steady = sums.steps.steady
+    is_before = steady < change.first_round_after
+    sides = [(change.rank_before, steady[is_before]), (change.rank_after, steady[~is_before])]
+    for rank, rounds in sides:
+        found = sums.last_ranks.of_rounds(rounds)
+        chance = LARGEST_CHANCE / len(steady)
+        if found[0].rank != rank or not _is_persistent(found, num_ranks, chance):
+            return False
+    return True
+
+
+def _is_persistent(
+    found: Sequence[LastRank], num_ranks: int, largest_chance: float = LARGEST_CHANCE
+) -> bool:
     top = found[0]
     counts = np.asarray([top.num_rounds], dtype=np.int64)
     num = sum(one.num_rounds for one in found)
     chance = num_ranks * float(binomial_tail(counts, num, 1 / num_ranks)[0])
-    return top.num_rounds >= LEAST_ROUNDS and chance <= LARGEST_CHANCE
+    return top.num_rounds >= LEAST_ROUNDS and chance <= largest_chance
 
 
 def _goes_on(sums: TimelineSums, rank: int, num_ranks: int) -> bool:

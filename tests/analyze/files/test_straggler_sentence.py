@@ -54,6 +54,12 @@ def test_a_rank_late_in_a_part_of_the_steps_is_named_with_that_part(tmp_path):
     assert "all between steps 20 and 31" in verdict
 
 
+def test_half_of_the_steps_are_no_start_up(tmp_path):
+    verdict = verdict_of(tmp_path, [{6: 150}] * 28 + [{}] * 29, 8)
+    assert "start-up" not in verdict
+    assert "Rank 6 is a straggler: last in 27 of 56 steady steps, by 150 ms, all betw" in verdict
+
+
 def test_one_slow_step_names_no_straggler(tmp_path):
     delays = [{}] * 20 + [{2: 5000}] + [{}] * 19
     verdict = verdict_of(tmp_path, delays, 4)
