@@ -12,7 +12,7 @@ from hvdprof.ingest.text.printed_lines import every_line, printed_lines
 def read_part(
     part: Callable[[str], PartReader], text: str | bytes, folder: Path
 ) -> tuple[dict[str, pd.DataFrame], PartReader]:
-    """The tables that one reader finds in a text, and the reader.
+    """The tables that one reader finds in a text, with or without rows, and the reader.
 
     It finds the same where it gets only the lines that it wants.
     """
@@ -28,4 +28,4 @@ def read_part(
     for name, frame in tables.items():
         pd.testing.assert_frame_equal(frame, of_chosen[name])
     assert (reader.kinds(), reader.notes()) == (chosen.kinds(), chosen.notes())
-    return tables, reader
+    return {table.name: table.empty() for table in reader.TABLES} | tables, reader
