@@ -5,18 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from hvdprof.analyze.files import file_analysis
-from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
-from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
-from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
 from hvdprof.model.run import Run as Run
 from hvdprof.model.run import RunAnalysis, RunEntry
 from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
 from hvdprof.model.table_catalogue import TABLES
-from hvdprof.report.formats import reporter_for, write_with
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
 
@@ -66,6 +61,8 @@ def analyze_files(run: Run) -> FilesAnalysis:
     Args:
         run: A run of ``load_run`` whose ``recorded`` is false.
     """
+    from hvdprof.analyze.files import file_analysis
+
     return file_analysis.analyze_files(run)
 
 
@@ -86,6 +83,10 @@ def scaling_of_text(
         UsageError: No unit has that name.
         UnreadableInputError: The table holds fewer than two sizes.
     """
+    from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
+    from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
+    from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
+
     text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
     scaling = throughput_scaling(text.throughput, repeats=True)
     if text.unit != SAMPLES_PER_S:
@@ -141,6 +142,8 @@ def write_report(
         UsageError: No format has that name, or such files.
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
+    from hvdprof.report.formats import reporter_for, write_with
+
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
 
 

@@ -2,24 +2,31 @@
 
 ``load_run`` reads what a user names: a run directory, or files of any kind. ``attach`` puts
 files that other tools wrote into a run directory.
+
+Readers are imported when they are needed first: they take longer than the reading of a small file.
 """
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.load_files import ProgressCallback, load_files
-from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
-from hvdprof.ingest.recognise import Kind, recognise, recognise_all
-from hvdprof.ingest.rundir.attach_sources import Given
-from hvdprof.ingest.rundir.attached_run import Stated, attach
+from hvdprof.ingest.load_progress import ProgressCallback
+from hvdprof.ingest.recognise import Found, Kind, recognise, recognise_all
+from hvdprof.ingest.refusal import refuse_all, refuse_runs
 from hvdprof.ingest.sources.workspace import Workspace
-from hvdprof.ingest.storage.cached_pieces import cached_pieces
-from hvdprof.ingest.timeline.machine_code import numba_refusal
-from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
-from hvdprof.model.run import Run
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.shown_names import path_of
+
+if TYPE_CHECKING:
+    from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
+    from hvdprof.ingest.rundir.attach_sources import Given
+    from hvdprof.ingest.rundir.attached_run import Stated, attach
+    from hvdprof.ingest.storage.cached_pieces import cached_pieces
+    from hvdprof.ingest.timeline.machine_code import numba_refusal
+    from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
+    from hvdprof.model.run import Run
 
 __all__ = [
     "SAMPLES_PER_S",
@@ -40,7 +47,33 @@ __all__ = [
 ]
 
 
-def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> Run:
+_MODULES = {
+    "SAMPLES_PER_S": "logs.scaling_text",
+    "SLOW_HINT": "timeline.parse",
+    "Given": "rundir.attach_sources",
+    "Stated": "rundir.attached_run",
+    "attach": "rundir.attached_run",
+    "cached_pieces": "storage.cached_pieces",
+    "is_slow": "timeline.parse",
+    "numba_refusal": "timeline.machine_code",
+    "read_scaling_text": "logs.scaling_text",
+}
+
+
+def __getattr__(name: str) -> object:
+    """A name of another module of ingest.
+
+    Raises:
+        AttributeError: This module has no such name.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f"hvdprof.ingest.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None) -> "Run":
     """What a run directory holds, or any files together.
 
     Args:
@@ -62,20 +95,28 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
             # It came out of an archive, and lies in the workspace from now on.
             workspace.keep()
             return _load_directory(found.files[0].path, progress)
-        run = load_files(found, paths[0], progress=progress)
+        run = _load_files(found, paths[0], progress)
         if any(workspace.holds(path_of(file)) for file in run.cached):
             workspace.keep()
         return run
 
 
-def _load_directory(folder: Path, progress: ProgressCallback | None) -> Run:
-    # It imports the readers of every kind of log.
+def _load_files(found: Found, first: Path, progress: ProgressCallback | None) -> "Run":
+    refuse_runs(found.files)
+    if all(one.kind in (Kind.FOREIGN, Kind.ARCHIVE) for one in found.files):
+        refuse_all([(one, one.what) for one in found.files], found.notes)
+    from hvdprof.ingest.load_files import load_files
+
+    return load_files(found, first, progress=progress)
+
+
+def _load_directory(folder: Path, progress: ProgressCallback | None) -> "Run":
     from hvdprof.ingest.load_run import load_run_directory
 
     return load_run_directory(folder, progress=progress)
 
 
-def load_throughput(folder: Path) -> Run:
+def load_throughput(folder: Path) -> "Run":
     """The throughput passes of a run directory, of a run in progress too; nothing is cached.
 
     Raises:

@@ -1,27 +1,24 @@
 """Standalone files to tables: recordings, timelines and logs without a manifest.
 
-The readers of logs are imported with the first log: a timeline is read without them.
+The readers of a kind of file are imported with its first file: each takes longer than a small file.
 """
 
 import functools
 import itertools
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from hvdprof.errors import HvdprofError, UnreadableInputError
+from hvdprof.errors import HvdprofError
+from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.nccl.nccl_jobs import Process, jobs_of
 from hvdprof.ingest.recognise import Found, Kind, Recognised
-from hvdprof.ingest.recorder.clock_alignment import alignment_of
-from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
-from hvdprof.ingest.recorder.recorder_file import RecorderFile
-from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from hvdprof.ingest.refusal import refuse_all
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.ingest.tables.run_builder import RunBuilder
-from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
 from hvdprof.ingest.timeline.meaning.joined_recordings import sessions_of
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import FILES
@@ -29,19 +26,8 @@ from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.shown_names import printable, shown_name
 
-ProgressCallback = Callable[[str, int, int], None]
-"""Called with the file being read, the bytes read so far, and the bytes of all files.
-
-NCCL logs are read once more after all other files: both numbers then count their bytes alone.
-"""
-
-LOOKED_FOR = (
-    "Looked for: a run directory, a Horovod timeline (.json, .gz, .zst), a recorder file, an NCCL "
-    "log, output of nccl-tests, of Horovod and its launchers, an autotuning log, output of "
-    "tf_cnn_benchmarks or a synthetic benchmark, a table of (np, samples/s)."
-)
-_MOST_KINDS = 3
-_READS = "hvdprof reads run directories, timelines, logs and benchmark output."
+if TYPE_CHECKING:
+    from hvdprof.ingest.recorder.recorder_file import RecorderFile
 
 
 @dataclass(slots=True)
@@ -66,10 +52,9 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
         progress: Called with the file that is being read.
 
     Raises:
-        UnreadableInputError: Nothing usable is in them, or a run directory is among them.
+        UnreadableInputError: Nothing usable is in them.
     """
     files = found.files
-    _refuse_runs(files)
     builder = RunBuilder()
     builder.notes += found.notes
     report = progress or (lambda file, done, total: None)
@@ -87,41 +72,12 @@ def load_files(found: Found, first: Path, *, progress: ProgressCallback | None =
         done += one.size_bytes
     entries += _add_recordings(recorders, builder)
     _add_nccl(entries, builder, report)
-    _refuse_nothing(entries, builder)
+    if not any(entry.num_rows for entry in entries):
+        refuse_all([(entry.found, entry.kind) for entry in entries], builder.notes)
     _note_sessions(builder)
     builder.add_tables([(FILES.name, _file_rows(entries))])
     name = printable(first.name) if len(files) == 1 else f"{len(files)} files"
     return builder.run(first, Manifest.of_files(name), recorded=False)
-
-
-def _refuse_runs(found: Sequence[Recognised]) -> None:
-    runs = [one.name for one in found if one.kind == Kind.RUN]
-    if runs:
-        raise UnreadableInputError(
-            f"A run directory is read alone, not together with others: {runs[0]}.",
-            hint=f"Give one of: {', '.join(runs[:5])}.",
-        )
-
-
-def _refuse_nothing(entries: Sequence[_Entry], builder: RunBuilder) -> None:
-    if any(entry.num_rows for entry in entries):
-        return
-    if len(entries) != 1:
-        kinds = Counter(entry.kind for entry in entries).most_common(_MOST_KINDS)
-        raise UnreadableInputError(
-            f"None of the {len(entries)} files holds anything that hvdprof reads "
-            f"({', '.join(f'{number}: {kind}' for kind, number in kinds)}).",
-            hint=next((entry.found.hint for entry in entries if entry.found.hint), LOOKED_FOR),
-        )
-    (entry,) = entries
-    name, kind = entry.found.name, entry.kind
-    if builder.notes:
-        raise UnreadableInputError(builder.notes[0].rstrip(".") + ".", hint=LOOKED_FOR)
-    if kind == Kind.TEXT:
-        raise UnreadableInputError(f"{name} is text that holds nothing known.", hint=LOOKED_FOR)
-    raise UnreadableInputError(
-        f"{name} is {kind}; it is not read.", hint=entry.found.hint or _READS
-    )
 
 
 def _progress_within(
@@ -134,6 +90,8 @@ def _add_file(found: Recognised, builder: RunBuilder, within: Callable[[int, int
     entry = _Entry(found, found.what)
     try:
         if found.kind == Kind.TIMELINE:
+            from hvdprof.ingest.tables.standalone_timeline import add_standalone_timeline
+
             entry.num_rows = add_standalone_timeline(found.path, builder, within)
         elif found.kind == Kind.TEXT:
             _add_printed(entry, builder, within)
@@ -200,6 +158,10 @@ def _add_recordings_of(
     folder: Path, found: Sequence[Recognised], builder: RunBuilder
 ) -> list[_Entry]:
     """The recordings of one launch: those that lie in one folder."""
+    from hvdprof.ingest.recorder.clock_alignment import alignment_of
+    from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
+    from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+
     files: dict[int, RecorderFile] = {}
     entries = []
     for number, one in enumerate(found):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hvdprof.ingest.load_files import ProgressCallback
+from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording

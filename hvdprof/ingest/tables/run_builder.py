@@ -7,30 +7,13 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from pandas.api.types import union_categoricals
 
 from hvdprof.ingest.nccl.nccl_jobs import nccl_tables
-from hvdprof.ingest.recorder.clock_alignment import Alignment
-from hvdprof.ingest.recorder.recorded_tables import (
-    arrival_block,
-    part_block,
-    rank_block,
-    step_block,
-)
-from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.storage.blocks import Block, stacked
-from hvdprof.ingest.storage.cached_table import CachedTable
-from hvdprof.ingest.tables.bucket_tables import bucket_blocks
-from hvdprof.ingest.tables.event_tables import (
-    StepTimes,
-    mark_block,
-    timeline_blocks,
-    timeline_clock,
-)
-from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
-from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 from hvdprof.model.cached_rows import LazyFrames
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.run import Run
@@ -40,6 +23,13 @@ from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
+
+if TYPE_CHECKING:
+    from hvdprof.ingest.recorder.clock_alignment import Alignment
+    from hvdprof.ingest.recorder.recorder_file import RecorderFile
+    from hvdprof.ingest.storage.cached_table import CachedTable
+    from hvdprof.ingest.tables.event_tables import StepTimes
+    from hvdprof.ingest.timeline.horovod_timeline import TimelineFile
 
 
 @dataclass(slots=True)
@@ -57,13 +47,23 @@ class RunBuilder:
     blocks: dict[str, list[Block]] = field(default_factory=dict)
     frames: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     nccl: list[NcclRecording] = field(default_factory=list)
-    cached: dict[str, dict[str, CachedTable]] = field(default_factory=dict)
+    cached: dict[str, dict[str, "CachedTable"]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add_recording(
-        self, pass_id: str, rank: int, file: RecorderFile, alignment: Alignment
+        self, pass_id: str, rank: int, file: "RecorderFile", alignment: "Alignment"
     ) -> None:
         """Add all that one rank recorded in one pass."""
+        # Standalone logs are read without the readers of recordings and timelines.
+        from hvdprof.ingest.recorder.recorded_tables import (
+            arrival_block,
+            part_block,
+            rank_block,
+            step_block,
+        )
+        from hvdprof.ingest.tables.bucket_tables import bucket_blocks
+        from hvdprof.ingest.tables.event_tables import mark_block
+
         last_ns = file.header_number("monotonic_ns", 0)
         for segment in file.segments.values():
             if not segment.num_steps:
@@ -92,9 +92,9 @@ class RunBuilder:
         self,
         pass_id: str,
         segment: str,
-        file: TimelineFile,
-        rank_0: RecorderFile | None,
-        steps_of_rank_0: StepTimes | None,
+        file: "TimelineFile",
+        rank_0: "RecorderFile | None",
+        steps_of_rank_0: "StepTimes | None",
     ) -> int:
         """Add all that a timeline file holds; returns the number of rows of EVENTS.
 
@@ -105,6 +105,9 @@ class RunBuilder:
             rank_0: The recording of rank 0, which has its clock.
             steps_of_rank_0: As for ``event_tables.timeline_blocks``.
         """
+        from hvdprof.ingest.tables.event_tables import timeline_blocks, timeline_clock
+        from hvdprof.ingest.tables.timeline_file_row import timeline_file_row
+
         clock = timeline_clock(file, rank_0)
         blocks = timeline_blocks((pass_id, segment), file, clock, steps_of_rank_0)
         if EVENTS.name not in blocks:
@@ -146,7 +149,7 @@ class RunBuilder:
 
 
 def _lazy(
-    frames: Mapping[str, pd.DataFrame], cached: Mapping[str, Mapping[str, CachedTable]]
+    frames: Mapping[str, pd.DataFrame], cached: Mapping[str, Mapping[str, "CachedTable"]]
 ) -> LazyFrames:
     """All tables by name; those with rows in the cache are loaded at their first use."""
     names = [name for tables in cached.values() for name, rows in tables.items() if len(rows)]
