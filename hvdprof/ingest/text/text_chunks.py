@@ -21,6 +21,16 @@ SLACK = 64
 Progress = Callable[[int, int], None]
 """Called with the bytes of the file read so far, and its size."""
 
+MOST_EXPANSION = 200
+"""A compressed file may grow to so many times its size; logs and timelines stay below 100."""
+
+MOST_ZEROS = 1_000_000_000
+"""Reading ends behind so many zero bytes in a row: a full disk leaves them, or a sparse file."""
+
+_ALWAYS_BYTES = 256_000_000
+"""Below this, a compressed file may grow by more."""
+
+_SEARCHED_BYTES = 1 << 16
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _SMALLEST_READ = 1 << 16
@@ -97,6 +107,15 @@ class Chunks:
             self.data[self.end : self.end + SLACK] = 0
             self.offset += start
 
+    def find(self, byte: int, start: int) -> int:
+        """Where a byte stands in the window from ``start`` on; its end where it does not."""
+        for first in range(start, self.end, _SEARCHED_BYTES):
+            found = self.data[first : min(first + _SEARCHED_BYTES, self.end)] == byte
+            place = int(found.argmax())
+            if found[place]:
+                return first + place
+        return self.end
+
     def text(self, start: int, length: int) -> str:
         """A part of the window as Latin-1 text, shorter at its end."""
         return self.data[start : min(start + length, self.end)].tobytes().decode("latin-1")
@@ -125,11 +144,27 @@ class Chunks:
             self.compression = "zstd"
             raw = self._zstd_decoded()
             head = next(raw, b"")
+        raw = self._bounded(raw)
         encoding = _UTF16.get(head[:2])
         if encoding is None:
             return itertools.chain([head.removeprefix(_UTF8_MARK) or b"\n"], raw)
         self.encoding = "utf-16"
         return _transcoded(itertools.chain([head[2:]], raw), encoding)
+
+    def _bounded(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+        """The text up to a bound: a small file can stand for terabytes."""
+        num_zeros = num_unpacked = 0
+        most = max(MOST_EXPANSION * self._size, _ALWAYS_BYTES) if self.compression else sys.maxsize
+        for piece in raw:
+            num_unpacked += len(piece)
+            num_zeros = num_zeros + len(piece) if _is_zeros(piece) else 0
+            if num_zeros > MOST_ZEROS:
+                self.broken = "more than 1 GB of zero bytes follow, behind which nothing is read"
+                return
+            if num_unpacked > most:
+                self.broken = f"it unpacks to more than {MOST_EXPANSION} times its size"
+                return
+            yield piece
 
     def _blocks(self) -> Iterator[bytes]:
         size = max(self.chunk_bytes, _SMALLEST_READ)
@@ -174,6 +209,10 @@ class Chunks:
                 return
             self._report_progress()
             yield bytes(room[:length])
+
+
+def _is_zeros(piece: bytes) -> bool:
+    return piece[0] == piece[-1] == 0 and not np.frombuffer(piece, np.uint8).any()
 
 
 def _transcoded(raw: Iterator[bytes], encoding: str) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.ingest.text import text_chunks
 from hvdprof.ingest.text.text_chunks import Chunks
 from hvdprof.ingest.timeline.parse import read_raw
 from hvdprof.ingest.timeline.syntax.plain_path import parse_plain
@@ -128,3 +129,43 @@ def test_progress_ends_at_the_size_of_the_file() -> None:
         chunks.more()
     assert seen[-1] == (len(CONTENT) * 100, len(CONTENT) * 100)
     assert seen == sorted(seen)
+
+
+def test_a_byte_is_found_in_a_window_of_any_size() -> None:
+    content = b"x" * 200_000 + b"{" + b"y" * 100
+    chunks = Chunks(io.BytesIO(content), len(content), chunk_bytes=1 << 20)
+    chunks.more()
+    assert chunks.find(ord("{"), 0) == chunks.find(ord("{"), 200_000) == 200_000
+    assert chunks.find(ord("{"), 200_001) == chunks.find(ord("z"), 0) == chunks.end
+
+
+def zipped(head: bytes, size: int, tail: bytes) -> bytes:
+    out = io.BytesIO()
+    with gzip.open(out, "wb", compresslevel=9) as file:
+        file.write(head)
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+        file.write(tail)
+    return out.getvalue()
+
+
+def test_zeros_without_end_are_not_read_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_chunks, "MOST_ZEROS", 5 << 20)
+    for content in (zipped(b"head", 50 << 20, b"tail"), b"head" + bytes(50 << 20) + b"tail"):
+        text, chunks = everything(content, 1 << 20)
+        assert text.startswith(b"head")
+        assert not text.endswith(b"tail")
+        assert len(text) < 8 << 20
+        assert chunks.broken.startswith("more than 1 GB of zero bytes")
+    text, chunks = everything(b"head" + bytes(4 << 20) + b"tail", 1 << 20)
+    assert text.endswith(b"tail")
+    assert chunks.broken == ""
+
+
+def test_a_small_file_does_not_become_an_endless_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_chunks, "_ALWAYS_BYTES", 3 << 20)
+    packed = gzip.compress(b"all lines of it are alike\n" * 1_000_000)
+    text, chunks = everything(packed, 1 << 20)
+    assert text.startswith(b"all lines")
+    assert 1 << 20 < len(text) < 20_000_000 < len(gzip.decompress(packed))
+    assert chunks.broken == "it unpacks to more than 200 times its size"

@@ -157,6 +157,9 @@ class Reader:
             self._refill()
 
     def _resume(self) -> None:
+        # Every record begins with a brace: what lies before the next one is passed over at the
+        # speed of memory, such as the zeros that a full disk leaves.
+        self.place = max(self.chunks.find(ord("{"), self.place) - 2, self.place)
         before = min(self.place, 2)
         text = self.chunks.text(self.place - before, _SEARCH_BYTES)
         reaches_end = self.place - before + len(text) >= self.chunks.end
