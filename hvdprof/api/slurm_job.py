@@ -13,7 +13,8 @@ from hvdprof.launch.plan.options import SRUN, arguments_of
 from hvdprof.launch.plan.presets import PRESETS
 from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.run.run_folder import new_run_folder
-from hvdprof.launch.run.script_run import check_run_options, elastic_of, script_name, sizes_of
+from hvdprof.launch.run.script_command import script_name
+from hvdprof.launch.run.script_run import check_run_options, elastic_of, sizes_of
 from hvdprof.rundir.whole_file import write_whole
 
 

@@ -1,9 +1,6 @@
 """Prepares the run of a training that is the user's: a script, or a function from Python."""
 
-import re
 import shutil
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,11 +33,9 @@ from hvdprof.launch.plan.validators import parse_duration, parse_precision
 from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.launch.run.bench_run import Tools, machine_of, planned_manifest
 from hvdprof.launch.run.run_folder import runs_folder
+from hvdprof.launch.run.script_command import script_name, script_of, with_own_python
 from hvdprof.launch.run.time_plan import fit_budget
 from hvdprof.rundir.manifest import Manifest
-
-_PYTHON = re.compile(r"python[\d.]*")
-_OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,60 +244,6 @@ def _elastic_controller(options: RunOptions) -> str:
             hint="Omit --launcher and --controller.",
         )
     return GLOO
-
-
-def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command with a bare ``python`` or ``python3`` as the one that runs hvdprof.
-
-    Launchers search their own PATH, where ``python`` may be one without Horovod.
-    """
-    return (sys.executable, *command[1:]) if command[0] in ("python", "python3") else command
-
-
-def script_name(command: tuple[str, ...]) -> str:
-    """The name of a command in results: the script without `.py`, or the module.
-
-    ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``.
-    """
-    option, value = _what_runs(command)
-    names = {"-m": value, "-c": "", "": Path(value).stem}
-    return names[option] or Path(command[0]).stem
-
-
-def script_of(command: tuple[str, ...]) -> Path | None:
-    """The script that a command gives to a Python; None where it is another program.
-
-    Neither a module (`-m`) nor code (`-c`) nor what Python reads from its input is a script.
-    """
-    if not _PYTHON.fullmatch(Path(command[0]).name):
-        return None
-    option, value = _what_runs(command)
-    return Path(value) if not option and value.endswith(".py") else None
-
-
-def _what_runs(command: tuple[str, ...]) -> tuple[str, str]:
-    """The option that says what a Python runs, ``""`` for a path, and its value."""
-    words = iter(command[1:])
-    for word in words:
-        if word == "-":
-            break
-        if not word.startswith("-"):
-            return "", word
-        if word in _OPTIONS_WITH_VALUE:
-            next(words, None)
-            continue
-        for place, letter in enumerate(_letters(word), start=2):
-            if letter in "mc":
-                return f"-{letter}", word[place:] or next(words, "")
-    return "", ""
-
-
-def _letters(word: str) -> Iterator[str]:
-    """The options without a value that stand together in a word, and the first with one."""
-    for letter in "" if word.startswith("--") else word[1:]:
-        yield letter
-        if letter in "mcWX":
-            return
 
 
 def check_run_options(options: RunOptions) -> None:
