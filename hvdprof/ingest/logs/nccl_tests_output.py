@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from hvdprof.ingest.logs.algbw import is_consistent, moved_bytes
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.text.line_filter import anywhere
 from hvdprof.ingest.text.log_lines import PrintedLine
@@ -45,6 +46,7 @@ _OF_INTEREST = re.compile(
     r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
 )
 _HEADERS = anywhere(r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test ")
+_FIRST = rf"{_HEADERS}|[0-9]\s+{_TYPES}\s"
 _ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{_TYPES})|^\s*[0-9_.]+\s"
 
 
@@ -98,17 +100,18 @@ class NcclTests(PartReader):
         self._operation = ""
         self._version = ""
         self._partial: _PartialRow | None = None
+        self._num_headless = 0
 
     @property
     def wanted(self) -> str:
         """What opens a run, and further rows and facts of an open one."""
-        return _ROWS if self._runs else _HEADERS
+        return _ROWS if self._runs else _FIRST
 
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         if not _OF_INTEREST.search(line.text):
             return
-        if self._take_opening(line) or not self._runs:
+        if self._take_opening(line) or not (self._runs or self._open_headless(line)):
             return
         run = self._runs[-1]
         if self._take_facts(run, line.text):
@@ -142,6 +145,10 @@ class NcclTests(PartReader):
                 f"{counted(refused, 'row')} omitted: algbw is not size divided by time, as in "
                 "nccl-tests"
             )
+        if self._num_headless:
+            notes.append(
+                f"rows of nccl-tests from line {self._runs[0].line} on stand without column names"
+            )
         if failed:
             notes.append(f"nccl-tests failed in {_runs_text(failed)}")
         if empty:
@@ -174,6 +181,15 @@ class NcclTests(PartReader):
         self._give_up_row()
         self._runs.append(_Run(len(self._runs), number, self._operation, self._version))
         self._operation, self._version = "", ""
+
+    def _open_headless(self, line: PrintedLine) -> bool:
+        """Whether a row that no line of column names precedes opens a run."""
+        layout = _layout_of_row(line.text)
+        if layout is not None:
+            self._open(line.number)
+            self._runs[-1].layout = layout
+            self._num_headless += 1
+        return layout is not None
 
     def _take_facts(self, run: _Run, text: str) -> bool:
         device, average = _DEVICE.search(text), _AVERAGE.search(text)
@@ -222,7 +238,7 @@ class NcclTests(PartReader):
 
     def _add(self, run: _Run, layout: _Layout, row: _PartialRow) -> None:
         size = int((row.head["size"] or "0").replace("_", ""))
-        if not all(is_consistent(size, found["time"], found["alg"]) for found in row.measured):
+        if not all(_is_consistent(row.head, found) for found in row.measured):
             run.num_refused += 1
             return
         run = self._run_of_row(run, row)
@@ -275,28 +291,29 @@ class NcclTests(PartReader):
         )
 
 
-def is_consistent(size_bytes: int, time_us: str, algbw: str) -> bool:
-    """Whether a printed algorithm bandwidth in GB/s is the size divided by the printed time.
-
-    Both are rounded to their last digit.
-    """
-    time, bandwidth = float(time_us), float(algbw)
-    shortest, longest = time - _half_digit(time_us), time + _half_digit(time_us)
-    slack = 1.02 * _half_digit(algbw)
-    lowest = size_bytes / longest / 1e3
-    highest = size_bytes / shortest / 1e3 if shortest > 0 else float("inf")
-    return lowest - slack <= bandwidth <= highest + slack
-
-
-def _half_digit(printed: str) -> float:
-    mantissa, _, exponent = printed.partition("e")
-    decimals = len(mantissa.partition(".")[2]) - int(exponent or 0)
-    return 0.5 * 10.0**-decimals
-
-
 def _runs_text(lines: list[int]) -> str:
     begins = f"the run that begins in line {lines[0]}"
     return f"{len(lines)} runs, first in {begins}" if len(lines) > 1 else begins
+
+
+def _is_consistent(head: Mapping[str, str | None], found: re.Match[str]) -> bool:
+    count, dtype = head.get("count"), head.get("dtype")
+    sizes = moved_bytes(int((head["size"] or "0").replace("_", "")), int(count or 0), dtype or "")
+    return any(is_consistent(size, found["time"], found["alg"]) for size in sizes)
+
+
+def _layout_of_row(text: str) -> _Layout | None:
+    """The layout of a whole row, of which each number agrees with the others."""
+    for check, head in (("num_wrong", _ROOTED_HEAD), ("max_error", _HEAD)):
+        begins = head.match(text)
+        first = _CHECKED.match(text, begins.end()) if begins else None
+        second = _CHECKED.match(text, first.end()) if first else None
+        if begins is None or first is None or second is None or text[second.end() :].strip():
+            continue
+        size = int(begins["size"].replace("_", ""))
+        if size and all(_is_consistent(begins.groupdict(), row) for row in (first, second)):
+            return _Layout(head, check, 2)
+    return None
 
 
 def _layout_of(text: str) -> _Layout:

@@ -263,6 +263,14 @@ def test_a_missing_line_is_no_error(tmp_path: Path, lost: str, rank: int) -> Non
     assert ids(recorded(tmp_path, [*lines, WATCHDOG])) == []
 
 
+def test_a_timeout_of_a_later_collective_shows_that_every_init_was_completed(
+    tmp_path: Path,
+) -> None:
+    lines = [line for line in job() if "COMPLETE" not in line]
+    later = WATCHDOG.replace("SeqNum=1", "SeqNum=3")
+    assert ids(recorded(tmp_path, [*lines, later]), least="note") == []
+
+
 def test_a_log_that_ends_in_init_is_a_note(tmp_path: Path) -> None:
     lines = job()
     first_complete = next(i for i, line in enumerate(lines) if "COMPLETE" in line)

@@ -4,7 +4,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hvdprof.ingest.logs.nccl_tests_output import NcclTests, is_consistent
+from hvdprof.ingest.logs.algbw import is_consistent
+from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
 
@@ -157,6 +158,31 @@ def test_the_matrix_of_another_tool_is_refused(tmp_path: Path) -> None:
     assert list(tables["nccl_tests"]["size_bytes"]) == [1024]
     assert list(tables["nccl_test_runs"]["num_refused"]) == [2]
     assert reader.notes() == ["2 rows omitted: algbw is not size divided by time, as in nccl-tests"]
+
+
+def test_old_all_gather_leaves_out_the_part_of_the_rank(tmp_path: Path) -> None:
+    own = " 65536 8192 float 16.57 1.98 1.98 0e+00 13.83 2.37 2.37 0e+00\n"
+    assert len(rows_of(tmp_path, OLD + own)) == 2
+    assert len(rows_of(tmp_path, OLD + own.replace("8192", "4096"))) == 0
+
+
+def test_rows_without_column_names_are_read(tmp_path: Path) -> None:
+    old = " 67108864 16777216 float 1568.3 42.79 42.79 0e+00 1560.9 42.99 42.99 0e+00\n"
+    for text, column in ((row(1 << 20, algbw=20.0), "num_wrong"), (old, "max_error")):
+        tables, reader = read_part(NcclTests, f"text\n{text}", tmp_path)
+        assert len(tables["nccl_tests"]) == 2
+        assert tables["nccl_tests"][column].notna().all()
+        assert reader.notes() == ["rows of nccl-tests from line 2 on stand without column names"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [" 8 2 float sum -1 12.90 0.50 0.00 0 12.90 0.50 0.00 0\n", " 1 2 float 3 4 5 6 7 8 9 10\n"],
+)
+def test_other_numbers_without_column_names_are_not(tmp_path: Path, text: str) -> None:
+    tables, reader = read_part(NcclTests, text, tmp_path)
+    assert len(tables["nccl_tests"]) == 0
+    assert not reader.kinds()
 
 
 def test_a_header_without_rows_is_said(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ def stuck_in_init(recording: NcclRecording) -> Iterator[Finding]:
     that completed needed all others for it.
     """
     problems = recording.problems
+    if _is_under_way(problems):
+        return
     failed = problems[
         problems["kind"].isin(_FAILURES)
         & ~problems["text"].astype(str).str.contains(HARMLESS)
@@ -40,6 +42,13 @@ def stuck_in_init(recording: NcclRecording) -> Iterator[Finding]:
         if begun.empty or ranks["complete"].any() or called.any():
             continue
         yield _stuck(begun, failed)
+
+
+def _is_under_way(problems: pd.DataFrame) -> bool:
+    """Whether a time-out was not in the first collective: then every init was completed."""
+    watched = problems.loc[problems["kind"] == "watchdog", "text"].astype(str)
+    numbers = watched.str.extract(r"SeqNum=(\d{1,18})", expand=False).dropna()
+    return bool((numbers.astype("int64") > 1).any())
 
 
 def _stuck(begun: pd.DataFrame, failed: pd.DataFrame) -> Finding:
