@@ -16,7 +16,7 @@ from hvdprof.ingest.nccl.logbook import Logbook
 from hvdprof.ingest.nccl.nic_use import nics_in_use
 from hvdprof.ingest.nccl.scanner import Scanner
 from hvdprof.ingest.text.log_lines import PrintedLine
-from hvdprof.ingest.text.printed_lines import LogFile
+from hvdprof.ingest.text.printed_lines import LogFile, Wanted
 from hvdprof.ingest.text.text_lines import BrokenEndError
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.tables.nccl_call_tables import NCCL_QUOTES
@@ -58,7 +58,7 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     broken: list[str] = []
     for path in paths:
         scanner.open(shown_name(path))
-        for line in _lines_of(path, broken, progress):
+        for line in _lines_of(path, scanner.wanted, broken, progress):
             scanner.read(line)
         scanner.close()
     recording = _recording(log, kinds, scanner)
@@ -71,10 +71,12 @@ def read_nccl_logs(paths: Sequence[Path], *, progress: Progress | None = None) -
     return recording
 
 
-def _lines_of(path: Path, broken: list[str], progress: Progress | None) -> Iterator[PrintedLine]:
+def _lines_of(
+    path: Path, wanted: Wanted, broken: list[str], progress: Progress | None
+) -> Iterator[PrintedLine]:
     within = None if progress is None else lambda done, _: progress(path, done)
     try:
-        yield from LogFile(path, within).lines()
+        yield from LogFile(path, within).lines(wanted)
     except BrokenEndError as error:
         broken.append(f"{shown_name(path)}: {error}.")
     except OSError as error:

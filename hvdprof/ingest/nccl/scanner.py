@@ -9,6 +9,7 @@ from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, read_head
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
+from hvdprof.ingest.text.line_filter import EVERY_LINE
 from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.rundir.log_prefixes import TAG_AND_BLANK
 
@@ -19,6 +20,9 @@ _TORN = re.compile(
     r"(?: (?:\[\d{1,4}\](?: (?:NCCL(?: (?:INFO|INF|IN|I)?)?|NCC|NC|N)?)?)?)?"
 )
 _INFO = "NCCL INFO "
+_WANTED = r"CCL|ccl|:[0-9]+ (?:\[-?[0-9]+\] )?(?:\S+:[0-9]+ )?(?:INFO|WARN) | died from signal "
+"""Finds lines of NCCL behind any log prefix, and what PyTorch and launchers say of it."""
+
 _MOST_FRAGMENTS = 32
 _LONGEST_GAP = 2000
 _MOST_TRIES = 50_000
@@ -58,6 +62,10 @@ class Scanner:
         self._line = 0
         self._rank: int | None = None
 
+    def wanted(self) -> str:
+        """A pattern of the lines to be read next; every line where one waits for its rest."""
+        return EVERY_LINE if self._wrapped or self._fragments else _WANTED
+
     def open(self, file: str) -> None:
         """Begin a file."""
         self._file = file
@@ -83,8 +91,7 @@ class Scanner:
         if found > 0:
             head = self._heads.get(raw[:found])
             if head is not None and not _suspicious(raw, found):
-                whole = _Fragment(raw, self._line, cut=False)
-                self._say(head, raw[found + len(_INFO) :], whole)
+                self._say_whole(head, raw, found + len(_INFO))
                 return
         self._read_any(raw)
 
@@ -146,6 +153,17 @@ class Scanner:
         counted = self._kinds.count(said, understood)
         if not understood:
             self._fragments.append(replace(part, counted=counted))
+
+    def _say_whole(self, prefix: tuple[int, Head], raw: str, start: int) -> None:
+        """As ``_say``, for a line that nobody cut; most lines are read here."""
+        process, head = prefix
+        said = Message(
+            raw[start:], process, head.tid, head.level, head.where, self._file, self._line, raw
+        )
+        understood = understand(self._log, said)
+        counted = self._kinds.count(said, understood)
+        if not understood:
+            self._fragments.append(_Fragment(raw, self._line, counted=counted, cut=False))
 
     def _message(self, prefix: tuple[int, Head], text: str, part: _Fragment) -> Message:
         process, head = prefix

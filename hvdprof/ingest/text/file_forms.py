@@ -131,6 +131,7 @@ _CANDIDATES = tuple(
     (re.compile(form.pattern), form, test)
     for form, test in (
         (forms.QUOTED, _is_quoted),
+        (forms.GITHUB, _is_quoted),
         *((form, _is_numbered) for form in forms.NUMBERED),
         (forms.COMPOSE, _is_compose),
         (forms.SRUN, _is_from_srun),

@@ -1,7 +1,6 @@
 """Lines without their log prefixes, with the rank, host and time that the prefixes carry."""
 
 import calendar
-import json
 import re
 import time
 from collections.abc import Sequence
@@ -9,15 +8,10 @@ from typing import NamedTuple, Self
 
 from hvdprof.ingest.text.file_forms import FileForm, file_form
 from hvdprof.ingest.text.hydra_prefixes import HydraPieces
-from hvdprof.ingest.text.prefix_forms import ANY_LINE
+from hvdprof.ingest.text.peeled_text import MOST_FORMS, Peeled, may_have_prefix, peeled, peeled_of
 from hvdprof.ingest.text.text_lines import LONGEST
-from hvdprof.rundir.log_prefixes import TAG, without_colours
+from hvdprof.rundir.log_prefixes import TAG
 
-_MOST_FORMS = 8
-_JSON_TEXTS = ("log", "MESSAGE", "textPayload")
-"""The text of a line in docker's json-file driver, ``journalctl -o json`` and Google's logs."""
-
-_JSON_STAMPS = ("time", "timestamp")
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:Z|([+-])(\d\d):?(\d\d))$"
 )
@@ -88,16 +82,16 @@ class LogLines:
         self._hydra = hydra
         self._begun: dict[str, str] = {}
         self._last = 0
+        self._is_plain = not layers and hydra is None
 
     @classmethod
     def of_file(cls, lines: Sequence[str]) -> Self:
         """What reads a file that begins with some lines, without colours."""
-        plain = [_peeled(PrintedLine(0, line))[0].text for line in lines]
-        layers, plain = _layers_of(plain)
+        layers, plain = _layers_of([peeled(Peeled(line)).text for line in lines])
         hydra = HydraPieces.of_file(plain)
         if hydra is None:
             return cls(layers)
-        whole = [_peeled(PrintedLine(0, hydra.take(line)[1]))[0].text for line in plain]
+        whole = [peeled(Peeled(hydra.take(line)[1])).text for line in plain]
         return cls(layers, HydraPieces.of_file(plain), _layers_of(whole)[0])
 
     @property
@@ -115,20 +109,27 @@ class LogLines:
             raw: Its text, without colours.
         """
         self._last = number
-        line, partial = _peeled(PrintedLine(number, raw))
-        line, more = _without_all(line, self._layers)
-        partial = partial or more
-        if partial or self._begun:
-            text = self._begun.pop(line.host, "") + line.text
-            if partial:
-                self._begun[line.host] = text[:LONGEST]
+        if self._is_plain and not may_have_prefix(raw):
+            return PrintedLine(number, raw)
+        said = peeled(Peeled(raw))
+        if self._is_plain and not said.partial:
+            return PrintedLine(number, said.text, said.rank, said.host, said.stamp)
+        for layer in self._layers:
+            said = peeled_of(said, layer)
+        if said.partial or self._begun:
+            self._is_plain = False
+            text = self._begun.pop(said.host, "") + said.text
+            if said.partial:
+                self._begun[said.host] = text[:LONGEST]
                 return None
-            line = line._replace(text=text)
-        if self._hydra is None:
-            return line
-        rank, text = self._hydra.take(line.text)
-        line = line._replace(text=text, rank=line.rank if rank is None else rank)
-        return _without_all(_peeled(line)[0], self._inner)[0]
+            said = said._replace(text=text)
+        if self._hydra is not None:
+            rank, text = self._hydra.take(said.text)
+            said = said._replace(text=text, rank=said.rank if rank is None else rank)
+            said = peeled(said)
+            for layer in self._inner:
+                said = peeled_of(said, layer)
+        return PrintedLine(number, said.text, said.rank, said.host, said.stamp)
 
     def rest(self) -> list[PrintedLine]:
         """Lines whose ends the file lacks."""
@@ -137,76 +138,14 @@ class LogLines:
         return begun + [PrintedLine(self._last, text, rank) for rank, text in pieces]
 
 
-def _peeled(line: PrintedLine) -> tuple[PrintedLine, bool]:
-    """The line without the prefixes that it shows itself, and whether the next continues it."""
-    number, text, rank, host, stamp = line
-    partial = False
-    for _ in range(_MOST_FORMS):
-        if text.startswith("{") and (record := _record(text)) is not None:
-            text, stamp, partial = record[0], record[1] or stamp, record[2]
-            continue
-        found = ANY_LINE.match(text)
-        if found is None or not found[0]:
-            break
-        said = _said(found)
-        rank = int(said["rank"]) if said.get("rank") else rank
-        host, stamp = said.get("host") or host, said.get("stamp") or stamp
-        partial = said.get("partial", "F") == "P"
-        text = text[found.end() :]
-    return PrintedLine(number, text, rank, host, stamp), partial
-
-
-def _said(found: re.Match[str]) -> dict[str, str]:
-    groups = found.groupdict()
-    return {name.partition("_")[0]: text for name, text in groups.items() if text is not None}
-
-
 def _layers_of(lines: Sequence[str]) -> tuple[list[FileForm], list[str]]:
     """The forms that lines have in common, the outermost first, and the lines without them."""
     layers: list[FileForm] = []
     plain = list(lines)
-    while len(layers) < _MOST_FORMS:
+    while len(layers) < MOST_FORMS:
         found = file_form(plain)
         if found is None:
             break
         layers.append(found)
-        plain = [_peeled(_without(PrintedLine(0, line), found))[0].text for line in plain]
+        plain = [peeled_of(Peeled(line), found).text for line in plain]
     return layers, plain
-
-
-def _without_all(line: PrintedLine, layers: Sequence[FileForm]) -> tuple[PrintedLine, bool]:
-    partial = False
-    for layer in layers:
-        line, more = _peeled(_without(line, layer))
-        partial = partial or more
-    return line, partial
-
-
-def _without(line: PrintedLine, layer: FileForm) -> PrintedLine:
-    found = layer.match(line.text)
-    if found is None:
-        return line
-    said = found.groupdict()
-    return line._replace(
-        text=line.text[found.end() :],
-        rank=int(said["rank"]) if said.get("rank") else line.rank,
-        host=said.get("host") or line.host,
-    )
-
-
-def _record(text: str) -> tuple[str, str, bool] | None:
-    """Text and stamp of a line that is a JSON object, and whether docker cut it after 16 KiB."""
-    if not any(f'"{name}"' in text for name in _JSON_TEXTS):
-        return None
-    try:
-        record = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(record, dict):
-        return None
-    name = next((name for name in _JSON_TEXTS if isinstance(record.get(name), str)), None)
-    if name is None:
-        return None
-    stamps = (record[key] for key in _JSON_STAMPS if isinstance(record.get(key), str))
-    said = without_colours(record[name])
-    return said.rstrip("\r\n"), next(stamps, ""), name == "log" and not said.endswith("\n")

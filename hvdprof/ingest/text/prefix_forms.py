@@ -6,7 +6,6 @@ of a file have it, because its lines could be content: a table row begins with a
 Tested in ``tests/ingest/text/test_log_lines.py``.
 """
 
-import re
 from dataclasses import dataclass
 
 from hvdprof.rundir.log_prefixes import DATE_TAG, SRUN_TAG, TAG_AND_BLANK, TORCH_TAG
@@ -52,8 +51,8 @@ LINES = (
     ),
     PrefixForm(
         "docker logs -t, kubectl logs --timestamps, GitHub Actions",
-        rf"(?:[^\t\n]{{1,200}}\t[^\t\n]{{1,200}}\t)?\ufeff?{_STAMP}{_END}",
-        "RFC 3339; docs.docker.com/reference/cli/docker/container/logs; gh run view --log",
+        rf"\ufeff?{_STAMP}{_END}",
+        "RFC 3339; docs.docker.com/reference/cli/docker/container/logs",
     ),
     PrefixForm(
         "services that keep logs of jobs",
@@ -122,6 +121,11 @@ STERN = PrefixForm(
     r"(?P<host>[a-z0-9][a-z0-9.-]{0,252}) (?:[a-z0-9][a-z0-9-]{0,62})(?: |$)",
     "stern/stern README (default template)",
 )
+GITHUB = PrefixForm(
+    "gh run view --log",
+    rf"[^\t]{{1,200}}\t[^\t]{{1,200}}\t(?=\ufeff?{_STAMP}{_END})",
+    "cli.github.com/manual/gh_run_view",
+)
 QUOTED = PrefixForm("quoted text", r"(?:> ?)+", "RFC 3676, section 4.5")
 NUMBERED = (
     PrefixForm("cat -n, nl", r"(?=[ \d]{6,9}\t) *(?P<number>\d+)\t|^ {6,7}$", "POSIX nl; man cat"),
@@ -130,13 +134,3 @@ NUMBERED = (
     PrefixForm("bat", r" *(?P<number>\d+) +[│|] ?", "sharkdp/bat README"),
 )
 INDENTED = PrefixForm("an indented block", r"(?: {4}|\t)", "CommonMark, section 4.4")
-
-_NAME = re.compile(r"\(\?P<([a-z]+)>")
-ANY_LINE = re.compile(
-    "|".join(
-        # Names of groups are unique in a pattern: the number of the form makes them so.
-        "(?:{})".format(_NAME.sub(rf"(?P<\1_{number}>", form.pattern))
-        for number, form in enumerate(LINES)
-    )
-)
-"""Any form of ``LINES``; groups have the number of the form behind their names."""

@@ -3,6 +3,7 @@
 A reader says which lines it wants next. All others are skipped without being touched one by one.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -106,14 +107,16 @@ class _Part(Protocol):
 
     def places(self, pattern: str) -> npt.NDArray[np.int64]: ...
 
-    def lines(self, place: int) -> Iterator[PrintedLine]: ...
+    def line(self, place: int) -> PrintedLine | None: ...
 
 
 class _Untouched:
     """Lines whose prefixes are taken off when they are read: most never are."""
 
     def __init__(self, block: TextBlock, first: int, log: LogLines) -> None:
-        self._block, self._first, self._log = block, first, log
+        self._block, self._log = block, log
+        self._has_cr = b"\r" in block.data
+        self._numbers: list[int] = (block.places + first).tolist()
 
     def __len__(self) -> int:
         return len(self._block)
@@ -121,10 +124,9 @@ class _Untouched:
     def places(self, pattern: str) -> npt.NDArray[np.int64]:
         return matching(self._block.data, self._block.bounds, pattern)
 
-    def lines(self, place: int) -> Iterator[PrintedLine]:
-        number = self._first + int(self._block.places[place])
-        line = self._log.take(number, self._block.text(place).rstrip("\r"))
-        return iter(()) if line is None else _pieces(line)
+    def line(self, place: int) -> PrintedLine | None:
+        text = self._block.text(place)
+        return self._log.take(self._numbers[place], text.rstrip("\r") if self._has_cr else text)
 
 
 class _Read:
@@ -139,8 +141,8 @@ class _Read:
     def places(self, pattern: str) -> npt.NDArray[np.int64]:
         return matching_texts((line.text for line in self._lines), pattern)
 
-    def lines(self, place: int) -> Iterator[PrintedLine]:
-        return _pieces(self._lines[place])
+    def line(self, place: int) -> PrintedLine:
+        return self._lines[place]
 
 
 def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
@@ -154,23 +156,31 @@ def _part(block: TextBlock, first: int, log: LogLines) -> _Part:
     )
     if not depends:
         return untouched
-    return _Read([line for place in range(len(block)) for line in untouched.lines(place)])
+    return _Read([line for place in range(len(block)) if (line := untouched.line(place))])
 
 
 def _chosen(part: _Part, wanted: Wanted) -> Iterator[PrintedLine]:
-    found: dict[str, npt.NDArray[np.int64]] = {}
+    found: dict[str, list[int]] = {}
     place = 0
+    pattern, places, after = EVERY_LINE, list[int](), 0
     while place < len(part):
-        pattern = wanted()
+        before, pattern = pattern, wanted()
         if pattern:
-            if pattern not in found:
-                found[pattern] = part.places(pattern)
-            places = found[pattern]
-            after = int(np.searchsorted(places, place))
+            if pattern is not before:
+                if pattern not in found:
+                    found[pattern] = part.places(pattern).tolist()
+                places = found[pattern]
+                after = bisect_left(places, place)
             if after == len(places):
                 return
-            place = int(places[after])
-        yield from part.lines(place)
+            place = places[after]
+            after += 1
+        line = part.line(place)
+        if line is not None:
+            if "\r" in line.text:
+                yield from (line._replace(text=piece) for piece in line.text.split("\r"))
+            else:
+                yield line
         place += 1
 
 
@@ -181,10 +191,3 @@ def _without_escapes(block: TextBlock) -> TextBlock:
     if not has_escape(text):
         return block
     return TextBlock(without_colours(text).encode("utf-8", "replace"), block.ended)
-
-
-def _pieces(line: PrintedLine) -> Iterator[PrintedLine]:
-    if "\r" not in line.text:
-        yield line
-        return
-    yield from (line._replace(text=part) for part in line.text.split("\r"))

@@ -40,6 +40,9 @@ class TextBlock:
         lines = np.concatenate(([0], ends, [len(data)] if not data.endswith(b"\n") else []))
         self.bounds: npt.NDArray[np.int64] = _with_pieces(lines.astype(np.int64))
         self.places: npt.NDArray[np.int64] = np.searchsorted(ends, self.bounds[:-1], side="right")
+        # Of ASCII, places in bytes are places in the text.
+        self._ascii = data.decode("ascii") if data.isascii() else None
+        self._bounds: list[int] = self.bounds.tolist()
 
     def __len__(self) -> int:
         """How many lines and pieces it has."""
@@ -47,7 +50,10 @@ class TextBlock:
 
     def text(self, index: int) -> str:
         """A line or piece without its newline; bytes that are not UTF-8 are replaced."""
-        piece = self.data[self.bounds[index] : self.bounds[index + 1]]
+        begin, end = self._bounds[index], self._bounds[index + 1]
+        if self._ascii is not None:
+            return self._ascii[begin:end].removesuffix("\n")
+        piece = self.data[begin:end]
         return piece.removesuffix(b"\n").decode("utf-8", errors="replace")
 
 
