@@ -86,6 +86,10 @@ if TYPE_CHECKING:
         SweepObserver,
         launch_title,
     )
+    from hvdprof.api.reading_hints import (
+        numba_refusal,
+        slow_hint,
+    )
     from hvdprof.api.runs import (
         ProgressCallback,
         all_tables,
@@ -96,10 +100,6 @@ if TYPE_CHECKING:
         load_run,
         scaling_of_text,
         write_report,
-    )
-    from hvdprof.api.slow_hint import (
-        numba_refusal,
-        slow_hint,
     )
     from hvdprof.api.slurm_job import (
         job_script,
@@ -225,6 +225,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SweepObserver",
         "launch_title",
     ),
+    "reading_hints": (
+        "numba_refusal",
+        "slow_hint",
+    ),
     "runs": (
         "ProgressCallback",
         "all_tables",
@@ -236,7 +240,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "scaling_of_text",
         "write_report",
     ),
-    "slow_hint": ("numba_refusal", "slow_hint"),
     "slurm_job": (
         "job_script",
         "queue",

@@ -30,6 +30,11 @@ def test_type_checkers_see_the_names_that_exist() -> None:
     assert sorted(api._MODULE_OF) == sorted(api.__all__)
 
 
+def test_no_name_is_that_of_a_module() -> None:
+    """Importing a module would replace the function of its name in the package."""
+    assert not {path.stem for path in SOURCE.parent.glob("*.py")} & set(api.__all__)
+
+
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="no attribute 'load_runs'"):
         api.load_runs()
