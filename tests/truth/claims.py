@@ -24,7 +24,7 @@ class Difference:
 
 
 def differences(path: Path) -> list[Difference]:
-    """Where the tables of a file differ from its own words."""
+    """Where the tables of a file differ from what it says."""
     text = path.read_text(encoding="utf-8", errors="replace")
     tables = tables_of(path)
     pairs = {

@@ -1,4 +1,4 @@
-"""What public files say, read in this folder's own words and never with a reader of hvdprof's.
+"""What public files say, read by this folder alone and never with a reader of hvdprof's.
 
 Each function returns a multiset of facts as plain tuples. What a file cuts off is no fact.
 """
