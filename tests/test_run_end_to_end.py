@@ -65,6 +65,23 @@ def test_launches_at_several_sizes_take_turns(tmp_path):
     assert load_run(tmp_path / "alone").table("turns").empty
 
 
+def test_ranks_that_sleep_may_share_cores(tmp_path):
+    folder = tmp_path / "shared"
+    own = ("-np", "4", "--num-steps", "40", "--no-trace", "--controller", "gloo")
+    ended = run(folder, *own, "--", "--epochs", "20", "--slow", "between")
+
+    assert ended.returncode == 0, ended.stderr
+    read = load_run(folder)
+    (busy,), (record,) = read.segments["busy_cores"], read.manifest.passes
+    num_cores = read.manifest.hosts[0]["num_cores"]
+    # Three ranks wait for one that sleeps.
+    assert 0 < busy < num_cores
+    found = analyze_run(read).findings.set_index("id")["evidence"]
+    is_idle = busy + record.other_cpu_cores <= 0.5 * num_cores
+    is_shared = record.oversubscribed and not is_idle
+    assert ("oversubscribed" in found["persistent-straggler"]) == is_shared
+
+
 def test_batches_phases_and_tensors_are_seen(sweep):
     read, steps = counted(sweep[1])
 

@@ -3,6 +3,7 @@
 Tested by tests/collect/test_recorder.py.
 """
 
+import time
 from collections.abc import Callable, Sequence
 
 from hvdprof.collect.step_recording import StepRecording
@@ -78,6 +79,7 @@ class SegmentRecording:
                     "id": segment_id,
                     "monotonic_ns": self._begin_ns,
                     "tensors": tensors,
+                    "process_time_ns": time.process_time_ns(),
                 }
             )
             self._declared_bytes = _sent_bytes(tensors)
@@ -101,6 +103,7 @@ class SegmentRecording:
                 "kind": "segment_end",
                 "id": self.current,
                 "monotonic_ns": self._clock(),
+                "process_time_ns": time.process_time_ns(),
             }
             # Known only after the first step, where the script compresses by means of its own.
             declared = self._declared_bytes

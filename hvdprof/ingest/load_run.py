@@ -264,4 +264,16 @@ def _segment_block(
         "sent_bytes": recordings[0].sent_bytes if recordings else 0,
         "oversubscribed": record.oversubscribed,
         "pinned": record.pinned,
+        "busy_cores": _busy_cores(recordings),
     }
+
+
+def _busy_cores(recordings: Sequence[SegmentRecording]) -> float:
+    """Processor time of all ranks divided by the mean time of their steps; NaN where unknown.
+
+    Time in which a launch was stopped is in neither.
+    """
+    lengths = [float(recording.step_table()[:, 3].sum()) for recording in recordings]
+    if not recordings or not all(lengths):
+        return float("nan")
+    return sum(recording.busy_ns for recording in recordings) * len(lengths) / sum(lengths)

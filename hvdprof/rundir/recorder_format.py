@@ -142,6 +142,9 @@ class SegmentLine(TypedDict):
         Sequence[Tensor],
         Key("`name` as the engine knows it, `size_bytes`, `sent_bytes` after compression", "bytes"),
     ]
+    process_time_ns: NotRequired[
+        Annotated[int, Key("processor time of the process so far, of all its threads", "ns")]
+    ]
 
 
 class StepLine(TypedDict):
@@ -215,6 +218,9 @@ class SegmentEndLine(TypedDict):
     kind: Literal["segment_end"]
     id: Annotated[str, Key("as in the `segment` line")]
     monotonic_ns: Annotated[int, Key("end of the segment", "ns")]
+    process_time_ns: NotRequired[
+        Annotated[int, Key("processor time of the process so far, of all its threads", "ns")]
+    ]
     sent_bytes: NotRequired[
         Annotated[
             Sequence[int],

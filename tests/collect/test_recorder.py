@@ -169,6 +169,19 @@ def test_steps_outside_segments_belong_to_main(recording):
     assert of_kind(recording.lines, "segment_end")[0]["id"] == "main"
 
 
+def test_processor_time_is_recorded_at_the_ends_of_a_segment(recording):
+    recording.train_step()
+    begin_ns = time.process_time_ns()
+    while time.process_time_ns() < begin_ns + 20_000_000:
+        pass
+    time.sleep(0.05)
+    recording.recorder.stop()
+    (begin,), (end,) = (of_kind(recording.lines, kind) for kind in ("segment", "segment_end"))
+    busy_ns = end["process_time_ns"] - begin["process_time_ns"]
+    assert busy_ns >= 20_000_000
+    assert read_recorder_file(recording.file.path).segments["main"].busy_ns == busy_ns
+
+
 def test_step_line_is_in_the_file_as_soon_as_the_step_has_ended(recording):
     for num_steps in range(1, 4):
         recording.train_step()

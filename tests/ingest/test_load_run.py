@@ -1,3 +1,4 @@
+import json
 import os
 import shutil
 from pathlib import Path
@@ -233,3 +234,22 @@ def test_a_manifest_elsewhere_is_not_read(tmp_path: Path) -> None:
     (folder / "manifest.json").symlink_to(tmp_path / "manifest.json")
     with pytest.raises(UnreadableInputError, match="a link leads out of the run directory"):
         load_run(folder)
+
+
+def test_processor_time_of_ranks_is_in_cores(tmp_path):
+    folder = write_run(
+        tmp_path / "run", [PassSpec(size=2, segments=[SegmentSpec(parts_ms=typical_parts(10))])]
+    )
+    assert load_run(folder).segments["busy_cores"].isna().all()
+    busy_ns = {"segment": 5_000_000, "segment_end": 5_000_000}
+    for rank, share in ((0, 1.0), (1, 0.2)):
+        (path,) = folder.glob(f"passes/*/recorder/rank-{rank}.jsonl")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        steps_ns = sum(line["dur_ns"] for line in lines if line["kind"] == "step")
+        used = dict(busy_ns, segment_end=busy_ns["segment"] + round(share * steps_ns))
+        for line in lines:
+            if line["kind"] in used:
+                line["process_time_ns"] = used[line["kind"]]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    assert load_run(folder).segments["busy_cores"].tolist() == [pytest.approx(1.2)]

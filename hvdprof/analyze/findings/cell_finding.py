@@ -11,6 +11,7 @@ from typing import TypedDict
 from hvdprof import units
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
 from hvdprof.analyze.findings.finding import SMALLEST_COST, WARNING_COST
+from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.causes import (
     BASELINE_CREDIT,
     INPUT_BOUND,
@@ -21,9 +22,19 @@ from hvdprof.model.causes import (
 )
 from hvdprof.model.cell_key import place_name, short_name
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.run import Run
 
 CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
 """The caveat of a finding on a cell with more ranks than cores."""
+
+
+def crowding(run: Run, cell: Cell) -> str:
+    """The caveat of a cell whose ranks compete for cores; empty where they do not.
+
+    More ranks than cores do no harm where these mostly sleep or wait.
+    """
+    is_crowded = cell["oversubscribed"] and not cell_setting(run, cell).ranks_mostly_wait
+    return CROWDED_CELL if is_crowded else ""
 
 
 class CellCost(TypedDict):

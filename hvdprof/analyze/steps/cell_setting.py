@@ -1,14 +1,18 @@
 """Placement of the ranks of a cell: the facts behind likely causes of a loss."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.host_conditions import BUSY_CORES
 from hvdprof.model.cell_key import of_base_cell
 from hvdprof.model.run import Run
-from hvdprof.rundir.manifest import PassRecord
+from hvdprof.rundir.manifest import Manifest, PassRecord
+
+IDLE_SHARE = 0.5
+"""Where at most this share of the cores is busy, no rank waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,8 @@ class CellSetting:
         num_cores: Cores of the launching host; 0 where unknown.
         other_cores: Largest number of cores of that host used by other processes in a pass of the
             run, where the ranks of the cell lacked cores for them; else 0.
+        busy_cores: Largest number of cores that were busy during a launch, with its ranks or with
+            other processes; NaN where unknown.
     """
 
     num_hosts: int
@@ -33,6 +39,16 @@ class CellSetting:
     one_thread: bool
     num_cores: int
     other_cores: float
+    # Not compared: NaN equals nothing.
+    busy_cores: float = field(default=NAN, compare=False)
+
+    @property
+    def ranks_mostly_wait(self) -> bool:
+        """Whether the ranks sleep or wait so much that they do not compete for cores.
+
+        False where that is unknown, and on GPUs.
+        """
+        return not self.on_gpus and self.busy_cores <= IDLE_SHARE * self.num_cores
 
     @property
     def crowd(self) -> str:
@@ -71,7 +87,23 @@ def cell_setting(run: Run, cell: Mapping[str, object]) -> CellSetting:
         one_thread=len(ranks) > 0 and bool((ranks["num_threads"] == 1).all()),
         num_cores=cores,
         other_cores=_most_other_cores(manifest.passes) if compete else 0.0,
+        busy_cores=_busy_cores(own, passes, ranks, manifest),
     )
+
+
+def _busy_cores(
+    segments: pd.DataFrame,
+    passes: Sequence[PassRecord],
+    ranks: pd.DataFrame,
+    manifest: Manifest,
+) -> float:
+    # The cores of other hosts are unknown.
+    if len(set(ranks["hostname"].astype(str)) - {""}) > 1 or len(manifest.hosts) != 1:
+        return NAN
+    # Ranks that wait for a core use none either: others must leave some.
+    others = {one.id: one.other_cpu_cores for one in passes}
+    busy = segments["busy_cores"] + segments["pass_id"].astype(str).map(others).astype("float64")
+    return float(busy.max(skipna=False)) if len(busy) else NAN
 
 
 def _most_other_cores(passes: Sequence[PassRecord]) -> float:

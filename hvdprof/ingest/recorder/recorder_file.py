@@ -49,7 +49,8 @@ class SegmentRecording:
     ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
-    the other; ``sent_of`` what a rank submits of each tensor, in bytes.
+    the other; ``sent_of`` what a rank submits of each tensor, in bytes; ``process_times_ns`` the
+    processor time of the rank at the first step and at the end.
     """
 
     id: str
@@ -66,6 +67,13 @@ class SegmentRecording:
     part_names: dict[str, int] = field(default_factory=dict)
     buckets: "array[int]" = field(default_factory=_int64s)
     bucket_members: "array[int]" = field(default_factory=_int64s)
+    process_times_ns: list[int] = field(default_factory=list)
+
+    @property
+    def busy_ns(self) -> float:
+        """Processor time of the rank in the segment; NaN where it is not recorded."""
+        times = self.process_times_ns
+        return float(times[1] - times[0]) if len(times) == 2 else float("nan")
 
     @property
     def sent_bytes(self) -> int:

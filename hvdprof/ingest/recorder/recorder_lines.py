@@ -136,6 +136,7 @@ class _Reader:
             tensors=[str(tensor["name"]) for tensor in tensors],
             size_bytes=sum(whole(tensor["size_bytes"]) for tensor in tensors),
             sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
+            process_times_ns=_process_time(line),
         )
 
     def step(self, line: StepLine) -> None:
@@ -213,6 +214,8 @@ class _Reader:
         sent = [whole(one) for one in line.get("sent_bytes", ())]
         if recording is not None and sent and len(sent) == len(recording.sent_of):
             recording.sent_of = sent
+        if recording is not None:
+            recording.process_times_ns += _process_time(line)
 
     def finished(self) -> RecorderFile:
         texts = {
@@ -231,6 +234,10 @@ class _Reader:
             problems.append(f"its schema version is {self.file.header.get('schema_version')}")
         self.file.problems += problems
         return self.file
+
+
+def _process_time(line: SegmentLine | SegmentEndLine) -> list[int]:
+    return [whole(line["process_time_ns"])] if "process_time_ns" in line else []
 
 
 def _is_usable(name: str, value: object) -> bool:

@@ -40,6 +40,12 @@ SEGMENTS = Table(
         Column("sent_bytes", "int64", "bytes", "Size of all gradients after compression."),
         Column("oversubscribed", "bool", "", "More ranks than cores (or GPUs) on a host."),
         Column("pinned", "bool", "", "Each rank was pinned to its own cores."),
+        Column(
+            "busy_cores",
+            "float64",
+            "cores",
+            "Processor time of all ranks divided by the time of their steps; NaN where unknown.",
+        ),
     ),
 )
 

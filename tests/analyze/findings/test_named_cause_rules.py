@@ -9,6 +9,7 @@ from tests.analyze.findings.test_run_findings import (
     evidence,
     ranks,
     scaling,
+    segments,
     straggler,
     term,
 )
@@ -130,6 +131,19 @@ def test_a_straggler_of_an_oversubscribed_cell_has_a_caveat(oversubscribed):
 
     evidence_text = found.loc["persistent-straggler", "evidence"]
     assert ("share cores or GPUs (oversubscribed)" in evidence_text) == oversubscribed
+
+
+@pytest.mark.parametrize(("busy_cores", "competes"), [(0.5, False), (1.9, True)])
+def test_ranks_that_mostly_wait_share_cores_without_a_caveat(busy_cores, competes):
+    own = scaling(cell(oversubscribed=True, num_launches=3))
+    given = segments(busy_cores=busy_cores)
+    tables = [straggler("persistent", num_launches=3), ("scaling", own)]
+    machine = crowded(0.05, ranks=ranks(0, 1))
+    found = findings(evidence(tables, segments=given, **machine)).set_index("id")
+    row = found.loc["persistent-straggler"]
+
+    assert ("oversubscribed" in row["evidence"]) == competes
+    assert row["confidence"] == ("possible" if competes else "likely")
 
 
 @pytest.mark.parametrize("phase", ["forward", "backward"])

@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ RANK = {"hostname": "node1", "device": "cpu", "num_threads": 1}
 def _setting(
     *passes: dict[str, Any],
     ranks: tuple[dict[str, Any], ...] = ({}, {}),
+    busy_cores: tuple[float, ...] = (),
     **values: Any,
 ) -> CellSetting:
     """The setting of a cell with these throughput passes, each with these ranks."""
@@ -27,7 +29,13 @@ def _setting(
         run(
             manifest=manifest(passes=records, **values),
             segments=declared_rows(
-                SEGMENTS, *({"pass_id": name, **segment, **plain} for name in names)
+                SEGMENTS,
+                *(
+                    {"pass_id": name, **segment, **plain, "busy_cores": busy}
+                    for name, busy in itertools.zip_longest(
+                        names, busy_cores, fillvalue=float("nan")
+                    )
+                ),
             ),
             ranks=declared_rows(
                 RANKS,
@@ -90,6 +98,33 @@ def test_other_processes_on_free_cores_do_not_count() -> None:
     busy = _setting({"other_cpu_cores": 6.5}, hosts=[host])
     assert busy.crowd == "other processes kept up to 6.5 of 8 cores busy"
     assert _setting().crowd == ""
+
+
+@pytest.mark.parametrize(
+    ("busy_cores", "values", "waits"),
+    [
+        ((0.4, 0.9), {}, True),
+        ((0.4, 1.7), {}, False),
+        ((0.4, float("nan")), {}, False),
+        ((0.4, 0.4), {"ranks": ({}, {"device": "cuda:0"})}, False),
+        ((0.4, 0.4), {"ranks": ({}, {"hostname": "node2"})}, False),
+        ((0.0, 0.0), {"hosts": []}, False),
+    ],
+    ids=["both launches", "one computes", "one unknown", "on a GPU", "two hosts", "no host"],
+)
+def test_ranks_that_leave_the_cores_idle_mostly_wait(
+    busy_cores: tuple[float, ...], values: dict[str, Any], waits: bool
+) -> None:
+    passes = ({"other_cpu_cores": 0.05}, {"other_cpu_cores": 0.05})
+    assert _setting(*passes, busy_cores=busy_cores, **values).ranks_mostly_wait == waits
+
+
+@pytest.mark.parametrize("others", [1.5, None])
+def test_ranks_that_other_processes_keep_from_the_cores_do_not_count_as_waiting(
+    others: float | None,
+) -> None:
+    setting = _setting({"other_cpu_cores": others}, busy_cores=(0.4,))
+    assert not setting.ranks_mostly_wait
 
 
 def test_an_unknown_host_has_no_cores() -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    CROWDED_CELL,
     CellCost,
     CostlyCause,
     cell_name,
@@ -18,6 +17,7 @@ from hvdprof.analyze.findings.cell_finding import (
     cost_of,
     costly_causes,
     costs_of_baseline,
+    crowding,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
@@ -41,7 +41,7 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
     # Waiting for data takes no core, so it is a loss with more ranks than cores, too.
     for cause, share, cost in _with_those_of_baseline(evidence, INPUT_BOUND, oversubscribed=True):
         cell = cause.cell
-        crowded = bool(cell["oversubscribed"])
+        sharing = crowding(evidence.run, cell)
         pinned = ", and set pin_memory=True" if cell_setting(evidence.run, cell).on_gpus else ""
         yield Finding(
             "input-bound",
@@ -51,11 +51,11 @@ def input_bound(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cell)}: {_spent(cause, share)} in the data phase.",
                 _of_baseline(cause, share),
-                CROWDED_CELL if crowded else "",
+                sharing,
             ),
             f"Raise num_workers= and prefetch_factor= of the DataLoader{pinned}. With tf.data, "
             "use .map(..., num_parallel_calls=) and .prefetch(). Otherwise, use faster storage.",
-            "possible" if crowded else "certain",
+            "possible" if sharing else "certain",
             **cost,
         )
 

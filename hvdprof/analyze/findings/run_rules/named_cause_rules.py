@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
-    CROWDED_CELL,
     CostlyCause,
     cell_name,
     cell_place,
     costly_causes,
+    crowding,
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import (
@@ -80,11 +80,11 @@ _RANDOM_ALL = (
 def named_causes(evidence: Evidence) -> Iterator[Finding]:
     """Stragglers and pauses of WATERFALL, one finding per row.
 
-    Cells with more ranks than cores count, too: a rank that is late there for most of its time
-    sleeps or waits.
+    Cells with more ranks than cores count, too, with a caveat unless their ranks mostly sleep or
+    wait.
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
-        crowd = _crowd(evidence, cause)
+        crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
         yield Finding(
             _id(cause),
             severity_of_cost(cause.share),
@@ -94,11 +94,11 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _what(evidence, cause),
                 _how_often(cause, int(cause.cell["num_launches"])),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
-                CROWDED_CELL if cause.cell["oversubscribed"] else "",
+                sharing,
                 as_sentence(crowd),
             ),
             otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
-            _confidence(cause, crowd),
+            _confidence(cause, crowd or sharing),
             **cause.cost,
         )
 
@@ -115,8 +115,8 @@ def _subject(cause: CostlyCause) -> str:
     return ranks_text(list(ranks)) if ranks else cell_name(cause.cell)
 
 
-def _confidence(cause: CostlyCause, crowd: str) -> str:
-    sure = int(cause.row["num_launches"]) > 1 and not crowd and not cause.cell["oversubscribed"]
+def _confidence(cause: CostlyCause, disturbed: str) -> str:
+    sure = int(cause.row["num_launches"]) > 1 and not disturbed
     return "likely" if sure else "possible"
 
 
