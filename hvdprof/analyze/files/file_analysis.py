@@ -22,6 +22,7 @@ from hvdprof.analyze.files.timeline_sums import (
     EXECUTION_COLUMNS,
     USE_COLUMNS,
     TimelineSums,
+    size_of,
     sums_of,
 )
 from hvdprof.analyze.files.timeline_verdict import verdict_of_sums
@@ -113,7 +114,7 @@ def _of_timeline(
     if not rows:
         return (), (), FileVerdict("")
     row = rows[0]
-    sums = _sums(run, file)
+    sums = _sums(run, file, size_of(row))
     pending = _rows_of_file(run, PENDING_NEGOTIATIONS.name, file)
     verdict = verdict_of_sums(sums, pending, row)
     facts = (*timeline_facts(sums, row), *pending_fact(pending))
@@ -139,11 +140,12 @@ def _of_throughput(run: Run, file: str) -> FileVerdict:
     return FileVerdict(verdict.sentence, " ".join(filter(None, (verdict.caveat, caveat))))
 
 
-def _sums(run: Run, file: str) -> TimelineSums:
+def _sums(run: Run, file: str, size: int | None) -> TimelineSums:
     cached = run.cached.get(file)
     if cached is None:
-        return sums_of(*(_rows_of_file(run, name, file) for name in _ROWS_OF_TIMELINES))
-    sums = TimelineSums(steady_steps(cached[INFERRED_STEPS.name].frame()))
+        uses, executions, steps = (_rows_of_file(run, name, file) for name in _ROWS_OF_TIMELINES)
+        return sums_of(uses, executions, steps, size)
+    sums = TimelineSums(steady_steps(cached[INFERRED_STEPS.name].frame()), size)
     for uses in cached[TENSOR_USES.name].frames(USE_COLUMNS):
         sums.add_uses(uses)
     for executions in cached[EXECUTIONS.name].frames(EXECUTION_COLUMNS):

@@ -51,14 +51,21 @@ def straggler_sentence(sums: TimelineSums, row: Mapping[Hashable, object]) -> Fi
         sums: Sums over the rows of one file.
         row: The row of TIMELINES of the same file.
     """
-    if str(row["np"]) == "1":
+    if sums.size == 1:
         return FileVerdict("", _ONE_RANK)
     ticks = str(row["rank_ticks"])
     if not sums.names_every_rank(ticks):
         reason = f"No straggler can be named: {_WHY_NO_STRAGGLER[ticks]}."
         return FileVerdict(_stall(sums) or _long_negotiation(sums), reason)
-    num_ranks = int(str(row["np"]))
-    return FileVerdict(f"{_steady_sentence(sums, num_ranks)}{_startup(sums)}.")
+    return FileVerdict(f"{_steady_sentence(sums, sums.size or 1)}{_startup(sums)}.")
+
+
+def first_uses_sentence(sums: TimelineSums) -> str:
+    """The rank that first uses wait for, of a file too short for more; empty where none is."""
+    found = sums.first_waits.of_rounds()
+    if not found or found[0].share < LEAST_EXPLAINED:
+        return ""
+    return f"First uses wait {units.milliseconds(found[0].wait_ns)} for rank {found[0].rank}."
 
 
 def counted_steps(num: int) -> str:

@@ -4,6 +4,7 @@ Tested in ``tests/analyze/files/test_timeline_verdict.py``.
 """
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from hvdprof.analyze.files.last_ranks import LastRanks
 from hvdprof.analyze.files.steady_steps import SteadySteps, steady_steps
 from hvdprof.analyze.stats.running_summaries import RunningUnion, ValueCounts
+from hvdprof.model.frame_row import is_missing
 
 USE_COLUMNS = (
     "step",
@@ -23,6 +25,7 @@ USE_COLUMNS = (
     "size_bytes",
     "negotiation_start_ns",
     "negotiation_ns",
+    "num_ticks",
     "last_rank",
     "last_after_ns",
 )
@@ -66,6 +69,7 @@ class TimelineSums:
 
     Attributes:
         steps: The steady steps.
+        size: Number of ranks; ``None`` where the file names none.
         num_uses: Uses of tensors.
         num_warmup_uses: Those that are warm-up.
         num_executed: Those after warm-up that were executed.
@@ -84,12 +88,13 @@ class TimelineSums:
         steady_ids: Numbers of the steady executions.
         num_steady: Steady executions that ended.
         steady_bytes: Their payload; ``None`` where the size of one is unknown.
+        first_waits: Waits of warm-up uses for the last rank, all in one round.
         waiting: When a steady tensor waited for the last rank alone.
         last_ranks: The same by rank and by round: a step, or an execution without steps.
     """
 
-    def __init__(self, steps: SteadySteps) -> None:
-        self.steps = steps
+    def __init__(self, steps: SteadySteps, size: int | None) -> None:
+        self.steps, self.size = steps, size
         self.num_uses, self.num_warmup_uses = 0, 0
         self.num_executed, self.num_told = 0, 0
         self.payload_bytes: int | None = None
@@ -102,7 +107,7 @@ class TimelineSums:
         self.steady_ids = Span()
         self.num_steady = 0
         self.steady_bytes: int | None = 0
-        self.last_ranks = LastRanks()
+        self.last_ranks, self.first_waits = LastRanks(), LastRanks()
 
     @property
     def steady_ns(self) -> int:
@@ -180,6 +185,11 @@ class TimelineSums:
 
     def _add_waiting(self, uses: pd.DataFrame, is_steady: pd.Series) -> None:
         waits = uses["last_rank"].notna() & uses["negotiation_ns"].notna()
+        # Fewer ranks are a process set, which numbers them anew.
+        waits &= uses["num_ticks"] == (self.size or 0)
+        first = uses[waits & uses["warmup"]]
+        once = np.zeros(len(first), dtype=np.int64)
+        self.first_waits.add(once, _whole(first["last_rank"]), *_waits(first))
         waits &= uses["fusion_id"] >= 0
         self.waiting.add(*_waits(uses[waits & is_steady]))
         by_step = bool(len(self.steps.steady))
@@ -191,12 +201,19 @@ class TimelineSums:
         self.last_ranks.add(rounds, _whole(waited["last_rank"]), *_waits(waited))
 
 
-def sums_of(uses: pd.DataFrame, executions: pd.DataFrame, inferred: pd.DataFrame) -> TimelineSums:
+def sums_of(
+    uses: pd.DataFrame, executions: pd.DataFrame, inferred: pd.DataFrame, size: int | None
+) -> TimelineSums:
     """The sums over rows of one file that are there as a whole."""
-    sums = TimelineSums(steady_steps(inferred))
+    sums = TimelineSums(steady_steps(inferred), size)
     sums.add_uses(uses)
     sums.add_executions(executions)
     return sums
+
+
+def size_of(row: Mapping[Hashable, object]) -> int | None:
+    """Number of ranks in a row of TIMELINES; ``None`` where the file names none."""
+    return None if is_missing(row["np"]) else int(str(row["np"]))
 
 
 def _waits(waited: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

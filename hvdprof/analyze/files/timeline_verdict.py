@@ -6,8 +6,12 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.files.pending_sentence import pending_verdict
-from hvdprof.analyze.files.straggler_sentence import counted_steps, straggler_sentence
-from hvdprof.analyze.files.timeline_sums import TimelineSums, sums_of
+from hvdprof.analyze.files.straggler_sentence import (
+    counted_steps,
+    first_uses_sentence,
+    straggler_sentence,
+)
+from hvdprof.analyze.files.timeline_sums import TimelineSums, size_of, sums_of
 from hvdprof.analyze.findings.finding import SMALLEST_COST
 from hvdprof.model.standalone_files import FileVerdict
 
@@ -35,7 +39,7 @@ def timeline_verdict(
         pending: Rows of PENDING_NEGOTIATIONS of the same file.
         row: The row of TIMELINES of the same file.
     """
-    return verdict_of_sums(sums_of(uses, executions, inferred), pending, row)
+    return verdict_of_sums(sums_of(uses, executions, inferred, size_of(row)), pending, row)
 
 
 def verdict_of_sums(
@@ -52,8 +56,8 @@ def verdict_of_sums(
             return hang
         number = "1 execution" if sums.num_steady == 1 else f"{sums.num_steady} executions"
         short = f"Too short to judge: {number} after warm-up, fewer than {LEAST_EXECUTIONS}."
-        return FileVerdict(short, hang.caveat)
-    communication, straggler = _communication(sums, row), straggler_sentence(sums, row)
+        return FileVerdict(f"{short} {first_uses_sentence(sums)}".strip(), hang.caveat)
+    communication, straggler = _communication(sums), straggler_sentence(sums, row)
     if hang.sentence:
         straggler = FileVerdict("", straggler.caveat)
     parts = (hang, communication, straggler)
@@ -74,13 +78,13 @@ def _unreliable(row: Mapping[Hashable, object]) -> str:
     return ""
 
 
-def _communication(sums: TimelineSums, row: Mapping[Hashable, object]) -> FileVerdict:
+def _communication(sums: TimelineSums) -> FileVerdict:
     span_ns, step_ns = sums.steady_ns, sums.steps.step_ns
     negotiation = sums.negotiating.length / span_ns
     clauses = [f"collectives run for {units.percent(sums.executing_steady.length / span_ns)} of "]
     clauses[0] += f"the time{_bandwidth(sums)}"
     caveats = []
-    if len(sums.negotiating) and str(row["np"]) != "1":
+    if len(sums.negotiating) and sums.size != 1:
         clauses.append(f"negotiation for {units.percent(negotiation)}")
         caveats += [_NEGOTIATION] if negotiation >= SMALLEST_COST else []
     if step_ns is None:

@@ -231,7 +231,8 @@ PENDING_NEGOTIATIONS = Table(
             "str",
             "",
             "Ranks that have submitted the tensor, joined by a comma; empty where the response "
-            "cache hides them.",
+            "cache hides them, and for tensors of a process set, whose ranks are not those of the "
+            "job.",
         ),
         Column(
             "missing_ranks",

@@ -54,6 +54,20 @@ def test_a_rank_late_in_a_part_of_the_steps_is_named_with_that_part(tmp_path):
     assert "all between steps 20 and 31" in verdict
 
 
+def test_a_file_of_first_uses_alone_names_the_rank_they_wait_for(tmp_path):
+    verdict = verdict_of(tmp_path, [{7: 850}], 8)
+    assert verdict == (
+        "Too short to judge: 0 executions after warm-up, fewer than 5. "
+        "First uses wait 850 ms for rank 7."
+    )
+
+
+def test_ranks_of_a_process_set_are_not_named(tmp_path):
+    writer = write_rounds(TimelineWriter(), [{}] * 3, num_ranks=4)
+    write_rounds(writer, [{1: 60}] * 30, num_ranks=2, tensors=["allreduce.of_set"])
+    assert "Rank" not in page_of(tmp_path, writer).verdict
+
+
 def test_half_of_the_steps_are_no_start_up(tmp_path):
     verdict = verdict_of(tmp_path, [{6: 150}] * 28 + [{}] * 29, 8)
     assert "start-up" not in verdict

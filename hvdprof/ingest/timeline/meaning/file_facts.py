@@ -175,7 +175,8 @@ def _size(counts: FactCounts) -> tuple[int | None, str]:
     highest = max(counts.ranks)
     reason = f"highest rank named: {highest}"
     if len(counts.ranks) <= highest:
-        reason += f", only {len(counts.ranks)} ranks named"
+        noun = "rank" if len(counts.ranks) == 1 else "ranks"
+        reason += f", only {len(counts.ranks)} {noun} named"
     return highest + 1, reason
 
 

@@ -4,7 +4,7 @@ A rank that hangs, or that never reaches the collective, leaves this trace.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,8 @@ class PendingNegotiation:
         tensor: Its name.
         collective: What is negotiated.
         start_us: Begin of the negotiation in µs of the file.
-        submitted: Ranks with a tick; none where the response cache hides them.
+        submitted: Ranks with a tick; none where the response cache hides them, and for tensors of
+            a process set.
         missing: Ranks that the file names elsewhere, without a tick here; none where no rank has
             one.
     """
@@ -59,24 +60,19 @@ def with_missing_ranks(
 ) -> tuple[PendingNegotiation, ...]:
     """The negotiations with the ranks that have not submitted.
 
+    Ranks of a process set count from 0 within the set, which the file does not name. So a tensor
+    that fewer ranks negotiated earlier has no ranks here.
+
     Args:
         pending: What is pending at the end of the file.
         named: All ranks that the file names.
-        fewest_ticks: By tensor, the fewest ranks in an earlier use. Fewer than all is a process
-            set, whose ranks count from 0.
+        fewest_ticks: By tensor, the fewest ranks in an earlier use.
     """
     size = max(named, default=-1) + 1
-    return tuple(
-        PendingNegotiation(
-            one.tensor,
-            one.collective,
-            one.start_us,
-            one.submitted,
-            tuple(
-                rank
-                for rank in range(min(size, fewest_ticks.get(one.tensor, size)))
-                if one.submitted and rank not in one.submitted
-            ),
-        )
-        for one in pending
-    )
+    found = []
+    for one in pending:
+        is_of_all = fewest_ticks.get(one.tensor, size) == size
+        submitted = one.submitted if is_of_all else ()
+        missing = tuple(rank for rank in range(size) if submitted and rank not in submitted)
+        found.append(replace(one, submitted=submitted, missing=missing))
+    return tuple(found)
