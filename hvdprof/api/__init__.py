@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from hvdprof.api.comparison import (
         Comparison,
         GateResult,
+        History,
         Outcome,
         compare,
         compare_analyses,
+        history,
         waterfall_diff,
     )
     from hvdprof.api.faults import (
@@ -122,6 +124,7 @@ __all__ = [
     "FunctionRun",
     "FunctionRunner",
     "GateResult",
+    "History",
     "HorovodRunner",
     "InstallRequest",
     "InstallResult",
@@ -147,6 +150,7 @@ __all__ = [
     "compare",
     "compare_analyses",
     "fault_environment",
+    "history",
     "install_horovod",
     "is_run_directory",
     "job_script",
@@ -177,9 +181,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "comparison": (
         "Comparison",
         "GateResult",
+        "History",
         "Outcome",
         "compare",
         "compare_analyses",
+        "history",
         "waterfall_diff",
     ),
     "faults": ("fault_environment",),

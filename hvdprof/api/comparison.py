@@ -14,27 +14,34 @@ from hvdprof.analyze.compare.comparison import (
     side_of_throughput,
 )
 from hvdprof.analyze.compare.gate import parse_condition
+from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
-from hvdprof.api.runs import analyze_run, is_run_directory, load_run
+from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
 from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.ingest.load import read_scaling_text
 from hvdprof.model.comparison import (
     DEFAULT_LEVEL,
     DEFAULT_MARGIN,
+    FINAL_LOSS,
+    METRICS,
+    STEP_TIME,
     Comparison,
     GateResult,
     Outcome,
     Rules,
 )
+from hvdprof.model.history import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.log_tables import THROUGHPUT
 
 __all__ = [
     "Comparison",
     "GateResult",
+    "History",
     "Outcome",
     "compare",
     "compare_analyses",
+    "history",
     "waterfall_diff",
 ]
 
@@ -93,6 +100,41 @@ def compare_analyses(
     """
     rules = _rules(margin, fail_on, force=force)
     return compare_sides(_side_of(first), _side_of(second), rules)
+
+
+def history(
+    runs: Sequence[Path], *, metric: str = STEP_TIME.name, margin: float = DEFAULT_MARGIN
+) -> History:
+    """A metric over a series of runs, with the runs from which on it changed.
+
+    ``rows`` has a row for each cell and run in order of time: value, low, high, is_change, change.
+
+    Args:
+        runs: Run directories, or folders that hold some; runs without a result are left out.
+        metric: The name of one of ``hvdprof.model.comparison.METRICS``.
+        margin: Largest change that does not matter.
+
+    Raises:
+        UsageError: No metric has that name, or it cannot be followed over runs.
+        UnreadableInputError: Fewer than two runs, or no cell in two of them.
+    """
+    followed = next((one for one in METRICS if one.name == metric and one is not FINAL_LOSS), None)
+    if followed is None:
+        known = ", ".join(one.name for one in METRICS if one is not FINAL_LOSS)
+        raise UsageError(f"No metric to follow is named {metric!r}.", hint=f"Metrics: {known}.")
+    folders = [folder for path in runs for folder in _runs_in(path)]
+    if len(folders) < 2:
+        raise UnreadableInputError(
+            f"A history needs two runs; {', '.join(map(str, runs))} holds {len(folders)}.",
+            hint="hvdprof history runs/",
+        )
+    return history_of_sides([_side(folder) for folder in folders], followed, margin)
+
+
+def _runs_in(path: Path) -> list[Path]:
+    if is_run_directory(path):
+        return [path]
+    return [entry.folder for entry in list_runs(path) if not entry.problem]
 
 
 def _rules(

@@ -8,7 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.api.options import CompareOptions
-from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.progress.bench_progress import observer_for
 from hvdprof.cli.progress.pair_preview import announce_pair
@@ -84,7 +84,7 @@ def compare(
     if options.run:
         observer = observer_for(sys.stderr, silent=silent)
         pair = api.PairedMeasurement(
-            options, observer=observer, margin=_margin(margin), fail_on=conditions
+            options, observer=observer, margin=margin_of(margin), fail_on=conditions
         )
         if not silent:
             announce_pair(pair, sys.stderr)
@@ -93,7 +93,7 @@ def compare(
     else:
         first, second = _two_paths(options, context)
         comparison = api.compare(
-            first, second, margin=_margin(margin), fail_on=conditions, force=force
+            first, second, margin=margin_of(margin), fail_on=conditions, force=force
         )
     if report is None:
         RENDERERS[chosen](comparison, sys.stdout)
@@ -141,14 +141,6 @@ def _two_paths(options: CompareOptions, context: typer.Context) -> tuple[Path, P
             hint="hvdprof compare runs/before runs/after",
         )
     return Path(options.command[0]), Path(options.command[1])
-
-
-def _margin(text: str) -> float:
-    number = text.strip().removesuffix("%").strip()
-    try:
-        return float(number) / 100
-    except ValueError:
-        raise UsageError(f"--margin {text!r} is not a percentage.", hint="--margin 2%") from None
 
 
 def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:

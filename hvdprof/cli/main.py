@@ -25,6 +25,7 @@ COMMANDS = (
     "attach",
     "analyze",
     "compare",
+    "history",
     "scaling",
     "convert",
     "sql",

@@ -161,8 +161,17 @@ def change_text(row: FrameRow, metric: Metric) -> str:
         metric: Its metric, whose change is relative or in points.
     """
     value, low, high = (100 * float(row[name]) for name in ("change", "change_low", "change_high"))
-    unit = "%" if metric.is_ratio else "points"
     if is_missing(low) or is_missing(high):
-        return f"{value:+.1f} {unit}"
+        return size_text(float(row["change"]), metric)
+    unit = _change_unit(metric)
     digits = 1 if min(high - value, value - low) < _COARSE_POINTS else 0
     return f"{value:+.{digits}f} {unit} ({low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def size_text(change: float, metric: Metric) -> str:
+    """A change without an interval: ``+6.1 %`` or ``-2.0 points``."""
+    return f"{100 * change:+.1f} {_change_unit(metric)}"
+
+
+def _change_unit(metric: Metric) -> str:
+    return "%" if metric.is_ratio else "points"

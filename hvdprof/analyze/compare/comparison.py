@@ -118,8 +118,8 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
         [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason],
     )
     return Comparison(
-        first=_side_name(first),
-        second=_side_name(second),
+        first=side_name(first),
+        second=side_name(second),
         outcome=outcome,
         metric=metric,
         confidence=rules.confidence,
@@ -141,7 +141,8 @@ def _is_paired(first: ComparedSide, second: ComparedSide) -> bool:
     return bool(first.manifest.paired_by) and first.manifest.paired_by == second.manifest.paired_by
 
 
-def _side_name(side: ComparedSide) -> SideName:
+def side_name(side: ComparedSide) -> SideName:
+    """What a side is called, with its time and commit where known."""
     if side.manifest is None:
         return SideName(side.name)
     commit = (side.manifest.git or {}).get("commit")

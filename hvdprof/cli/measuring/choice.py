@@ -1,4 +1,4 @@
-"""The option ``--format``: an unknown format is refused as unknown values of other options are."""
+"""Options that several commands have: ``--format`` and ``--margin``."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -45,3 +45,15 @@ def parse_format(known: Sequence[Kind]) -> Callable[[str], Kind]:
         raise UsageError(f"--format {text}: not known.", hint=f"Known: {', '.join(known)}")
 
     return parse
+
+
+def margin_of(text: str) -> float:
+    """The share that ``--margin`` gives as a percentage.
+
+    Raises:
+        UsageError: It is no percentage.
+    """
+    try:
+        return float(text.strip().removesuffix("%").strip()) / 100
+    except ValueError:
+        raise UsageError(f"--margin {text!r} is not a percentage.", hint="--margin 2%") from None

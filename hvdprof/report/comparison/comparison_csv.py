@@ -22,19 +22,23 @@ def render_comparison_csv(comparison: Comparison, stream: IO[str]) -> None:
     """
     rows = comparison.cells.to_dict("records")
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["time", "commit", "run", *(_column(row) for row in rows)])
+    writer.writerow(
+        ["time", "commit", "run", *(metric_column(row, str(row["unit"])) for row in rows)]
+    )
     for side, values in ((comparison.first, "first"), (comparison.second, "second")):
         writer.writerow(
-            [side.created_at, side.commit, side.name, *(_number(row[values]) for row in rows)]
+            [side.created_at, side.commit, side.name, *(number_text(row[values]) for row in rows)]
         )
 
 
-def _column(row: FrameRow) -> str:
+def metric_column(row: FrameRow, unit: str) -> str:
+    """Name of the column of a metric of a cell: ``resnet18_np2_horovod_step_time_ns``."""
     parts = [str(row[name]) for name in CELL_KEY if row[name] not in ("none", "average")]
-    unit = {"ns": "_ns", "samples/s": "_per_s"}.get(str(row["unit"]), "")
+    suffix = {"ns": "_ns", "samples/s": "_per_s"}.get(unit, "")
     text = "_".join([parts[0], f"np{parts[1]}", *parts[2:], str(row["metric"])])
-    return _NOT_IN_NAMES.sub("_", text) + unit
+    return _NOT_IN_NAMES.sub("_", text) + suffix
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """A number with all its digits; empty where unknown."""
     return "" if math.isnan(value) else repr(float(value))

@@ -7,7 +7,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError
+from hvdprof.errors import EnvironmentNotReadyError, MissingExtraError, UsageError
+from hvdprof.model.history import History
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.images import draw_image
 from hvdprof.rundir.whole_file import open_whole
@@ -38,10 +39,34 @@ def write_figure(analysis: RunAnalysis, name: str, path: Path, *, overwrite: boo
         raise MissingExtraError("An image of a figure", extra="report") from error
     if find_spec("kaleido") is None:
         raise MissingExtraError("An image of a figure", extra="report")
-    drawn = figure_kind(name).draw(analysis)
+    _write(figure_kind(name).draw(analysis).to_json(), path, overwrite=overwrite)
+
+
+def write_history(found: History, path: Path, *, overwrite: bool = False) -> None:
+    """Draw a series of runs into a file, whole or not at all.
+
+    Raises:
+        UsageError: The file name has another ending than ``IMAGE_SUFFIXES``.
+        HvdprofError: As ``write_figure``.
+    """
+    if path.suffix not in IMAGE_SUFFIXES:
+        raise UsageError(
+            f"{path} is no image.", hint=f"File names that end in {', '.join(IMAGE_SUFFIXES)}."
+        )
+    try:
+        from hvdprof.figures.history_figure import history_figure
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("hvdprof"):
+            raise
+        raise MissingExtraError("An image of a figure", extra="report") from error
+    if find_spec("kaleido") is None:
+        raise MissingExtraError("An image of a figure", extra="report")
+    _write(history_figure(found).to_json(), path, overwrite=overwrite)
+
+
+def _write(figure: str, path: Path, *, overwrite: bool) -> None:
     with open_whole(path, binary=True, overwrite=overwrite) as file:
-        image = _image(drawn.to_json(), path.suffix[1:])
-        file.write(image)  # type: ignore[arg-type]
+        file.write(_image(figure, path.suffix[1:]))  # type: ignore[arg-type]
 
 
 def _image(figure: str, format_: str) -> bytes:

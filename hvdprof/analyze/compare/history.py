@@ -1,0 +1,112 @@
+"""A series of runs of the same cells: where a metric changed, and by how much."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hvdprof.analyze.compare.change_points import LEAST, change_points
+from hvdprof.analyze.compare.comparison import ComparedSide, side_name
+from hvdprof.analyze.compare.sides import CellKey
+from hvdprof.errors import UnreadableInputError
+from hvdprof.model.cell_key import CELL_KEY, cell_label
+from hvdprof.model.comparison import Metric, size_text
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.history import HISTORY, History
+
+
+def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> History:
+    """The series of a metric over runs, in order of their time.
+
+    1.  Change points of each cell by E-divisive, over the value of each run.
+    2.  Those whose size is at most the margin are dropped: they do not matter.
+
+    Args:
+        sides: The runs, at least two.
+        metric: What is followed.
+        margin: Largest change that does not matter.
+
+    Raises:
+        UnreadableInputError: No cell is in two of the runs.
+    """
+    ordered = sorted(sides, key=lambda side: side_name(side).created_at)
+    keys = list(dict.fromkeys(key for side in ordered for key in side.cells))
+    rows = [row for key in keys for row in _rows(key, ordered, metric, margin)]
+    if not rows:
+        raise UnreadableInputError(
+            f"No cell has a {metric.title} in two of these {len(sides)} runs.",
+            hint="hvdprof analyze RUN shows the cells of a run.",
+        )
+    notes = tuple(
+        f"{side.name} is left out: it has no {metric.title}."
+        for side in ordered
+        if not any(metric.name in cell.spreads for cell in side.cells.values())
+    )
+    frame = HISTORY.frame(rows)
+    return History(metric, _sentence(frame, metric, len(ordered)), frame, notes)
+
+
+def _rows(
+    key: CellKey, sides: Sequence[ComparedSide], metric: Metric, margin: float
+) -> list[dict[str, Any]]:
+    own = [
+        (side, side.cells[key].spreads[metric.name])
+        for side in sides
+        if key in side.cells and metric.name in side.cells[key].spreads
+    ]
+    if len(own) < 2:
+        return []
+    values = np.array([spread.value for _, spread in own])
+    limit = math.log1p(margin) if metric.is_ratio else margin
+    found = _large_enough(values, change_points(values), limit)
+    rows: list[dict[str, Any]] = []
+    scale, growth = (math.exp, math.expm1) if metric.is_ratio else (float, float)
+    for place, (side, spread) in enumerate(own):
+        interval = spread.interval()
+        name = side_name(side)
+        rows.append(
+            {
+                **dict(zip(CELL_KEY, key, strict=True)),
+                "time": name.created_at,
+                "commit": name.commit,
+                "run": name.name,
+                "value": scale(interval.value),
+                "low": scale(interval.low),
+                "high": scale(interval.high),
+                "segment": sum(one <= place for one in found),
+                "is_change": place in found,
+                "change": growth(found[place]) if place in found else math.nan,
+            }
+        )
+    return rows
+
+
+def _large_enough(
+    values: NDArray[np.float64], places: Sequence[int], limit: float
+) -> dict[int, float]:
+    """The change points beyond the margin, each with the difference of the means around it."""
+    kept = list(places)
+    while True:
+        bounds = [0, *kept, len(values)]
+        means = [values[a:b].mean() for a, b in itertools.pairwise(bounds)]
+        sizes = {place: float(means[i + 1] - means[i]) for i, place in enumerate(kept)}
+        small = [place for place, size in sizes.items() if abs(size) <= limit]
+        if not small:
+            return sizes
+        # The smallest alone: without it the others are differences of longer segments.
+        kept.remove(min(small, key=lambda place: abs(sizes[place])))
+
+
+def _sentence(rows: pd.DataFrame, metric: Metric, num_runs: int) -> str:
+    changes = rows[rows["is_change"]].to_dict("records")
+    if not changes:
+        few = "" if num_runs >= 2 * LEAST else f" Change points need {2 * LEAST} runs."
+        return f"No change of the {metric.title} beyond the margin in {num_runs} runs.{few}"
+    worst = max(changes, key=lambda row: metric.worse * float(row["change"]))
+    where = f"from {worst['run']} on" + (f" ({worst['commit'][:9]})" if worst["commit"] else "")
+    more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
+    return f"{cell_label(worst)}: {metric.title} {size_text(float(worst['change']), metric)} {where}.{more}"

@@ -1,0 +1,73 @@
+"""A metric over a series of runs, with its change points.
+
+Tested in ``tests/figures/test_history_figure.py``.
+"""
+
+import plotly.graph_objects as go
+
+from hvdprof.figures.style.palette import LINE_COLOURS, NEUTRAL_COLOUR, empty_figure, say
+from hvdprof.figures.style.plain_text import plain
+from hvdprof.model.cell_key import cell_label
+from hvdprof.model.comparison import Metric, size_text
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.history import History
+
+_SCALES = {
+    "ns": (1e-6, "ms"),
+    "ratio": (100.0, "%"),
+    "samples/s": (1.0, "samples/s"),
+    "": (1.0, ""),
+}
+
+
+def history_figure(found: History) -> go.Figure:
+    """One line per cell over the runs in order of time, with 95 % intervals.
+
+    A run from which on the metric changed has a larger marker with the change beside it.
+
+    Args:
+        found: The series.
+    """
+    figure = empty_figure()
+    if found.rows.empty:
+        return say(figure, "No cell is in two of the runs.")
+    factor, unit = _SCALES[found.metric.unit]
+    cells = [cell_label(row) for row in found.rows.to_dict("records")]
+    for number, cell in enumerate(dict.fromkeys(cells)):
+        rows = found.rows[[one == cell for one in cells]]
+        colour = LINE_COLOURS[number % len(LINE_COLOURS)]
+        known = rows["low"].notna() & rows["high"].notna()
+        figure.add_trace(
+            go.Scatter(
+                x=[plain(run) for run in rows["run"]],
+                y=rows["value"] * factor,
+                name=plain(cell),
+                mode="lines+markers+text",
+                line={"color": colour, "width": 1},
+                marker={"color": colour, "size": [12 if one else 6 for one in rows["is_change"]]},
+                text=[_mark(row, found.metric) for row in rows.to_dict("records")],
+                textposition="top center",
+                error_y={
+                    "type": "data",
+                    "symmetric": False,
+                    "array": ((rows["high"] - rows["value"]) * factor).where(known, 0),
+                    "arrayminus": ((rows["value"] - rows["low"]) * factor).where(known, 0),
+                    "thickness": 1,
+                    "width": 3,
+                    "color": NEUTRAL_COLOUR,
+                },
+                hovertext=[_hover(row) for row in rows.to_dict("records")],
+                hoverinfo="text+y",
+            )
+        )
+    figure.update_yaxes(title_text=f"{found.metric.title}, {unit}" if unit else found.metric.title)
+    figure.update_xaxes(title_text="run", type="category")
+    return figure
+
+
+def _mark(row: FrameRow, metric: Metric) -> str:
+    return size_text(float(row["change"]), metric) if row["is_change"] else ""
+
+
+def _hover(row: FrameRow) -> str:
+    return "<br>".join(plain(row[name]) for name in ("run", "time", "commit") if row[name])

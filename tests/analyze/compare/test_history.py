@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.compare.change_points import change_points
+from hvdprof.analyze.compare.comparison import ComparedSide
+from hvdprof.analyze.compare.history import history
+from hvdprof.analyze.compare.sides import SideCell
+from hvdprof.analyze.stats.launch_spread import Spread
+from hvdprof.errors import UnreadableInputError
+from hvdprof.model.comparison import STEP_TIME, THROUGHPUT
+from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.rundir.manifest import Manifest
+
+KEY = ("resnet18", 2, "horovod", "none", "average")
+
+
+def run(number, step_ms, key=KEY):
+    manifest = Manifest.of_files(f"r{number}")
+    manifest.created_at = f"2026-11-{number + 1:02d}T00:00:00+00:00"
+    manifest.git = {"commit": f"{number:040d}", "dirty": False}
+    cell = SideCell(key, 3, {STEP_TIME.name: Spread(np.log(step_ms * 1e6), 1e-5, 2.0)})
+    return ComparedSide(f"r{number}", f"r{number}", {key: cell}, WATERFALL.empty(), manifest)
+
+
+def noisy(steps, seed=1, spread=0.01):
+    random = np.random.default_rng(seed)
+    return [
+        run(number, step * float(np.exp(spread * random.normal())))
+        for number, step in enumerate(steps)
+    ]
+
+
+def test_a_change_is_found_at_its_run_with_its_size():
+    found = history(noisy([50.0] * 8 + [55.0] * 6), STEP_TIME, 0.02)
+    (changed,) = found.rows[found.rows["is_change"]].to_dict("records")
+    assert changed["run"] == "r8"
+    assert changed["change"] == pytest.approx(0.1, abs=0.02)
+    assert found.rows["segment"].tolist() == [0] * 8 + [1] * 6
+    assert found.sentence.startswith("resnet18 on 2 ranks: step time +")
+    assert "from r8 on (000000000)." in found.sentence
+
+
+def test_two_changes_are_both_found():
+    found = history(noisy([50.0] * 8 + [56.0] * 8 + [50.0] * 8), STEP_TIME, 0.02)
+    assert found.rows.loc[found.rows["is_change"], "run"].tolist() == ["r8", "r16"]
+
+
+def test_a_change_below_the_margin_does_not_matter():
+    found = history(noisy([50.0] * 10 + [50.6] * 10, spread=0.002), STEP_TIME, 0.02)
+    assert not found.rows["is_change"].any()
+    assert found.sentence.startswith("No change of the step time beyond the margin in 20 runs.")
+
+
+def test_the_order_is_that_of_time_not_of_the_arguments():
+    runs = noisy([50.0] * 6 + [55.0] * 6)
+    shuffled = [runs[i] for i in np.random.default_rng(3).permutation(len(runs))]
+    found = history(shuffled, STEP_TIME, 0.02)
+    assert found.rows["run"].tolist() == [f"r{number}" for number in range(12)]
+
+
+def test_noise_alone_rarely_has_a_change_point():
+    random = np.random.default_rng(5)
+    alarms = sum(bool(change_points(random.normal(0, 0.02, 20))) for _ in range(100))
+    assert alarms <= 5
+
+
+def test_few_runs_have_no_change_point_and_it_is_said():
+    found = history(noisy([50.0, 50.0, 60.0]), STEP_TIME, 0.02)
+    assert "Change points need 6 runs." in found.sentence
+
+
+def test_runs_without_a_common_cell_are_refused():
+    other = ("vgg16", *KEY[1:])
+    with pytest.raises(UnreadableInputError, match="No cell has a step time in two"):
+        history([run(0, 50.0), run(1, 50.0, other)], STEP_TIME, 0.02)
+    with pytest.raises(UnreadableInputError, match="throughput"):
+        history([run(0, 50.0), run(1, 50.0)], THROUGHPUT, 0.02)
