@@ -15,7 +15,6 @@ from hvdprof.analyze.compare.sides import CellKey
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.comparison import Metric, size_text
-from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.history import HISTORY, History
 
 
@@ -89,16 +88,16 @@ def _large_enough(
     values: NDArray[np.float64], places: Sequence[int], limit: float
 ) -> dict[int, float]:
     """The change points beyond the margin, each with the difference of the means around it."""
-    kept = list(places)
+    remaining = list(places)
     while True:
-        bounds = [0, *kept, len(values)]
+        bounds = [0, *remaining, len(values)]
         means = [values[a:b].mean() for a, b in itertools.pairwise(bounds)]
-        sizes = {place: float(means[i + 1] - means[i]) for i, place in enumerate(kept)}
+        sizes = {place: float(means[i + 1] - means[i]) for i, place in enumerate(remaining)}
         small = [place for place, size in sizes.items() if abs(size) <= limit]
         if not small:
             return sizes
         # The smallest alone: without it the others are differences of longer segments.
-        kept.remove(min(small, key=lambda place: abs(sizes[place])))
+        remaining.remove(min(small, key=lambda place: abs(sizes[place])))
 
 
 def _sentence(rows: pd.DataFrame, metric: Metric, num_runs: int) -> str:
@@ -109,4 +108,5 @@ def _sentence(rows: pd.DataFrame, metric: Metric, num_runs: int) -> str:
     worst = max(changes, key=lambda row: metric.worse * float(row["change"]))
     where = f"from {worst['run']} on" + (f" ({worst['commit'][:9]})" if worst["commit"] else "")
     more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
-    return f"{cell_label(worst)}: {metric.title} {size_text(float(worst['change']), metric)} {where}.{more}"
+    size = size_text(float(worst["change"]), metric)
+    return f"{cell_label(worst)}: {metric.title} {size} {where}.{more}"
