@@ -17,8 +17,9 @@ from hvdprof.ingest.logs.nccl_tests_output import NcclTests
 from hvdprof.ingest.logs.part_reader import PartReader
 from hvdprof.ingest.logs.stall_warnings import StallWarnings
 from hvdprof.ingest.logs.throughput_table import ThroughputTable
-from hvdprof.ingest.nccl.line_prefixes import HEAD
+from hvdprof.ingest.nccl.line_prefixes import find_head, read_head
 from hvdprof.ingest.text.line_filter import EVERY_LINE
+from hvdprof.ingest.text.log_lines import PrintedLine
 from hvdprof.ingest.text.printed_lines import LogFile
 from hvdprof.ingest.text.text_chunks import Progress
 from hvdprof.ingest.text.text_lines import BrokenEndError
@@ -70,7 +71,7 @@ def read_printed_file(path: Path, *, progress: Progress | None = None) -> Printe
         for tagged in source.lines(lambda: _wanted(readers, file)):
             line = tagged.without_inner_tags()
             if len(file.nccl_processes) < 2 and " NCCL " in line.text:
-                _note_process(line.text, file)
+                _note_process(line, file)
             for reader in readers:
                 reader.take(line)
     except BrokenEndError as error:
@@ -96,7 +97,8 @@ def _any_of(patterns: tuple[str, ...]) -> str:
     return "|".join(f"(?:{pattern})" for pattern in patterns)
 
 
-def _note_process(text: str, file: PrintedFile) -> None:
-    head = HEAD.search(text)
-    if head is not None:
-        file.nccl_processes.add((head["host"], head["pid"]))
+def _note_process(line: PrintedLine, file: PrintedFile) -> None:
+    found = find_head(line.text)
+    if found is not None:
+        head = read_head(found, line.rank, line.host)
+        file.nccl_processes.add((head.host, str(head.pid)))

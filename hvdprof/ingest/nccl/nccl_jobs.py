@@ -33,7 +33,7 @@ def _job_key(path: Path, members: Collection[Process]) -> object:
     if len(members) != 1:
         return path
     ((host, pid),) = members
-    name = path.name.replace(host, "%h").replace(pid, "%p")
+    name = path.name.replace(host or "%h", "%h").replace(pid, "%p")
     return path.parent, re.sub(r"\d+", "#", name)
 
 

@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from hvdprof.ingest.nccl.line_kinds import Key, LineKinds
-from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, read_head
+from hvdprof.ingest.nccl.line_prefixes import HEAD, Head, find_head, find_heads, read_head
 from hvdprof.ingest.nccl.logbook import Logbook, Message
 from hvdprof.ingest.nccl.subjects import understand
 from hvdprof.ingest.nccl.trouble_lines import read_foreign
@@ -61,6 +61,8 @@ class Scanner:
         self._file = ""
         self._line = 0
         self._rank: int | None = None
+        self._host = ""
+        self._has_complete = False
 
     def wanted(self) -> str:
         """A pattern of the lines to be read next; every line where one waits for its rest."""
@@ -71,6 +73,7 @@ class Scanner:
         self._file = file
         self._line = 0
         self._num_tries = 0
+        self._has_complete = False
 
     def close(self) -> None:
         """End a file: lines that waited for their rest stay incomplete."""
@@ -80,7 +83,7 @@ class Scanner:
     def read(self, line: PrintedLine) -> None:
         """Read the next line, with the tags of launchers inside it."""
         raw = line.text
-        self._line, self._rank = line.number, line.rank
+        self._line, self._rank, self._host = line.number, line.rank, line.host
         if self._fragments:
             self._forget()
         if (self._wrapped or self._fragments) and HEAD.search(raw) is None and self._rejoin(raw):
@@ -104,7 +107,8 @@ class Scanner:
         if torch is not None:
             self._read_foreign(raw[torch.start() :])
             raw = raw[: torch.start()]
-        heads = list(HEAD.finditer(raw))
+        # Where one prefix is complete, what looks shortened is the rest of a torn one.
+        heads = list(HEAD.finditer(raw)) if self._has_complete else find_heads(raw)
         if heads:
             self._read_parts(raw, heads, torch is not None)
         else:
@@ -114,7 +118,7 @@ class Scanner:
         for number, head in enumerate(heads):
             last = number == len(heads) - 1
             end = len(raw) if last else heads[number + 1].start()
-            loose = 0 if last else len(heads[number + 1]["host"])
+            loose = 0 if last else len(heads[number + 1]["host"] or "")
             text = TAG_AND_BLANK.split(raw[head.end() : end], maxsplit=1)[0]
             whole = raw[head.start() : end + loose]
             part = _Fragment(whole, self._line, loose, cut=cut or not last)
@@ -138,8 +142,11 @@ class Scanner:
 
     def _head(self, found: re.Match[str]) -> tuple[int, Head]:
         """The process and prefix; remembered by the text up to the level."""
-        head = read_head(found, self._rank)
+        head = read_head(found, self._rank, self._host)
         parsed = self._log.process(head.host, head.pid, head.tag_rank), head
+        if head.is_shortened:
+            return parsed
+        self._has_complete = True
         if len(self._heads) >= _MOST_HEADS:
             self._heads.clear()
         text, end = found.string, found.end() - len(_INFO)
@@ -155,7 +162,7 @@ class Scanner:
             self._fragments.append(replace(part, counted=counted))
 
     def _say_whole(self, prefix: tuple[int, Head], raw: str, start: int) -> None:
-        """As ``_say``, for a line that nobody cut; most lines are read here."""
+        """As ``_say``, for a whole line; most lines are read here."""
         process, head = prefix
         said = Message(
             raw[start:], process, head.tid, head.level, head.where, self._file, self._line, raw
@@ -208,7 +215,7 @@ class Scanner:
         return False
 
     def _makes_sense(self, joined: _Fragment) -> bool:
-        found = HEAD.search(joined.text)
+        found = find_head(joined.text)
         if found is None:
             return False
         said = self._message(self._head(found), joined.text[found.end() :], joined)
@@ -220,7 +227,7 @@ class Scanner:
     def _unwrap(self, rest: str) -> None:
         """Read a failed work request, whose line some terminals break, with its second half."""
         wrapped, self._wrapped = self._wrapped, None
-        found = None if wrapped is None else HEAD.search(wrapped.text)
+        found = None if wrapped is None else find_head(wrapped.text)
         if wrapped is not None and found is not None:
             whole = _Fragment(f"{wrapped.text} {rest}".rstrip(), wrapped.line)
             self._say(self._head(found), whole.text[found.end() :], whole)

@@ -17,7 +17,7 @@ _TAG = re.compile(r"\[(\d{1,5})\](?: |$)")
 _TAG_INSIDE = re.compile(r"\[(\d{1,5})\] (?!NCCL )")
 # Ranks, devices and channels of NCCL look alike, but no prefix of NCCL follows them.
 _TAG_BEFORE_NCCL = re.compile(r"\[(\d{1,5})\] (?=[\w.-]{1,253}:\d{1,9}:\d{1,9} )")
-_TAGGED_WORDS = re.compile(r"\[(\d{1,5})\] +[^ ]")
+_TAGGED_WORDS = re.compile(r"\[(\d{1,5})\] +(?!(?:\S+:\d{1,7} )?[NR]CCL )[^ ]")
 _OF_HYDRA_ITSELF = re.compile(
     r"=|\[(?:mpiexec|proxy)[@:]|YOUR APPLICATION TERMINATED WITH|This typically refers to |"
     r"Please see the FAQ page"

@@ -10,7 +10,12 @@ from hvdprof.model.schema import Column, Table
 _FILE = Column("file", "category", "", "Log file, as it was given.")
 _LINE = Column("line", "int64", "", "Number of the line in that file, from 1.")
 _HOST = Column("host", "category", "", "Host as the log names it.")
-_PID = Column("pid", "int64", "", "Process id on that host.")
+_PID = Column(
+    "pid",
+    "int64",
+    "",
+    "Process id on that host; below 0 where the log has none, by rank or device.",
+)
 _COMMUNICATOR = Column(
     "communicator",
     "Int64",

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from hvdprof.ingest.load import load_run
 from hvdprof.ingest.nccl.reader import read_nccl_logs
 from tests.builders.nccl_log import call_line, init_line, job, of_rank, recorded, said
 
@@ -182,3 +183,50 @@ def test_output_without_lines_of_nccl_costs_little(tmp_path: Path) -> None:
     assert recording.calls["line"].tolist() == [100_000 + len(job()) + 1]
     # 0.1 s on an idle machine; 0.6 s when every line went through the scanner.
     assert seconds < 0.45
+
+
+SHORTENED = {
+    "no host": (":{pid}:{tid} [{dev}] ", "", "pid"),
+    "no host, no colon": ("{pid}:{tid} [{dev}] ", "", "pid"),
+    "device alone": (" [{dev}] ", "", "dev"),
+    "host alone": ("oak7 [{dev}] ", "oak7", "dev"),
+    "numbered": ("7  [{dev}] ", "", "dev"),
+    "behind a tag": ("[1,3]<stdout>: [{dev}] ", "", "rank"),
+    "behind a pod": ("[pod/oak9/main] :{pid}:{tid} [{dev}] ", "oak9", "pid"),
+}
+
+
+@pytest.mark.parametrize("layout", SHORTENED)
+def test_prefixes_that_people_shortened_are_read(tmp_path: Path, layout: str) -> None:
+    form, host, process = SHORTENED[layout]
+    texts = ["Using network IB", "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read"]
+    lines = [
+        form.format(pid=7100 + device, tid=7200, dev=device) + f"NCCL INFO {text}"
+        for text in texts
+        for device in (0, 1)
+    ]
+    recording = recorded(tmp_path, [*lines, lines[0].replace("INFO", "WARN")])
+    pids = {"pid": [7100, 7101], "dev": [-1, -2], "rank": [-4, -4]}[process]
+    networks, connections = recording.networks, recording.connections
+    assert networks[["host", "pid"]].to_numpy().tolist() == [[host, pid] for pid in pids]
+    assert connections["pid"].tolist() == pids
+    assert recording.problems["kind"].tolist() == ["warning"]
+    run = load_run([tmp_path / "nccl.log"])
+    assert run.table("files")["kind"].tolist() == ["NCCL log"]
+
+
+def test_the_rest_of_a_torn_line_is_no_shortened_prefix(tmp_path: Path) -> None:
+    whole = said("Using network IB")
+    recording = recorded(tmp_path, [whole, "oak1:7100", " [0] NCCL INFO Using network Socket"])
+    assert recording.networks["pid"].tolist() == [7100]
+
+
+def test_warnings_of_nccl_2_30_name_a_function(tmp_path: Path) -> None:
+    line = (
+        "[2026-05-05 06:16:47] node-01:189884:189885 [3] plugin/net.cc:334 (ncclNetInit) "
+        "NCCL WARN Failed to initialize any NET plugin"
+    )
+    (problem,) = recorded(tmp_path, [line]).problems.to_dict("records")
+    assert (problem["host"], problem["pid"]) == ("node-01", 189884)
+    assert problem["where"] == "plugin/net.cc:334"
+    assert problem["text"] == "Failed to initialize any NET plugin"

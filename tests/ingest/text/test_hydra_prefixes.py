@@ -162,6 +162,7 @@ def test_tags_of_hydra_are_recognised(lines):
         ["[1,0]<stdout>:a", "[1,1]<stdout>:b", "[1,0]<stdout>:c"],
         ["n:1:1 [0] NCCL INFO a", "n:1:1 [1] NCCL INFO a", "n:1:1 [0] NCCL INFO a"],
         ["[0]", "[1]", "[0]"],
+        ["[0] NCCL INFO a", "[1] NCCL INFO b", "[0] misc/a.cc:7 NCCL WARN c"],
         ["[1, 2]", "[0, 2]", "[1, 2]"],
         ["[2026-11-20 21:56:09.  3056: W a.cc:1] [0]: a"] * 3,
         ["[rank0]: a", "[rank1]: b", "[rank0]: c"],
