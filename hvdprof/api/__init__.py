@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         compare,
         compare_analyses,
         history,
+        history_of_analyses,
         waterfall_diff,
     )
     from hvdprof.api.faults import (
@@ -151,6 +152,7 @@ __all__ = [
     "compare_analyses",
     "fault_environment",
     "history",
+    "history_of_analyses",
     "install_horovod",
     "is_run_directory",
     "job_script",
@@ -186,6 +188,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "compare",
         "compare_analyses",
         "history",
+        "history_of_analyses",
         "waterfall_diff",
     ),
     "faults": ("fault_environment",),

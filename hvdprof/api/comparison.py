@@ -42,6 +42,7 @@ __all__ = [
     "compare",
     "compare_analyses",
     "history",
+    "history_of_analyses",
     "waterfall_diff",
 ]
 
@@ -129,6 +130,21 @@ def history(
             hint="hvdprof history runs/",
         )
     return history_of_sides([_side(folder) for folder in folders], followed, margin)
+
+
+def history_of_analyses(
+    analyses: Sequence[RunAnalysis], *, margin: float = DEFAULT_MARGIN
+) -> History:
+    """The step time over runs that are analysed already.
+
+    Args:
+        analyses: The runs, at least two.
+        margin: Largest change that does not matter.
+
+    Raises:
+        UnreadableInputError: No cell is in two of the runs.
+    """
+    return history_of_sides([_side_of(one) for one in analyses], STEP_TIME, margin)
 
 
 def _runs_in(path: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from hvdprof.dashboards.pages import compare
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.analyze.test_engines import both_engines
+from tests.builders.analysis import sweep
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
@@ -113,3 +114,24 @@ def test_the_name_of_a_script_may_hold_any_sign(tmp_path):
         "a|2|<b>.py np=1, none average",
         "a|2|<b>.py np=2, none average",
     )
+
+
+def test_the_outcome_of_two_runs_is_above_their_difference(tmp_path):
+    paths = [
+        write_run(tmp_path / name, sweep({1: 10.0, 2: step_ms}))
+        for name, step_ms in (("one", 12.0), ("two", 13.2))
+    ]
+    view = View(compare.PATH, {"run": "one", "with": "two"})
+    text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
+    assert "REGRESSED: mnist on 2 ranks: step time +10.0 %" in text
+    assert text.index("Second run against the first") < text.index("Side by side")
+    assert '"regressed"' in text
+    assert "All runs in order of time" not in text
+
+
+def test_three_runs_are_a_series(tmp_path):
+    paths = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b", "c")]
+    view = View(compare.PATH, {"run": "a", "with": "b"})
+    text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
+    assert "All runs in order of time" in text
+    assert "Change points need 6 runs." in text
