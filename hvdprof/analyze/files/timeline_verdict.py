@@ -18,8 +18,8 @@ from hvdprof.model.standalone_files import FileVerdict
 LEAST_EXECUTIONS = 5
 
 _NEGOTIATION = (
-    "In negotiation, ranks wait for the last one to submit a tensor. Computation can hide such "
-    "waits, and delays that do not show here."
+    "In negotiation, ranks wait for the last rank to submit a tensor. Computation can hide these "
+    "waits, and delays that it hides are not visible."
 )
 
 

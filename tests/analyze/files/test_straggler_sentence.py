@@ -5,6 +5,8 @@ import random
 import pytest
 
 from hvdprof import api
+from hvdprof.ingest.storage import parquet_cache
+from hvdprof.ingest.timeline.streaming import stream
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.timeline_rounds import submit, write_rounds
 from tests.builders.timeline_writer import TimelineWriter
@@ -226,6 +228,26 @@ def test_two_recordings_in_one_file_give_no_verdict(tmp_path):
     path.write_text("\n".join(texts))
     page = api.analyze_files(api.load_run(path)).files[0]
     assert page.verdict == "No verdict: the file holds 2 recordings, one behind the other."
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_file_in_the_cache_gets_the_same_page(tmp_path, monkeypatch, hangs):
+    pytest.importorskip("numba", reason="reading in parts is compiled")
+    writer = write_rounds(TimelineWriter(), [{0: 900}] * 6 + [{3: 20}] * 60, num_ranks=4)
+    if hangs:
+        submit(writer, [0, 1])
+        writer.now_us += 20_000_000
+        writer.cycle()
+    whole = page_of(tmp_path, writer)
+    monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 1)
+    monkeypatch.setattr(stream, "ROWS_AT_ONCE", 64)
+    cached = page_of(tmp_path, writer)
+    assert (cached.verdict, cached.caveat, cached.facts) == (
+        whole.verdict,
+        whole.caveat,
+        whole.facts,
+    )
+    assert ("Ranks 2, 3 have not submitted 2 tensors" in cached.verdict) == hangs
 
 
 @needs_corpus

@@ -42,7 +42,7 @@ def test_a_rank_that_every_use_shows_late_is_named():
         in page.verdict
     )
     assert page.verdict.startswith("In 11 steady steps of about ")
-    assert "In negotiation, ranks wait for the last one" in page.caveat
+    assert "In negotiation, ranks wait for the last rank" in page.caveat
     assert "hvdprof run --np 1,2,4 -- python train.py" in [one.command for one in page.unanswered]
 
 
