@@ -1,30 +1,52 @@
-"""What exposed transfer consists of: collectives that execute, or negotiation and Horovod's cycle.
+"""What exposed transfer consists of: collectives, copies for fusion, negotiation and cycle.
 
 Between the last arrival of a step and the release of the ranks, Horovod negotiates (all ranks
 announce their tensors), waits for its next cycle, and executes the fused collectives. Only a
 timeline shows the executions, so the split is that of the launches in trace mode of the same cell.
 The arrivals are on the clock of rank 0, as are the executions.
+
+Of an execution, a part copies gradients into and out of the fusion buffer. Where an execution
+begins before the last arrival, its copies are taken to be spread evenly over it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from hvdprof.analyze.stats.intervals import Union, union
+from hvdprof.analyze.stats.intervals import union
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cells import Cell, CellTime
 from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.arrays import Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.rundir.manifest import Mode
 
+_TIMES = ("start_ns", "dur_ns", "copy_ns")
 
-def executing_shares(
+
+@dataclass(frozen=True, slots=True)
+class TransferSplit:
+    """Shares of the time between last arrival and release.
+
+    ``executing`` is that in which a collective executes; ``copying``, a part of it, that in which
+    gradients are copied into and out of the fusion buffer.
+    """
+
+    executing: float
+    copying: float
+
+
+UNKNOWN = TransferSplit(NAN, NAN)
+
+
+def transfer_splits(
     times: Mapping[Cell, CellTime],
     works: Mapping[LaunchKey, StepWork],
     executions: pd.DataFrame,
-) -> dict[Cell, float]:
-    """Share of the time after the last arrival in which a collective executes, by cell.
+) -> dict[Cell, TransferSplit]:
+    """What the time after the last arrival consists of, by cell.
 
     Keys are cells in throughput mode with a launch in trace mode; a mean over these launches.
 
@@ -33,39 +55,46 @@ def executing_shares(
         works: The steps of each launch.
         executions: EXECUTIONS.
     """
-    timed = executions.loc[executions["dur_ns"].notna(), [*LAUNCH, "start_ns", "dur_ns"]]
-    timed = timed.astype(dict.fromkeys(LAUNCH, str) | {"dur_ns": "int64"})
-    shares: dict[LaunchKey, float] = {}
+    timed = executions.loc[executions["dur_ns"].notna(), [*LAUNCH, *_TIMES]]
+    timed = timed.astype(dict.fromkeys(LAUNCH, str) | dict.fromkeys(_TIMES, "int64"))
+    splits: dict[LaunchKey, TransferSplit] = {}
     for key, members in rows_by_launch(timed):
         if key in works:
             own = timed.iloc[members]
-            start = own["start_ns"].to_numpy()
-            share = executing_share(works[key], union(start, start + own["dur_ns"].to_numpy()))
-            if share == share:
-                shares[key] = share
+            split = transfer_split(works[key], *(own[name].to_numpy() for name in _TIMES))
+            if split is not UNKNOWN:
+                splits[key] = split
     found = {}
     for cell, time in times.items():
-        known = _of(time.launches, shares) if cell.mode == Mode.TRACE else []
-        if known:
-            found[cell.in_mode(Mode.THROUGHPUT)] = float(np.mean(known))
+        known = [splits[key] for key in time.launches if key in splits]
+        if known and cell.mode == Mode.TRACE:
+            found[cell.in_mode(Mode.THROUGHPUT)] = TransferSplit(
+                float(np.mean([one.executing for one in known])),
+                float(np.mean([one.copying for one in known])),
+            )
     return found
 
 
-def executing_share(work: StepWork, executions: Union) -> float:
-    """Share of the time between last arrival and release in which a collective executes.
+def transfer_split(
+    work: StepWork, start_ns: Int64s, dur_ns: Int64s, copy_ns: Int64s
+) -> TransferSplit:
+    """What the time between last arrival and release consists of in one launch.
 
     Args:
-        work: The steps of a launch, on the clock of rank 0.
-        executions: The executions of the same launch.
+        work: The steps of the launch, on the clock of rank 0.
+        start_ns: Starts of its executions, on the same clock.
+        dur_ns: Their lengths.
+        copy_ns: The time that each of them copies.
 
     Returns:
-        NaN where no time passes between arrival and release.
+        ``UNKNOWN`` where no time passes between arrival and release.
     """
     arrival = work.arrived.max(axis=1).astype(np.int64)
     release = np.maximum(arrival + work.tail.mean(axis=1).astype(np.int64), arrival)
     whole = int((release - arrival).sum())
-    return float(executions.covered(arrival, release).sum()) / whole if whole else NAN
-
-
-def _of(launches: Sequence[LaunchKey], shares: Mapping[LaunchKey, float]) -> list[float]:
-    return [shares[key] for key in launches if key in shares]
+    if not whole:
+        return UNKNOWN
+    executing = float(union(start_ns, start_ns + dur_ns).covered(arrival, release).sum())
+    exposed = union(arrival, release).covered(start_ns, start_ns + dur_ns)
+    copying = float((exposed * np.minimum(copy_ns / np.maximum(dur_ns, 1), 1.0)).sum())
+    return TransferSplit(executing / whole, min(copying, executing) / whole)

@@ -10,7 +10,7 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
-from hvdprof.analyze.causes.transfer_split import executing_shares
+from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.launch_spread import times as scaled
@@ -101,7 +101,7 @@ def waterfall(
         executions: EXECUTIONS; those of launches in trace mode split exposed transfer.
     """
     cells = throughput_cells(times)
-    executing = executing_shares(times, works, executions)
+    splits = transfer_splits(times, works, executions)
     baseline_of = baselines(cells)
     ratios = PairedRatios(cells, baseline_of)
     causes = {time.cell: _causes(time, works, named) for time in cells}
@@ -119,7 +119,8 @@ def waterfall(
         own_rows = _rows(time, own, reference)
         for row in own_rows:
             if row["term"] == EXPOSED_TRANSFER:
-                row["executing_share"] = executing.get(time.cell, NAN)
+                split = splits.get(time.cell, UNKNOWN)
+                row |= {"executing_share": split.executing, "copying_share": split.copying}
         rows += own_rows
     return WATERFALL.frame(rows)
 
@@ -288,4 +289,5 @@ def _row(cell: Cell, name: str, term: _Term, step_ns: float) -> dict[str, object
         "baseline_ns": term.of_baseline * step_ns,
         "baseline_share": term.of_baseline,
         "executing_share": NAN,
+        "copying_share": NAN,
     }

@@ -76,6 +76,13 @@ WATERFALL = Table(
             "and Horovod's cycle. NaN for other causes, and without a launch in trace mode.",
         ),
         Column(
+            "copying_share",
+            "float64",
+            "ratio",
+            "Of exposed transfer: share in which gradients are copied into and out of the fusion "
+            "buffer; a part of `executing_share`.",
+        ),
+        Column(
             "phase_share",
             "float64",
             "ratio",

@@ -18,6 +18,7 @@ from hvdprof.report.terminal.hanging_text import print_hanging
 _LONGEST_BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _EXECUTING, _NEGOTIATING = "  of it collectives executing", "  of it negotiation and cycle"
+_COPYING = "  of it copies for fusion"
 _SMALLEST_SHOWN = 0.0005
 """A term below this share of the step would be 0.0 %, and is not shown."""
 
@@ -74,11 +75,14 @@ def _bar(row: FrameRow, longest: float) -> Bar:
 
 
 def _parts_of_transfer(row: FrameRow, longest: float) -> Iterator[Bar]:
-    """Execution and negotiation where a trace pass splits them."""
-    executing = float(row["executing_share"])
+    """Execution, copies and negotiation where a trace pass splits them."""
+    executing, copying = float(row["executing_share"]), float(row["copying_share"])
     if math.isnan(executing):
         return
-    for name, part in ((_EXECUTING, executing), (_NEGOTIATING, 1.0 - executing)):
+    parts = {_EXECUTING: executing - copying, _COPYING: copying, _NEGOTIATING: 1.0 - executing}
+    for name, part in parts.items():
+        if name == _COPYING and abs(part * row["share"]) < _SMALLEST_SHOWN:
+            continue
         yield Bar(
             name=name,
             time=units.milliseconds(part * row["time_ns"]),

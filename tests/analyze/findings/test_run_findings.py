@@ -575,6 +575,16 @@ def test_what_the_baseline_has_as_well_is_named_once_as_no_loss_of_scaling(name)
     assert not len(findings(evidence([term(name, 0.01, **(shared | {"baseline_share": 0.05}))])))
 
 
+@pytest.mark.parametrize(("copying", "is_named"), [(0.2, True), (0.01, False)])
+def test_copies_for_fusion_are_named_where_they_are_much(copying, is_named):
+    given = evidence([term("exposed-transfer", 0.4, executing_share=0.8, copying_share=copying)])
+    (text,) = findings(given)["evidence"]
+
+    named = "in 80 % of that time, 20 % with copies for fusion. Negotiation"
+    assert (named in text) == is_named
+    assert ("copies" in text) == is_named
+
+
 def test_input_bound_ranks_are_named_with_more_ranks_than_cores_too():
     crowded_cell = ("scaling", scaling(cell(oversubscribed=True)))
     rows = findings(evidence([crowded_cell, term("input-bound", 0.3)]))

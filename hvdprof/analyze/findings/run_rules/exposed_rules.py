@@ -30,6 +30,9 @@ from hvdprof.rundir.plan import DDP_ENGINE
 
 CYCLES_OF_A_SHORT_STEP = 8
 DEFAULT_CYCLE_MS = 1.0
+LARGE_COPIES = 0.05
+"""Share of exposed transfer from which copies into and out of the fusion buffer are named."""
+
 NETWORK_SHARE = 0.7
 """Transfers that reach as much of what the network gives are limited by the network."""
 
@@ -83,9 +86,13 @@ def _split(term: CostlyCause) -> str:
     if math.isnan(share):
         return "Execution and negotiation are not split: no trace pass."
     executes, rest = units.percent(share, 0), units.percent(1 - share, 0)
+    copying = float(term.row["copying_share"])
+    copies = (
+        f", {units.percent(copying, 0)} with copies for fusion" if copying >= LARGE_COPIES else ""
+    )
     return (
-        f"A collective executes in {executes} of that time. Negotiation and Horovod's cycle take "
-        f"the other {rest}."
+        f"A collective executes in {executes} of that time{copies}. Negotiation and Horovod's "
+        f"cycle take the other {rest}."
     )
 
 
