@@ -153,6 +153,13 @@ def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
         raise NotComparableError(
             "The runs are not comparable.", hint="Add --force to compare them nevertheless."
         )
+    unknown = [one for one in comparison.gate if one.outcome is api.Outcome.NOT_COMPARABLE]
+    if unknown:
+        names = ", ".join(one.condition.metric.title for one in unknown)
+        raise NotComparableError(
+            f"The gate cannot be judged: no cell of both runs has {names}.",
+            hint="Scaling efficiency needs a baseline in both runs: hvdprof run --np 1,2",
+        )
     judged = [one.outcome for one in comparison.gate] or [comparison.outcome]
     if fails_open and api.Outcome.INCONCLUSIVE in judged:
         raise InconclusiveError(

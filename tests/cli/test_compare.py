@@ -74,3 +74,9 @@ def test_a_file_is_written_whole_and_not_over_another(slower, tmp_path):
 def test_a_margin_that_is_no_percentage_is_refused(slower):
     with pytest.raises(UsageError, match="--margin 'two'"):
         invoke(*slower, "--margin", "two")
+
+
+def test_a_condition_on_what_neither_run_has_is_no_silent_pass(tmp_path):
+    runs = [write_run(tmp_path / name, sweep({2: 12.0})) for name in ("a", "b")]
+    with pytest.raises(NotComparableError, match="no cell of both runs has scaling efficiency"):
+        invoke(*runs, "--fail-on", "efficiency<-2pt")
