@@ -34,6 +34,7 @@ def segment_row(**values: Any) -> dict[str, Any]:
         "sent_bytes": 600,
         "oversubscribed": False,
         "pinned": True,
+        "busy_cores": 2.0,
     }
     return row | values
 
