@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 SMALL = '[{"ph": "B", "name": "A", "ts": 1, "pid": 1},{"ph": "E", "ts": 2, "pid": 1}]'
+NONE = ({"cpu_s": float("nan")},)
 HEAD_BYTES = 40_000_000
 MOST_BYTES_FOR_OBJECTS = 600_000_000
 
@@ -96,6 +97,12 @@ def duckdb_array(path: Path) -> int:
     return int(connection.execute("SELECT count(*) FROM t").fetchall()[0][0])
 
 
+def orjson_loads(path: Path) -> int:
+    """The orjson library, to dicts: no pairs, no columns."""
+    orjson = importlib.import_module("orjson")
+    return len(orjson.loads(path.read_bytes()))
+
+
 def simdjson_dom(path: Path) -> int:
     """The simdjson library through pysimdjson, parsed only: no dicts, no columns, no pairs."""
     simdjson = importlib.import_module("simdjson")
@@ -111,11 +118,12 @@ WAYS: dict[str, Callable[[Path], int]] = {
         events,
         json_load,
         json_columns,
+        orjson_loads,
         duckdb_array,
         simdjson_dom,
     )
 }
-_OBJECTS = {"json_load", "json_columns", "simdjson_dom"}
+_OBJECTS = {"json_load", "json_columns", "orjson_loads", "simdjson_dom"}
 _OF_HVDPROF = {"ours", "analyze", "analyze_command", "events"}
 _SELF_AND_CHILDREN = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
@@ -147,7 +155,9 @@ def measured(name: str, path: Path, checkout: Path) -> dict[str, float] | None:
     """One measurement in a fresh process; ``None`` where the way does not work here."""
     command = [sys.executable, str(Path(__file__).resolve()), str(path.resolve()), "--only", name]
     # ``-m hvdprof`` of the child prefers the current folder, which may be another checkout.
-    environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "PYTHONSAFEPATH": "1"}
+    given = os.environ.get("PYTHONPATH", "")
+    paths = os.pathsep.join(filter(None, (str(checkout.resolve()), given)))
+    environment = os.environ | {"PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode != 0:
         print(f"{name}: {(done.stderr.strip() or '?').splitlines()[-1]}", file=sys.stderr)
@@ -188,14 +198,15 @@ def main() -> None:
             else:
                 found[way].append(result)
     print(f"{megabytes:.0f} MB, load {os.getloadavg()[0]:.1f}, medians of {options.repeats}")
-    print("| way | MB/s | MB/cpu-s | cores | peak MiB |\n|---|---|---|---|---|")
+    print("| way | MB/s | MB/cpu-s | cores | peak MiB | CPU to ours |\n|---|---|---|---|---|---|")
+    ours_cpu = statistics.median(result["cpu_s"] for result in found.get(("ours", ""), ()) or NONE)
     for way in ways:
         wall, cpu, peak = (
             statistics.median(result[key] for result in found[way])
             for key in ("wall_s", "cpu_s", "peak_mib")
         )
         rates = f"{megabytes / wall:.0f} | {megabytes / cpu:.0f} | {cpu / wall:.2f}"
-        print(f"| {''.join(way)} | {rates} | {peak:.0f} |")
+        print(f"| {''.join(way)} | {rates} | {peak:.0f} | {cpu / ours_cpu:.1f}x |")
 
 
 if __name__ == "__main__":

@@ -146,12 +146,14 @@ def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCa
 
 
 def _add_recordings(found: Sequence[Recognised], builder: RunBuilder) -> list[_Entry]:
-    entries = []
-    folders = dict.fromkeys(one.path.parent for one in found)
-    for folder in folders:
-        members = [one for one in found if one.path.parent == folder]
-        entries += _add_recordings_of(folder, members, builder)
-    return entries
+    by_folder: dict[Path, list[Recognised]] = {}
+    for one in found:
+        by_folder.setdefault(one.path.parent, []).append(one)
+    return [
+        entry
+        for folder, members in by_folder.items()
+        for entry in _add_recordings_of(folder, members, builder)
+    ]
 
 
 def _add_recordings_of(
