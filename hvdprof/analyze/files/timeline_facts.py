@@ -54,7 +54,7 @@ def timeline_facts(sums: TimelineSums, row: FrameRow) -> tuple[Fact, ...]:
             _executing_share(sums, int(row["span_ns"])),
             "ratio",
         ),
-        Fact("num_startup_steps", "start-up", sums.steps.num_startup or None, text=_startup(sums)),
+        _startup(sums),
         Fact("negotiating_share", "negotiating (steady)", _steady_share(sums), "ratio"),
         *_payload(sums),
     )
@@ -108,9 +108,10 @@ def _by_collective(sums: TimelineSums) -> str | None:
     return ", ".join(f"{name} {number}" for name, number in numbers) or None
 
 
-def _startup(sums: TimelineSums) -> str:
+def _startup(sums: TimelineSums) -> Fact:
     num = sums.steps.num_startup
-    return f"{num} steps, excluded from steady times" if num else ""
+    text = f"{num} steps, excluded from steady times"
+    return Fact("num_startup_steps", "start-up" if num else "", num, text=text)
 
 
 def _steady_share(sums: TimelineSums) -> float | None:
