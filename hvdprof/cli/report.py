@@ -73,7 +73,7 @@ def _format_of(output: Path, figure: str | None) -> Format | None:
             f"A figure cannot be written to {output}.",
             hint=f"Its name ends in one of {', '.join(IMAGE_SUFFIXES)}.",
         )
-    formats = {f".{one}": one for one in DOCUMENTS}
+    formats = {".html": Format.HTML, ".md": Format.MARKDOWN}
     if output.suffix not in formats:
         raise UsageError(
             f"A report cannot be written to {output}: its name ends in neither "
