@@ -27,6 +27,13 @@ from hvdprof.model.run import Run
 CROWDED_CELL = "The ranks share cores or GPUs (oversubscribed), which delays ranks, too."
 """The caveat of a finding on a cell with more ranks than cores."""
 
+NO_DATA_PHASE = (
+    "Data loading counts as time between steps here: this loop's data source is not a DataLoader."
+)
+"""The caveat of a finding on time between steps, where batches come from a generator or a call."""
+
+MARK_DATA = 'Write `with collect.phase("data"):` around data loading to measure it by itself.'
+
 
 def crowding(run: Run, cell: Cell) -> str:
     """The caveat of a cell whose ranks compete for cores; empty where they do not.
@@ -161,6 +168,16 @@ def costs_of_baseline(
             elif cause.has_baseline and cause.whole_share >= WARNING_COST:
                 seen.add(str(cell["model"]))
                 yield cause
+
+
+def has_data_phase(evidence: Evidence, cell: Cell) -> bool:
+    """Whether the steps of a cell have a data phase; true where they have no phases at all."""
+    rows = [row for row in evidence.causes_of(cell) if row["term"] == INPUT_BOUND]
+    of_baseline = (float(row["baseline_ns"]) for row in rows)
+    data_ns = [float(row["time_ns"]) for row in rows]
+    data_ns += [one for one in of_baseline if not math.isnan(one)]
+    # What a cell and its baseline spend on nothing may differ by rounding.
+    return not rows or sum(data_ns) >= 1.0
 
 
 def cost_of(cell: Cell, share: float, cost_ns: float, gain: float) -> CellCost:

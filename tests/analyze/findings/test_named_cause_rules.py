@@ -16,6 +16,8 @@ from tests.analyze.findings.test_run_findings import (
 from tests.builders.finding_style import style_faults
 from tests.builders.finished_analysis import cell
 
+NAN = float("nan")
+
 
 def only(*causes, launches=3, **values):
     """The finding on these rows, of a cell of so many launches."""
@@ -179,3 +181,37 @@ def test_a_rank_late_beside_other_processes_may_be_theirs():
     two_hosts = {"ranks": ranks(0, 0, hosts=("node1", "node2"), num_threads=1)}
     row = only(cause, **(crowded(1.7) | two_hosts))
     assert "other processes" not in (row["evidence"] + row["action"]).lower()
+
+
+@pytest.mark.parametrize(
+    ("data", "phase", "says_so"),
+    [
+        ((0.0, NAN), "pause", True),
+        ((-1e-9, 1e-7), "pause", True),
+        ((0.01, NAN), "pause", False),
+        ((0.0, 3e6), "pause", False),
+        ((0.0, NAN), "forward", False),
+    ],
+)
+def test_time_between_steps_may_be_data_where_no_loader_fetches_it(data, phase, says_so):
+    share, baseline_ns = data
+    loads = term("input-bound", share, baseline_ns=baseline_ns)
+    row = only(straggler("persistent", phase=phase), loads)
+
+    assert ("data source is not a DataLoader." in row["evidence"]) == says_so
+    assert ('with collect.phase("data")' in row["action"]) == says_so
+    assert style_faults(row) == []
+
+
+def test_without_phases_nothing_is_said_of_data():
+    assert "DataLoader" not in only(straggler("persistent", phase="pause"))["evidence"]
+
+
+def test_overhead_between_steps_may_be_data_where_no_loader_fetches_it():
+    row = only(term("serialization", 0.3), term("input-bound", 0.0))
+
+    assert row["id"] == "inter-step-overhead"
+    assert "data source is not a DataLoader." in row["evidence"]
+    assert row["action"].endswith(
+        '`with collect.phase("data"):` around data loading to measure it by itself.'
+    )

@@ -10,6 +10,8 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
+    MARK_DATA,
+    NO_DATA_PHASE,
     CellCost,
     CostlyCause,
     cell_name,
@@ -18,6 +20,7 @@ from hvdprof.analyze.findings.cell_finding import (
     costly_causes,
     costs_of_baseline,
     crowding,
+    has_data_phase,
     step_ns,
 )
 from hvdprof.analyze.findings.evidence import Evidence, is_base
@@ -116,6 +119,7 @@ def jitter(evidence: Evidence) -> Iterator[Finding]:
 def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
     """All ranks spend time outside all phases, most of it between steps."""
     for cause, share, cost in _with_those_of_baseline(evidence, SERIALIZATION):
+        has_data = has_data_phase(evidence, cause.cell)
         yield Finding(
             "inter-step-overhead",
             severity_of_cost(share),
@@ -124,10 +128,14 @@ def inter_step_overhead(evidence: Evidence) -> Iterator[Finding]:
             sentences(
                 f"{cell_place(cause.cell)}: {_spent(cause, share)} in no phase: between steps, or "
                 "outside data, forward, backward and optimizer.",
+                "" if has_data else NO_DATA_PHASE,
                 _of_baseline(cause, share),
             ),
-            "Look for what the loop does between steps: metrics that call .item(), logging, "
-            "checkpoints. Do it less often.",
+            sentences(
+                "Look for what the loop does between steps: metrics that call .item(), logging, "
+                "checkpoints. Do it less often.",
+                "" if has_data else MARK_DATA,
+            ),
             "likely",
             **cost,
         )

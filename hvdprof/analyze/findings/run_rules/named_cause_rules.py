@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import (
+    MARK_DATA,
+    NO_DATA_PHASE,
     CostlyCause,
     cell_name,
     cell_place,
     costly_causes,
     crowding,
+    has_data_phase,
 )
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import (
@@ -85,6 +88,8 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
     """
     for cause in costly_causes(evidence, STRAGGLER, PAUSE, oversubscribed=True):
         crowd, sharing = _crowd(evidence, cause), crowding(evidence.run, cause.cell)
+        is_between = cause.row["phase"] == _BETWEEN_STEPS
+        may_be_data = is_between and not has_data_phase(evidence, cause.cell)
         yield Finding(
             _id(cause),
             severity_of_cost(cause.share),
@@ -94,10 +99,14 @@ def named_causes(evidence: Evidence) -> Iterator[Finding]:
                 _what(evidence, cause),
                 _how_often(cause, int(cause.cell["num_launches"])),
                 _explained(str(cause.row["phase"]), float(cause.row["phase_share"])),
+                NO_DATA_PHASE if may_be_data else "",
                 sharing,
                 as_sentence(crowd),
             ),
-            otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
+            sentences(
+                otherwise(END_OTHER_PROCESSES if crowd else "", _action(evidence, cause)),
+                MARK_DATA if may_be_data else "",
+            ),
             _confidence(cause, crowd or sharing),
             **cause.cost,
         )
