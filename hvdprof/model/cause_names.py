@@ -53,7 +53,7 @@ def _name(row: FrameRow, *, with_phase: bool = True) -> str:
     how = _how(row)
     if row["term"] == PAUSE:
         shown = place if phase not in (_BETWEEN_STEPS, _UNATTRIBUTED) else ""
-        return f"All ranks pause {how}{shown}"
+        return f"{'Pauses' if row.get('np') == 1 else 'All ranks pause'} {how}{shown}"
     ranks = ranks_of(row)
     if row["pattern"] in ("persistent", "from-step"):
         since = f" {how}" if how else ""

@@ -54,18 +54,20 @@ def cell_causes(launches: Sequence[Sequence[NamedCause]], num_ranks: int) -> tup
     Causes of different launches are the same if kind, ranks, pattern and phase agree. One that is
     left over joins the same ranks with another phase or pattern, because noise may blur either; if
     rare delays hit other ranks in other launches, they are of any rank. What is not in at least
-    half of the launches has no name.
+    half of the launches has no name, unless the cell has one rank: its pauses would pass for the
+    usual time of a baseline.
 
     Args:
         launches: The named causes of each launch, largest first.
         num_ranks: Ranks of the cell.
     """
     left = [list(own) for own in launches]
+    least = max(1.0, SHARE_OF_LAUNCHES * len(launches)) if num_ranks > 1 else 1.0
     found: list[CellCause] = []
     for key_of in (_exactly, _but_for_phase, _but_for_pattern, _at_random):
         found = [_joined(one, left, key_of, num_ranks) for one in found]
         for members in _groups(left, key_of):
-            if sum(bool(own) for own in members) >= max(1.0, SHARE_OF_LAUNCHES * len(launches)):
+            if sum(bool(own) for own in members) >= least:
                 found.append(_cause(members, num_ranks))
                 _take(left, members)
     return tuple(found[:MOST_NAMED])

@@ -85,6 +85,7 @@ def waterfall(
         compute slowdown    C - w * C_1
         baseline credit     - w * (T_1 - C_1 - D_1 - O_1)
 
+    Pauses of the baseline are in its credit, since steps in which it pauses are not normal.
     Together the terms are ``T - w * T_1``, and ``residual`` is the rounding error. Cells without
     another cell as baseline have neither compute slowdown nor credit, and their input and
     serialization are whole (``D``, ``O``): their terms are ``T - C``. Cells without phases have
@@ -96,7 +97,7 @@ def waterfall(
     Args:
         times: The step time of each cell.
         works: The steps of each launch.
-        named: The named causes of each launch of two or more ranks, largest first.
+        named: The named causes of each launch, largest first.
         facts: The parts of the step and other facts of each launch.
         executions: EXECUTIONS; those of launches in trace mode split exposed transfer.
     """

@@ -37,7 +37,7 @@ from hvdprof.analyze.stragglers.named_cause import (
 from hvdprof.analyze.stragglers.slow_ranks import slow_ranks
 from hvdprof.analyze.stragglers.stalls import MOST_STEPS, any_rank_stalls, pauses, rank_stalls
 from hvdprof.analyze.stragglers.windows import Windows, lateness, windows
-from hvdprof.model.arrays import Bools
+from hvdprof.model.arrays import Bools, Int64s
 
 MOST_CAUSES, MOST_SEARCHES = 5, 8
 
@@ -58,10 +58,11 @@ class _Found:
 def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
     """The significant delays of a launch, largest first; they never overlap in ``affected``.
 
-    Empty where nothing is significant, for launches of one rank, and below 9 steps.
+    Empty where nothing is significant, and below 9 steps. One rank has pauses alone, since no other
+    rank shows what is usual.
     """
     spans = windows(work)
-    if len(work.ranks) < 2 or len(spans.length) < LEAST_STEPS:
+    if len(spans.length) < LEAST_STEPS:
         return ()
     step_ns = float(work.step_times.mean())
     spans = without_stalls_of_most(spans, step_ns)
@@ -74,25 +75,34 @@ def named_causes(work: StepWork) -> tuple[NamedCause, ...]:
 
 
 def _search(spans: Windows, step_ns: float) -> list[Delay]:
-    delays = list(slow_ranks(spans.length, step_ns))
+    has_others = spans.length.shape[1] > 1
+    delays = list(slow_ranks(spans.length, step_ns)) if has_others else []
     slow = {place for one in delays for place in one.places}
     rest = spans.length
     for delay in delays:
         rest = without(rest, delay)
     for _ in range(MOST_SEARCHES):
-        sparse = [*pauses(rest, step_ns, spans.steps), *rank_stalls(rest, step_ns, spans.steps)]
-        found = _most_expensive(rest, sparse)
-        if found is None or saving(rest, found) < SMALLEST_SHARE * step_ns:
-            of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns, spans.steps)))
-            found = found if of_any is None else of_any
+        found = _sparse_delay(rest, step_ns, spans.steps)
         if found is None:
             break
         # Stalls that cost too little to be named are no lead of their rank either.
         if saving(rest, found) >= SMALLEST_SHARE * step_ns:
             delays.append(found)
         rest = without(rest, found)
-    leads = leading_ranks(rest, step_ns, spans.steps)
+    leads = leading_ranks(rest, step_ns, spans.steps) if has_others else ()
     return delays + [one for one in leads if not slow & set(one.places)]
+
+
+def _sparse_delay(rest: Times, step_ns: float, steps: Int64s) -> Delay | None:
+    """The sparse delay that costs most; stalls of any rank where no other one costs enough."""
+    found = list(pauses(rest, step_ns, steps))
+    if rest.shape[1] < 2:
+        return _most_expensive(rest, found)
+    largest = _most_expensive(rest, [*found, *rank_stalls(rest, step_ns, steps)])
+    if largest is not None and saving(rest, largest) >= SMALLEST_SHARE * step_ns:
+        return largest
+    of_any = _most_expensive(rest, list(any_rank_stalls(rest, step_ns, steps)))
+    return largest if of_any is None else of_any
 
 
 def _most_expensive(rest: Times, delays: list[Delay]) -> Delay | None:

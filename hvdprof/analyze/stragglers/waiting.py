@@ -61,7 +61,7 @@ def waiting_tables(arrivals: pd.DataFrame, works: Mapping[LaunchKey, StepWork]) 
         grid = ready.setdefault(cube.key, np.full(several[cube.key].before.shape, np.nan))
         grid[rows] = last
     clocks_of = {key: clocks(work, ready.get(key), key) for key, work in several.items()}
-    named = {key: named_causes(work) for key, work in several.items()}
+    named = {key: named_causes(work) for key, work in works.items()}
     late, caused, on_one_clock = [], [], dict(works)
     for key, work in several.items():
         offsets, u_ns = remaining_offsets(clocks_of[key]), clocks_of[key]["u_ns"].to_numpy()

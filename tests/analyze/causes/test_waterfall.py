@@ -151,6 +151,36 @@ def test_a_loop_that_sleeps_at_every_size_scales_and_its_cost_is_named(tmp_path)
     assert "Largest cost, in the baseline as well: inter-step" in analysis.verdict.sentence
 
 
+def with_pauses(one, part, repeats):
+    """A launch with a pause of 60 ms in every 8th step, if its repeat is among these."""
+    segment = one.segments[0]
+    extra = np.where(np.arange(segment.num_warmup_batches + segment.num_steps) % 8 == 7, 60.0, 0)
+    parts = segment.parts_ms | {part: segment.parts_ms[part] + extra[None, :]}
+    return replace(
+        one, segments=[replace(segment, parts_ms=parts)] if one.repeat in repeats else one.segments
+    )
+
+
+@pytest.mark.parametrize("part", ["other", "forward"])
+@pytest.mark.parametrize("repeats", [(1, 2, 3), (2,)])
+def test_pauses_of_the_baseline_are_its_credit_and_no_gain_of_the_cell(tmp_path, part, repeats):
+    passes = sweep({1: 10.0, 2: 12.0}, blocked_ms={2: 1.0})
+    passes = [with_pauses(one, part, repeats if one.size == 1 else ()) for one in passes]
+    analysis = waterfall_of(tmp_path, passes)
+    rows, baseline = of_cell(analysis, 2), of_cell(analysis, 1)
+
+    # Terms are means of shares, and the step time of a cell is a geometric mean.
+    share = len(repeats) / 3
+    paused = share * (7.5 / 17.5) * 10e6 * (17.5 / 10) ** share
+    assert baseline.loc["pause", "time_ns"] == pytest.approx(paused, rel=0.1)
+    assert baseline.loc["pause", "num_launches"] == len(repeats)
+    assert rows.loc[BASELINE_CREDIT, "time_ns"] == pytest.approx(-paused, rel=0.1)
+    # Without pauses: 10 ms of the baseline, 11 ms of the cell, 90 % of them compute.
+    assert rows.loc[COMPUTE_INFLATION, "time_ns"] == pytest.approx(0.9e6, abs=0.3e6)
+    assert rows.loc[SERIALIZATION, "time_ns"] == pytest.approx(0.05e6, abs=0.1e6)
+    assert rows.loc[RESIDUAL_TERM, "share"] == 0
+
+
 @pytest.mark.slow
 def test_the_overhead_of_the_baseline_is_a_credit(tmp_path):
     rows = of_cell(

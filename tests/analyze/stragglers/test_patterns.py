@@ -177,8 +177,19 @@ def test_causes_never_overlap() -> None:
             assert np.sum([one.affected for one in causes], axis=0).max() == 1
 
 
-def test_a_launch_of_one_rank_or_of_few_steps_names_nothing() -> None:
-    assert named_causes(simulated(100, 1)) == ()
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_launch_of_one_rank_has_pauses_alone(noise: str) -> None:
+    shape = Shape(STEPS, 1, np.random.default_rng(5))
+    assert named_causes(launch_of(Scene(), shape, noise, 5)) == ()
+    extra = shape.nothing()
+    extra[9::10] = 60.0
+    (cause,) = named_causes(launch_of(Scene({"forward": extra}), shape, noise, 5))
+
+    assert (cause.kind, cause.ranks, cause.phase) == (PAUSE, (0,), "forward")
+    assert (cause.pattern, cause.period_steps) == (PERIODIC, 10)
+
+
+def test_a_launch_of_few_steps_names_nothing() -> None:
     assert named_causes(simulated(8, 2, extra_ms={"data": np.array([0, 50.0])})) == ()
 
 
