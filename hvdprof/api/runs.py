@@ -1,24 +1,29 @@
-"""Load a run directory or any files, analyze them, write a report."""
+"""Load a run directory or any files, analyze them, write a report.
+
+pandas and the analysis are imported at their first use: a file that is refused needs neither.
+"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
 from hvdprof.ingest import load
 from hvdprof.ingest.load import ProgressCallback as ProgressCallback
-from hvdprof.model.run import Run as Run
-from hvdprof.model.run import RunAnalysis, RunEntry
-from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
-from hvdprof.model.table_catalogue import TABLES
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.manifest import Manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hvdprof.model.run import Run as Run
+    from hvdprof.model.run import RunAnalysis, RunEntry
+    from hvdprof.model.standalone_files import FilesAnalysis, ScalingOfText
 
 Paths = str | Path | Sequence[str | Path]
 
 
-def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> Run:
+def load_run(paths: Paths, *, progress: ProgressCallback | None = None) -> "Run":
     """What a run directory of ``hvdprof bench`` holds, or any files together.
 
     The tables of a run directory: ``segments`` (one row per model and toggles in one launch:
@@ -51,7 +56,7 @@ def is_run_directory(path: Path) -> bool:
     return load.is_run_directory(path)
 
 
-def analyze_files(run: Run) -> FilesAnalysis:
+def analyze_files(run: "Run") -> "FilesAnalysis":
     """The analysis of standalone files: a page of facts per file, and tables made of all files.
 
     ``throughput_scaling`` holds the efficiency of every series of throughputs against its smallest
@@ -68,7 +73,7 @@ def analyze_files(run: Run) -> FilesAnalysis:
 
 def scaling_of_text(
     lines: Iterable[str], *, name: str = "table", unit: str | None = None, strong: bool = False
-) -> ScalingOfText:
+) -> "ScalingOfText":
     """The scaling efficiency of speeds that were measured elsewhere.
 
     Args:
@@ -86,6 +91,7 @@ def scaling_of_text(
     from hvdprof.analyze.scaling.scaling_verdict import scaling_verdicts
     from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
     from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
+    from hvdprof.model.standalone_files import ScalingOfText
 
     text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
     scaling = throughput_scaling(text.throughput, repeats=True)
@@ -95,11 +101,13 @@ def scaling_of_text(
     return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
 
 
-def all_tables(run: Run) -> dict[str, pd.DataFrame]:
+def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     """The tables of a run and of its analysis that have rows, by name, in the order of the docs.
 
     These are what ``hvdprof convert`` writes and ``hvdprof sql`` queries.
     """
+    from hvdprof.model.table_catalogue import TABLES
+
     tables = dict(run.tables)
     if run.recorded:
         tables |= analyze_run(run).tables
@@ -108,7 +116,7 @@ def all_tables(run: Run) -> dict[str, pd.DataFrame]:
     return {table.name: tables[table.name] for table in TABLES if len(tables.get(table.name, ()))}
 
 
-def analyze_run(run: Run) -> RunAnalysis:
+def analyze_run(run: "Run") -> "RunAnalysis":
     """The finished analysis of a run.
 
     ``verdict`` is the answer in at most two sentences with its numbers and a caveat.
@@ -128,7 +136,7 @@ def analyze_run(run: Run) -> RunAnalysis:
 
 
 def write_report(
-    analysis: RunAnalysis, path: Path, *, overwrite: bool = False, format: str | None = None
+    analysis: "RunAnalysis", path: Path, *, overwrite: bool = False, format: str | None = None
 ) -> None:
     """Write an analysis into a file, whole or not at all.
 
@@ -147,7 +155,7 @@ def write_report(
     write_with(reporter_for(format or path), analysis, path, overwrite=overwrite)
 
 
-def list_runs(folder: Path) -> tuple[RunEntry, ...]:
+def list_runs(folder: Path) -> "tuple[RunEntry, ...]":
     """The run directories in a folder, newest first; ``problem`` says why a run is unreadable.
 
     Raises:
@@ -165,7 +173,9 @@ def list_runs(folder: Path) -> tuple[RunEntry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.created_at, entry.name), reverse=True))
 
 
-def _entry(folder: Path) -> RunEntry:
+def _entry(folder: Path) -> "RunEntry":
+    from hvdprof.model.run import RunEntry
+
     try:
         manifest = Manifest.read(folder)
     except HvdprofError as error:

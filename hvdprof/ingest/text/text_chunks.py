@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 import numpy as np
-import pyarrow as pa
 
 CHUNK_BYTES = 1 << 20
 SLACK = 64
@@ -191,6 +190,9 @@ class Chunks:
 
     def _zstd_decoded(self) -> Iterator[bytes]:
         self._source.seek(0)
+        # Its import takes longer than reading a small file.
+        import pyarrow as pa
+
         stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), "zstd")
         while True:
             room = bytearray(_UNWRITTEN * CHUNK_BYTES)
