@@ -83,8 +83,13 @@ def timeout_facts(timeouts: pd.DataFrame) -> list[Fact]:
 
 
 def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
-    """The best sample, and whether tuning came to its end."""
-    best = samples.iloc[int(samples["score"].to_numpy().argmax())]
+    """The best sample, and whether tuning came to its end; of several logs, a line for each."""
+    runs = [members for _, members in samples.groupby("run", sort=True)]
+    if len(runs) > 1:
+        number = Fact("num_samples", "samples", len(samples))
+        lines = numbered_lines([_of_tuning(members) for members in runs])
+        return [number, Fact("each_tuning", "tuning", lines)]
+    best = _best_sample(samples)
     return [
         Fact("num_samples", "samples", len(samples)),
         Fact("best_cycle_time_ns", "best cycle time", int(best["cycle_time_ns"]), "ns"),
@@ -98,6 +103,20 @@ def autotune_facts(samples: pd.DataFrame) -> list[Fact]:
         Fact("best_score", "its reduced bytes per time", float(best["score"]), "MB/s"),
         Fact("finished", "tuning finished", "yes" if samples["final"].any() else "not shown"),
     ]
+
+
+def _best_sample(samples: pd.DataFrame) -> "pd.Series[float]":
+    return samples.iloc[int(samples["score"].to_numpy().argmax())]
+
+
+def _of_tuning(samples: pd.DataFrame) -> str:
+    best = _best_sample(samples)
+    cycle = units.milliseconds(float(best["cycle_time_ns"]))
+    threshold = units.byte_size(float(best["fusion_threshold_mb"]) * 2**20)
+    score = units.of_unit(float(best["score"]), "MB/s")
+    number = units.counted(len(samples), "sample")
+    what = f"best cycle time {cycle}, fusion threshold {threshold}"
+    return f"{number}, {what}: {score}, line {best['line']}"
 
 
 def rate_facts(rates: pd.DataFrame) -> list[Fact]:

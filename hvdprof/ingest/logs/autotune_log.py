@@ -35,6 +35,8 @@ class Autotune(PartReader):
         super().__init__(file)
         self._num_flags: int | None = None
         self._best: tuple[float, str] = (float("-inf"), "")
+        self._run = -1
+        self._run_of_last = -1
 
     @property
     def wanted(self) -> str:
@@ -46,13 +48,20 @@ class Autotune(PartReader):
         header = _HEADER.search(line.text)
         if header is not None:
             self._num_flags = 4 if header["torus"] else 3
+            self._run += 1
             self._best = (float("-inf"), "")
             return
         if self._num_flags is None:
             return
         sample = _SAMPLE.search(line.text)
-        if sample is not None:
-            self._take_sample(sample, line.number)
+        if sample is None:
+            return
+        is_quoted = bool(line.text[: sample.start()].strip())
+        if is_quoted and len(self.rows):
+            # A page that states results of several jobs: their scores are not comparable.
+            self._run += 1
+            self._best = (float("-inf"), "")
+        self._take_sample(sample, line.number)
 
     def kinds(self) -> list[str]:
         """``autotuning log`` where there is a header, even without a sample."""
@@ -65,11 +74,13 @@ class Autotune(PartReader):
         parameters = re.sub(r"\s", "", sample.group())
         score = float(sample["score"])
         repeats = parameters == self._best[1] and score == self._best[0]
-        if len(self.rows):
+        if self._run_of_last == self._run:
             # Only the last row can be the one that Horovod writes in the end.
             self.rows.set_last(final=False)
+        self._run_of_last = self._run
         self.add(
             number,
+            run=self._run,
             hierarchical_allreduce=flags[0],
             hierarchical_allgather=flags[1],
             torus_allreduce=flags[2] if len(flags) == 4 else None,

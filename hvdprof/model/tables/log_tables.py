@@ -114,6 +114,12 @@ AUTOTUNE = Table(
     (
         _FILE,
         _LINE,
+        Column(
+            "run",
+            "int64",
+            "",
+            "Number of the log in its file, from 0; a sample behind text of a page is one alone.",
+        ),
         Column("hierarchical_allreduce", "boolean", "", "Allreduce in two levels was on."),
         Column("hierarchical_allgather", "boolean", "", "Allgather in two levels was on."),
         Column(

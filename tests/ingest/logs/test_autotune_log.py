@@ -3,6 +3,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from hvdprof.analyze.files.log_facts import autotune_facts
 from hvdprof.ingest.logs.autotune_log import Autotune
 from tests.builders.places import CORPUS, needs_corpus
 from tests.builders.printed import read_part
@@ -51,3 +52,20 @@ def test_no_rows_without_their_header(tmp_path: Path, text: str) -> None:
 def test_pasted_winners(tmp_path: Path, name: str, scores: list[float]) -> None:
     tables, _ = read_part(Autotune, (CORPUS / "horovod_logs" / name).read_bytes(), tmp_path)
     assert list(tables["autotune"]["score"]) == scores
+
+
+def test_results_of_several_jobs_are_never_mixed(tmp_path: Path) -> None:
+    header = (
+        "hierarchical_allreduce,hierarchical_allgather,cache_enabled,cycle_time_ms,"
+        "tensor_fusion_threshold,score\n"
+    )
+    logs = f"{header}0,0,1, 1,64,100\n0,0,1, 2,64,200\n0,0,1, 2,64,200\n{header}0,0,1, 5,4,900\n"
+    tables, _ = read_part(Autotune, logs, tmp_path)
+    assert list(tables["autotune"]["run"]) == [0, 0, 0, 1]
+    assert list(tables["autotune"]["final"]) == [False, False, True, False]
+    page = f"{header}best of resnet:0,0,0,5,4,404.7\nbest of vgg:0,0,0,5,4,750.4\n"
+    tables, _ = read_part(Autotune, page, tmp_path)
+    assert list(tables["autotune"]["run"]) == [0, 1]
+    facts = {fact.name: fact.value for fact in autotune_facts(tables["autotune"])}
+    assert facts["num_samples"] == 2
+    assert str(facts["each_tuning"]).startswith("1: 1 sample, best cycle time 5.00 ms")
