@@ -80,7 +80,11 @@ def test_a_zip_archive(tmp_path: Path) -> None:
     assert unpacked(tmp_path / "a", content) == ({**FILES, LONG: b"long"}, [])
 
 
-@pytest.mark.parametrize("text", [b"", b"[", b"a log\n" * 100, b"\0" * 2000, gzip.compress(b"a")])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[", b"a log\n" * 100, b"\0" * 2000, gzip.compress(b"a")],
+    ids=["empty", "one byte", "log", "zeros", "gzip"],
+)
 def test_other_files_are_no_archives(text: bytes) -> None:
     assert not is_archive(text)
 
