@@ -23,8 +23,9 @@ _OPEN_MPI = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+
 _TORCHRUN = re.compile(r"^\s*rank +: (\d+) \(local_rank: \d+\)\s+exitcode +: (\d+) ", re.MULTILINE)
 _HOROVODRUN = re.compile(r"Process (\d+) exit with status code (\d+)")
 _OLD_STALL = re.compile(r"([^\s,\[\]]+) \[(ready|missing) ranks: ([\d,\s]+)\]")
-_NEW_STALL = re.compile(r"^(\d+): \[([^\[\]]+)\]$", re.MULTILINE)
-_TAG = re.compile(r"^\[1,\d+\]<std(?:out|err)>:", re.MULTILINE)
+_NEW_STALL = re.compile(r"^(\d+): \[([^\[\]]+?)(?: \.\.\.)?\]$", re.MULTILINE)
+_TAG = re.compile(r"(?:^\S+ \S+ UTC \S+ -- )?\[1,\d+\]<std(?:out|err)>:", re.MULTILINE)
+_SRUN = re.compile(r"srun: error: \S+: tasks? (\d+)[^:]*: Exited with exit code (\d+)")
 _RATES = (
     re.compile(r"^Iter #\d+: ([\d.]+) img/sec", re.MULTILINE),
     re.compile(r"^Img/sec per \w+: ([\d.]+) ", re.MULTILINE),
@@ -65,37 +66,50 @@ def completed(text: str) -> Facts:
 def test_rows(text: str) -> Facts:
     """Size, in place or not, time in us and bus bandwidth of nccl-tests; foreign tables are none.
 
-    A row counts where its table has the header of nccl-tests, and columns that it has in full.
+    A row counts where it is whole, or where its table has the header of nccl-tests and the row is
+    not the last one of a file that is cut.
     """
     rows: Facts = Counter()
-    is_known = False
+    is_headed, is_typed, order = False, True, (False, True)
     lines = text.splitlines()
     for place, line in enumerate(lines):
         words = line.split("|")[0].split()
-        if "redop" in words or ("#wrong" in words and "type" in words):
-            is_known = True
-        if not is_known or len(words) < len(("size", "count", "type")) or words[2] not in _TYPES:
+        if "algbw" in words and ("error" in words or "#wrong" in words):
+            is_headed, is_typed = True, "type" in words
+        if words[-2:] == ["in-place", "out-of-place"]:
+            order = (True, False)
+        numbers = _numbers(words, is_typed=is_typed)
+        is_whole = len(numbers) == _WHOLE_ROW
+        if not (is_whole or (is_headed and place < len(lines) - 1)):
             continue
-        numbers = words[3:]
-        while numbers and not re.fullmatch(r"\d+\.\d+", numbers[0]):
-            numbers = numbers[1:]
-        is_cut = place == len(lines) - 1 and len(numbers) < _WHOLE_ROW
-        for in_place, values in ((False, numbers[:4]), (True, numbers[4:8])):
-            if not is_cut and len(values) == len(("time", "algbw", "busbw", "wrong")):
+        for in_place, values in zip(order, (numbers[:4], numbers[4:8]), strict=True):
+            if len(values) == len(("time", "algbw", "busbw", "wrong")):
                 rows[int(words[0]), in_place, float(values[0]), float(values[2])] += 1
     return rows
+
+
+def _numbers(words: list[str], *, is_typed: bool) -> list[str]:
+    """The measurements of a row; empty where the words are no row."""
+    head = 3 if is_typed else 2
+    if len(words) <= head or not (words[0].isdigit() and words[1].isdigit()):
+        return []
+    if is_typed and words[2] not in _TYPES:
+        return []
+    rest = words[head + 1 :] if words[head].isalpha() else words[head:]
+    # An odd number of them begins with the root.
+    return rest[1:] if len(rest) % 2 else rest
 
 
 def stalls(text: str) -> Facts:
     """Tensor, state and rank that a stall warning of Horovod's names."""
     plain = _TAG.sub("", text)
     found: Facts = Counter()
-    if "submitted to be reduced" not in plain:
-        return found
     for name, state, ranks in _OLD_STALL.findall(re.sub(r"\n(?=[\],])", "", plain)):
         for rank in re.findall(r"\d+", ranks):
             found[name, state, int(rank)] = 1
-    for rank, names in _NEW_STALL.findall(plain.partition("Missing ranks:")[2]):
+    for rank, names in _NEW_STALL.findall(
+        re.split("(?:Missing|Stalled) ranks:", plain, maxsplit=1)[-1]
+    ):
         for name in names.split(", "):
             found[name, "missing", int(rank)] = 1
     return found
@@ -108,12 +122,15 @@ def rates(text: str) -> Facts:
 
 
 def ends(text: str) -> Facts:
-    """Rank, exit code and signal of each process whose end a launcher reports."""
+    """Rank, exit code and signal of each process whose end a launcher reports.
+
+    Of a list of tasks the first stands for all.
+    """
     plain = _TAG.sub("", text)
     by_signal = {(int(rank), None, int(number)): 1 for rank, number in _SIGNAL.findall(plain)}
     by_code = {
         (int(rank), int(code), None): 1
-        for pattern in (_OPEN_MPI, _HOROVODRUN)
+        for pattern in (_OPEN_MPI, _HOROVODRUN, _SRUN)
         for rank, code in pattern.findall(plain)
     }
     # Of torchrun's list only the process that failed first is the cause.

@@ -166,6 +166,8 @@ def _first(rows: Sequence[Mapping[Hashable, object]]) -> int:
 
 
 def _reason(row: FrameRow) -> str:
+    if row["kind"] == "job-end":
+        return "a process ended with a non-zero exit code; the launcher names no rank"
     if row["kind"] != "process-end":
         rank = "" if is_missing(row["rank"]) else f"rank {row['rank']}: "
         return f"{rank}{row['message']}"

@@ -19,25 +19,29 @@ def stall_sentence(stalls: pd.DataFrame) -> str:
     Args:
         stalls: Rows of STALLS of one file.
     """
-    waited = units.seconds(float(stalls["waited_s"].max()))
+    longest = float(stalls["waited_s"].max())
+    # A warning whose beginning is cut does not say how long.
+    known = longest == longest
+    during = f" for at least {units.seconds(longest)}" if known else ""
     tensors = units.counted(int(stalls["tensor"].nunique()), "tensor")
     if (stalls["state"] == "ready").any():
         stalls = pd.concat([stalls, _missing_of_ready(stalls)])
     missing = stalls[((stalls["state"] == "missing") & (stalls["stalled_rank"] >= 0)).to_numpy()]
     ranks = sorted({int(rank) for rank in missing["stalled_rank"]})
     if not ranks:
-        return f"Stall: {tensors} stalled for at least {waited}."
+        return f"Stall: {tensors} stalled{during}."
     lacking = {rank: _tensors(missing, rank) for rank in ranks}
     last = missing[(missing["warning"] == missing["warning"].max()).to_numpy()]
     apart = _pair_apart({rank: _tensors(last, rank) for rank in ranks})
     if apart and not stalls["cut"].any():
         (one, its), (other, theirs) = apart
         return (
-            f"Stall of at least {waited}: ranks submitted different tensors (rank {one} not "
-            f"{_short(its)}, rank {other} not {_short(theirs)})."
+            f"Stall{during.replace(' for', ' of', 1)}: ranks submitted different tensors "
+            f"(rank {one} not {_short(its)}, rank {other} not {_short(theirs)})."
         )
     number = units.counted(len(set().union(*lacking.values())), "tensor")
-    return f"Stall: {ranks_text(ranks)} did not submit {number} for at least {waited}."
+    at_least = "at least " if stalls["cut"].any() else ""
+    return f"Stall: {ranks_text(ranks)} did not submit {at_least}{number}{during}."
 
 
 def _short(tensor: str) -> str:

@@ -25,7 +25,7 @@ _RATE, _SPREAD = rf"(?P<rate>{_NUMBER})", rf"(?P<spread>{_NUMBER})"
 _RATES = tuple(
     (tool, scope, re.compile(pattern))
     for tool, scope, pattern in (
-        (_TF_CNN, "step", rf"^(?P<iteration>\d+)\s+images/sec: {_RATE}(?: \+/- {_SPREAD})?"),
+        (_TF_CNN, "step", rf"^(?P<iteration>\d+)\s+images/sec: {_RATE} \+/- {_SPREAD}"),
         (_SYNTHETIC, "step", rf"Iter #(?P<iteration>\d+): {_RATE} img/sec per"),
         (_SYNTHETIC, "rank", rf"Img/sec per \w+: {_RATE} \+-{_SPREAD}"),
         (_TF_CNN, "job", rf"^total images/sec: {_RATE}"),

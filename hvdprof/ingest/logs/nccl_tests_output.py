@@ -8,7 +8,7 @@ other tools look alike: a row counts only where ``algbw`` is the size divided by
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -29,6 +29,7 @@ _HEAD = re.compile(
     rf"(?P<dtype>{_TYPES})(?:\s+(?P<redop>{_REDOPS}))?"
 )
 _ROOTED_HEAD = re.compile(_HEAD.pattern + r"\s+(?P<root>-?\d{1,9})")
+_COUNTED_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})\s+(?P<count>\d{1,18})(?=\s)")
 _BARE_HEAD = re.compile(r"^\s*(?P<size>\d[\d_]{0,17})(?=\s)")
 _MEASURED = rf"\s*(?P<time>{_NUMBER})\s+(?P<alg>{_NUMBER})\s+(?P<bus>{_NUMBER})"
 _CHECKED = re.compile(rf"{_MEASURED}\s+(?P<check>N/A|{_NUMBER})")
@@ -42,10 +43,12 @@ _OPERATION = re.compile(r"(?<!concluded: )\b([a-z]+(?:_[a-z]+)*)_perf\b")
 _VERSION = re.compile(r"nccl-tests version (\S+)")
 _AVERAGE = re.compile(r"Avg bus bandwidth\s*:\s*(\d+(?:\.\d+)?)")
 _FAILED = re.compile(r"Test (?:NCCL |CUDA )?failure ")
+_IN_PLACE_FIRST = re.compile(r"^#?\s*in-place\s+out-of-place\s*$")
+_BESIDE = re.compile(r"algbw.*\|.*algbw")
 _OF_INTEREST = re.compile(
-    r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
+    r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test |^\s*[\d_]+\s|^\s*\d+\.\d+\s"
 )
-_HEADERS = anywhere(r"nGpus|algbw|_perf|nccl-tests|Avg bus|Pid|Test ")
+_HEADERS = anywhere(r"nGpus|algbw|out-of-place|_perf|nccl-tests|Avg bus|Pid|Test ")
 _FIRST = rf"{_HEADERS}|[0-9]\s+{_TYPES}\s"
 _ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{_TYPES})|^\s*[0-9_.]+\s"
 
@@ -54,7 +57,8 @@ _ROWS = rf"{_HEADERS}|[0-9_]\s+(?:[0-9.N]|{_TYPES})|^\s*[0-9_.]+\s"
 class _Layout:
     head: re.Pattern[str]
     check: str
-    num_places: int
+    places: tuple[bool | None, ...]
+    is_beside: bool = False
 
     @property
     def measured(self) -> re.Pattern[str]:
@@ -74,6 +78,7 @@ class _Run:
     num_sizes: int = 0
     num_damaged: int = 0
     num_refused: int = 0
+    half_rows: list["_PartialRow"] = field(default_factory=list)
     num_wrong: int | None = None
     peak: tuple[float, int | None] = (float("nan"), None)
     average: float = float("nan")
@@ -101,6 +106,7 @@ class NcclTests(PartReader):
         self._version = ""
         self._partial: _PartialRow | None = None
         self._num_headless = 0
+        self._in_place_first = False
 
     @property
     def wanted(self) -> str:
@@ -117,11 +123,12 @@ class NcclTests(PartReader):
         if self._take_facts(run, line.text):
             return
         if run.layout is not None:
-            self._take_row(run, run.layout, line)
+            text = line.text.partition("|")[0] if run.layout.is_beside else line.text
+            self._take_row(run, run.layout, text, line.number)
 
     def tables(self) -> Mapping[str, pd.DataFrame]:
         """NCCL_TEST_RUNS and NCCL_TESTS."""
-        self._give_up_row()
+        self._finish_rows()
         for run in self._runs:
             self._add_run(run)
         return super().tables()
@@ -132,12 +139,15 @@ class NcclTests(PartReader):
 
     def notes(self) -> list[str]:
         """Rows that could not be put together, and runs that failed."""
-        self._give_up_row()
+        self._finish_rows()
         damaged = sum(run.num_damaged for run in self._runs)
         refused = sum(run.num_refused for run in self._runs)
         failed = [run.line for run in self._runs if run.failed]
         empty = [run.line for run in self._runs if not (run.failed or run.num_sizes)]
+        beside = [run.line for run in self._runs if run.layout and run.layout.is_beside]
         notes = []
+        if beside:
+            notes.append(f"the table beside that of {_runs_text(beside)} is omitted (right of `|`)")
         if damaged:
             notes.append(f"{counted(damaged, 'row')} of nccl-tests omitted: cut")
         if refused:
@@ -158,10 +168,12 @@ class NcclTests(PartReader):
     def _take_opening(self, line: PrintedLine) -> bool:
         columns = _COLUMNS.match(line.text) if "algbw" in line.text else None
         if columns is not None:
-            if not self._runs or self._runs[-1].layout is not None:
-                self._open(line.number)
             self._give_up_row()
-            self._runs[-1].layout = _layout_of(line.text)
+            self._run_of_columns(line.number).layout = _layout_of(line.text, self._in_place_first)
+            self._in_place_first = False
+            return True
+        if "out-of-place" in line.text:
+            self._in_place_first = _IN_PLACE_FIRST.match(line.text) is not None
             return True
         if _BEGIN.search(line.text):
             self._open(line.number)
@@ -176,6 +188,14 @@ class NcclTests(PartReader):
         if operation is not None:
             self._operation = operation.group(1)
         return version is not None or operation is not None
+
+    def _run_of_columns(self, number: int) -> _Run:
+        """The run whose columns a line names; processes that print at once each name them."""
+        waiting = [run for run in self._runs if run.layout is None]
+        if not waiting or (self._runs[-1].layout is not None and self._runs[-1].num_sizes):
+            self._open(number)
+            return self._runs[-1]
+        return waiting[-1]
 
     def _open(self, number: int) -> None:
         self._give_up_row()
@@ -204,22 +224,21 @@ class NcclTests(PartReader):
         run.failed = run.failed or failed
         return device is not None or average is not None or failed
 
-    def _take_row(self, run: _Run, layout: _Layout, line: PrintedLine) -> None:
-        text = line.text
+    def _take_row(self, run: _Run, layout: _Layout, text: str, number: int) -> None:
         head = layout.head.match(text)
-        if head is not None and (
-            layout.head is not _BARE_HEAD or layout.measured.match(text, head.end())
-        ):
+        # Numbers alone are a head where measurements follow.
+        is_certain = layout.head not in (_COUNTED_HEAD, _BARE_HEAD)
+        if head is not None and (is_certain or layout.measured.match(text, head.end())):
             self._give_up_row()
-            self._partial = _PartialRow(line.number, head.groupdict())
+            self._partial = _PartialRow(number, head.groupdict())
             text = text[head.end() :]
         if self._partial is None:
             return
         found = layout.measured.match(text)
-        while found is not None and len(self._partial.measured) < layout.num_places:
+        while found is not None and len(self._partial.measured) < len(layout.places):
             self._partial.measured.append(found)
             found = layout.measured.match(text, found.end())
-        if len(self._partial.measured) == layout.num_places:
+        if len(self._partial.measured) == len(layout.places):
             self._add(run, layout, self._partial)
             self._partial = None
 
@@ -233,8 +252,26 @@ class NcclTests(PartReader):
 
     def _give_up_row(self) -> None:
         if self._partial is not None and self._runs:
-            self._runs[-1].num_damaged += 1
+            run = self._runs[-1]
+            if self._partial.measured:
+                run.half_rows.append(self._partial)
+            else:
+                run.num_damaged += 1
         self._partial = None
+
+    def _finish_rows(self) -> None:
+        """Rows of half the columns: of a program that measures one of both, or cut."""
+        self._give_up_row()
+        for run in list(self._runs):
+            halves, run.half_rows = run.half_rows, []
+            if run.layout is not None and not run.num_sizes and len(halves) > 1:
+                alone = replace(run.layout, places=run.layout.places[:1])
+                # They came before the average that ended the run.
+                run.ended = False
+                for row in halves:
+                    self._add(run, alone, row)
+            else:
+                run.num_damaged += len(halves)
 
     def _add(self, run: _Run, layout: _Layout, row: _PartialRow) -> None:
         size = int((row.head["size"] or "0").replace("_", ""))
@@ -244,8 +281,7 @@ class NcclTests(PartReader):
         run = self._run_of_row(run, row)
         run.num_sizes += 1
         count, root = row.head.get("count"), row.head.get("root")
-        places = (False, True) if layout.num_places == 2 else (None,)
-        for in_place, found in zip(places, row.measured, strict=True):
+        for in_place, found in zip(layout.places, row.measured, strict=True):
             checked = layout.check and found["check"] != "N/A"
             wrong = {layout.check: float(found["check"])} if checked else {}
             num_wrong = int(wrong["num_wrong"]) if "num_wrong" in wrong else None
@@ -312,12 +348,15 @@ def _layout_of_row(text: str) -> _Layout | None:
             continue
         size = int(begins["size"].replace("_", ""))
         if size and all(_is_consistent(begins.groupdict(), row) for row in (first, second)):
-            return _Layout(head, check, 2)
+            return _Layout(head, check, (False, True))
     return None
 
 
-def _layout_of(text: str) -> _Layout:
-    names = text.replace("#wrong", "wrong").replace("#", " ").split()
+def _layout_of(text: str, in_place_first: bool) -> _Layout:
+    names = text.partition("|")[0].replace("#wrong", "wrong").replace("#", " ").split()
     check = "num_wrong" if "wrong" in names else "max_error" if "error" in names else ""
-    head = _ROOTED_HEAD if "root" in names else _HEAD if "type" in names else _BARE_HEAD
-    return _Layout(head, check, min(names.count("time"), 2))
+    bare = _COUNTED_HEAD if "count" in names else _BARE_HEAD
+    head = _ROOTED_HEAD if "root" in names else _HEAD if "type" in names else bare
+    both = (True, False) if in_place_first else (False, True)
+    places = both if names.count("time") > 1 else (None,)
+    return _Layout(head, check, places, is_beside=_BESIDE.search(text) is not None)

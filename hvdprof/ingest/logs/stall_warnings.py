@@ -6,6 +6,7 @@ with ``name [missing ranks: 0]`` a line; 0.16.2 to 0.20.0 ``Stalled ranks:`` and
 down.
 """
 
+import math
 import re
 
 from hvdprof.ingest.logs.horovod_log import LogHeader, LogLine
@@ -20,10 +21,14 @@ _WAITED = re.compile(r"for more than (\d+(?:\.\d+)?) seconds")
 _OPERATION = re.compile(
     r"(?P<name>[^\s,\[\]:]\S*) \[(?P<state>missing|ready) ranks: (?P<ranks>[\d, ]+)\]"
 )
+_HEADLESS = re.compile(r"Stalled ops:|\[(?:missing|ready) ranks: \d")
+_WANTED = anywhere(re.escape(OPENING), _HEADLESS.pattern)
 _RANK = re.compile(r"^(?P<rank>\d{1,9})(?P<fatal>!?): \[(?P<names>.*?)(?P<cut>,? ?\.\.\.)?\]\s*$")
+# Old Horovod broke its long line where its buffer ended, also within a list of ranks.
+_OPEN_LIST = re.compile(r"[^\s,\[\]:]\S* \[(?:missing|ready) ranks: [\d, ]*$")
+_CONTINUED = re.compile(r"^\s*[\d, ]*\]|^\s*, ?\d")
 # Lines of other ranks come between the lines of a warning.
 _MOST_BETWEEN = 64
-_WANTED = anywhere(re.escape(OPENING))
 
 
 class StallWarnings(PartReader):
@@ -39,6 +44,7 @@ class StallWarnings(PartReader):
         self._waited_s = float("nan")
         self._time_ns: int | None = None
         self._patience = 0
+        self._open_list = ""
 
     @property
     def wanted(self) -> str:
@@ -48,13 +54,23 @@ class StallWarnings(PartReader):
     def take(self, line: PrintedLine) -> None:
         """Look at the next line."""
         begins = OPENING in line.text
-        if not begins and self._patience <= 0:
+        if not begins and self._patience <= 0 and not _HEADLESS.search(line.text):
             return
         log = self._header.parse(line)
         text = log.message if log else line.text
         if begins:
             self._begin(text, log)
             text = text[text.find(OPENING) + len(OPENING) :]
+        elif self._patience <= 0:
+            # The beginning of the warning is cut off.
+            if log is None and not text.lstrip().startswith("Stalled ops:"):
+                return
+            self._begin(text, log)
+            begins = True
+        else:
+            text = self._continued(text)
+        unfinished = _OPEN_LIST.search(text) if " ranks: " in text else None
+        self._open_list = unfinished[0] if unfinished else ""
         found = self._take_operations(text, line.number) or self._take_rank(text, line.number)
         self._patience = _MOST_BETWEEN if begins or found else self._patience - 1
 
@@ -68,10 +84,16 @@ class StallWarnings(PartReader):
             return ["its stall warnings name no rank: the lines after them are missing"]
         return []
 
+    def _continued(self, text: str) -> str:
+        """A further line of a warning: its beginning may be broken over two lines."""
+        if math.isnan(self._waited_s):
+            self._waited_s = _waited(text)
+        is_rest = self._open_list and _CONTINUED.match(text)
+        return self._open_list + text if is_rest else text
+
     def _begin(self, text: str, log: LogLine | None) -> None:
         self._num_warnings += 1
-        waited = _WAITED.search(text)
-        self._waited_s = float(waited.group(1)) if waited else float("nan")
+        self._waited_s = _waited(text)
         self._time_ns = log.time_ns if log else None
 
     def _take_operations(self, text: str, number: int) -> bool:
@@ -107,3 +129,8 @@ class StallWarnings(PartReader):
                 stalled_rank=rank,
                 **values,
             )
+
+
+def _waited(text: str) -> float:
+    found = _WAITED.search(text)
+    return float(found.group(1)) if found else float("nan")

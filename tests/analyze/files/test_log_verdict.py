@@ -141,7 +141,7 @@ def stalled(*rows, state="missing", cut=False):
         ),
         (
             stalled((1, "a"), (2, "b"), cut=True),
-            "Stall: ranks 1 and 2 did not submit 2 tensors for at least 60.0 s.",
+            "Stall: ranks 1 and 2 did not submit at least 2 tensors for at least 60.0 s.",
         ),
         (
             stalled((1, "a"), (2, "a"), (4, "a"), state="ready"),
@@ -251,3 +251,25 @@ def test_the_peak_of_all_reduce_bench():
     assert allreduce_bench_verdict(two).sentence == f"Best of 2 tables (line 5): {peak}"
     assert [fact.label for fact in allreduce_bench_facts(two)] == ["payloads measured", "table"]
     assert allreduce_bench_verdict(ALLREDUCE_BENCH.frame([])).sentence == ""
+
+
+def test_a_launcher_that_names_no_rank_is_not_quoted_in_half():
+    message = "Primary job  terminated normally, but 1 process returned"
+    row = {"line": 4, "kind": "job-end", "message": message}
+    sentence = log_verdict(NO_FINDINGS, NO_STALLS, declared_rows(INCIDENTS, row)).sentence
+    assert sentence == (
+        "Failure in line 4: a process ended with a non-zero exit code; the launcher names no rank."
+    )
+
+
+def test_a_stall_of_unknown_length_states_none():
+    rows = declared_rows(
+        STALLS, {"state": "missing", "stalled_rank": 6, "tensor": "a", "waited_s": float("nan")}
+    )
+    assert log_verdict(NO_FINDINGS, rows, NO_INCIDENTS).sentence == (
+        "Stall: rank 6 did not submit 1 tensor."
+    )
+    cut = rows.assign(cut=True, waited_s=60.0)
+    assert log_verdict(NO_FINDINGS, cut, NO_INCIDENTS).sentence == (
+        "Stall: rank 6 did not submit at least 1 tensor for at least 60.0 s."
+    )

@@ -136,3 +136,8 @@ def test_throughput_lines_of_a_job(tmp_path: Path) -> None:
     (row,) = tables["throughput"].to_dict("records")
     assert row["np"] == 8
     assert row["samples_per_s"] == pytest.approx(1996, abs=5)
+
+
+def test_a_rate_that_is_cut_is_none(tmp_path):
+    tables, _ = read_part(BenchmarkOutput, TF_CNN + "100\timages/sec: 152\n", tmp_path)
+    assert 152 not in tables["printed_rates"]["samples_per_s"].tolist()

@@ -254,3 +254,53 @@ def test_rows_cut_by_instrumentation(tmp_path: Path) -> None:
     content = (CORPUS / "nccl_tests" / "huyutuo_v100_4node_instrumented.txt").read_bytes()
     tables, _ = read_part(NcclTests, content, tmp_path)
     assert list(tables["nccl_tests"]["time_ns"]) == [794_506_000, 791_533_000, 2_381_400, 1_940_100]
+
+
+IN_PLACE_FIRST = (
+    "#                                        in-place                       out-of-place\n"
+    "#       size         count     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n"
+)
+
+
+def test_a_program_that_measures_one_place_alone_has_rows_of_it(tmp_path: Path) -> None:
+    text = IN_PLACE_FIRST + (
+        "     6291456       1572864    76.21   82.55  144.46      0\n"
+        "    12582912       3145728    138.4   90.93  159.12      0\n"
+        "# Avg bus bandwidth    : 151.79\n"
+    )
+    rows = rows_of(tmp_path, text)
+    assert [(row["in_place"], row["size_bytes"], row["count"]) for row in rows] == [
+        (True, 6291456, 1572864),
+        (True, 12582912, 3145728),
+    ]
+    tables, part = read_part(NcclTests, text, tmp_path)
+    assert tables["nccl_test_runs"]["num_sizes"].tolist() == [2]
+    assert not any("cut" in note for note in part.notes())
+
+
+def test_in_place_may_come_first(tmp_path: Path) -> None:
+    text = IN_PLACE_FIRST + "  1048576  262144  28.56  36.71  64.24  0  28.37  36.96  64.68  3\n"
+    rows = rows_of(tmp_path, text)
+    assert [(row["in_place"], row["busbw_gb_s"]) for row in rows] == [(True, 64.24), (False, 64.68)]
+
+
+def test_one_half_row_is_cut(tmp_path: Path) -> None:
+    tables, part = read_part(
+        NcclTests, NEW + "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0\n", tmp_path
+    )
+    assert tables["nccl_tests"].empty
+    assert any("1 row of nccl-tests omitted: cut" in note for note in part.notes())
+
+
+def test_a_table_beside_another_is_omitted_and_said(tmp_path: Path) -> None:
+    row = "  1048576  262144  float  sum  -1  28.56  36.71  64.24  0  28.37  36.96  64.68  0"
+    text = f"{NEW.rstrip()} | {NEW}{row} | {row}\n{row} | 1048576\n"
+    tables, part = read_part(NcclTests, text, tmp_path)
+    assert len(tables["nccl_tests"]) == 4
+    assert any("the table beside that of the run" in note for note in part.notes())
+
+
+def test_processes_that_print_at_once_are_one_run_each(tmp_path: Path) -> None:
+    begin = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 1(bytes) warmup iters: 5 iters: 20\n"
+    tables, _ = read_part(NcclTests, begin + begin + NEW + NEW, tmp_path)
+    assert len(tables["nccl_test_runs"]) == 2

@@ -62,3 +62,45 @@ def test_the_specimens_of_all_versions(tmp_path: Path) -> None:
     assert stalls["warning"].nunique() == 6
     by_warning = stalls.groupby("warning")["stalled_rank"].agg(lambda ranks: sorted(set(ranks)))
     assert list(by_warning) == [[0, 1, 4, 5, 6, 7], [0, 2], [1], [6], [0, 8], [0]]
+
+
+@pytest.mark.parametrize("broken", ["1, 4\n, 7], b", "1, 4, 7\n], b", "1, \n4, 7], b"])
+def test_a_list_of_ranks_may_be_broken_over_lines(tmp_path: Path, broken: str) -> None:
+    text = f"WARNING: {WARNING}Stalled ops: a.w [ready ranks: {broken} [ready ranks: 2]\n"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    stalls = tables["stalls"]
+    assert list(zip(stalls["tensor"], stalls["stalled_rank"], strict=True)) == [
+        ("a.w", 1),
+        ("a.w", 4),
+        ("a.w", 7),
+        ("b", 2),
+    ]
+
+
+def test_a_list_that_is_not_continued_stays_cut(tmp_path: Path) -> None:
+    text = f"WARNING: {WARNING}Stalled ops: a.w [ready ranks: 1, 4\nstep 3\n, 7] b\n"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    assert tables["stalls"].empty
+
+
+def test_a_warning_whose_beginning_is_cut_keeps_its_ranks(tmp_path: Path) -> None:
+    text = f"{STAMP}a.w [missing ranks: 1]\n{STAMP}b [missing ranks: 1]\n"
+    tables, reader = read_part(StallWarnings, text, tmp_path)
+    assert tables["stalls"]["tensor"].tolist() == ["a.w", "b"]
+    assert tables["stalls"]["waited_s"].isna().all()
+    assert reader.notes() == []
+    headed, _ = read_part(StallWarnings, "Stalled ops: \na.w [ready ranks: 1], \n", tmp_path)
+    assert headed["stalls"]["state"].tolist() == ["ready"]
+
+
+def test_ranks_in_prose_are_no_stall(tmp_path: Path) -> None:
+    tables, reader = read_part(StallWarnings, "we saw a.w [missing ranks: 1] once\n", tmp_path)
+    assert tables["stalls"].empty
+    assert reader.kinds() == []
+
+
+def test_the_waited_time_may_stand_in_the_next_line(tmp_path: Path) -> None:
+    broken = WARNING.replace("remainder", "remaind\ner")
+    text = f"{STAMP}{broken}\nStalled ranks:\n6: [a.w, b ...]\n"
+    tables, _ = read_part(StallWarnings, text, tmp_path)
+    assert tables["stalls"]["waited_s"].tolist() == [60.0, 60.0]
