@@ -102,6 +102,7 @@ if TYPE_CHECKING:
         list_runs,
         load_run,
         scaling_of_text,
+        small_text,
         write_report,
     )
     from hvdprof.api.slurm_job import (
@@ -170,6 +171,7 @@ __all__ = [
     "resume",
     "scaling_of_text",
     "slow_hint",
+    "small_text",
     "waterfall_diff",
     "write_report",
 ]
@@ -247,6 +249,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "list_runs",
         "load_run",
         "scaling_of_text",
+        "small_text",
         "write_report",
     ),
     "slurm_job": (

@@ -101,6 +101,15 @@ def scaling_of_text(
     return ScalingOfText(scaling, scaling_verdicts(scaling), text.notes)
 
 
+def small_text(path: Path) -> str:
+    """The text of a small file in UTF-8, such as a table of ranks and speeds; ``-`` is stdin.
+
+    Raises:
+        UnreadableInputError: It cannot be read, is a device or a named pipe, or is too large.
+    """
+    return load.small_text(path)
+
+
 def all_tables(run: "Run") -> "dict[str, pd.DataFrame]":
     """The tables of a run and of its analysis that have rows, by name, in the order of the docs.
 

@@ -8,7 +8,6 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
-from hvdprof.errors import UnreadableInputError
 from hvdprof.report.format_names import RESULTS, Format
 
 
@@ -48,17 +47,10 @@ def scaling(
     from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
     name = "standard input" if file == "-" else file
-    result = api.scaling_of_text(_lines(file), name=name, unit=unit, strong=strong)
+    result = api.scaling_of_text(
+        api.small_text(Path(file)).splitlines(), name=name, unit=unit, strong=strong
+    )
     if format_ is Format.JSON:
         render_scaling_json(result, sys.stdout)
     else:
         render_scaling(result, sys.stdout)
-
-
-def _lines(file: str) -> list[str]:
-    if file == "-":
-        return sys.stdin.read().splitlines()
-    try:
-        return Path(file).read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    except OSError as error:
-        raise UnreadableInputError(f"{file} cannot be read: {error.strerror}.") from error

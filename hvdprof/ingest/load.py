@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
     from hvdprof.ingest.rundir.attach_sources import Given
     from hvdprof.ingest.rundir.attached_run import Stated, attach
+    from hvdprof.ingest.sources.small_text import small_text
     from hvdprof.ingest.storage.cached_pieces import cached_pieces
     from hvdprof.ingest.timeline.machine_code import numba_refusal
     from hvdprof.ingest.timeline.parse import SLOW_HINT, is_slow
@@ -44,6 +45,7 @@ __all__ = [
     "numba_refusal",
     "read_scaling_text",
     "recognise",
+    "small_text",
 ]
 
 
@@ -57,6 +59,7 @@ _MODULES = {
     "is_slow": "timeline.parse",
     "numba_refusal": "timeline.machine_code",
     "read_scaling_text": "logs.scaling_text",
+    "small_text": "sources.small_text",
 }
 
 

@@ -1,4 +1,4 @@
-"""Whatever the bytes of a file and its name are, reading ends in tables or in one message."""
+"""With any bytes in a file and in its name, reading ends in tables or in one message."""
 
 import gzip
 import io
