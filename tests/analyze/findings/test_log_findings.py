@@ -75,6 +75,7 @@ def test_a_rank_that_had_enqueued_the_collective_is_no_suspect():
 def test_an_unknown_number_of_ranks_is_said(ranks, said):
     finding = found(timeouts(*ranks))
     assert "does not state the number of ranks" in finding.evidence
+    assert finding.action.startswith("Check the network" if "if any" in said else "Read the output")
     assert said in finding.evidence
     assert finding.confidence == "possible"
 

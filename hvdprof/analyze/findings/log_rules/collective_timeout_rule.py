@@ -90,7 +90,8 @@ def _conclusion(
             _suspicion(gaps) if gaps else "Ranks without a time-out, if any, are the suspects.",
             _beginning(row),
         )
-        return f"{name} on {_short(ranks)}", evidence, f"{_CHECK_NETWORK} {_DUMP}", "possible"
+        first_step = f"Read the output of {ranks_text(gaps)} first." if gaps else _CHECK_NETWORK
+        return f"{name} on {_short(ranks)}", evidence, f"{first_step} {_DUMP}", "possible"
     if len(ranks) == size:
         evidence = sentences(
             f"All {size} ranks timed out in {what}{waited}.",
