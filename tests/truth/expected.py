@@ -98,7 +98,7 @@ EXPECTED: dict[str, Expected] = {
     "horovod.horovod.2662": Expected(
         ("submitted different tensors",), ("ranks 0, 1, 2 and 3 did not submit 2 tensors",)
     ),
-    # Collected after the readers were mended, first time.
+    # Collected after the readers were fixed, first time.
     "ai2cm.ace.348": Expected(("Ranks 1, 2 and 3 timed out in ALLREDUCE (SeqNum 1132079)",)),
     "ShinoharaHare.LLM-Training.7": Expected(("Rank 2 timed out in ALLREDUCE (SeqNum 7487)",)),
     "Lightning-AI.pytorch-lightning.20434": Expected(("Rank 3 of 4", "(SeqNum 1)", "BROADCAST")),
@@ -133,7 +133,7 @@ EXPECTED: dict[str, Expected] = {
     "athena-team.athena.110": SILENT,
     "horovod.horovod.998": SILENT,
     "horovod.horovod.124": SILENT,
-    # Collected after the readers were mended, second time.
+    # Collected after the readers were fixed, second time.
     "NVIDIA.nccl-tests.44": Expected(("5.66 GB/s at 131 kB", "without column names")),
     "NVIDIA.nccl.318": Expected(("ranks 8", "Tesla V100-SXM2-32GB")),
     "NVIDIA.nccl.644": Expected(("7.32 GB/s", "without column names"), ("omitted: cut",)),

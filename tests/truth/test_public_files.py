@@ -1,4 +1,4 @@
-"""hvdprof's claims on other people's files against what the files say in their own words.
+"""hvdprof's claims on public files against an independent parse of the same files.
 
 The files may not be copied into the project. They lie in the folder that HVDPROF_TRUTH_FILES names,
 one text file each with the names of docs/reading_truth.md; without it these tests are skipped.
