@@ -49,6 +49,11 @@ def _read_gpu(log: Logbook, said: Message) -> bool:
     return network.read_gpudirect_path(log, said) or network.read_gpudirect_device(log, said)
 
 
+def _read_nccl(log: Logbook, said: Message) -> bool:
+    # 2.29 prints the commit that it was built from: `NCCL git version stable dcf2a2fbe`.
+    return "NCCL git version " in said.text or trouble.read_version(log, said)
+
+
 _OPERATIONS = """
     AllReduce AllGather ReduceScatter Broadcast Reduce Send Recv AlltoAll AllToAll Gather Scatter
 """
@@ -74,7 +79,7 @@ _WORDS: dict[str, LineReader] = {
     "Failed": network.read_failed,
     "Call": trouble.read_retry,
     "GPU": _read_gpu,
-    "NCCL": trouble.read_version,
+    "NCCL": _read_nccl,
     "RCCL": trouble.read_version,
     "Algorithm": tuning.read_heading,
     "Protocol": tuning.read_heading,
@@ -92,10 +97,11 @@ _SILENT = """
     Setting threadThresholds Connected P2P NVLS CC DMA-BUF cudaDriverVersion New Connection
     [Proxy [Service RAS Mem ncclPollProxyResponse proxyProgressAsync Received Allocated UDS
     Launch CUDA Could dlvsym TOPO/NET Retrieving Initialized Assigned MNNVL
-    ncclTopoPopulateNics Max Threads SHARP Loading NET Comm Check CUMEM
+    ncclTopoPopulateNics Max Threads SHARP Loading NET Comm Check CUMEM Symmetric Enabled
+    ENV/Plugin GIN/Plugin RMA/Plugin GIN RMA Loaded Skipping devCommCreate External Successfully
 """
 _SILENT_WORDS = frozenset(_SILENT.split())
-_SILENT_STARTS = ("resp.opId=", "nvmlDevice")
+_SILENT_STARTS = ("resp.opId=", "nvmlDevice", "ncclOsDlopen(")
 
 
 def understand(log: Logbook, said: Message) -> bool:
@@ -109,6 +115,8 @@ def understand(log: Logbook, said: Message) -> bool:
 
 
 def _by_shape(word: str, text: str) -> LineReader | None:
+    if word.startswith("NET/") and "GPU Direct RDMA" in text:
+        return network.read_gpudirect_device
     if word in _SILENT_WORDS or word.startswith(_SILENT_STARTS) or _PLACE.match(text):
         return _silent
     if not word:

@@ -316,3 +316,31 @@ def test_a_line_that_is_cut_loses_its_own_record_alone(tmp_path: Path, via: str,
     assert own["transport"].tolist() == alone.loc[alone["source"] == 6, "transport"].tolist()
     assert own["network"].tolist() == alone.loc[alone["source"] == 6, "network"].tolist()
     assert len(connections) >= len(alone)
+
+
+def test_lines_of_nccl_2_28_to_2_32_are_understood(tmp_path: Path) -> None:
+    texts = [
+        "NCCL version 2.30.7+cuda13.3",
+        "NCCL git version stable 0abcdef12",
+        "ENV/Plugin: Could not find: libnccl-env.so",
+        "ENV/Plugin: Closing env plugin ncclEnvDefault",
+        "ncclOsDlopen(libnccl-gin.so) failed: libnccl-gin.so: cannot open shared object file",
+        "GIN/Plugin: Could not find: libnccl-gin.so",
+        "GIN/Plugin: Assigned plugin GIN_IB_GDAKI type 3 to comm",
+        "Assigned GIN plugin GIN_IB_GDAKI to comm",
+        "Assigned RMA plugin GIN_IB_PROXY to comm",
+        "RMA/Plugin: Assigned plugin Libfabric to comm",
+        "GIN Proxy will not be using GDRCopy",
+        "NET/Libfabric_GDAKI : GPU Direct RDMA Enabled for HCA 0 'rdmap7s0'",
+        "Loaded NVML from libnvidia-ml.so.1",
+        "Symmetric memory is not supported. cuMemEnable 0, globalGinSupport 0, globalNicFused 0",
+        "Enabled NCCL Func/Proto/Algo Matrix:",
+        "NVLS comm 0x560dc9195c90 headRank 2 nHeads 8 nvlsRanks 8 buffSize 1048576",
+        "comm 0x1000 rank 1 nranks 4 cudaDev 1 busId 2000 commId 0x77 - Destroy COMPLETE",
+    ]
+    recording = recorded(tmp_path, [said(text) for text in texts])
+    kinds = recording.line_kinds
+    assert kinds.loc[~kinds["understood"], "sample"].tolist() == []
+    assert recording.versions["version"].tolist() == ["2.30.7"]
+    assert recording.gpudirect["name"].tolist() == ["rdmap7s0"]
+    assert recording.ranks["end"].tolist() == ["destroyed"]
