@@ -2,10 +2,12 @@
 
 import atexit
 import shutil
+import signal
 import tempfile
+import threading
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Never, Self
 
 MOST_BYTES = 4_000_000_000
 """So much of a stream or an archive is written to disk at most."""
@@ -33,10 +35,13 @@ class Workspace:
         """Remove the folder, unless ``keep`` was called."""
         if self._folder is not None:
             self._folder.cleanup()
+            if signal.getsignal(signal.SIGTERM) is _end_in_order:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def new_folder(self) -> Path:
         """A new empty folder."""
         if self._folder is None:
+            _catch_sigterm()
             self._folder = tempfile.TemporaryDirectory(prefix="hvdprof-")
         self._num_parts += 1
         folder = Path(self._folder.name) / str(self._num_parts)
@@ -57,3 +62,14 @@ class Workspace:
         if self._folder is not None:
             atexit.register(self._folder.cleanup)
             self._folder = None
+
+
+def _catch_sigterm() -> None:
+    """Let SIGTERM, which would leave the folder behind, end the process as an exception does."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _end_in_order)
+
+
+def _end_in_order(number: int, frame: FrameType | None) -> Never:
+    raise SystemExit(128 + number)

@@ -1,5 +1,8 @@
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -35,3 +38,22 @@ def test_the_room_on_the_disk_bounds_it_too(monkeypatch: pytest.MonkeyPatch) -> 
     room = 600_000_000
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": room}))
     assert Workspace().most_bytes() == 100_000_000
+
+
+def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hvdprof", "analyze", "-"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as running:
+        while not list(tmp_path.glob("hvdprof-*/*/*")):
+            assert running.poll() is None
+            time.sleep(0.05)
+        running.terminate()
+        assert running.wait(30) == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_handler_of_sigterm_is_that_of_before() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Workspace() as workspace:
+        workspace.new_folder()
+    assert signal.getsignal(signal.SIGTERM) is before
