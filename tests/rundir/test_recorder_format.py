@@ -216,9 +216,11 @@ def test_every_kind_is_declared_with_its_keys() -> None:
         (one.name, key.name) for one in kinds.values() for key in one.keys if key.is_optional
     ]
     assert optional == [
+        ("segment", "process_time_ns"),
         ("step", "buckets"),
         ("step", "evaluation"),
         ("step", "loss"),
+        ("segment_end", "process_time_ns"),
         ("segment_end", "sent_bytes"),
     ]
 

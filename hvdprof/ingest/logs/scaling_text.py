@@ -120,7 +120,7 @@ def _table(text: Sequence[str], name: str, column: re.Pattern[str] | None) -> pd
         pairs = _PAIR.findall(line) if _PAIRS.match(line) else None
         for row in [line] if pairs is None else [f"{size},{rate}" for size, rate in pairs]:
             reader.take(PrintedLine(number, row.rstrip("\n"), None))
-    table = reader.tables()[THROUGHPUT.name]
+    table = reader.tables().get(THROUGHPUT.name, THROUGHPUT.empty())
     return table[table["samples_per_s"].notna()]
 
 

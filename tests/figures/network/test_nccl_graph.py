@@ -165,6 +165,8 @@ def test_hosts_stay_text():
                 "started": True,
                 "complete": True,
                 "end": "",
+                "end_line": None,
+                "channels_line": None,
             }
         ]
     )
