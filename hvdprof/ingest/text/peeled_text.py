@@ -25,7 +25,7 @@ _ANY_LINE = re.compile(
     )
 )
 _match = _ANY_LINE.match
-_MAY_BEGIN = re.compile(r"[\[({<\ufeff]|\d{4}-| +\[|[A-Z][a-z]{2} ").match
+_MAY_BEGIN = re.compile(r"[\[({<\ufeff]|\d{4}-| +\[| *[A-Z][a-z]{2} ").match
 """How the forms above begin: a tag, a year, the name of a month or day."""
 
 
