@@ -214,10 +214,12 @@ class ResidentLaunch:
     def end(self) -> None:
         """End every process that is left; nothing stays stopped."""
         if not self._is_over:
-            self._socket.resume_ranks()
-            self._processes.end()
-            self._socket.close()
-            self._is_over = True
+            try:
+                self._socket.resume_ranks()
+            finally:
+                self._processes.end()
+                self._socket.close()
+                self._is_over = True
 
     def _next_steps(self, standing: Standing) -> int:
         return self._left[0].next_steps(standing.step_s)

@@ -87,6 +87,8 @@ class TurnSocket:
     def resume_ranks(self) -> None:
         """Let the processes that were stopped run again."""
         self._signal(signal.SIGCONT)
+        # Their numbers may belong to other processes later.
+        self._stopped = []
 
     def give_turn(self, num_steps: int) -> None:
         """Let the ranks train that many steps; 0 ends their segment."""
@@ -143,7 +145,8 @@ class TurnSocket:
         for process_id in self._stopped:
             try:
                 os.kill(process_id, number)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):
+                # It has ended, or became another user's, as below sudo: it runs on.
                 continue
 
 

@@ -237,3 +237,22 @@ def test_a_launching_side_that_is_killed_leaves_no_process_behind(tmp_path: Path
     while any(marked_processes(mark) for mark in marks) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not [pid for mark in marks for pid in marked_processes(mark)]
+
+
+def test_processes_end_even_where_they_cannot_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = _resident(tmp_path)
+
+    def fail() -> None:
+        raise RuntimeError("not resumed")
+
+    launch.start()
+    while not launch.arrives():
+        pass
+    monkeypatch.setattr(launch._socket, "resume_ranks", fail)
+    assert marked_processes(launch.mark)
+    with pytest.raises(RuntimeError, match="not resumed"):
+        launch.end()
+    assert not marked_processes(launch.mark)
+    assert not launch.models

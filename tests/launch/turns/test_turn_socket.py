@@ -1,4 +1,5 @@
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -98,3 +99,26 @@ def test_a_launch_without_the_variable_has_no_gate() -> None:
     assert turn_gate(0, {}) is None
     with pytest.raises(ConnectionRefusedError):
         turn_gate(0, {TURNS: "hvdprof-turns-absent"})
+
+
+def test_a_child_of_another_user_keeps_no_rank_from_stopping(
+    listening: TurnSocket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[tuple[int, int]] = []
+
+    def kill(process_id: int, number: int) -> None:
+        if process_id == 12:
+            raise PermissionError(1, "Operation not permitted")
+        sent.append((process_id, number))
+
+    monkeypatch.setattr(os, "kill", kill)
+    monkeypatch.setattr(listening, "process_ids", lambda: [11, 12, 13])
+    listening.stop_ranks()
+    assert sent == [(11, signal.SIGSTOP), (13, signal.SIGSTOP)]
+    sent.clear()
+    listening.resume_ranks()
+    assert sent == [(11, signal.SIGCONT), (13, signal.SIGCONT)]
+    sent.clear()
+    # By now the numbers may belong to other processes.
+    listening.resume_ranks()
+    assert not sent
