@@ -121,6 +121,11 @@ class Sweep:
                     self._settle_status(Status.INTERRUPTED)
                 error.hint = f"What was measured is kept. Free some space, then: {resume}"
                 raise
+            except BaseException:
+                # Of another sweep as well, where several are open at once.
+                with contextlib.suppress(StorageError):
+                    self._settle_status(Status.INTERRUPTED)
+                raise
             finally:
                 self.observer.sweep_ended()
                 release_disk_reserve(self.paths.disk_reserve)
@@ -281,7 +286,7 @@ class Sweep:
                 use.start()
                 outcomes = [self.run_launch(launches[0])]
                 uses = [use.stop()]
-        except InterruptedRunError:
+        except BaseException:
             for one in watched:
                 one.interrupt()
             raise

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import InterruptedRunError
+from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, UsageError
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
+from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest, Status
@@ -106,3 +107,22 @@ def test_an_interruption_keeps_what_both_have(pair):
     assert statuses(sweeps) == ["interrupted", "interrupted"]
     for sweep in sweeps:
         assert Manifest.read(sweep.paths.folder).passes[0].status == Status.DONE
+
+
+def test_no_run_is_left_running_where_the_other_is_locked(pair):
+    first, second = pair(sizes=(2,))
+    second.paths.folder.mkdir()
+    with exclusive_run(second.paths.folder), pytest.raises(UsageError):
+        run_interleaved([first, second], lambda repeat: False)
+    assert statuses([first]) == ["interrupted"]
+
+
+def test_no_run_is_left_running_where_a_launcher_is_missing(pair):
+    sweeps = pair(sizes=(2,))
+    sweeps[1].program = lambda _, plan: ("/absent/launcher",)
+    with pytest.raises(EnvironmentNotReadyError):
+        run_interleaved(sweeps, lambda repeat: False)
+    assert statuses(sweeps) == ["interrupted", "interrupted"]
+    first, second = (Manifest.read(sweep.paths.folder) for sweep in sweeps)
+    assert first.passes[0].status == Status.DONE
+    assert second.passes[0].status == Status.INTERRUPTED
