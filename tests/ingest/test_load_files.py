@@ -166,6 +166,23 @@ def test_recordings_of_one_folder_are_one_launch(tmp_path: Path) -> None:
     assert page.kind == "2 recorder files"
 
 
+def test_an_evaluation_is_left_out_only_where_all_ranks_are_given(tmp_path: Path) -> None:
+    segment = SegmentSpec(num_warmup_batches=0, num_steps=3)
+    spec = PassSpec(size=2, segments=[segment])
+    for rank in (0, 1):
+        lines = list(recorder_lines(spec, rank))
+        for line in lines:
+            if line["kind"] == "step" and line["step"] == 1:
+                line |= {"evaluation": True, "phases": [["evaluation", 0, 1_000_000]]}
+        path = tmp_path / f"rank-{rank}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    alone = load_run([tmp_path / "rank-0.jsonl"]).table("steps")
+    assert alone["warmup"].tolist() == [False] * 3
+    both = load_run([tmp_path]).table("steps").sort_values(["rank", "step"])
+    assert both["warmup"].tolist() == [False, True, False] * 2
+
+
 def test_every_table_is_as_declared(tmp_path: Path) -> None:
     (tmp_path / "job.out").write_text(MIXED)
     (tmp_path / "timeline.json").write_text(TIMELINE)

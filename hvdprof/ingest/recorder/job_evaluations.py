@@ -5,16 +5,19 @@ step begins after it and is warm-up: caches and queues are cold. A rank does not
 others do, so this is decided where all recordings of a pass are read.
 """
 
-from collections.abc import Collection
-from functools import reduce
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hvdprof.ingest.recorder.recorder_file import RecorderFile
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 
 
 def exclude_evaluations(files: Collection[RecorderFile]) -> None:
     """Let the steps in which all ranks evaluate begin after it, as warm-up.
+
+    The ranks that recorded a step decide: the recording of another one may be cut off before it.
 
     Args:
         files: What each rank of a pass recorded; changed in place.
@@ -22,7 +25,17 @@ def exclude_evaluations(files: Collection[RecorderFile]) -> None:
     names = dict.fromkeys(name for file in files for name in file.segments)
     for name in names:
         recordings = [file.segments[name] for file in files if name in file.segments]
-        steps = reduce(np.intersect1d, [one.evaluations() for one in recordings])
+        steps = _steps_all_evaluate(recordings)
         if len(steps):
             for one in recordings:
                 one.begin_after_evaluation(steps)
+
+
+def _steps_all_evaluate(recordings: Sequence[SegmentRecording]) -> NDArray[np.int64]:
+    evaluating = Counter(step for one in recordings for step in set(one.evaluations().tolist()))
+    candidates = np.array(sorted(evaluating), dtype=np.int64)
+    holding = np.zeros(len(candidates), dtype=np.int64)
+    for one in recordings:
+        holding += np.isin(candidates, one.step_table()[:, 0])
+    counts = np.array([evaluating[step] for step in candidates.tolist()], dtype=np.int64)
+    return np.asarray(candidates[counts == holding])

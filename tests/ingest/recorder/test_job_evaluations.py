@@ -89,6 +89,19 @@ def test_where_a_rank_evaluates_alone_the_step_counts(tmp_path: Path) -> None:
     assert tables[0][2, -1] == tables[1][2, -1] + EVALUATION_NS
 
 
+def test_a_recording_that_is_cut_off_does_not_decide_on_later_steps(tmp_path: Path) -> None:
+    files = [recording(tmp_path, rank, {1, 4}) for rank in (0, 1)]
+    path = tmp_path / "rank-1.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    short = [line for line in lines if line["kind"] != "step" or line["step"] < 3]
+    path.write_text("".join(json.dumps(line) + "\n" for line in short))
+    files[1] = read_recorder_file(path)
+    exclude_evaluations(files)
+
+    assert segment(files[0]).step_table()[:, 1].tolist() == [0, 1, 0, 0, 1, 0]
+    assert segment(files[1]).step_table()[:, 1].tolist() == [0, 1, 0]
+
+
 def test_without_an_evaluation_or_a_file_nothing_changes(plain: SegmentRecording) -> None:
     before = plain.step_table().copy()
     exclude_evaluations([RecorderFile(segments={plain.id: plain})])
