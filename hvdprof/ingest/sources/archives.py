@@ -19,7 +19,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.sources.tar_members import BLOCK_BYTES, Readable, TarDamageError, tar_members
+from hvdprof.ingest.sources.listing import MOST_FOLDERS_DEEP
+from hvdprof.ingest.sources.tar_members import (
+    BLOCK_BYTES,
+    Readable,
+    TarDamageError,
+    TooManyHeadersError,
+    tar_members,
+)
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.regular_file import open_regular
 from hvdprof.rundir.shown_names import printable, show_as, shown_name
@@ -32,7 +39,7 @@ MOST_EXPANSION = 200
 _ALWAYS_BYTES = 256_000_000
 """Below this, an archive may grow by more."""
 
-_LONGEST_READ = 64_000_000
+_LONGEST_ZIP_DIRECTORY = 4_000_000
 _PIECE_BYTES = 1 << 18
 _GZIP, _ZSTD, _XZ, _BZIP2 = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"BZh"
 _ZIP = b"PK\x03\x04"
@@ -45,8 +52,10 @@ _DAMAGE = (
     EOFError,
     OSError,
     NotImplementedError,
+    OverflowError,
     RuntimeError,
     TarDamageError,
+    ValueError,
     lzma.LZMAError,
     zipfile.BadZipFile,
     zlib.error,
@@ -107,7 +116,7 @@ def unpack(path: Path, workspace: Workspace) -> Unpacked:
         with open_regular(path) as source:
             size = path.stat().st_size
             most = min(max(MOST_EXPANSION * size, _ALWAYS_BYTES), workspace.most_bytes())
-            _Writer(path, folder, most).write_all(_members(path, source), result.notes)
+            _Writer(path, folder, most).write_all(_members(path, source, most), result.notes)
     except OSError as error:
         raise UnreadableInputError(
             f"{shown_name(path)} cannot be unpacked: {error.strerror or error}."
@@ -132,7 +141,7 @@ class _Writer:
             entries = "entry is" if self._num_left_out == 1 else "entries are"
             notes.append(
                 f"{count(self._num_left_out)} {entries} left out (link, device, encrypted file, or "
-                "a name that is absolute, not plain or there twice)"
+                "a name that is absolute, not plain, too deep or there twice)"
             )
 
     def _write(self, name: str, pieces: Iterator[bytes] | None) -> None:
@@ -150,17 +159,15 @@ class _Writer:
             for piece in pieces:
                 self._size += len(piece)
                 if self._size > self._most:
-                    raise UnreadableInputError(
-                        f"{shown_name(self._path)} unpacks to more than {byte_size(self._most)}, "
-                        "the limit for an archive of its size.",
-                        hint="Unpack it, and name the files that hold the job.",
-                    )
+                    raise _too_large(self._path, self._most)
                 file.write(piece)
 
     def _new_file(self, name: str) -> IO[bytes] | None:
-        """The file for a member; None for a name that is not plain, or is there already."""
+        """The file for a member; None for a name that is not plain, too deep or there already."""
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name or "\\" in name:
+            return None
+        if len(parts) > MOST_FOLDERS_DEEP:
             return None
         target = self._folder.joinpath(*parts)
         try:
@@ -172,14 +179,43 @@ class _Writer:
             return None
 
 
-def _members(path: Path, source: IO[bytes]) -> Iterator[Member]:
+def _too_large(path: Path, most_bytes: int) -> UnreadableInputError:
+    return UnreadableInputError(
+        f"{shown_name(path)} unpacks to more than {byte_size(most_bytes)}, "
+        "the limit for an archive of its size.",
+        hint="Unpack it, and name the files that hold the job.",
+    )
+
+
+def _members(path: Path, source: IO[bytes], most_bytes: int) -> Iterator[Member]:
     head = source.read(len(_XZ))
     source.seek(0)
     if head.startswith(_ZIP):
         yield from _zip_members(path, source)
         return
     with _unpacking(source) as stream:
-        yield from tar_members(stream)
+        try:
+            yield from tar_members(_BoundedStream(stream, path, most_bytes))
+        except TooManyHeadersError as error:
+            raise UnreadableInputError(
+                f"{shown_name(path)} holds more than {count(error.most)} entries.",
+                hint="Unpack it, and name the files of one job.",
+            ) from error
+
+
+class _BoundedStream:
+    """A stream that refuses to give more than a limit, also of members that are skipped."""
+
+    def __init__(self, stream: Readable, path: Path, most_bytes: int) -> None:
+        self._stream, self._path, self._most = stream, path, most_bytes
+        self._size = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        piece = self._stream.read(size)
+        self._size += len(piece)
+        if self._size > self._most:
+            raise _too_large(self._path, self._most)
+        return piece
 
 
 @contextlib.contextmanager
@@ -207,21 +243,29 @@ def _unpacking(source: IO[bytes]) -> Iterator[Readable]:
 
 
 class _BoundedReads:
-    """A file whose reads are bounded: the directory of a ZIP archive is read into memory whole."""
+    """A file whose reads are bounded: the directory of a ZIP archive is read into memory whole.
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    In memory, an entry of it takes about 16 times as much as in the file.
+    """
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path = file, path
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        piece = self._file.read(min(size, _LONGEST_READ) if size >= 0 else _LONGEST_READ)
-        if len(piece) == _LONGEST_READ:
-            raise zipfile.BadZipFile("its directory is too large")
+        most = _LONGEST_ZIP_DIRECTORY + 1
+        piece = self._file.read(min(size, most) if size >= 0 else most)
+        if len(piece) == most:
+            raise UnreadableInputError(
+                f"{shown_name(self._path)} has a directory of more than "
+                f"{byte_size(_LONGEST_ZIP_DIRECTORY)}.",
+                hint="Unpack it, and name the files of one job.",
+            )
         return piece
 
 
 def _zip_members(path: Path, source: IO[bytes]) -> Iterator[Member]:
-    with zipfile.ZipFile(_BoundedReads(source)) as archive:
+    with zipfile.ZipFile(_BoundedReads(source, path)) as archive:
         names = archive.namelist()
         for mark, kind in _OTHER_ZIPS:
             if any(name == mark or name.endswith(f"/{mark}") for name in names):

@@ -14,6 +14,7 @@ from hvdprof.rundir.shown_names import shown_name
 from hvdprof.units import count
 
 MOST_FILES = 10_000
+MOST_FOLDERS_DEEP = 64
 _SKIPPED = "__pycache__"
 
 
@@ -21,7 +22,8 @@ _SKIPPED = "__pycache__"
 class Listing:
     """What lies below a folder, each list by name.
 
-    ``notes`` are sentences on what is left out: folders that cannot be listed, pipes, devices.
+    ``notes`` are sentences on what is left out: folders that cannot be listed or lie too deep,
+    pipes, devices.
     """
 
     runs: list[Path] = field(default_factory=list)
@@ -38,7 +40,7 @@ def listing_of(folder: Path) -> Listing:
         UnreadableInputError: The folder cannot be listed, or holds far too much.
     """
     found = Listing()
-    for path, kind in _walk(folder, folder, found):
+    for path, kind in _walk(folder, folder, 0, found):
         if kind:
             found.notes.append(f"{shown_name(path)} is {kind}; it is not read.")
             continue
@@ -53,8 +55,13 @@ def listing_of(folder: Path) -> Listing:
     return found
 
 
-def _walk(folder: Path, top: Path, found: Listing) -> Iterator[tuple[Path, str]]:
+def _walk(folder: Path, top: Path, depth: int, found: Listing) -> Iterator[tuple[Path, str]]:
     """Each path that is no folder, and what it is unless it is a regular file."""
+    if depth > MOST_FOLDERS_DEEP:
+        found.notes.append(
+            f"{shown_name(folder)} lies more than {MOST_FOLDERS_DEEP} folders deep; it is not read."
+        )
+        return
     try:
         with os.scandir(folder) as scan:
             entries = [entry for entry in scan if not _is_hidden(entry.name)]
@@ -70,7 +77,7 @@ def _walk(folder: Path, top: Path, found: Listing) -> Iterator[tuple[Path, str]]
     for entry in entries:
         path = folder / entry.name
         if entry.is_dir(follow_symlinks=False):
-            yield from _walk(path, top, found)
+            yield from _walk(path, top, depth + 1, found)
         elif entry.is_dir():
             continue
         elif entry.is_file():

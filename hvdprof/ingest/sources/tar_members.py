@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 BLOCK_BYTES = 512
+MOST_HEADERS = 100_000
 _LONGEST_NAME = 1 << 16
+_MOST_DIGITS = 20
 _PIECE_BYTES = 1 << 18
 _NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.SOLARIS_XHDTYPE)
 _SKIPPED = (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE, tarfile.DIRTYPE)
@@ -28,6 +30,14 @@ class TarDamageError(Exception):
     """The archive is cut off or damaged here; all members before were given."""
 
 
+class TooManyHeadersError(Exception):
+    """The archive has more headers than ``most``; those of names and folders count too."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} headers")
+        self.most = most
+
+
 def tar_members(stream: Readable) -> Iterator[tuple[str, int, Iterator[bytes] | None]]:
     """Name, size in bytes and content of each member.
 
@@ -36,9 +46,14 @@ def tar_members(stream: Readable) -> Iterator[tuple[str, int, Iterator[bytes] | 
 
     Raises:
         TarDamageError: The archive is damaged.
+        TooManyHeadersError: It has more headers than ``MOST_HEADERS``.
     """
     named: dict[str, str] = {}
+    num_headers = 0
     while (info := _header(stream)) is not None:
+        num_headers += 1
+        if num_headers > MOST_HEADERS:
+            raise TooManyHeadersError(MOST_HEADERS)
         if info.type in _NAMES:
             named |= _names_of(info, stream)
             continue
@@ -83,7 +98,8 @@ def _names_of(info: tarfile.TarInfo, stream: Readable) -> dict[str, str]:
     found = {}
     while content:
         length, blank, _ = content.partition(b" ")
-        if not blank or not length.isdigit() or not 0 < int(length) <= len(content):
+        is_number = length.isdigit() and len(length) <= _MOST_DIGITS
+        if not blank or not is_number or not 0 < int(length) <= len(content):
             raise TarDamageError("an extended header is damaged")
         record, content = content[: int(length)], content[int(length) :]
         key, _, value = record[len(length) + 1 :].rstrip(b"\n").partition(b"=")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hvdprof.errors import HvdprofError, UnreadableInputError
-from hvdprof.ingest.sources import archives
+from hvdprof.ingest.sources import archives, tar_members
 from hvdprof.ingest.sources.archives import is_archive, unpack
 from hvdprof.ingest.sources.workspace import Workspace
 
@@ -210,3 +210,66 @@ def test_damaged_archives_end_in_a_message_or_in_files(
             for one in found.folder.rglob("*"):
                 assert not one.is_symlink()
                 assert one.resolve().is_relative_to(found.folder.resolve())
+
+
+@pytest.mark.parametrize("pack", [tar_of, zip_of], ids=["tar", "zip"])
+def test_a_name_of_too_many_folders_is_left_out(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pack: Callable[[dict[str, bytes]], bytes],
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    deep = {"/".join(["d"] * depth): b"1" for depth in (700, 1400, 1900)}
+    files, notes = unpacked(tmp_path / "a", pack({**deep, "good": b"1"}))
+    assert files == {"good": b"1"}
+    assert notes[0].startswith("3 entries are left out")
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_name_that_is_not_of_the_encoding_it_states_is_damage(tmp_path: Path) -> None:
+    content = zip_of({"ü": b"1"})
+    assert content.count("ü".encode()) == 2
+    content = content.replace("ü".encode(), b"\xff\xfe")
+    files, (note,) = unpacked(tmp_path / "a", content)
+    assert files == {}
+    assert note.startswith("the archive is damaged ('utf-8' codec can't decode")
+
+
+def test_an_extended_header_with_a_giant_length_is_damage(tmp_path: Path) -> None:
+    info = tarfile.TarInfo("././@PaxHeader")
+    record = b"9" * 5000 + b" path=a\n"
+    info.type, info.size = tarfile.XHDTYPE, len(record)
+    content = info.tobuf(tarfile.GNU_FORMAT) + record.ljust(5120, b"\0") + bytes(1024)
+    assert unpacked(tmp_path / "a", content) == (
+        {},
+        ["the archive is damaged (an extended header is damaged); read up to there"],
+    )
+
+
+def test_content_of_members_that_are_left_out_counts_towards_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_ALWAYS_BYTES", 1_000_000)
+    info = tarfile.TarInfo("device")
+    info.type, info.size = tarfile.CHRTYPE, 30_000_000
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(info.tobuf() + bytes(info.size)))
+    with Workspace() as workspace, pytest.raises(UnreadableInputError, match="unpacks to more"):
+        unpack(path, workspace)
+
+
+def test_the_number_of_headers_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tar_members, "MOST_HEADERS", 3)
+    info = tarfile.TarInfo("folder")
+    info.type = tarfile.DIRTYPE
+    path = tmp_path / "a"
+    path.write_bytes(info.tobuf() * 4)
+    with Workspace() as workspace, pytest.raises(UnreadableInputError, match="more than 3 entries"):
+        unpack(path, workspace)
+
+
+def test_a_giant_directory_of_a_zip_archive_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(zip_of({f"{number:0500}": b"" for number in range(9_000)}))
+    with Workspace() as workspace, pytest.raises(UnreadableInputError, match="directory of more"):
+        unpack(path, workspace)

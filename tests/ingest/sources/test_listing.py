@@ -45,3 +45,13 @@ def test_a_folder_with_far_too_many_files_is_refused(
     (tmp_path / "one more").touch()
     with pytest.raises(UnreadableInputError, match="more than 3 files"):
         listing_of(tmp_path)
+
+
+def test_what_lies_too_deep_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["d"] * 65)
+    folder.mkdir(parents=True)
+    (folder / "too deep").touch()
+    (folder.parent / "deep").touch()
+    found = listing_of(tmp_path)
+    assert found.files == [folder.parent / "deep"]
+    assert found.notes == [f"{folder} lies more than 64 folders deep; it is not read."]
