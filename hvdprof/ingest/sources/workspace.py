@@ -13,6 +13,14 @@ MOST_BYTES = 4_000_000_000
 """So much of a stream or an archive is written to disk at most."""
 
 _LEFT_FREE_BYTES = 500_000_000
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class _Folders:
+    """The number of folders that this process has to remove yet, at its end at the latest."""
+
+    num_open = 0
+    lock = threading.Lock()
 
 
 class Workspace:
@@ -34,15 +42,20 @@ class Workspace:
     ) -> None:
         """Remove the folder, unless ``keep`` was called."""
         if self._folder is not None:
-            self._folder.cleanup()
-            if signal.getsignal(signal.SIGTERM) is _end_in_order:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            try:
+                self._folder.cleanup()
+            finally:
+                _release_signals()
 
     def new_folder(self) -> Path:
         """A new empty folder."""
         if self._folder is None:
-            _catch_sigterm()
-            self._folder = tempfile.TemporaryDirectory(prefix="hvdprof-")
+            _catch_signals()
+            try:
+                self._folder = tempfile.TemporaryDirectory(prefix="hvdprof-")
+            except OSError:
+                _release_signals()
+                raise
         self._num_parts += 1
         folder = Path(self._folder.name) / str(self._num_parts)
         folder.mkdir(mode=0o700)
@@ -58,17 +71,35 @@ class Workspace:
         return self._folder is not None and path.is_relative_to(self._folder.name)
 
     def keep(self) -> None:
-        """Remove the folder at the end of the process, for its files are still needed."""
+        """Remove the folder at the end of the process, for its files are still needed.
+
+        The signals that end the process stay caught until then.
+        """
         if self._folder is not None:
             atexit.register(self._folder.cleanup)
             self._folder = None
 
 
-def _catch_sigterm() -> None:
-    """Let SIGTERM, which would leave the folder behind, end the process as an exception does."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end_in_order)
+def _catch_signals() -> None:
+    """Let signals that would leave the folder behind end the process as an exception does."""
+    with _Folders.lock:
+        _Folders.num_open += 1
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:
+            # Nohup has SIGHUP ignored, and the program may have handlers of its own.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _end_in_order)
+
+
+def _release_signals() -> None:
+    """Leave the signals to the system again after the last folder, where the thread may do so."""
+    with _Folders.lock:
+        _Folders.num_open -= 1
+        if _Folders.num_open or threading.current_thread() is not threading.main_thread():
+            return
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _end_in_order:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _end_in_order(number: int, frame: FrameType | None) -> Never:

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,15 +41,16 @@ def test_the_room_on_the_disk_bounds_it_too(monkeypatch: pytest.MonkeyPatch) -> 
     assert Workspace().most_bytes() == 100_000_000
 
 
-def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "hvdprof", "analyze", "-"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as running:
         while not list(tmp_path.glob("hvdprof-*/*/*")):
             assert running.poll() is None
             time.sleep(0.05)
-        running.terminate()
-        assert running.wait(30) == 128 + signal.SIGTERM
+        running.send_signal(number)
+        assert running.wait(30) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 
@@ -57,3 +59,47 @@ def test_the_handler_of_sigterm_is_that_of_before() -> None:
     with Workspace() as workspace:
         workspace.new_folder()
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+KEEP_ONE = """
+import os, signal
+from hvdprof.ingest.sources.workspace import Workspace
+with Workspace() as workspace:
+    workspace.new_folder()
+    workspace.keep()
+with Workspace() as later:
+    later.new_folder()
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_a_folder_for_later_use_goes_at_sigterm_after_another_one(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", KEEP_ONE], env=environment, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workspace_ends_in_another_thread() -> None:
+    def read() -> Path:
+        with Workspace() as inner:
+            return inner.new_folder()
+
+    before = signal.getsignal(signal.SIGTERM)
+    with ThreadPoolExecutor(1) as pool, Workspace() as workspace:
+        workspace.new_folder()
+        caught = signal.getsignal(signal.SIGTERM)
+        assert caught is not before
+        assert not pool.submit(read).result().exists()
+        assert signal.getsignal(signal.SIGTERM) is caught
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Workspace() as workspace:
+            workspace.new_folder()
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
