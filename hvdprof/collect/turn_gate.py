@@ -39,11 +39,15 @@ class TurnGate:
         address: The abstract Unix socket of the launch.
         rank: The rank.
 
+    Attributes:
+        is_lost: Whether the launching side has closed the connection.
+
     Raises:
         OSError: No launching side listens there.
     """
 
     def __init__(self, address: str, rank: int) -> None:
+        self.is_lost = False
         self._rank = rank
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -66,10 +70,14 @@ class TurnGate:
         line: StandLine = {"rank": self._rank, "segment": segment, "step": step, "step_s": step_s}
         try:
             self._socket.sendall(json.dumps(line).encode() + b"\n")
-            return int(self._answers.readline() or 0)
+            answer = self._answers.readline()
+            problem = "" if answer else "hvdprof has closed the connection"
         except OSError as error:
-            print_problem(f"no further turns: {error}")
-            return 0
+            answer, problem = b"", str(error)
+        if problem:
+            self.is_lost = True
+            print_problem(f"no further turns: {problem}")
+        return int(answer or 0)
 
     def close(self) -> None:
         """Leave the launching side."""

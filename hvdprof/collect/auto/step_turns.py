@@ -1,7 +1,8 @@
 """Turns of a script that `hvdprof run` measures beside other launches: it waits behind updates.
 
 All ranks make the same updates, so that they stop at the same boundary. The first wait is after
-warm-up; the launching side then gives steps, turn by turn (``collect.turn_gate``).
+warm-up; the launching side then gives steps, turn by turn (``collect.turn_gate``). Where the ranks
+cannot reach it, as in a network namespace of their own, they train without turns.
 """
 
 import itertools
@@ -23,6 +24,8 @@ MOST_TIMES = 64
 class StepTurns:
     """Counts updates against the turns of this rank; nothing where the launch takes none.
 
+    ``is_active`` is false there, and once the launching side turns out to be out of reach.
+
     Args:
         num_warmup_steps: Updates before the first wait; at least one.
         environment: Names the launching side.
@@ -33,6 +36,7 @@ class StepTurns:
         self._environment = environment
         self._left = max(num_warmup_steps, 1)
         self._gate: TurnGate | None = None
+        self._had_turn = False
         self._times: deque[float] = deque(maxlen=MOST_TIMES)
 
     def update_ended(self, num_recorded: int) -> bool:
@@ -53,7 +57,7 @@ class StepTurns:
         self._left = count + SETTLING_STEPS
         if not count and self._gate is not None:
             self._gate.close()
-        return count > 0
+        return count > 0 or not self.is_active
 
     def _next_turn(self, num_recorded: int) -> int:
         try:
@@ -62,10 +66,15 @@ class StepTurns:
                 rank = 0 if identity is None else identity.rank
                 self._gate = turn_gate(rank, self._environment)
             assert self._gate is not None
-            return self._gate.next_turn(IMPLICIT_SEGMENT, num_recorded, self._step_s())
         except OSError as error:
             print_problem(f"no turns: {error}")
+            self.is_active = False
             return 0
+        count = self._gate.next_turn(IMPLICIT_SEGMENT, num_recorded, self._step_s())
+        # Not later: ranks that had turns lose the launching side only where it has died.
+        self.is_active = self._had_turn or not self._gate.is_lost
+        self._had_turn = True
+        return count
 
     def _step_s(self) -> float:
         """The median step of the later half; NaN where only one update was seen."""

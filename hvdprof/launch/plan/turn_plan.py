@@ -11,6 +11,7 @@ BY_MEMORY = "they do not fit into memory together"
 OF_ELASTIC = "an elastic job has sessions, and no turns"
 OF_FUNCTION = "functions are started by their own launcher"
 STOOD_APART = "their ranks do not stop at the same step"
+NEVER_STOOD = "the ranks of one ended without waiting for a turn"
 
 
 def reason_by_place(*, is_elsewhere: bool, device: str) -> str:

@@ -20,7 +20,7 @@ from hvdprof.launch.plan.environment import (
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.launch.plan.resident_memory import have_room
 from hvdprof.launch.plan.settings import BenchSettings
-from hvdprof.launch.plan.turn_plan import BY_MEMORY, STOOD_APART, failed_beside
+from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
 from hvdprof.launch.plan.workload import program_of
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch, end_marked, run_launcher
@@ -270,6 +270,7 @@ class Sweep:
         """Run one pass, or resident ones together."""
         watched = [self._begin(record) for record in records]
         launches = [self._launch(*pair) for pair in zip(records, watched, strict=True)]
+        num_together = 1
         turn_s = self.settings.turn_s
         try:
             if turn_s is not None and self._takes_turns(records[0]):
@@ -279,8 +280,12 @@ class Sweep:
                 ]
                 outcomes = run_residents(residents, self._room(records))
                 uses = [resident.use for resident in residents]
+                if not any(resident.ran_alone for resident in residents):
+                    num_together = len(residents)
                 if any(resident.stood_apart for resident in residents):
                     self._end_turns(STOOD_APART)
+                elif any(resident.never_stood for resident in residents):
+                    self._end_turns(NEVER_STOOD)
             else:
                 use = CpuUse()
                 use.start()
@@ -297,7 +302,7 @@ class Sweep:
                 if outcome.exit_code == 0:
                     record.other_cpu_cores = round(use_of_it.other_cores, 3)
             # What resident launches take together is divided among them.
-            record.duration_s = round(outcome.duration_s / len(records), 3)
+            record.duration_s = round(outcome.duration_s / num_together, 3)
             self._end(record, one, outcome)
 
     def _room(self, records: list[PassRecord]) -> Callable[[int], bool] | None:

@@ -51,6 +51,9 @@ class ResidentLaunch:
         self._is_hung = False
         self._is_over = False
         self._runs_on = False
+        self._has_stood = False
+        self._never_stood = False
+        self._is_alone = False
         self._apart_since_s: float | None = None
         self._uses: list[CpuUseResult] = []
 
@@ -73,6 +76,16 @@ class ResidentLaunch:
     def stood_apart(self) -> bool:
         """Whether its ranks stopped at different steps, so that it ran on without turns."""
         return self._apart_since_s is not None and self._runs_on
+
+    @property
+    def never_stood(self) -> bool:
+        """Whether it ended well without any turn, as where its ranks cannot connect."""
+        return self._never_stood
+
+    @property
+    def ran_alone(self) -> bool:
+        """Whether it was the only launch on the host from its start to its end."""
+        return self._is_alone
 
     @property
     def memory_bytes(self) -> int:
@@ -120,6 +133,7 @@ class ResidentLaunch:
             self._socket.release(self._left[0].steps_to_end())
         elif (standing := self._socket.standing()) is not None:
             self._standing, self._apart_since_s = standing, None
+            self._has_stood = True
             self._socket.stop_ranks()
             return True
         elif self._is_apart():
@@ -127,6 +141,8 @@ class ResidentLaunch:
         if self._processes.has_ended():
             self.launch.watch.progress()
             self.end()
+            waits = self._has_stood or self._runs_on
+            self._never_stood = not waits and self.outcome.exit_code == 0
         elif self._is_timed_out():
             self._is_hung = True
             self.end()
@@ -202,6 +218,16 @@ class ResidentLaunch:
             )
         self._expect()
         self._socket.resume_ranks()
+
+    def run_alone(self) -> None:
+        """Let it train to its end while no other launch has started.
+
+        Raises:
+            StorageError: A turn cannot be recorded.
+        """
+        self._is_alone = True
+        if not self._is_over:
+            self.run_on()
 
     def _is_apart(self) -> bool:
         """Whether a part of its ranks has waited for the others for too long."""

@@ -25,7 +25,7 @@ def run_residents(
     Args:
         launches: The launches, about to start.
         fits: Asked with the memory of the first one, before the others start; where it says no,
-            they run one after the other.
+            or the first one ended without waiting for a turn, they run one after the other.
 
     Raises:
         EnvironmentNotReadyError: A launcher could not be started.
@@ -38,11 +38,11 @@ def run_residents(
         ends.callback(to_its_end, first.end)
         first.start()
         if others and not _fits(first, fits):
-            _run_on(first)
+            _run_alone(first)
             for launch in others:
                 ends.callback(to_its_end, launch.end)
                 launch.start()
-                _run_on(launch)
+                _run_alone(launch)
             return [launch.outcome for launch in launches]
         for launch in others:
             ends.callback(to_its_end, launch.end)
@@ -61,12 +61,12 @@ def _fits(first: ResidentLaunch, fits: Callable[[int], bool] | None) -> bool:
     if fits is None:
         return True
     _gather([first])
-    return fits(first.memory_bytes)
+    # Others like it would train at the same time.
+    return not first.never_stood and fits(first.memory_bytes)
 
 
-def _run_on(launch: ResidentLaunch) -> None:
-    if launch.models:
-        launch.run_on()
+def _run_alone(launch: ResidentLaunch) -> None:
+    launch.run_alone()
     _gather([launch])
 
 

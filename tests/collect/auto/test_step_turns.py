@@ -1,3 +1,4 @@
+import os
 import threading
 from collections.abc import Iterator
 
@@ -67,6 +68,35 @@ def test_a_launch_that_has_the_host_to_itself_never_waits() -> None:
     assert all(turns.update_ended(number) for number in range(1000))
 
 
-def test_the_training_ends_where_nobody_gives_turns(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not StepTurns(0, {TURNS: "hvdprof-turns-gone"}).update_ended(1)
-    assert "no turns" in capsys.readouterr().err
+def test_the_training_runs_on_where_the_launching_side_is_out_of_reach(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    turns = StepTurns(2, {TURNS: "hvdprof-turns-gone"})
+    assert all(turns.update_ended(number) for number in range(10))
+    assert not turns.is_active
+    assert capsys.readouterr().err.count("no turns") == 1
+
+
+def test_the_training_runs_on_where_the_launching_side_refuses_the_rank(
+    listening: TurnSocket, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # As a process of another user, or of another PID namespace.
+    monkeypatch.setattr(os, "geteuid", lambda: -1)
+    turns = StepTurns(0, {TURNS: listening.address})
+    refusing = threading.Thread(target=listening.wait, args=(5.0,))
+    refusing.start()
+    assert all(turns.update_ended(number) for number in range(10))
+    refusing.join()
+    assert not turns.is_active
+    assert capsys.readouterr().err.count("no further turns") == 1
+
+
+def test_the_training_ends_where_the_launching_side_dies_between_turns() -> None:
+    turns = TurnSocket(1)
+    script = _Script(turns.address, num_warmup=1)
+    _wait(turns)
+    turns.give_turn(2)
+    assert _wait(turns).step == 4
+    turns.close()
+    script.join(5)
+    assert script.num_updates == 4

@@ -23,6 +23,7 @@ from hvdprof.launch.run import sweep as sweep_module
 from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
+from hvdprof.launch.turns.resident_launches import run_residents
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import (
     MANIFEST_SCHEMA_VERSION,
@@ -299,6 +300,42 @@ def test_launches_of_a_script_without_room_are_run_one_after_the_other(
 
     settings = Manifest.read(sweep.paths.folder).settings
     assert settings["no_turns"] == "they do not fit into memory together"
+
+
+def test_launches_whose_ranks_reach_no_gate_are_run_one_after_the_other(
+    sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = sweep_of(script=SCRIPT, turn_s=0.1)
+    durations_s: list[float] = []
+    spans_s: list[tuple[float, float]] = []
+
+    def noted(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
+        for launch in launches:
+            monkeypatch.setattr(launch, "start", _timed(launch.start, spans_s))
+            monkeypatch.setattr(launch, "end", _timed(launch.end, spans_s))
+        outcomes = run_residents(launches, fits)
+        durations_s.extend(outcome.duration_s for outcome in outcomes)
+        return outcomes
+
+    monkeypatch.setattr(sweep_module, "run_residents", noted)
+    sweep.run()
+
+    manifest = Manifest.read(sweep.paths.folder)
+    assert manifest.settings["no_turns"] == "the ranks of one ended without waiting for a turn"
+    (_, first_end_s), (second_start_s, _) = spans_s[1], spans_s[2]
+    assert len(durations_s) == 2 and first_end_s <= second_start_s
+    # Nothing of the time of one belongs to the other.
+    found_s = [record.duration_s for record in manifest.passes]
+    assert found_s == [round(duration_s, 3) for duration_s in durations_s]
+
+
+def _timed(act: Callable[[], None], spans_s: list[tuple[float, float]]) -> Callable[[], None]:
+    def timed() -> None:
+        begin_s = time.monotonic()
+        act()
+        spans_s.append((begin_s, time.monotonic()))
+
+    return timed
 
 
 def test_a_recording_that_lacks_a_segment_is_a_failure_not_a_result(
