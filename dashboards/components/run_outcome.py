@@ -72,8 +72,7 @@ def history_cards(runs: RunStore, run_id: str) -> list[Component]:
             "history",
             "All runs in order of time",
             history_figure(found),
-            about=f"{found.sentence} Change points need six runs; hvdprof history follows other "
-            "metrics.",
+            about=f"{found.sentence} hvdprof history follows other metrics.",
         )
     ]
 

@@ -13,7 +13,7 @@ from hvdprof.analyze.compare.comparison import (
     side_of_run,
     side_of_throughput,
 )
-from hvdprof.analyze.compare.gate import parse_condition
+from hvdprof.analyze.compare.gate import margins_of, parse_condition
 from hvdprof.analyze.compare.history import history as history_of_sides
 from hvdprof.analyze.scaling.throughput_scaling import throughput_scaling
 from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
@@ -74,8 +74,8 @@ def compare(
         UsageError: A condition cannot be read, or the margin is not between 0 and 1.
         UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
     """
-    rules = _rules(margin, fail_on, force=force, level=level)
-    return compare_sides(_side(first), _side(second), rules)
+    rules = comparison_rules(margin, fail_on, force=force, level=level)
+    return compare_by_rules(first, second, rules)
 
 
 def compare_analyses(
@@ -99,7 +99,7 @@ def compare_analyses(
         UsageError: A condition cannot be read, or the margin is not between 0 and 1.
         UnreadableInputError: Both have no cell in common.
     """
-    rules = _rules(margin, fail_on, force=force)
+    rules = comparison_rules(margin, fail_on, force=force)
     return compare_sides(_side_of(first), _side_of(second), rules)
 
 
@@ -123,7 +123,9 @@ def history(
     if followed is None:
         known = ", ".join(one.name for one in METRICS if one is not FINAL_LOSS)
         raise UsageError(f"No metric to follow is named {metric!r}.", hint=f"Metrics: {known}.")
-    folders = [folder for path in runs for folder in _runs_in(path)]
+    _check_margin(margin)
+    found = [folder.resolve() for path in runs for folder in _runs_in(path)]
+    folders = list(dict.fromkeys(found))
     if len(folders) < 2:
         raise UnreadableInputError(
             f"A history needs two runs; {', '.join(map(str, runs))} holds {len(folders)}.",
@@ -153,15 +155,35 @@ def _runs_in(path: Path) -> list[Path]:
     return [entry.folder for entry in list_runs(path) if not entry.problem]
 
 
-def _rules(
+def comparison_rules(
     margin: float, fail_on: Sequence[str], *, force: bool, level: float = DEFAULT_LEVEL
 ) -> Rules:
+    """The rules of a comparison; the arguments are those of ``compare``.
+
+    Raises:
+        UsageError: A condition cannot be read, two are about one metric, or the margin is not
+            between 0 and 1.
+    """
+    _check_margin(margin)
+    conditions = tuple(parse_condition(text) for text in fail_on)
+    margins_of(conditions, margin)
+    return Rules(margin, conditions, is_forced=force, level=level)
+
+
+def compare_by_rules(first: Path, second: Path, rules: Rules) -> Comparison:
+    """The same as ``compare`` by rules that are checked already.
+
+    Raises:
+        UnreadableInputError: A path holds nothing to compare, or both have no cell in common.
+    """
+    return compare_sides(_side(first), _side(second), rules)
+
+
+def _check_margin(margin: float) -> None:
     if not 0 < margin < 1:
         raise UsageError(
             f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
         )
-    conditions = tuple(parse_condition(text) for text in fail_on)
-    return Rules(margin, conditions, is_forced=force, level=level)
 
 
 def _side(path: Path) -> ComparedSide:

@@ -116,6 +116,8 @@ def plan_resume(
         EnvironmentNotReadyError: This machine cannot run it.
     """
     manifest = read_for_resuming(Path(folder))
+    # What is measured from now on has no neighbours of the other variant.
+    manifest.paired_by = ""
     options = options_of(manifest)
     if net is None:
         net = options is None or options.net

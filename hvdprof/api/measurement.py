@@ -89,6 +89,14 @@ class Measurement:
         return is_masked or mask_command(command) != command
 
     @property
+    def shown_command(self) -> list[str]:
+        """The command of a script with the variables of ``--env`` before it, secrets masked."""
+        script = self.manifest.settings.get("script") or {}
+        variables = dict(script.get("variables") or {})
+        words = [f"{name}={mask_value(name, value)}" for name, value in variables.items()]
+        return [*words, *mask_command(list(script.get("command", ())))]
+
+    @property
     def settings(self) -> BenchSettings:
         """What the run does, after presets and defaults are filled in."""
         return read_settings(self.manifest.settings)

@@ -8,26 +8,29 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hvdprof.api.comparison import Comparison, Outcome, compare
+from hvdprof.api.comparison import (
+    Comparison,
+    Outcome,
+    compare_by_rules,
+    comparison_rules,
+)
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import CompareOptions
-from hvdprof.errors import HvdprofError, SweepIncompleteError
+from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputError
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.plan.compare_options import variants_of
-from hvdprof.launch.plan.comparison_looks import comparison_looks, look_level
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.rundir.comparison_looks import comparison_looks, look_level
 from hvdprof.rundir.manifest import PassRecord
 
 FIRST, SECOND = "a", "b"
 """The run directories of both variants in the folder of a comparison."""
-
-_DECIDED = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.EQUAL)
 
 
 class PairedMeasurement:
@@ -46,6 +49,7 @@ class PairedMeasurement:
         observer: SweepObserver | None = None,
         margin: float,
         fail_on: Sequence[str] = (),
+        force: bool = False,
     ) -> None:
         """Check the options and prepare both variants; nothing is written.
 
@@ -54,7 +58,8 @@ class PairedMeasurement:
             EnvironmentNotReadyError: This machine cannot run them.
         """
         self.most_repeats = options.repeats
-        self._margin, self._fail_on = margin, tuple(fail_on)
+        level = look_level(options.repeats)
+        self._rules = comparison_rules(margin, fail_on, force=force, level=level)
         self._budget_s = (
             None if options.budget is None else parse_duration("--budget", options.budget)
         )
@@ -94,24 +99,19 @@ class PairedMeasurement:
             try:
                 sweep.raise_if_failed()
             except SweepIncompleteError as error:
+                # Resuming one side alone would pair launches of different hours.
+                error.hint = "Measure both again; the report says which variant failed and why."
                 return error
         return None
 
-    def compare(self, *, force: bool = False) -> Comparison:
+    def compare(self) -> Comparison:
         """The comparison of what was measured.
 
         Raises:
             UnreadableInputError: Both have no cell in common.
         """
         first, second = (one.folder for one in self.variants)
-        return compare(
-            first,
-            second,
-            margin=self._margin,
-            fail_on=self._fail_on,
-            force=force,
-            level=look_level(self.most_repeats),
-        )
+        return compare_by_rules(first, second, self._rules)
 
     def _enough(self) -> Callable[[int], bool]:
         """Asked after every repeat: whether the outcome is decided, or the time is used."""
@@ -121,16 +121,32 @@ class PairedMeasurement:
             used_s = time.monotonic() - began
             if self._budget_s is not None and used_s * (repeat + 1) / repeat > self._budget_s:
                 return True
-            return repeat in looks and self._is_decided()
+            return (repeat == 1 or repeat in looks) and self._is_decided(is_look=repeat in looks)
 
         return is_enough
 
-    def _is_decided(self) -> bool:
+    def _is_decided(self, *, is_look: bool) -> bool:
+        """Whether more launches could not change what is asked; nothing is looked at before a look.
+
+        A regression decides. Otherwise every judged cell has to be decided: of the metrics of the
+        gate, or of the metric of the verdict.
+        """
         try:
-            return self.compare().outcome in _DECIDED
-        except HvdprofError:
+            found = self.compare()
+        except UnreadableInputError:
             # One variant has no result yet: there is nothing to decide by.
             return False
+        if found.outcome is Outcome.NOT_COMPARABLE:
+            return True
+        if not is_look:
+            return False
+        judged = {one.condition.metric.name for one in found.gate} or {found.metric.name}
+        if any(one.outcome is Outcome.REGRESSED for one in found.gate):
+            return True
+        if not found.gate and found.outcome is Outcome.REGRESSED:
+            return True
+        rows = found.cells[found.cells["metric"].isin(judged)]
+        return Outcome.INCONCLUSIVE not in set(rows["outcome"])
 
 
 class _BothObserver:

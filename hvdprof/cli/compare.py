@@ -19,6 +19,7 @@ from hvdprof.errors import (
     NotComparableError,
     RegressedError,
     StorageError,
+    UnreadableInputError,
     UsageError,
 )
 from hvdprof.report.format_names import ComparisonFormat
@@ -76,20 +77,27 @@ def compare(
     cells. Exit codes: 0; 20 if a condition of --fail-on failed, 21 undecided, 22 not comparable.
     """
     from hvdprof.report.comparison.comparison_formats import RENDERERS, comparison_format
-    from hvdprof.report.formats import write_text
+    from hvdprof.report.formats import check_output, write_text
 
+    if report is not None:
+        check_output(report, overwrite=force)
     chosen = format_ or (comparison_format(report) if report else ComparisonFormat.TERMINAL)
     conditions = [text for text in fail_on or [] if text.strip() != _FAIL_ON_OPEN]
     failure: HvdprofError | None = None
     if options.run:
         observer = observer_for(sys.stderr, silent=silent)
         pair = api.PairedMeasurement(
-            options, observer=observer, margin=margin_of(margin), fail_on=conditions
+            options, observer=observer, margin=margin_of(margin), fail_on=conditions, force=force
         )
         if not silent:
             announce_pair(pair, sys.stderr)
         failure = _measured(pair)
-        comparison = pair.compare(force=force)
+        try:
+            comparison = pair.compare()
+        except UnreadableInputError:
+            if failure is None:
+                raise
+            raise failure from None
     else:
         first, second = _two_paths(options, context)
         comparison = api.compare(
@@ -158,7 +166,7 @@ def _raise_for(comparison: "api.Comparison", *, fails_open: bool) -> None:
         names = ", ".join(one.condition.metric.title for one in unknown)
         raise NotComparableError(
             f"The gate cannot be judged: no cell of both runs has {names}.",
-            hint="Scaling efficiency needs a baseline in both runs: hvdprof run --np 1,2",
+            hint="hvdprof analyze RUN shows what a run has; efficiency needs a baseline: --np 1,2.",
         )
     judged = [one.outcome for one in comparison.gate] or [comparison.outcome]
     if fails_open and api.Outcome.INCONCLUSIVE in judged:

@@ -41,7 +41,7 @@ def history(
 ) -> None:
     """Follow a metric over runs: from which run on it changed, and by how much.
 
-    Change points need six runs or more. Without --figure nothing is drawn.
+    Change points need eight runs or more. Without --figure nothing is drawn.
     """
     from hvdprof.report.comparison.history_report import RENDERERS
     from hvdprof.report.images.figure_file import write_history

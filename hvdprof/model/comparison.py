@@ -100,11 +100,15 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """A condition and what became of it; ``cells`` names the cells that fail it."""
+    """A condition and what became of it.
+
+    ``cells`` names the cells that fail it, ``not_judged`` those that are not comparable.
+    """
 
     condition: Condition
     outcome: Outcome
     cells: tuple[str, ...]
+    not_judged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,9 @@ def change_text(row: FrameRow, metric: Metric) -> str:
 
 
 def size_text(change: float, metric: Metric) -> str:
-    """A change without an interval: ``+6.1 %`` or ``-2.0 points``."""
+    """A change without an interval: ``+6.1 %`` or ``-2.0 points``; ``-`` for NaN."""
+    if is_missing(change):
+        return "-"
     return f"{100 * change:+.1f} {_change_unit(metric)}"
 
 

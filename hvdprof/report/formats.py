@@ -13,7 +13,7 @@ from hvdprof.report.document.markdown_report import MarkdownReporter
 from hvdprof.report.reporter import Reporter
 from hvdprof.report.tables.csv_report import CsvReporter
 from hvdprof.report.terminal.terminal_report import TerminalReporter
-from hvdprof.rundir.whole_file import open_whole
+from hvdprof.rundir.whole_file import check_new, open_whole
 
 REPORTERS: tuple[type[Reporter], ...] = (
     TerminalReporter,
@@ -63,6 +63,15 @@ def write_with(
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
     write_text(path, lambda file: reporter.render(analysis, file), overwrite=overwrite)
+
+
+def check_output(path: Path, *, overwrite: bool) -> None:
+    """Check, before a long measurement, that a report may be written to a file.
+
+    Raises:
+        StorageError: The file exists and may not be replaced.
+    """
+    check_new(path, overwrite=overwrite)
 
 
 def write_text(path: Path, render: Callable[[IO[str]], object], *, overwrite: bool = False) -> None:

@@ -25,8 +25,7 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
     Raises:
         StorageError: The file exists and may not be replaced, or cannot be written.
     """
-    if not overwrite and path.exists():
-        raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
+    check_new(path, overwrite=overwrite)
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,6 +43,16 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
     finally:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+
+
+def check_new(path: Path, *, overwrite: bool) -> None:
+    """Check that a file is not there, or may be replaced.
+
+    Raises:
+        StorageError: It exists and may not be replaced.
+    """
+    if not overwrite and path.exists():
+        raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
 
 
 def write_whole(path: Path, text: str, *, overwrite: bool = True) -> None:

@@ -134,4 +134,4 @@ def test_three_runs_are_a_series(tmp_path):
     view = View(compare.PATH, {"run": "a", "with": "b"})
     text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
     assert "All runs in order of time" in text
-    assert "Change points need 6 runs." in text
+    assert "Change points need 8 runs of a cell." in text

@@ -20,7 +20,6 @@ from hvdprof.model.comparison import (
     FINAL_LOSS,
     METRICS,
     STEP_TIME,
-    THROUGHPUT,
     Metric,
 )
 
@@ -84,9 +83,15 @@ def changes_of(first: SideCell, second: SideCell, *, is_paired: bool) -> Iterato
             scale(sides[0].value),
             scale(sides[1].value),
             change,
-            Design(first.num_launches, second.num_launches, len(differences) > 1),
+            _design(first, second, differences),
             differences if len(differences) > 1 else {},
         )
+
+
+def _design(first: SideCell, second: SideCell, differences: Mapping[int, float]) -> Design:
+    if len(differences) > 1:
+        return Design(len(differences), len(differences), True)
+    return Design(first.num_launches, second.num_launches, False)
 
 
 def pooled_change(changes: list[CellChange]) -> Spread:
@@ -115,8 +120,6 @@ def _is_left_out(metric: Metric, first: SideCell, second: SideCell) -> bool:
     if metric is EFFICIENCY:
         return first.baseline != second.baseline
     samples = [side.conditions.get("samples per rank and step") for side in (first, second)]
-    if metric is THROUGHPUT:
-        return STEP_TIME.name in first.spreads and samples[0] == samples[1]
     return metric is STEP_TIME and samples[0] != samples[1]
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.distributions import student_below
 
-LEAST = 3
+LEAST = 4
 """Values on either side of a change point."""
 
 PERMUTATIONS = 399

@@ -14,19 +14,22 @@ OTHER_LOAD_CORES = 0.5
 """Cores that other processes kept busy more during one run than during the other."""
 
 
-def run_reasons(first: Manifest, second: Manifest, diffs: pd.DataFrame) -> list[str]:
+def run_reasons(
+    first: Manifest, second: Manifest, diffs: pd.DataFrame, *, is_paired: bool = False
+) -> list[str]:
     """Why two runs are not comparable; empty where they are.
 
     Args:
         first: The manifest of the first run.
         second: The manifest of the second run.
         diffs: SETTING_DIFFS of both.
+        is_paired: Whether their launches were interleaved: other load then falls on both.
     """
     named = [
         f"{row['place']}: {row['name']} {row['first'] or 'unset'} and {row['second'] or 'unset'}"
         for row in diffs[diffs["matters"]].to_dict("records")
     ]
-    return [*named, *_other_load(first, second)]
+    return named if is_paired else [*named, *_other_load(first, second)]
 
 
 def cell_reason(first: SideCell, second: SideCell) -> str:

@@ -5,7 +5,7 @@ Tested in ``tests/analyze/compare/test_comparison.py``.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -61,23 +61,39 @@ def compared_pooled(
     """
     rows = []
     for metric in METRICS:
-        of_metric = _of_metric(metric, changes, reasons)
-        known = [change for change, reason in of_metric if not reason]
-        if len(known) > 1:
-            change = pooled_change(known)
-            margin = limits.margins[metric.name]
-            worsening, scaled = _worsening(metric, change), _scaled(metric, margin)
-            (outcome,) = outcomes([worsening], scaled, limits.level)
+        found = _judged(metric, _of_metric(metric, changes, reasons), limits)
+        if found.mean is not None:
             rows.append(
                 {
                     "metric": metric.name,
-                    "num_cells": len(known),
-                    **_change(metric, change, limits.level),
-                    "margin": margin,
-                    "outcome": outcome.value,
+                    "num_cells": len(found.of_cells),
+                    **_change(metric, found.mean, limits.level),
+                    "margin": limits.margins[metric.name],
+                    "outcome": found.of_mean.value,
                 }
             )
     return COMPARED_POOLED.frame(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The outcomes of the comparable cells by one metric; the mean where there are several."""
+
+    of_cells: list[Outcome]
+    mean: Spread | None
+    of_mean: Outcome
+
+
+def _judged(metric: Metric, changes: Sequence[tuple[CellChange, str]], limits: Limits) -> _Judged:
+    """Cells and their mean are one family: together they keep the level."""
+    known = [change for change, reason in changes if not reason]
+    mean = pooled_change(known) if len(known) > 1 else None
+    family = [_worsening(metric, change.change) for change in known]
+    family += [] if mean is None else [_worsening(metric, mean)]
+    found = outcomes(family, _scaled(metric, limits.margins[metric.name]), limits.level)
+    if mean is None:
+        return _Judged(found, None, Outcome.INCONCLUSIVE)
+    return _Judged(found[:-1], mean, found[-1])
 
 
 def _of_metric(
@@ -94,18 +110,22 @@ def _of_metric(
 def _rows(
     metric: Metric, changes: Sequence[tuple[CellChange, str]], limits: Limits
 ) -> list[dict[str, object]]:
-    comparable = [_worsening(metric, change.change) for change, reason in changes if not reason]
-    scaled = _scaled(metric, limits.margins[metric.name])
-    found = iter(outcomes(comparable, scaled, limits.level))
+    judged = _judged(metric, changes, limits)
+    num_tests = len(judged.of_cells) + (judged.mean is not None)
+    own = replace(limits, level=limits.level / max(num_tests, 1))
+    found = iter(judged.of_cells)
     return [
-        _row(change, reason, limits, Outcome.NOT_COMPARABLE if reason else next(found))
+        _row(change, reason, (limits, own), Outcome.NOT_COMPARABLE if reason else next(found))
         for change, reason in changes
     ]
 
 
-def _row(change: CellChange, reason: str, limits: Limits, outcome: Outcome) -> dict[str, object]:
-    metric, design, level = change.metric, change.design, limits.level
-    margin = limits.margins[metric.name]
+def _row(
+    change: CellChange, reason: str, limits: tuple[Limits, Limits], outcome: Outcome
+) -> dict[str, object]:
+    """A row; ``limits`` are those of its interval, and of one test among all of the metric."""
+    metric, design, level = change.metric, change.design, limits[1].level
+    margin = limits[0].margins[metric.name]
     worsening, scaled = _worsening(metric, change.change), _scaled(metric, margin)
     is_open = outcome is Outcome.INCONCLUSIVE
     return {
@@ -114,7 +134,7 @@ def _row(change: CellChange, reason: str, limits: Limits, outcome: Outcome) -> d
         "unit": metric.unit,
         "first": change.first,
         "second": change.second,
-        **_change(metric, change.change, level),
+        **_change(metric, change.change, limits[0].level),
         "margin": margin,
         "outcome": outcome.value,
         "detectable": _unscaled(metric, detectable_change(worsening, scaled, level)),
@@ -140,7 +160,10 @@ def _worsening(metric: Metric, change: Spread) -> Spread:
 
 
 def _scaled(metric: Metric, margin: float) -> float:
-    return math.log1p(margin) if metric.is_ratio else margin
+    """The margin on the scale of changes: 5 % less is further from 1 than 5 % more."""
+    if not metric.is_ratio:
+        return margin
+    return math.log1p(margin) if metric.worse > 0 else -math.log1p(-margin)
 
 
 def _unscaled(metric: Metric, change: float) -> float:

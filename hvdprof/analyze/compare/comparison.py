@@ -28,6 +28,7 @@ from hvdprof.model.comparison import (
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
+from hvdprof.rundir.comparison_looks import look_level
 from hvdprof.rundir.manifest import Manifest, Status
 
 
@@ -100,9 +101,10 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
             f"{first.name} and {second.name} have no cell in common.",
             hint=f"{first.name}: {_labels(first)}. {second.name}: {_labels(second)}.",
         )
-    diffs, whole = _differences(first, second)
-    reasons = [_reason(pair, whole, rules) for pair in pairs]
     is_paired = _is_paired(first, second)
+    rules = _with_level_of_looks(first, rules) if is_paired else rules
+    diffs, whole = _differences(first, second, is_paired=is_paired)
+    reasons = [_reason(pair, whole, rules) for pair in pairs]
     changes = [list(changes_of(*pair, is_paired=is_paired)) for pair in pairs]
     limits = Limits(margins_of(rules.conditions, rules.margin), rules.level)
     cells = compared_cells(changes, reasons, limits)
@@ -149,12 +151,20 @@ def side_name(side: ComparedSide) -> SideName:
     return SideName(side.name, side.manifest.created_at, str(commit or ""))
 
 
-def _differences(first: ComparedSide, second: ComparedSide) -> tuple[pd.DataFrame, list[str]]:
+def _with_level_of_looks(side: ComparedSide, rules: Rules) -> Rules:
+    """The rules at the level of each look of the measurement, which was ended by looks."""
+    repeats = side.manifest.settings.get("repeats") if side.manifest is not None else None
+    return replace(rules, level=min(rules.level, look_level(repeats))) if repeats else rules
+
+
+def _differences(
+    first: ComparedSide, second: ComparedSide, *, is_paired: bool
+) -> tuple[pd.DataFrame, list[str]]:
     """SETTING_DIFFS, and why both are not comparable."""
     if first.manifest is None or second.manifest is None:
         return SETTING_DIFFS.empty(), []
     diffs = setting_diffs(first.manifest, second.manifest)
-    return diffs, run_reasons(first.manifest, second.manifest, diffs)
+    return diffs, run_reasons(first.manifest, second.manifest, diffs, is_paired=is_paired)
 
 
 def _reason(pair: tuple[SideCell, SideCell], whole: Sequence[str], rules: Rules) -> str:

@@ -33,10 +33,12 @@ def comparison_sentence(
         pooled: COMPARED_POOLED.
         causes: MOVED_CAUSES.
     """
-    rows = cells[cells["metric"] == metric.name].to_dict("records")
+    of_metric = cells[cells["metric"] == metric.name]
     if outcome is Outcome.NOT_COMPARABLE:
-        text = f"{rows[0]['reason']}. Add --force to compare them nevertheless."
-    elif outcome is Outcome.EQUAL:
+        reason = of_metric["reason"].iloc[0]
+        return f"{outcome.upper()}: {reason}. Add --force to compare them nevertheless."
+    rows = of_metric[of_metric["outcome"] != Outcome.NOT_COMPARABLE].to_dict("records")
+    if outcome is Outcome.EQUAL:
         text = _equal(rows, metric)
     elif outcome is Outcome.INCONCLUSIVE:
         text = _inconclusive(rows, metric)
@@ -67,7 +69,12 @@ def _caveats(
 ) -> Iterator[str]:
     if rules.is_forced and reasons:
         yield f"Compared by --force although they differ in {'; '.join(reasons)}."
-    rows = cells[cells["metric"] == metric.name].to_dict("records")
+    of_metric = cells[cells["metric"] == metric.name]
+    rows = of_metric[of_metric["outcome"] != Outcome.NOT_COMPARABLE].to_dict("records")
+    left_out = cells[cells["outcome"] == Outcome.NOT_COMPARABLE].to_dict("records")
+    if left_out:
+        names = ", ".join(dict.fromkeys(cell_label(row) for row in left_out))
+        yield f"Not compared: {names} ({left_out[0]['reason']})."
     if not any(row["paired"] for row in rows):
         yield from _of_machine(rows, metric)
     fewest = min(min(row["num_first"], row["num_second"]) for row in rows)

@@ -48,6 +48,10 @@ def parse_condition(text: str) -> Condition:
             f"{'larger' if metric.worse > 0 else 'smaller'}, and changes in {unit}.",
             hint=f"--fail-on '{metric.name}{sign}{lead}2{unit}'",
         )
+    if metric.is_ratio and metric.worse < 0 and abs(value) >= 1:
+        raise UsageError(
+            f"--fail-on {text!r}: {metric.title} cannot fall by 100 %.", hint=_EXAMPLES
+        )
     return Condition(text.strip(), metric, abs(value))
 
 
@@ -90,10 +94,14 @@ def _result(condition: Condition, cells: pd.DataFrame, pooled: pd.DataFrame) -> 
     of_mean = pooled.loc[pooled["metric"] == name, "outcome"].tolist()
     if not failing and Outcome.REGRESSED in of_mean:
         failing = ("the mean of all cells",)
-    if failing:
-        return GateResult(condition, Outcome.REGRESSED, failing)
     found = {str(row["outcome"]) for row in own}
-    if found <= {Outcome.NOT_COMPARABLE}:
-        return GateResult(condition, Outcome.NOT_COMPARABLE, ())
-    is_open = Outcome.INCONCLUSIVE in found
-    return GateResult(condition, Outcome.INCONCLUSIVE if is_open else Outcome.EQUAL, ())
+    judged = {cell_label(row) for row in own if row["outcome"] != Outcome.NOT_COMPARABLE}
+    labels = dict.fromkeys(cell_label(row) for row in cells.to_dict("records"))
+    apart = tuple(label for label in labels if label not in judged)
+    if failing:
+        outcome = Outcome.REGRESSED
+    elif found <= {Outcome.NOT_COMPARABLE}:
+        outcome = Outcome.NOT_COMPARABLE
+    else:
+        outcome = Outcome.INCONCLUSIVE if Outcome.INCONCLUSIVE in found else Outcome.EQUAL
+    return GateResult(condition, outcome, failing, apart)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.compare.change_points import LEAST, change_points
 from hvdprof.analyze.compare.comparison import ComparedSide, side_name
-from hvdprof.analyze.compare.sides import CellKey
+from hvdprof.analyze.compare.sides import CellKey, SideCell
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.cell_key import CELL_KEY, cell_label
 from hvdprof.model.comparison import Metric, size_text
@@ -46,7 +46,7 @@ def history(sides: Sequence[ComparedSide], metric: Metric, margin: float) -> His
         if not any(metric.name in cell.spreads for cell in side.cells.values())
     )
     frame = HISTORY.frame(rows)
-    return History(metric, _sentence(frame, metric, len(ordered)), frame, notes)
+    return History(metric, _sentence(frame, metric), frame, notes)
 
 
 def _rows(
@@ -55,7 +55,7 @@ def _rows(
     own = [
         (side, side.cells[key].spreads[metric.name])
         for side in sides
-        if key in side.cells and metric.name in side.cells[key].spreads
+        if key in side.cells and not math.isnan(_value(side.cells[key], metric))
     ]
     if len(own) < 2:
         return []
@@ -100,12 +100,19 @@ def _large_enough(
         remaining.remove(min(small, key=lambda place: abs(sizes[place])))
 
 
-def _sentence(rows: pd.DataFrame, metric: Metric, num_runs: int) -> str:
+def _value(cell: SideCell, metric: Metric) -> float:
+    spread = cell.spreads.get(metric.name)
+    return math.nan if spread is None else spread.value
+
+
+def _sentence(rows: pd.DataFrame, metric: Metric) -> str:
     changes = rows[rows["is_change"]].to_dict("records")
     if not changes:
-        few = "" if num_runs >= 2 * LEAST else f" Change points need {2 * LEAST} runs."
-        return f"No change of the {metric.title} beyond the margin in {num_runs} runs.{few}"
-    worst = max(changes, key=lambda row: metric.worse * float(row["change"]))
+        most = int(rows.groupby(list(CELL_KEY), observed=True).size().max())
+        few = "" if most >= 2 * LEAST else f" Change points need {2 * LEAST} runs of a cell."
+        return f"No change of the {metric.title} beyond the margin found in {most} runs.{few}"
+    worse = [row for row in changes if metric.worse * float(row["change"]) > 0]
+    worst = max(worse or changes, key=lambda row: abs(float(row["change"])))
     where = f"from {worst['run']} on" + (f" ({worst['commit'][:9]})" if worst["commit"] else "")
     more = f" {len(changes) - 1} more changes." if len(changes) > 1 else ""
     size = size_text(float(worst["change"]), metric)

@@ -3,12 +3,14 @@
 Tested in ``tests/analyze/compare/test_comparison.py``.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
 from hvdprof.model.tables.comparison_tables import SETTING_DIFFS
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.masking import mask_command, mask_value
 
 SETTINGS, VERSIONS, HOSTS, ENVIRONMENT, SOURCE = (
     "settings",
@@ -17,6 +19,9 @@ SETTINGS, VERSIONS, HOSTS, ENVIRONMENT, SOURCE = (
     "environment",
     "source",
 )
+
+_COMMAND = "script.command"
+_VARIABLE = "--env "
 
 _HOST_FACTS = ("cpu_model", "num_cores", "gpus")
 _NOTED_HOST_FACTS = ("hostname", "kernel", "memory_bytes")
@@ -71,16 +76,20 @@ def _diffs(
             yield {
                 "place": place,
                 "name": name,
-                "first": _text(one),
-                "second": _text(other),
+                "first": _text(name, one),
+                "second": _text(name, other),
                 "matters": name in matters,
             }
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
+    """A value as it is shown: secrets of commands and variables are masked, and still differ."""
     if value is None:
         return ""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return mask_value(name.removeprefix(_VARIABLE), str(value))
+    words = [str(one) for one in value]
+    return shlex.join(mask_command(words)) if name == _COMMAND else ", ".join(words)
 
 
 def _settings(manifest: Manifest) -> dict[str, object]:
@@ -89,17 +98,21 @@ def _settings(manifest: Manifest) -> dict[str, object]:
     for name, value in manifest.settings.items():
         if name in _UNTOLD_SETTINGS:
             continue
-        if isinstance(value, dict):
-            found |= {f"{name}.{key}": one for key, one in value.items()}
-        else:
+        if not isinstance(value, dict):
             found[name] = value
+            continue
+        for key, one in value.items():
+            if isinstance(one, dict):
+                found |= {f"{_VARIABLE}{variable}": text for variable, text in one.items()}
+            else:
+                found[f"{name}.{key}"] = one
     return found
 
 
 def _hosts(manifest: Manifest) -> dict[str, object]:
     facts: dict[str, object] = {"number of hosts": len(manifest.hosts) or None}
     for name in (*_HOST_FACTS, *_NOTED_HOST_FACTS):
-        known = {_text(host.get(name)) for host in manifest.hosts}
+        known = {_text(name, host.get(name)) for host in manifest.hosts}
         facts[name] = ", ".join(sorted(text for text in known if text)) or None
     return facts
 

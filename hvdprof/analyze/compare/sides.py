@@ -92,7 +92,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                 THROUGHPUT.name: Spread(
                     work - time.log_step_time.value,
                     _spread_of(time).variance,
-                    time.log_step_time.degrees,
+                    _spread_of(time).degrees,
                 ),
                 STEP_TIME_P95.name: spread(list(own_tails.values())),
                 **points.get(key, {}),
@@ -149,8 +149,10 @@ def cells_of_throughput(scaling: pd.DataFrame, throughput: pd.DataFrame) -> dict
 def _spread_of(time: CellTime) -> Spread:
     own = time.log_step_time
     # One launch without a pool knows the spread of its steps alone, not that of launches.
-    is_single = len(time.launches) < 2 and not own.pool
-    return Spread(own.value, NAN if is_single else own.error**2, own.degrees)
+    num = len(time.launches)
+    is_single = num < 2 and not own.pool
+    degrees = own.degrees if own.pool else min(own.degrees, num - 1.0)
+    return Spread(own.value, NAN if is_single else own.error**2, degrees)
 
 
 def _points(analysis: RunAnalysis, times: Sequence[CellTime]) -> dict[CellKey, dict[str, Spread]]:

@@ -13,11 +13,9 @@ def announce_pair(pair: "api.PairedMeasurement", stream: IO[str]) -> None:
     """Write where both variants are measured, their commands, and the most launches of each."""
     stream.write(f"hvdprof: measuring two variants into {pair.folder}\n")
     for measurement in pair.variants:
-        script = measurement.settings.script
-        if script is None:
-            continue
-        words = [*(f"{name}={value}" for name, value in script.variables.items()), *script.command]
-        stream.write(f"  {measurement.folder.name}: {shlex.join(words)}\n")
+        stream.write(f"  {measurement.folder.name}: {shlex.join(measurement.shown_command)}\n")
+        if measurement.has_secret:
+            stream.write("! It seems to hold a secret, and its manifest.json keeps it.\n")
     repeats, sizes = pair.most_repeats, pair.variants[0].settings.sizes
     stream.write(
         f"  At most {repeats} launches of each at np={','.join(map(str, sizes))}, by turns "

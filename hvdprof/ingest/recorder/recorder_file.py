@@ -119,9 +119,11 @@ class SegmentRecording:
         table[:, -1] -= cut_ns
         self.part_table()[:, 1] -= cut_ns[self.part_table()[:, 0]]
         self.bucket_table()[:, 1] -= cut_ns[self.bucket_table()[:, 0]]
-        ready_ns = self.ready_table()
-        of_row = cut_ns[np.asarray(self.ready_row, dtype=np.int64)][:, None]
-        ready_ns -= np.where(ready_ns >= 0, of_row, 0)
+        # A loop that reduces by hand records steps without gradients.
+        if self.tensors:
+            ready_ns = self.ready_table()
+            of_row = cut_ns[np.asarray(self.ready_row, dtype=np.int64)][:, None]
+            ready_ns -= np.where(ready_ns >= 0, of_row, 0)
 
     def ready_table(self) -> NDArray[np.int64]:
         """Offsets of the gradients, a column per tensor; row i belongs to step ``ready_row[i]``."""

@@ -30,9 +30,11 @@ def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -
         # A sum: all of them advance, also behind one that has nothing left.
         while sum(sweep.advance() for sweep in order):
             order.reverse()
-            upcoming = min((sweep.upcoming_repeat or repeat for sweep in sweeps), default=repeat)
+            left = [sweep.upcoming_repeat for sweep in sweeps]
+            upcoming = min((one for one in left if one is not None), default=repeat)
             if upcoming > repeat:
-                if is_enough(repeat):
+                # One that has nothing left has given up: no more pairs can come.
+                if None in left or is_enough(repeat):
                     for sweep in sweeps:
                         sweep.drop_rest()
                 repeat = upcoming

@@ -22,7 +22,7 @@ _CHANGE_COLUMNS = (
         "outcome",
         "str",
         "",
-        "regressed, improved, equal, inconclusive or not comparable (docs/explain/compare.md).",
+        "regressed, improved, equal, inconclusive or not comparable (docs/howto/compare.md).",
     ),
 )
 

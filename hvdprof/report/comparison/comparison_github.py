@@ -15,6 +15,7 @@ from hvdprof.errors import StorageError
 from hvdprof.model.cell_key import cell_label
 from hvdprof.model.comparison import METRICS, Comparison, Outcome, change_text
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
+from hvdprof.report.comparison.comparison_texts import gate_text
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST_ANNOTATIONS = 10
@@ -22,7 +23,7 @@ MOST_SUMMARY_BYTES = 1_000_000
 _CUT = "\n\nThe rest is longer than a summary may be.\n"
 _METRIC_OF = {metric.name: metric for metric in METRICS}
 _COMMANDS = {
-    Outcome.REGRESSED: "error",
+    Outcome.REGRESSED: "warning",
     Outcome.IMPROVED: "notice",
     Outcome.EQUAL: "notice",
     Outcome.INCONCLUSIVE: "warning",
@@ -58,16 +59,15 @@ def render_comparison_github(comparison: Comparison, stream: IO[str]) -> None:
 
 def _annotations(comparison: Comparison) -> Iterator[str]:
     yield _command(_COMMANDS[comparison.outcome], "hvdprof compare", comparison.sentence)
-    judged = {result.condition.metric.name for result in comparison.gate}
-    judged = judged or {comparison.metric.name}
-    # The verdict may be an error itself.
-    left = MOST_ANNOTATIONS - 1
+    failed = [one for one in comparison.gate if one.outcome is Outcome.REGRESSED]
+    errors = [_command("error", "hvdprof compare", gate_text(result)) for result in failed]
+    judged = {result.condition.metric.name for result in failed}
     for row in comparison.cells.to_dict("records"):
-        if row["outcome"] == Outcome.REGRESSED and row["metric"] in judged and left:
-            left -= 1
+        if row["outcome"] == Outcome.REGRESSED and row["metric"] in judged:
             metric = _METRIC_OF[str(row["metric"])]
             text = f"{metric.title} {change_text(row, metric)}"
-            yield _command("error", cell_label(row), text)
+            errors.append(_command("error", cell_label(row), text))
+    yield from errors[:MOST_ANNOTATIONS]
 
 
 def _command(kind: str, title: str, text: str) -> str:

@@ -30,6 +30,7 @@ def render_comparison_json(comparison: Comparison, stream: IO[str]) -> None:
                 "margin": result.condition.margin,
                 "outcome": str(result.outcome),
                 "cells": list(result.cells),
+                "not_judged": list(result.not_judged),
             }
             for result in comparison.gate
         ],

@@ -8,8 +8,16 @@ from typing import IO
 from xml.etree import ElementTree as ET
 
 from hvdprof.model.cell_key import cell_label
-from hvdprof.model.comparison import METRICS, Comparison, Outcome, change_text
+from hvdprof.model.comparison import (
+    METRICS,
+    Comparison,
+    GateResult,
+    Outcome,
+    change_text,
+    size_text,
+)
 from hvdprof.model.frame_row import FrameRow
+from hvdprof.report.comparison.comparison_texts import gate_text
 
 _METRIC_OF = {metric.name: metric for metric in METRICS}
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,14 +32,17 @@ def render_comparison_junit(comparison: Comparison, stream: IO[str]) -> None:
     judged = judged or {comparison.metric.name}
     rows = [row for row in comparison.cells.to_dict("records") if row["metric"] in judged]
     outcomes = [str(row["outcome"]) for row in rows]
+    outcomes += [str(result.outcome) for result in comparison.gate]
     suite = ET.Element(
         "testsuite",
         name="hvdprof compare",
-        tests=str(len(rows)),
+        tests=str(len(outcomes)),
         failures=str(outcomes.count(Outcome.REGRESSED)),
         errors="0",
         skipped=str(outcomes.count(Outcome.INCONCLUSIVE) + outcomes.count(Outcome.NOT_COMPARABLE)),
     )
+    for result in comparison.gate:
+        _add_result(suite, result)
     for row in rows:
         _add_case(suite, row)
     ET.SubElement(suite, "system-out").text = _clean(
@@ -44,10 +55,18 @@ def render_comparison_junit(comparison: Comparison, stream: IO[str]) -> None:
     stream.write(ET.tostring(root, encoding="unicode") + "\n")
 
 
+def _add_result(suite: ET.Element, result: GateResult) -> None:
+    case = ET.SubElement(suite, "testcase", classname="gate", name=_clean(result.condition.text))
+    if result.outcome == Outcome.REGRESSED:
+        ET.SubElement(case, "failure", message=_clean(gate_text(result)))
+    elif result.outcome != Outcome.EQUAL:
+        ET.SubElement(case, "skipped", message=_clean(gate_text(result)))
+
+
 def _add_case(suite: ET.Element, row: FrameRow) -> None:
     metric = _METRIC_OF[str(row["metric"])]
     case = ET.SubElement(suite, "testcase", classname=_clean(cell_label(row)), name=metric.name)
-    text = f"{metric.title} {change_text(row, metric)}, margin {100 * row['margin']:g}"
+    text = f"{metric.title} {change_text(row, metric)}, margin {size_text(row['margin'], metric)}"
     if row["outcome"] == Outcome.REGRESSED:
         ET.SubElement(case, "failure", message=_clean(text))
     elif row["outcome"] in (Outcome.INCONCLUSIVE, Outcome.NOT_COMPARABLE):

@@ -12,6 +12,7 @@ from hvdprof.model.cell_key import cell_label
 from hvdprof.model.comparison import (
     FINAL_LOSS,
     METRICS,
+    THROUGHPUT,
     Comparison,
     GateResult,
     Outcome,
@@ -106,7 +107,8 @@ def gate_text(result: GateResult) -> str:
     if result.outcome is Outcome.REGRESSED:
         return f"{result.condition.text}: failed by {', '.join(result.cells)}"
     shown = "passed" if result.outcome is Outcome.EQUAL else result.outcome
-    return f"{result.condition.text}: {shown}"
+    apart = f" (not judged: {', '.join(result.not_judged)})" if result.not_judged else ""
+    return f"{result.condition.text}: {shown}{apart}"
 
 
 def _cells(comparison: Comparison) -> Iterator[CellLines]:
@@ -120,14 +122,23 @@ def _cells(comparison: Comparison) -> Iterator[CellLines]:
         yield CellLines(
             name=name,
             launches=f"{first['num_first']} pairs" if first["paired"] else counts,
-            lines=tuple(_line(row) for row in own if _is_shown(row)),
+            lines=tuple(_line(row) for row in own if _is_shown(row, comparison)),
             reason=str(first["reason"]) if first["outcome"] == Outcome.NOT_COMPARABLE else "",
         )
 
 
-def _is_shown(row: FrameRow) -> bool:
-    """The final loss guards the numerics: it is news only where it changed."""
-    return str(row["metric"]) != FINAL_LOSS.name or str(row["outcome"]) != Outcome.EQUAL
+def _is_shown(row: FrameRow, comparison: Comparison) -> bool:
+    """Whether a metric is news.
+
+    The final loss guards the numerics: it is news only where it changed. With equal batches the
+    throughput says the same as the step time.
+    """
+    name = str(row["metric"])
+    if name in {one.condition.metric.name for one in comparison.gate}:
+        return True
+    if name == THROUGHPUT.name:
+        return comparison.metric is THROUGHPUT
+    return name != FINAL_LOSS.name or str(row["outcome"]) != Outcome.EQUAL
 
 
 def _line(row: FrameRow) -> MetricLine:
@@ -146,6 +157,8 @@ def _line(row: FrameRow) -> MetricLine:
 
 def _pooled(comparison: Comparison) -> Iterator[str]:
     for row in comparison.pooled.to_dict("records"):
+        if not _is_shown(row, comparison):
+            continue
         metric = _METRIC_OF[str(row["metric"])]
         yield (
             f"{metric.title}: {change_text(row, metric)}, mean of {row['num_cells']} cells: "

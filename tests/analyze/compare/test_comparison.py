@@ -184,3 +184,52 @@ def test_a_run_in_progress_is_compared_with_a_note(tmp_path):
     folder = write_run(tmp_path / "b", sweep({2: 12.0}), status="running")
     found = compare_analyses(one, analyze_run(load_run(folder)))
     assert "b is in progress: what is measured so far is compared." in found.notes
+
+
+def script_settings(**variables):
+    command = ["python", "train.py", "--api-key", "hunter2"]
+    script = {"command": command, "variables": variables}
+    return {"scaling": "weak", "num_threads": 1, "script": script}
+
+
+def test_secrets_of_commands_and_variables_are_masked_and_still_differ(tmp_path):
+    one, other = (
+        analysis_of(tmp_path / name, sweep({2: 12.0}), settings=script_settings(WANDB_API_KEY=key))
+        for name, key in (("a", "abc-secret"), ("b", "def-secret"))
+    )
+    settings = compare_analyses(one, other).settings
+    assert settings["name"].tolist() == ["--env WANDB_API_KEY"]
+    shown = settings.to_csv()
+    assert "secret" not in shown
+    assert "hunter2" not in shown
+
+
+def test_equal_does_not_speak_for_cells_that_are_not_comparable(tmp_path):
+    one, other = runs(
+        tmp_path,
+        [*sweep({2: 12.0}), *sweep({4: 12.0}, batch_size=32)],
+        [*sweep({2: 12.0}), *sweep({4: 18.0}, batch_size=64)],
+    )
+    found = compare_analyses(one, other, margin=0.03, fail_on=["step_time>3%"])
+
+    assert found.outcome is Outcome.EQUAL
+    assert "of mnist on 2 ranks within 3 %" in found.sentence
+    assert "Not compared: mnist on 4 ranks (samples per rank and step 32 and 64)." in found.caveat
+    assert found.gate[0].not_judged == ("mnist on 4 ranks",)
+
+
+def test_a_throughput_that_fell_by_the_margin_is_at_its_limit(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0 / 0.62}))
+    assert not compare_analyses(one, other, fail_on=["throughput<-50%"]).gate[0].cells
+    assert compare_analyses(one, other, fail_on=["throughput<-30%"]).gate[0].cells
+
+
+def test_stored_pairs_have_the_level_of_the_looks_that_ended_them(tmp_path):
+    settings = {"scaling": "weak", "num_threads": 1, "repeats": 10}
+    one, other = (
+        analysis_of(tmp_path / name, sweep({2: 12.0}), settings=settings, paired_by="x")
+        for name in ("a", "b")
+    )
+    found = compare_analyses(one, other)
+    assert found.cells["paired"].any()
+    assert found.confidence == pytest.approx(1 - 2 * 0.0232, abs=1e-3)

@@ -48,7 +48,7 @@ def test_two_changes_are_both_found():
 def test_a_change_below_the_margin_does_not_matter():
     found = history(noisy([50.0] * 10 + [50.6] * 10, spread=0.002), STEP_TIME, 0.02)
     assert not found.rows["is_change"].any()
-    assert found.sentence.startswith("No change of the step time beyond the margin in 20 runs.")
+    assert found.sentence == "No change of the step time beyond the margin found in 20 runs."
 
 
 def test_the_order_is_that_of_time_not_of_the_arguments():
@@ -66,7 +66,21 @@ def test_noise_alone_rarely_has_a_change_point():
 
 def test_few_runs_have_no_change_point_and_it_is_said():
     found = history(noisy([50.0, 50.0, 60.0]), STEP_TIME, 0.02)
-    assert "Change points need 6 runs." in found.sentence
+    assert "Change points need 8 runs of a cell." in found.sentence
+
+
+def test_a_run_without_a_number_hides_no_change():
+    runs = noisy([50.0] * 8 + [55.0] * 8)
+    runs[3] = run(3, float("nan"))
+    found = history(runs, STEP_TIME, 0.02)
+    assert found.rows.loc[found.rows["is_change"], "run"].tolist() == ["r8"]
+    assert len(found.rows) == 15
+
+
+def test_a_huge_step_is_found_with_four_runs_on_either_side():
+    for seed in range(10):
+        found = history(noisy([50.0] * 4 + [80.0] * 4, seed=seed, spread=0.001), STEP_TIME, 0.02)
+        assert found.rows.loc[found.rows["is_change"], "run"].tolist() == ["r4"]
 
 
 def test_runs_without_a_common_cell_are_refused():

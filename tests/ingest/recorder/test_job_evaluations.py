@@ -64,6 +64,17 @@ def test_a_step_in_which_all_ranks_evaluate_begins_after_it_and_is_warmup(
     assert ready[3, -1] == -1
 
 
+def test_steps_without_gradients_are_cut_too(tmp_path: Path) -> None:
+    files = [recording(tmp_path, rank, {3}) for rank in (0, 1)]
+    for file in files:
+        own = segment(file)
+        own.tensors.clear()
+        del own.ready_ns[:]
+    exclude_evaluations(files)
+
+    assert segment(files[0]).step_table()[:, 1].tolist() == [0, 0, 0, 1, 0, 0]
+
+
 def test_the_pieces_of_such_a_step_keep_their_times(tmp_path: Path) -> None:
     files = [recording(tmp_path, rank, {3}) for rank in (0, 1)]
     before = _times(segment(files[0]))

@@ -2,8 +2,8 @@ import pytest
 
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.compare_options import CompareOptions, variants_of
-from hvdprof.launch.plan.comparison_looks import comparison_looks, look_level
 from hvdprof.launch.plan.variables import parse_variables
+from hvdprof.rundir.comparison_looks import comparison_looks, look_level
 
 SCRIPT = ("python", "train.py")
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -85,6 +86,7 @@ def test_json_keeps_every_digit_and_has_no_nan():
             "margin": 0.02,
             "outcome": "regressed",
             "cells": ["resnet18 on 2 ranks"],
+            "not_judged": [],
         }
     ]
     assert content["first"] == {
@@ -100,12 +102,14 @@ def test_junit_fails_the_metric_of_the_gate():
     suite = root.find("testsuite")
     assert suite.attrib | {"name": ""} == {
         "name": "",
-        "tests": "1",
-        "failures": "1",
+        "tests": "2",
+        "failures": "2",
         "errors": "0",
         "skipped": "0",
     }
-    case = suite.find("testcase")
+    gate, case = suite.findall("testcase")
+    assert gate.attrib == {"classname": "gate", "name": "step_time>2%"}
+    assert gate.find("failure").attrib["message"].endswith("failed by resnet18 on 2 ranks")
     assert case.attrib == {"classname": "resnet18 on 2 ranks", "name": "step_time"}
     assert case.find("failure").attrib["message"].startswith("step time +6.1 % (+4.2 to +8.1)")
 
@@ -114,8 +118,29 @@ def test_junit_fails_the_metric_of_the_gate():
 def test_junit_skips_what_is_not_decided(outcome):
     value = comparison(outcome=outcome, reason="torch \x1b[31m2.4\x00")
     root = ET.fromstring(written(render_comparison_junit, value))
-    skipped = root.find("testsuite/testcase/skipped")
-    assert skipped.attrib["message"] == f"{outcome}: torch ?[31m2.4?"
+    of_gate, of_cell = root.findall("testsuite/testcase/skipped")
+    assert of_gate.attrib["message"] == f"step_time>2%: {outcome}"
+    assert of_cell.attrib["message"] == f"{outcome}: torch ?[31m2.4?"
+
+
+def test_a_mean_that_fails_the_gate_fails_junit_and_github(monkeypatch):
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+    value = comparison(outcome=Outcome.INCONCLUSIVE)
+    failed = replace(value.gate[0], outcome=Outcome.REGRESSED, cells=("the mean of all cells",))
+    value = replace(value, gate=(failed,))
+
+    suite = ET.fromstring(written(render_comparison_junit, value)).find("testsuite")
+    assert suite.attrib["failures"] == "1"
+    assert "::error title=hvdprof compare::step_time>2%25: failed by the mean of all cells" in (
+        written(render_comparison_github, value)
+    )
+
+
+def test_without_a_gate_nothing_is_an_error(monkeypatch):
+    monkeypatch.delenv(SUMMARY_VARIABLE, raising=False)
+    out = written(render_comparison_github, replace(comparison(), gate=()))
+    assert out.startswith("::warning title=hvdprof compare::REGRESSED")
+    assert "::error" not in out
 
 
 def test_github_prints_annotations_and_appends_the_summary(tmp_path, monkeypatch):
@@ -126,8 +151,9 @@ def test_github_prints_annotations_and_appends_the_summary(tmp_path, monkeypatch
     lines = written(render_comparison_github, comparison()).splitlines()
 
     assert lines == [
-        "::error title=hvdprof compare::REGRESSED: resnet18 on 2 ranks: step time +6.1 %25 (+4.2 "
+        "::warning title=hvdprof compare::REGRESSED: resnet18 on 2 ranks: step time +6.1 %25 (+4.2 "
         "to +8.1). Largest part: exposed transfer, 5.20 ms (4.10 to 6.30) per step.",
+        "::error title=hvdprof compare::step_time>2%25: failed by resnet18 on 2 ranks",
         "::error title=resnet18 on 2 ranks::step time +6.1 %25 (+4.2 to +8.1)",
     ]
     assert summary.read_text().startswith("before\n**REGRESSED: resnet18 on 2 ranks")
@@ -140,7 +166,7 @@ def test_github_stays_within_the_limits(tmp_path, monkeypatch):
 
     lines = written(render_comparison_github, value).splitlines()
 
-    assert len(lines) == 10
+    assert sum(line.startswith("::error") for line in lines) == 10
     assert summary.stat().st_size <= MOST_SUMMARY_BYTES
 
 
