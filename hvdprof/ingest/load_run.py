@@ -17,6 +17,7 @@ from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
 from hvdprof.ingest.rundir.turn_file import with_turns
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
 from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.storage.parquet_cache import cached_frames
@@ -37,7 +38,7 @@ from hvdprof.model.tables.timeline_tables import (
 from hvdprof.rundir.attached import attached_files
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
-from hvdprof.rundir.regular_file import checked_inside
+from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside
 from hvdprof.rundir.shown_names import shown_name
 
 _TABLES = (
@@ -99,21 +100,26 @@ def load_run_directory(folder: Path, *, progress: ProgressCallback | None = None
         progress: Called with the file that is being read; never for tables that are in the cache.
 
     Raises:
-        UnreadableInputError: The folder has no manifest, or one that cannot be read.
+        UnreadableInputError: The folder has no manifest, or one that cannot be read; or a file is
+            gone since the folder was listed.
     """
     manifest = Manifest.read(folder)
+    try:
+        run = _loaded(folder, manifest, progress)
+    except OSError as error:
+        raise unreadable(Path(error.filename or folder), error) from error
+    return with_network(with_logs(with_turns(run)))
+
+
+def _loaded(folder: Path, manifest: Manifest, progress: ProgressCallback | None) -> Run:
     sources = _sources(folder)
     reading = _Reading(folder, sources, progress)
     if reading.total < parquet_cache.CACHE_FROM_BYTES:
-        run = _parsed(folder, manifest, reading)
-    else:
-        frames = cached_frames(
-            _TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading))
-        )
-        notes = tuple(frames[NOTES.name]["note"])
-        known = {name: rows for name, rows in frames.items() if len(rows)}
-        run = Run(folder, manifest, known, notes)
-    return with_network(with_logs(with_turns(run)))
+        return _parsed(folder, manifest, reading)
+    frames = cached_frames(_TABLES, sources, lambda: _frames_of(_parsed(folder, manifest, reading)))
+    notes = tuple(frames[NOTES.name]["note"])
+    known = {name: rows for name, rows in frames.items() if len(rows)}
+    return Run(folder, manifest, known, notes)
 
 
 def load_throughput(folder: Path) -> Run:
@@ -129,9 +135,15 @@ def load_throughput(folder: Path) -> Run:
 
 def _sources(folder: Path) -> list[Path]:
     """The manifest, then every file of the passes: a run in progress gets new ones."""
-    paths = RunPaths(folder)
-    files = sorted(path for path in folder.glob("passes/*/*/*") if path.is_file())
-    return [paths.manifest, *files]
+    found = sorted(folder.glob("passes/*/*/*"))
+    return [RunPaths(folder).manifest, *(path for path in found if _is_file_of(folder, path))]
+
+
+def _is_file_of(folder: Path, path: Path) -> bool:
+    try:
+        return checked_inside(folder, path).is_file()
+    except NotRegularFileError:
+        return False
 
 
 def _frames_of(run: Run) -> dict[str, pd.DataFrame]:

@@ -1,6 +1,8 @@
+import errno
 import json
 import os
 import shutil
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,9 @@ import pytest
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_run import load_run_directory as load_run
+from hvdprof.ingest.storage import parquet_cache, source_key
 from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.rundir.regular_file import open_regular
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 TRACED = SegmentSpec(timeline=True, num_steps=5, parts_ms=typical_parts(12, blocked_ms=2))
@@ -226,6 +230,50 @@ def test_what_is_no_regular_file_of_the_run_is_noted_and_not_read(tmp_path: Path
     assert text.count("a link leads out of the run directory") > 2
     assert text.count("it is a named pipe, not a file") == 4, text
     assert "passwd" not in text
+
+
+def test_the_cache_leaves_out_what_lies_outside_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
+    folder = write_run(tmp_path / "run", [PassSpec(size=2)])
+    (recorder,) = folder.glob("passes/*/recorder")
+    outside = tmp_path / "rank-1.jsonl"
+    (recorder / "rank-1.jsonl").rename(outside)
+    (recorder / "rank-1.jsonl").symlink_to(outside)
+    opened = []
+
+    def noted(path: Path) -> BufferedReader:
+        opened.append(path.resolve())
+        return open_regular(path)
+
+    monkeypatch.setattr(source_key, "open_regular", noted)
+    assert any("a link leads out of the run directory" in note for note in load_run(folder).notes)
+    assert opened
+    assert outside not in opened
+
+
+def test_a_file_that_may_not_be_read_or_is_gone_ends_no_load_with_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_cache, "CACHE_FROM_BYTES", 0)
+    folder = write_run(tmp_path / "run", [PassSpec(size=2)])
+    (recorder,) = folder.glob("passes/*/recorder")
+    core = recorder / "core"
+    core.touch()
+    steps = load_run(folder).steps
+    reasons = [errno.EACCES, errno.ENOENT]
+
+    def refusing(path: Path) -> BufferedReader:
+        if path == core:
+            raise OSError(reasons[0], os.strerror(reasons[0]), str(path))
+        return open_regular(path)
+
+    monkeypatch.setattr(source_key, "open_regular", refusing)
+    assert load_run(folder).steps.equals(steps)
+    reasons.pop(0)
+    with pytest.raises(UnreadableInputError, match=f"{core} cannot be read: No such file"):
+        load_run(folder)
 
 
 def test_a_manifest_elsewhere_is_not_read(tmp_path: Path) -> None:

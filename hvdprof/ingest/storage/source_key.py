@@ -22,20 +22,28 @@ def source_key(sources: Sequence[Path]) -> str:
 
     The time of change (``ctime``) is set by the kernel at every change, also where a copy keeps the
     time of modification. Hashing all of a large file would take longer than the rest of a command.
+    Of a file that the user may not read, there are no samples.
 
     Raises:
-        OSError: A file cannot be read.
+        OSError: A file is gone, or cannot be read for another reason.
     """
     _let_settle(sources)
     digest = hashlib.sha256(__version__.encode())
     for source in sources:
-        with open_regular(source) as file:
-            status = os.fstat(file.fileno())
-            times = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            digest.update(repr((os.fsencode(source.resolve()), times)).encode())
-            for start, length in _samples(status.st_size):
-                digest.update(os.pread(file.fileno(), length, start))
+        try:
+            with open_regular(source) as file:
+                status = os.fstat(file.fileno())
+                digest.update(_facts(source, status))
+                for start, length in _samples(status.st_size):
+                    digest.update(os.pread(file.fileno(), length, start))
+        except PermissionError:
+            digest.update(_facts(source, source.stat()))
     return digest.hexdigest()
+
+
+def _facts(source: Path, status: os.stat_result) -> bytes:
+    times = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return repr((os.fsencode(source.resolve()), times)).encode()
 
 
 def _let_settle(sources: Sequence[Path]) -> None:
