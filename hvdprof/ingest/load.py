@@ -15,6 +15,7 @@ from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recognise import Found, Kind, recognise, recognise_all
 from hvdprof.ingest.refusal import refuse_all, refuse_runs
+from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.layout import MANIFEST_NAME
 from hvdprof.rundir.shown_names import path_of
@@ -131,5 +132,12 @@ def load_throughput(folder: Path) -> "Run":
 
 
 def is_run_directory(path: Path) -> bool:
-    """Whether a folder has a manifest: it is a run directory of ``hvdprof bench``."""
-    return (path / MANIFEST_NAME).is_file()
+    """Whether a folder has a manifest: it is a run directory of ``hvdprof bench``.
+
+    Raises:
+        UnreadableInputError: It cannot be looked at.
+    """
+    try:
+        return (path / MANIFEST_NAME).is_file()
+    except OSError as error:
+        raise unreadable(path, error) from error

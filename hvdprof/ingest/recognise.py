@@ -11,7 +11,7 @@ from typing import IO
 from hvdprof.errors import UnreadableInputError
 from hvdprof.ingest.foreign_files import ForeignFile, foreign_binary, foreign_trace
 from hvdprof.ingest.sources.archives import is_archive, unpack
-from hvdprof.ingest.sources.listing import listing_of, matching, missing
+from hvdprof.ingest.sources.listing import listing_of, matching, missing, unreadable
 from hvdprof.ingest.sources.streams import descriptor_of, file_of_stream
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.ingest.text.text_chunks import Chunks
@@ -93,9 +93,9 @@ def recognise(path: Path) -> Recognised:
     Raises:
         UnreadableInputError: It cannot be read.
     """
-    if path.is_dir():
-        return Recognised(path, Kind.RUN, str(Kind.RUN))
     try:
+        if path.is_dir():
+            return Recognised(path, Kind.RUN, str(Kind.RUN))
         return _recognised(path)
     except NotRegularFileError as error:
         raise UnreadableInputError(
@@ -103,9 +103,7 @@ def recognise(path: Path) -> Recognised:
             hint="A pipe can be read from standard input: ... | hvdprof analyze -",
         ) from error
     except OSError as error:
-        raise UnreadableInputError(
-            f"{shown_name(path)} cannot be read: {error.strerror or error}."
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def _recognised(path: Path) -> Recognised:
@@ -118,9 +116,13 @@ def _add(path: Path, found: Found, workspace: Workspace) -> None:
     descriptor = descriptor_of(path)
     if descriptor is not None:
         path = file_of_stream(path, descriptor, workspace)
-    if path.is_dir():
+    try:
+        is_folder, is_there = path.is_dir(), path.exists()
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if is_folder:
         _add_folder(path, found)
-    elif path.exists():
+    elif is_there:
         one = recognise(path)
         if one.kind == Kind.ARCHIVE:
             _add_archive(path, found, workspace)
@@ -149,7 +151,11 @@ def _add_archive(path: Path, found: Found, workspace: Workspace) -> None:
 
 
 def _add_folder(folder: Path, found: Found) -> None:
-    if (folder / MANIFEST_NAME).is_file():
+    try:
+        is_run = (folder / MANIFEST_NAME).is_file()
+    except OSError as error:
+        raise unreadable(folder, error) from error
+    if is_run:
         found.files.append(recognise(folder))
         return
     listed = listing_of(folder)

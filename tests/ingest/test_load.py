@@ -26,3 +26,12 @@ def test_other_paths_are_loaded_as_files(tmp_path: Path) -> None:
 def test_no_path_is_an_error() -> None:
     with pytest.raises(UnreadableInputError, match="No file was named"):
         load_run([])
+
+
+def test_a_path_that_cannot_be_looked_at_is_no_traceback(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(UnreadableInputError, match="cannot be read: File name too long"):
+        is_run_directory(path)
+    for paths in ([path], [path, tmp_path]):
+        with pytest.raises(UnreadableInputError, match="cannot be read: File name too long"):
+            load_run(paths)
