@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS
+from hvdprof.ingest.recorder.step_phases import NUM_STEP_PARTS, UNSEEN, summed_lengths
+from hvdprof.model.step_parts import RECORDED_PARTS
 from hvdprof.rundir.recorder_format import SessionEndLine, SessionLine
 
-_STEP_COLUMNS = 5 + NUM_STEP_PARTS
+_FIRST_PART = 5
+_STEP_COLUMNS = _FIRST_PART + NUM_STEP_PARTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class SegmentRecording:
         table[:, 3] -= cut_ns
         # The rest of the step, of which an evaluation is a part.
         table[:, -1] -= cut_ns
+        self._cut_parts(table, cut_ns)
         self.part_table()[:, 1] -= cut_ns[self.part_table()[:, 0]]
         self.bucket_table()[:, 1] -= cut_ns[self.bucket_table()[:, 0]]
         # A loop that reduces by hand records steps without gradients.
@@ -124,6 +127,23 @@ class SegmentRecording:
             ready_ns = self.ready_table()
             of_row = cut_ns[np.asarray(self.ready_row, dtype=np.int64)][:, None]
             ready_ns -= np.where(ready_ns >= 0, of_row, 0)
+
+    def _cut_parts(self, table: NDArray[np.int64], cut_ns: NDArray[np.int64]) -> None:
+        """Take from the parts of steps what lies before their cut, and was taken from the rest."""
+        pieces, names = self.part_table(), list(self.part_names)
+        is_early = pieces[:, 1] < cut_ns[pieces[:, 0]]
+        early: dict[int, list[tuple[str, int, int]]] = {}
+        for place in np.flatnonzero(is_early).tolist():
+            row, start, length = pieces[place].tolist()
+            stop = min(start + length, int(cut_ns[row]))
+            early.setdefault(row, []).append((names[self.part_codes[place]], start, stop))
+        for row, pieces_of_row in early.items():
+            for name, length in summed_lengths(pieces_of_row).items():
+                column = _FIRST_PART + RECORDED_PARTS.index(name)
+                # Unknown blocked time is in the rest.
+                if table[row, column] != UNSEEN:
+                    table[row, column] -= length
+                    table[row, -1] += length
 
     def ready_table(self) -> NDArray[np.int64]:
         """Offsets of the gradients, a column per tensor; row i belongs to step ``ready_row[i]``."""

@@ -24,20 +24,36 @@ def part_lengths(line: StepLine) -> tuple[int, ...]:
     Raises:
         KeyError, TypeError, ValueError: The line is damaged.
     """
-    blocked = [_interval(offset, length) for offset, length in _known_blocked(line)]
-    lengths = dict.fromkeys(RECORDED_PARTS, 0)
-    lengths["blocked"] = sum(stop - start for start, stop in blocked)
-    for name, offset, length in line["phases"]:
-        if name not in lengths or name in ("blocked", "other"):
-            continue
-        start, stop = _interval(offset, length)
-        covered = sum(max(0, min(stop, b[1]) - max(start, b[0])) for b in blocked)
-        lengths[name] += stop - start - covered
+    pieces = [
+        (name, *_interval(offset, length))
+        for name, offset, length in line["phases"]
+        if name != "blocked"
+    ]
+    pieces += [("blocked", *_interval(*blocked)) for blocked in _known_blocked(line)]
+    lengths = dict.fromkeys(RECORDED_PARTS, 0) | summed_lengths(pieces)
     lengths["other"] = whole(line["dur_ns"]) - sum(lengths.values())
     checked = {name: whole(length) for name, length in lengths.items()}
     if line["blocked"] is None:
         checked["blocked"] = UNSEEN
     return tuple(checked.values())
+
+
+def summed_lengths(pieces: Sequence[tuple[str, int, int]]) -> dict[str, int]:
+    """The length in ns that pieces of a step add to each of its parts, without ``other``.
+
+    Args:
+        pieces: Name, start and end of phases and blocked times; those of other names add nothing.
+    """
+    blocked = [(start, stop) for name, start, stop in pieces if name == "blocked"]
+    lengths: dict[str, int] = {}
+    for name, start, stop in pieces:
+        if name not in RECORDED_PARTS or name == "other":
+            continue
+        covered = 0
+        if name != "blocked":
+            covered = sum(max(0, min(stop, b[1]) - max(start, b[0])) for b in blocked)
+        lengths[name] = lengths.get(name, 0) + stop - start - covered
+    return lengths
 
 
 def intervals(line: StepLine) -> list[tuple[str, int, int]]:

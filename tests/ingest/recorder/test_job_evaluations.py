@@ -75,6 +75,24 @@ def test_steps_without_gradients_are_cut_too(tmp_path: Path) -> None:
     assert segment(files[0]).step_table()[:, 1].tolist() == [0, 0, 0, 1, 0, 0]
 
 
+def test_a_forward_pass_before_the_evaluation_is_in_no_part(tmp_path: Path) -> None:
+    """A forward pass of 4 ms, 1 ms of it blocked, precedes the evaluation."""
+    files = []
+    for rank in (0, 1):
+        lines = list(recorder_lines(SPEC, rank))
+        (line,) = (line for line in lines if line["kind"] == "step" and line["step"] == 3)
+        _evaluates(line)
+        line["phases"][:1] = [["forward", 0, 4_000_000], ["evaluation", 4_000_000, 46_000_000]]
+        line["blocked"].insert(0, [1_000_000, 1_000_000])
+        path = tmp_path / f"rank-{rank}.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        files.append(read_recorder_file(path))
+    exclude_evaluations(files)
+
+    expected = segment(recording(tmp_path, 0, set())).step_table()
+    np.testing.assert_array_equal(segment(files[0]).step_table()[3, 2:], expected[3, 2:])
+
+
 def test_the_pieces_of_such_a_step_keep_their_times(tmp_path: Path) -> None:
     files = [recording(tmp_path, rank, {3}) for rank in (0, 1)]
     before = _times(segment(files[0]))
