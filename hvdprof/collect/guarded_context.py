@@ -5,9 +5,12 @@ Tested by tests/collect/test_recorder.py.
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Concatenate, ParamSpec, TypeVar
 
 P = ParamSpec("P")
+
+_EMPTY = nullcontext()
 
 
 class GuardedContext:
@@ -56,3 +59,25 @@ def guarded(
             self._give_up(error)
 
     return call
+
+
+def opened(
+    fails: Callable[[Exception], None],
+    make: Callable[P, AbstractContextManager[None] | None],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> AbstractContextManager[None]:
+    """The context of a part of the recorder; an empty one where it has none, or fails to make it.
+
+    Args:
+        fails: Called with the exception of ``make``; ends the recording.
+        make: Makes the context.
+        *args: For ``make``.
+        **kwargs: For ``make``.
+    """
+    try:
+        return make(*args, **kwargs) or _EMPTY
+    except Exception as error:
+        fails(error)
+        return _EMPTY

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from hvdprof.collect.engines.torch_types import Parameter
+from hvdprof.collect.guarded_context import opened
 
 Begin = Callable[[object], AbstractContextManager[None] | None]
 
@@ -110,12 +111,10 @@ class ForwardWatch:
         def watched(module: Any, *args: object, **kwargs: object) -> object:
             if is_compiling() or not self.is_watched(kind):
                 return call(module, *args, **kwargs)
-            opened = self._opened(module, args or tuple(kwargs.values()))
+            context = self._opened(module, args or tuple(kwargs.values()))
             self._depth += 1
             try:
-                if opened is None:
-                    return call(module, *args, **kwargs)
-                with opened:
+                with context:
                     return call(module, *args, **kwargs)
             finally:
                 self._depth -= 1
@@ -146,12 +145,9 @@ class ForwardWatch:
         # Other threads serve metrics or data.
         return kind in self._restore and threading.get_ident() == self._owner
 
-    def _opened(self, module: Module, inputs: object) -> AbstractContextManager[None] | None:
-        try:
-            return self._enter(module, inputs)
-        except Exception as error:
-            self._fails(error)
-            return None
+    def _opened(self, module: Module, inputs: object) -> AbstractContextManager[None]:
+        # Not in the call itself, which is pickled without this package.
+        return opened(self._fails, self._enter, module, inputs)
 
     def _enter(self, module: Module, inputs: object) -> AbstractContextManager[None] | None:
         if self._depth or not self._is_trained(module):

@@ -5,11 +5,12 @@ Tested by tests/collect/tensorflow/test_tensorflow_watch.py.
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager
 from types import ModuleType
 
 from hvdprof import collect
 from hvdprof.collect.auto.process_recording import ProcessRecording
+from hvdprof.collect.guarded_context import opened
 from hvdprof.collect.steps.step_marks import OPTIMIZER_PHASE
 from hvdprof.collect.tensorflow.tensor_shapes import batch_length
 
@@ -72,7 +73,7 @@ class EagerCalls:
             if not self._recording.is_here():
                 return call(iterator)
             if id(iterator) in self._unused:
-                with self._tracker.evaluates(is_over=True) or nullcontext():
+                with self._evaluating(is_over=True):
                     pass
             with self._tracker.fetching():
                 batch = call(iterator)
@@ -117,10 +118,13 @@ class EagerCalls:
         def guarded(model: object, *args: object, **kwargs: object) -> object:
             if not self._recording.is_here():
                 return call(model, *args, **kwargs)
-            with self._tracker.evaluates() or nullcontext():
+            with self._evaluating(is_over=False):
                 return call(model, *args, **kwargs)
 
         return guarded
+
+    def _evaluating(self, *, is_over: bool) -> AbstractContextManager[None]:
+        return opened(self._recording.fails, self._tracker.evaluates, is_over=is_over)
 
     def _fetched(self, iterator: object, batch: object) -> None:
         self._unused.add(id(iterator))

@@ -237,6 +237,26 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
     assert "the training continues" in capsys.readouterr().err
 
 
+def test_a_failure_at_an_evaluation_ends_the_recording_and_not_the_training(
+    script, folder, monkeypatch
+):
+    def fail(**_):
+        raise RuntimeError("no evaluation today")
+
+    monkeypatch.setattr(script.recording.tracker, "evaluates", fail)
+    train = script.tf.function(script.train)
+    evaluate = script.tf.keras.Model().evaluate
+    expected = evaluate()
+    for _ in range(2):
+        for batch in script.batches(2):
+            train(batch)
+        assert len(list(script.batches(3, length=100))) == 3
+        assert evaluate() == expected
+
+    problems = of_kind(recorded(folder / "rank-0.jsonl"), "problem")
+    assert "no evaluation today" in problems[0]["message"]
+
+
 def test_before_an_optimizer_or_a_tape_nothing_is_recorded(script, folder):
     script.tf.function(lambda: script.tf.takes(1))()
     next(script.batches(1))
