@@ -34,18 +34,18 @@ def run_residents(
     """
     with contextlib.ExitStack() as ends:
         ends.enter_context(orphan_guard([launch.mark for launch in launches]))
+        # Each listens already: also where an earlier one cannot start.
+        for launch in launches:
+            ends.callback(to_its_end, launch.end)
         first, *others = launches
-        ends.callback(to_its_end, first.end)
         first.start()
         if others and not _fits(first, fits):
             _run_alone(first)
             for launch in others:
-                ends.callback(to_its_end, launch.end)
                 launch.start()
                 _run_alone(launch)
             return [launch.outcome for launch in launches]
         for launch in others:
-            ends.callback(to_its_end, launch.end)
             launch.start()
         _gather(launches)
         while together := _next_together(launches):

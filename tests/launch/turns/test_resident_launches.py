@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import InterruptedRunError
+from hvdprof.collect.turn_gate import TurnGate
+from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.processes.launch_process import Watch, marked_processes
 from hvdprof.launch.turns import resident_launch
@@ -256,3 +257,20 @@ def test_processes_end_even_where_they_cannot_be_resumed(
         launch.end()
     assert not marked_processes(launch.mark)
     assert not launch.models
+
+
+def test_every_launch_stops_listening_where_an_earlier_one_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches = [_resident(tmp_path / name) for name in "abc"]
+
+    def fail() -> None:
+        raise StorageError("no space")
+
+    monkeypatch.setattr(launches[1], "start", fail)
+    with pytest.raises(StorageError):
+        run_residents(launches)
+    for launch in launches:
+        with pytest.raises(ConnectionRefusedError):
+            TurnGate(launch._socket.address, 0)
+        assert not marked_processes(launch.mark)
