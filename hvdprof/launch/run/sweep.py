@@ -275,7 +275,12 @@ class Sweep:
         try:
             if turn_s is not None and self._takes_turns(records[0]):
                 residents = [
-                    ResidentLaunch(launch, planned_segments(record), turn_s)
+                    ResidentLaunch(
+                        launch,
+                        planned_segments(record),
+                        turn_s,
+                        stall_warn_s=self.settings.stall_warn_s,
+                    )
                     for launch, record in zip(launches, records, strict=True)
                 ]
                 outcomes = run_residents(residents, self._room(records))

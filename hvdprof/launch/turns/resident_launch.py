@@ -25,7 +25,11 @@ from hvdprof.rundir.plan import Segment
 from hvdprof.rundir.turn_format import TurnLine
 
 APART_S = 30.0
-"""Ranks that wait for others at a boundary for longer do not stop at the same step."""
+"""Ranks that wait for others at a boundary for longer do not stop at the same step.
+
+Half the time after which a stall is reported where that is shorter: the ranks that do not stop wait
+in a collective for those at the boundary, which is no stall of the script.
+"""
 
 GLOO_TIMEOUT, LONG_S = "HOROVOD_GLOO_TIMEOUT_SECONDS", "86400"
 """Gloo's 30 s also pass while the ranks are stopped, within a cycle of Horovod."""
@@ -38,9 +42,17 @@ class ResidentLaunch:
         launch: The launch, about to start.
         segments: What its ranks train, in this order.
         turn_s: The length that a turn aims at.
+        stall_warn_s: Seconds after which a stall is reported, 0 for never.
     """
 
-    def __init__(self, launch: Launch, segments: Sequence[Segment], turn_s: float) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        segments: Sequence[Segment],
+        turn_s: float,
+        *,
+        stall_warn_s: float = 0.0,
+    ) -> None:
         self.launch = launch
         self._left = deque(SegmentTurns(segment, turn_s) for segment in segments)
         self._socket = TurnSocket(launch.job.size)
@@ -54,6 +66,7 @@ class ResidentLaunch:
         self._has_stood = False
         self._never_stood = False
         self._is_alone = False
+        self._apart_s = min(APART_S, stall_warn_s / 2 or APART_S)
         self._apart_since_s: float | None = None
         self._uses: list[CpuUseResult] = []
 
@@ -235,7 +248,8 @@ class ResidentLaunch:
             self._apart_since_s = None
         elif self._apart_since_s is None:
             self._apart_since_s = time.monotonic()
-        return self._apart_since_s is not None and time.monotonic() - self._apart_since_s > APART_S
+        since_s = self._apart_since_s
+        return since_s is not None and time.monotonic() - since_s > self._apart_s
 
     def end(self) -> None:
         """End every process that is left; nothing stays stopped."""

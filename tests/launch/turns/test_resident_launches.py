@@ -35,6 +35,7 @@ def _resident(
     *options: str,
     segments: tuple[Segment, ...] = SEGMENTS,
     timeout_s: float = 30.0,
+    stall_warn_s: float = 0.0,
 ) -> ResidentLaunch:
     launch = launch_into(folder, watch=Watch(progress=lambda: 0, timeout_s=timeout_s))
     names = [one.id for one in segments]
@@ -43,6 +44,7 @@ def _resident(
         replace(launch, command=command, environment={**os.environ, "PYTHONPATH": str(ROOT)}),
         segments,
         turn_s=0.1,
+        stall_warn_s=stall_warn_s,
     )
 
 
@@ -152,6 +154,17 @@ def test_ranks_that_stop_at_different_steps_run_on(
     assert first["first_step"] == 1
     # All steps from the boundary on which the ranks disagreed count.
     assert last["num_steps"] == WITHOUT_END
+
+
+def test_ranks_that_stop_at_different_steps_run_on_before_that_is_reported_as_a_stall(
+    tmp_path: Path,
+) -> None:
+    endless = (replace(SHORT, max_seconds=None, num_steps=None),)
+    apart = _resident(tmp_path / "a", "--apart", segments=endless, stall_warn_s=2.0)
+    begin_s = time.monotonic()
+    assert _run(apart) == [0]
+    assert apart.stood_apart
+    assert time.monotonic() - begin_s < resident_launch.APART_S / 2
 
 
 def test_segments_of_one_model_follow_each_other(tmp_path: Path) -> None:
