@@ -5,6 +5,7 @@ Tested in ``tests/api/test_tables.py``.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pandas as pd
 
@@ -20,7 +21,6 @@ from hvdprof.model.tables.tensor_tables import STEP_COMMUNICATION, TENSORS
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import COLLECTIVE_ARRIVALS
 from hvdprof.report.tables.table_files import Rows
-from hvdprof.rundir.shown_names import path_of
 
 _EXECUTIONS_AT_ONCE = 4096
 """Bounds memory: an execution has many uses, whose names are text while they are joined to it."""
@@ -46,17 +46,18 @@ def cached_communication(
     """
     ranks_of = {} if num_ranks is None else {(file, ""): num_ranks}
     pieces = functools.partial(_pieces, cached, ranks_of, progress)
-    rows = cached_pieces(COLLECTIVES, path_of(file), pieces)
+    source = cached[EXECUTIONS.name].source
+    rows = cached_pieces(COLLECTIVES, source, pieces)
     if rows is None:
         whole = COLLECTIVES.frame(pd.concat(list(pieces())))
         fit = link_fit(whole, ranks_of)
-        return {COLLECTIVES.name: whole, LINK_FIT.name: fit, **_sums(file, cached)}
+        return {COLLECTIVES.name: whole, LINK_FIT.name: fit, **_sums(source, cached)}
     measured = [piece[~piece["warmup"]] for piece in rows.frames(_FOR_FIT)]
     fit = link_fit(pd.concat(measured), ranks_of)
-    return {COLLECTIVES.name: rows, LINK_FIT.name: fit, **_sums(file, cached)}
+    return {COLLECTIVES.name: rows, LINK_FIT.name: fit, **_sums(source, cached)}
 
 
-def _sums(file: str, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
+def _sums(source: Path, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
     """TENSORS and STEP_COMMUNICATION, of one pass over the rows where they are not in the cache."""
 
     @functools.cache
@@ -67,7 +68,7 @@ def _sums(file: str, cached: Mapping[str, CachedRows]) -> dict[str, Rows]:
         return sums
 
     def from_cache(table: Table, rows: Callable[[], pd.DataFrame]) -> Rows:
-        cached_rows = cached_pieces(table, path_of(file), lambda: iter([rows()]))
+        cached_rows = cached_pieces(table, source, lambda: iter([rows()]))
         return rows() if cached_rows is None else cached_rows
 
     return {

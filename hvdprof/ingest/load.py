@@ -18,7 +18,6 @@ from hvdprof.ingest.refusal import refuse_all, refuse_runs
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.layout import MANIFEST_NAME
-from hvdprof.rundir.shown_names import path_of
 
 if TYPE_CHECKING:
     from hvdprof.ingest.logs.scaling_text import SAMPLES_PER_S, read_scaling_text
@@ -100,7 +99,8 @@ def load_run(paths: Sequence[Path], *, progress: ProgressCallback | None = None)
             workspace.keep()
             return _load_directory(found.files[0].path, progress)
         run = _load_files(found, paths[0], progress)
-        if any(workspace.holds(path_of(file)) for file in run.cached):
+        cached = [rows for tables in run.cached.values() for rows in tables.values()]
+        if any(workspace.holds(rows.source) for rows in cached):
             workspace.keep()
         return run
 

@@ -15,10 +15,12 @@ class CachedRows(Protocol):
 
     Attributes:
         table: The declared table.
+        source: The file whose rows it has.
         pass_id: What its rows have as ``pass_id``: the file as the user named it.
     """
 
     table: Table
+    source: Path
     pass_id: str
 
     def __len__(self) -> int:

@@ -13,7 +13,6 @@ _UNPRINTABLE = re.compile(
     r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
 _stand_ins: dict[str, str] = {}
-_paths: dict[str, Path] = {}
 
 
 def shown_name(path: Path) -> str:
@@ -23,17 +22,7 @@ def shown_name(path: Path) -> str:
         if name == folder or name.startswith(folder + os.sep):
             name = stands_for + name[len(folder) :]
             break
-    name = printable(name)
-    if name == str(path):
-        _paths.pop(name, None)
-    else:
-        _paths[name] = path
-    return name
-
-
-def path_of(name: str) -> Path:
-    """The file that ``shown_name`` gave this name."""
-    return _paths.get(name, Path(name))
+    return printable(name)
 
 
 def printable(name: str) -> str:
@@ -44,6 +33,12 @@ def printable(name: str) -> str:
 def show_as(path: Path, name: str) -> None:
     """Show a path, and all paths below it, as another name from now on."""
     _stand_ins[str(path)] = name
+
+
+def show_as_they_are(folder: Path) -> None:
+    """Show the paths below a folder that is removed by their own names again."""
+    for name in [name for name in _stand_ins if Path(name).is_relative_to(folder)]:
+        del _stand_ins[name]
 
 
 def _escaped(match: re.Match[str]) -> str:

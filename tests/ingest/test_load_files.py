@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hvdprof.api import all_tables, analyze_files, load_run, load_tables
+from hvdprof.api.cached_communication import cached_communication
 from hvdprof.errors import UnreadableInputError
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.report.tables.table_files import Rows
@@ -367,6 +368,24 @@ def test_an_archive_stands_for_the_files_in_it(
         assert len(rows) == len(frame_of(expected[name]))
         column = "pass_id" if "pass_id" in rows else "file"
         assert all(str(one).startswith(f"{archive}/job/") for one in rows[column])
+
+
+def test_tables_of_an_archive_are_its_own_after_a_later_one_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hvdprof.ingest.storage.parquet_cache.CACHE_FROM_BYTES", 0)
+    archive = tmp_path / "job.zip"
+    runs = []
+    for text in (TIMELINE, TIMELINE.replace("allreduce.a", "allreduce.other")):
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("t.json", text)
+        runs.append(load_run(archive))
+    names = []
+    for run in runs:
+        ((file_name, cached),) = run.cached.items()
+        tables = cached_communication(file_name, cached, 2, lambda *_: None)
+        names.append(set(frame_of(tables["tensors"])["tensor"]))
+    assert names == [{"allreduce.a"}, {"allreduce.other"}]
 
 
 def test_an_archive_in_a_folder_is_named_and_left_alone(tmp_path: Path) -> None:

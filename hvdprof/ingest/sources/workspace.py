@@ -9,6 +9,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Never, Self
 
+from hvdprof.rundir.shown_names import show_as_they_are
+
 MOST_BYTES = 4_000_000_000
 """So much of a stream or an archive is written to disk at most."""
 
@@ -42,6 +44,7 @@ class Workspace:
     ) -> None:
         """Remove the folder, unless ``keep`` was called."""
         if self._folder is not None:
+            show_as_they_are(Path(self._folder.name))
             try:
                 self._folder.cleanup()
             finally:

@@ -11,7 +11,6 @@ from hvdprof.ingest.storage.cached_table import CachedTable
 from hvdprof.ingest.storage.parquet_cache import cached_files, write_cached
 from hvdprof.ingest.storage.table_writer import TableWriter
 from hvdprof.model.schema import Table
-from hvdprof.rundir.shown_names import shown_name
 
 
 def cached_pieces(
@@ -38,4 +37,4 @@ def cached_pieces(
     if cached_files((table,), (source,)) is None:
         write_cached((table,), (source,), write)
     files = cached_files((table,), (source,))
-    return None if files is None else CachedTable(table, files[table.name], shown_name(source))
+    return None if files is None else CachedTable(table, files[table.name], source)

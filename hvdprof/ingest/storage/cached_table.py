@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from hvdprof.ingest.storage.arrow_block import schema_of
 from hvdprof.ingest.storage.sealed_file import opened
 from hvdprof.model.schema import Table
+from hvdprof.rundir.shown_names import shown_name
 
 
 class CachedTable:
@@ -25,8 +26,8 @@ class CachedTable:
     Args:
         table: The declared table.
         path: The Parquet file, or what makes it; this is called at the first use of its rows.
-        pass_id: What its rows have as ``pass_id`` now: the file may have had another name when it
-            was read first.
+        source: The file whose rows it has. Its name now is their ``pass_id``: it may have had
+            another one when it was read first.
         num_rows: The number of rows, which a file that is not made yet cannot say.
     """
 
@@ -34,10 +35,10 @@ class CachedTable:
         self,
         table: Table,
         path: Path | Callable[[], Path],
-        pass_id: str,
+        source: Path,
         num_rows: int | None = None,
     ) -> None:
-        self.table, self.pass_id = table, pass_id
+        self.table, self.source, self.pass_id = table, source, shown_name(source)
         self._given, self._num_rows = path, num_rows
         if isinstance(path, Path):
             self._num_rows = pq.read_metadata(self._opened).num_rows

@@ -93,16 +93,14 @@ def cached_timeline(path: Path, progress: Progress) -> dict[str, CachedTable] | 
         files = cached_files(_SUMMARY, (path,), key)
     if files is None:
         return None
-    tables = {
-        table.name: CachedTable(table, files[table.name], shown_name(path)) for table in _SUMMARY
-    }
+    tables = {table.name: CachedTable(table, files[table.name], path) for table in _SUMMARY}
     events = cached_files((EVENTS,), (path,), key)
     if events is not None:
-        tables[EVENTS.name] = CachedTable(EVENTS, events[EVENTS.name], shown_name(path))
+        tables[EVENTS.name] = CachedTable(EVENTS, events[EVENTS.name], path)
     elif len(tables[TIMELINES.name]):
         make = partial(_cached_events, path, key, tables)
         num_events = int(tables[TIMELINES.name].frame()["num_events"].iloc[0])
-        tables[EVENTS.name] = CachedTable(EVENTS, make, shown_name(path), num_events)
+        tables[EVENTS.name] = CachedTable(EVENTS, make, path, num_events)
     else:
         return None
     return tables
