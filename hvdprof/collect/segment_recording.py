@@ -3,13 +3,16 @@
 Tested by tests/collect/test_recorder.py.
 """
 
-import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
+from hvdprof.collect.process_time import process_tree_time_ns
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.collect.steps.time_source import TimeSource
-from hvdprof.rundir.recorder_format import SegmentEndLine, Tensor
+from hvdprof.rundir.recorder_format import SegmentEndLine, SegmentLine, Tensor
+
+S = TypeVar("S", SegmentLine, SegmentEndLine)
 
 IMPLICIT_SEGMENT = "main"
 
@@ -73,15 +76,13 @@ class SegmentRecording:
         if not self.is_declared:
             self.is_declared = True
             tensors = self._steps.watches.declared()
-            self._file.write(
-                {
-                    "kind": "segment",
-                    "id": segment_id,
-                    "monotonic_ns": self._begin_ns,
-                    "tensors": tensors,
-                    "process_time_ns": time.process_time_ns(),
-                }
-            )
+            line: SegmentLine = {
+                "kind": "segment",
+                "id": segment_id,
+                "monotonic_ns": self._begin_ns,
+                "tensors": tensors,
+            }
+            self._file.write(_with_process_time(line))
             self._declared_bytes = _sent_bytes(tensors)
         return segment_id
 
@@ -103,15 +104,21 @@ class SegmentRecording:
                 "kind": "segment_end",
                 "id": self.current,
                 "monotonic_ns": self._clock(),
-                "process_time_ns": time.process_time_ns(),
             }
             # Known only after the first step, where the script compresses by means of its own.
             declared = self._declared_bytes
             if sent_bytes != declared and len(sent_bytes) == len(declared):
                 line["sent_bytes"] = sent_bytes
-            self._file.write(line)
+            self._file.write(_with_process_time(line))
         self.current = None
         self.is_declared = False
+
+
+def _with_process_time(line: S) -> S:
+    time_ns = process_tree_time_ns()
+    if time_ns is not None:
+        line["process_time_ns"] = time_ns
+    return line
 
 
 def _sent_bytes(tensors: Sequence[Tensor]) -> list[int]:

@@ -281,11 +281,11 @@ def _segment_block(
 
 
 def _busy_cores(recordings: Sequence[SegmentRecording]) -> float:
-    """Processor time of all ranks divided by the mean time of their steps; NaN where unknown.
+    """Processor time of ranks and workers divided by the mean time of steps; NaN where unknown.
 
     Time in which a launch was stopped is in neither.
     """
-    lengths = [float(recording.step_table()[:, 3].sum()) for recording in recordings]
+    lengths = [float(recording.recorded_ns) for recording in recordings]
     if not recordings or not all(lengths):
         return float("nan")
     return sum(recording.busy_ns for recording in recordings) * len(lengths) / sum(lengths)

@@ -143,7 +143,7 @@ class SegmentLine(TypedDict):
         Key("`name` as the engine knows it, `size_bytes`, `sent_bytes` after compression", "bytes"),
     ]
     process_time_ns: NotRequired[
-        Annotated[int, Key("processor time of the process so far, of all its threads", "ns")]
+        Annotated[int, Key("processor time of the process and its workers so far", "ns")]
     ]
 
 
@@ -219,7 +219,7 @@ class SegmentEndLine(TypedDict):
     id: Annotated[str, Key("as in the `segment` line")]
     monotonic_ns: Annotated[int, Key("end of the segment", "ns")]
     process_time_ns: NotRequired[
-        Annotated[int, Key("processor time of the process so far, of all its threads", "ns")]
+        Annotated[int, Key("processor time of the process and its workers so far", "ns")]
     ]
     sent_bytes: NotRequired[
         Annotated[

@@ -52,7 +52,8 @@ class SegmentRecording:
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
     the other; ``sent_of`` what a rank submits of each tensor, in bytes; ``process_times_ns`` the
-    processor time of the rank at the first step and at the end.
+    processor time of the rank with its workers at the first step and at the end; ``excluded_ns``
+    what ``begin_after_evaluation`` has taken from the steps.
     """
 
     id: str
@@ -70,12 +71,18 @@ class SegmentRecording:
     buckets: "array[int]" = field(default_factory=_int64s)
     bucket_members: "array[int]" = field(default_factory=_int64s)
     process_times_ns: list[int] = field(default_factory=list)
+    excluded_ns: int = 0
 
     @property
     def busy_ns(self) -> float:
-        """Processor time of the rank in the segment; NaN where it is not recorded."""
+        """Processor time of the rank and its workers in the segment; NaN if not recorded."""
         times = self.process_times_ns
         return float(times[1] - times[0]) if len(times) == 2 else float("nan")
+
+    @property
+    def recorded_ns(self) -> int:
+        """The time of all steps, with what was taken from them: that of ``busy_ns``."""
+        return int(self.step_table()[:, 3].sum()) + self.excluded_ns
 
     @property
     def sent_bytes(self) -> int:
@@ -117,6 +124,7 @@ class SegmentRecording:
         table[:, 1] |= cut_ns > 0
         table[:, 2] += cut_ns
         table[:, 3] -= cut_ns
+        self.excluded_ns += int(cut_ns.sum())
         # The rest of the step, of which an evaluation is a part.
         table[:, -1] -= cut_ns
         self._cut_parts(table, cut_ns)

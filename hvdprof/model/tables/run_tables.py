@@ -44,7 +44,8 @@ SEGMENTS = Table(
             "busy_cores",
             "float64",
             "cores",
-            "Processor time of all ranks divided by the time of their steps; NaN where unknown.",
+            "Processor time of all ranks and of the workers they started, divided by the time of "
+            "their steps; NaN where unknown.",
         ),
     ),
 )

@@ -56,6 +56,8 @@ def test_a_step_in_which_all_ranks_evaluate_begins_after_it_and_is_warmup(
     exclude_evaluations(files)
 
     own, expected = segment(files[0]).step_table(), plain.step_table().copy()
+    # The processor time of the segment holds that of the evaluation.
+    assert segment(files[0]).recorded_ns == plain.recorded_ns + EVALUATION_NS
     expected[3, 1] = 1
     np.testing.assert_array_equal(own, expected)
     assert segment(files[0]).evaluations().tolist() == [3]
