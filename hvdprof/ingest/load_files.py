@@ -138,10 +138,10 @@ def _add_nccl(entries: Sequence[_Entry], builder: RunBuilder, report: ProgressCa
         # The end of a compressed file that breaks off was reported when its other parts were read.
         fresh = [note for note in recording.notes if note not in builder.notes]
         builder.notes.extend(f"{where}: {note}" for note in fresh)
+        num_lines = recording.line_kinds.groupby("file", observed=True)["count"].sum()
         for path in paths:
-            lines = recording.line_kinds
             entry = by_path[path]
-            entry.num_rows += int(lines.loc[lines["file"] == entry.found.name, "count"].sum())
+            entry.num_rows += int(num_lines.get(entry.found.name, 0))
             entry.kind = "NCCL log" if entry.kind == Kind.TEXT else f"NCCL log, {entry.kind}"
 
 
