@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
-from hvdprof.ingest.recognise import Kind, recognise_all
+from hvdprof.ingest.recognise import Kind, Recognised, recognise_all
 from hvdprof.ingest.sources.workspace import Workspace
 from hvdprof.rundir.attached import AttachedKind
+from hvdprof.rundir.shown_names import shown_name
 
 # rank.0/stdout of horovodrun and mpirun, rank-0.log, job_rank3.out; task.3 of srun.
 _RANK_IN_NAME = re.compile(r"(?:^|[^A-Za-z])(?:rank|task)[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -71,12 +72,21 @@ def sources_of(given: Given, workspace: Workspace) -> list[Source]:
             if file.kind != _WANTED[kind] and not is_left_empty:
                 raise UnreadableInputError(
                     f"{file.name} is {file.what}, so {_OPTION[kind]} cannot take it.",
-                    hint=f"See what it holds: hvdprof analyze {file.name}",
+                    hint=_how_to_see(file, workspace),
                 )
             sources.append(Source(kind, file.path, None))
     return [one for one in sources if one.kind != AttachedKind.OUTPUT] + _with_ranks(
         [one for one in sources if one.kind == AttachedKind.OUTPUT]
     )
+
+
+def _how_to_see(file: Recognised, workspace: Workspace) -> str:
+    part = workspace.part_of(file.path)
+    if part is None:
+        return f"See what it holds: hvdprof analyze {file.name}"
+    # A member of an archive has no path of its own, and a stream can be read only once.
+    archive = shown_name(part)
+    return "" if archive == str(part) else f"See what the archive holds: hvdprof analyze {archive}"
 
 
 def _with_ranks(outputs: list[Source]) -> list[Source]:

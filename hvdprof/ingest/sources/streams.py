@@ -3,6 +3,8 @@
 import os
 import re
 import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
@@ -46,9 +48,20 @@ def file_of_stream(path: Path, descriptor: int, workspace: Workspace) -> Path:
                 f"{name} is {kind}, not a file or a pipe.",
                 hint="Name a file, or pipe one: zcat job.log.gz | hvdprof analyze -",
             )
+    except OSError as error:
+        raise _unreadable(name, error) from error
+    try:
         return _copied(name, descriptor, workspace)
     except OSError as error:
-        raise UnreadableInputError(f"{name} cannot be read: {error.strerror or error}.") from error
+        raise UnreadableInputError(
+            f"{name} cannot be copied to the temporary folder {tempfile.gettempdir()}: "
+            f"{error.strerror or error}.",
+            hint="Set TMPDIR to a folder with more room.",
+        ) from error
+
+
+def _unreadable(name: str, error: OSError) -> UnreadableInputError:
+    return UnreadableInputError(f"{name} cannot be read: {error.strerror or error}.")
 
 
 def _redirected(descriptor: int) -> Path:
@@ -67,7 +80,7 @@ def _copied(name: str, descriptor: int, workspace: Workspace) -> Path:
     show_as(path, name)
     size = 0
     with path.open("xb") as file:
-        while piece := os.read(descriptor, _PIECE_BYTES):
+        for piece in _pieces(name, descriptor):
             size += len(piece)
             if size > most:
                 raise UnreadableInputError(
@@ -76,3 +89,11 @@ def _copied(name: str, descriptor: int, workspace: Workspace) -> Path:
                 )
             file.write(piece)
     return path
+
+
+def _pieces(name: str, descriptor: int) -> Iterator[bytes]:
+    try:
+        while piece := os.read(descriptor, _PIECE_BYTES):
+            yield piece
+    except OSError as error:
+        raise _unreadable(name, error) from error

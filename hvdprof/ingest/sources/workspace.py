@@ -73,6 +73,13 @@ class Workspace:
         """Whether a path lies in this folder."""
         return self._folder is not None and path.is_relative_to(self._folder.name)
 
+    def part_of(self, path: Path) -> Path | None:
+        """The folder of ``new_folder`` in which a path lies; None where it lies elsewhere."""
+        if self._folder is None:
+            return None
+        top = Path(self._folder.name)
+        return next((one for one in path.parents if one.parent == top), None)
+
     def keep(self) -> None:
         """Remove the folder at the end of the process, for its files are still needed.
 

@@ -1,5 +1,6 @@
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,15 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, option: str) -> None:
     with pytest.raises(UnreadableInputError):
         attach(tmp_path / "run", Given(**{option: [printed]}), Stated(name="a", size=2))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_member_of_an_archive_is_looked_at_by_the_archive(tmp_path: Path) -> None:
+    archive = tmp_path / "job.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("job/x.log", KILLED)
+    with pytest.raises(UnreadableInputError, match=r"job\.zip/job/x\.log is text") as error:
+        attach(tmp_path / "run", Given(timelines=[archive]), Stated(name="a", size=2))
+    assert error.value.hint == f"See what the archive holds: hvdprof analyze {archive}"
 
 
 def test_no_file_is_an_error(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import pty
 import threading
@@ -71,3 +72,22 @@ def test_terminals_devices_and_what_is_closed_are_refused_at_once() -> None:
             file_of_stream(Path(f"/dev/fd/{descriptor}"), descriptor, workspace)
     for descriptor in (ours, theirs, zero):
         os.close(descriptor)
+
+
+def test_a_full_disk_is_not_said_of_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def full(_: Workspace) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Workspace, "new_folder", full)
+    reading, writing = os.pipe()
+    name = f"/dev/fd/{reading}"
+    text = f"{name} cannot be copied to the temporary folder {tmp_path}: No space left"
+    with Workspace() as workspace, pytest.raises(UnreadableInputError, match=text) as error:
+        file_of_stream(Path(name), reading, workspace)
+    assert "TMPDIR" in error.value.hint
+    os.close(reading)
+    os.close(writing)
