@@ -20,6 +20,14 @@ NOT_FAST = {
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
+ATTEMPTS = {"horovod": 2, "browser": 2, "root": 2, "timing": 3}
+"""How often a test of real ranks, browsers, networks or times is tried before it counts as failed.
+
+Another process of the machine may take the cores for seconds in the middle of one: then a port, a
+deadline or a bandwidth says nothing about hvdprof. What fails each time fails. The summary lists
+each test that was tried again: one that stands there often has a defect of its own.
+"""
+
 LONGEST_FIRST = (
     "test_several_hosts.py",
     "test_bench_slurm.py",
@@ -60,6 +68,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--fast"):
         places = {name: place for place, name in enumerate(LONGEST_FIRST)}
         items.sort(key=lambda item: places.get(item.path.name, len(places)))
+        for item in items:
+            attempts = max((ATTEMPTS.get(mark.name, 1) for mark in item.iter_markers()), default=1)
+            if attempts > 1:
+                item.add_marker(pytest.mark.flaky(reruns=attempts - 1, reruns_delay=5))
         return
     omitted = [item for item in items if {mark.name for mark in item.iter_markers()} & NOT_FAST]
     config.hook.pytest_deselected(items=omitted)
@@ -93,7 +105,15 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count what was skipped by reason: a list of places does not say what the machine lacks."""
+    """Count what was skipped by reason: a list of places does not say what the machine lacks.
+
+    And list what passed only when tried again, or not even then.
+    """
+    again = Counter(report.nodeid for report in terminalreporter.stats.get("rerun", ()))
+    if again:
+        terminalreporter.section(f"{len(again)} tried again")
+        for test, number in again.items():
+            terminalreporter.line(f"{number + 1:5} attempts: {test}")
     reasons = Counter(
         str(report.longrepr[2]).removeprefix("Skipped: ")
         for report in terminalreporter.stats.get("skipped", ())
