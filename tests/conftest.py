@@ -44,11 +44,11 @@ LONGEST_FIRST = (
 )
 """Files that take minutes: a worker that starts one last leaves the other without work."""
 
-# How long an example takes says nothing on a machine that others use too. Continuous integration
-# judges the change, not the luck of the draw: new examples are searched for by contributors.
-settings.register_profile("shared_machine", deadline=None)
+# How long an example takes says nothing on a machine that others use too. A run of all tests judges
+# the change, not the luck of the draw: HYPOTHESIS_PROFILE=random searches for new examples.
+settings.register_profile("random", deadline=None)
 settings.register_profile("reproducible", deadline=None, derandomize=True)
-settings.load_profile("reproducible" if os.environ.get("CI") else "shared_machine")
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

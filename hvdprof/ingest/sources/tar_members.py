@@ -102,7 +102,7 @@ def _names_of(info: tarfile.TarInfo, stream: Readable) -> dict[str, str]:
         if not blank or not is_number or not 0 < int(length) <= len(content):
             raise TarDamageError("an extended header is damaged")
         record, content = content[: int(length)], content[int(length) :]
-        key, _, value = record[len(length) + 1 :].rstrip(b"\n").partition(b"=")
+        key, _, value = record[len(length) + 1 :].removesuffix(b"\n").partition(b"=")
         if key == b"path" or (key == b"size" and value.isdigit() and len(value) < 20):
             found[key.decode()] = _text(value)
     return found

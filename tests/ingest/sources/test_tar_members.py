@@ -3,7 +3,7 @@ import os
 import tarfile
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hvdprof.ingest.sources.tar_members import TarDamageError, tar_members
@@ -18,6 +18,7 @@ FORMATS = st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 
 
 @given(files=FILES, form=FORMATS)
+@example(files=[([b"\x80\n"], b"")], form=tarfile.PAX_FORMAT)
 def test_members_are_those_that_tarfile_reads(
     files: list[tuple[list[bytes], bytes]], form: int
 ) -> None:
