@@ -19,7 +19,7 @@ from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.design import plan_design
 from hvdprof.launch.plan.settings import BenchSettings, ScriptSettings, read_settings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
-from hvdprof.launch.run import sweep as sweep_module
+from hvdprof.launch.run import pass_launches
 from hvdprof.launch.run.repeats import LookAtRun
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
@@ -270,7 +270,7 @@ def test_a_script_that_fails_beside_another_launch_is_run_by_itself(
         _end(launches)
         return [run_launcher(launches[0].launch), Outcome(1, False, 0.1)]
 
-    monkeypatch.setattr(sweep_module, "run_residents", together)
+    monkeypatch.setattr(pass_launches, "run_residents", together)
     sweep.run()
 
     manifest = Manifest.read(sweep.paths.folder)
@@ -288,14 +288,14 @@ def test_launches_of_a_script_without_room_are_run_one_after_the_other(
     sweep_of: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch, available_bytes: int | None
 ) -> None:
     sweep = sweep_of(script=SCRIPT, turn_s=0.1)
-    monkeypatch.setattr(sweep_module, "available_memory_bytes", lambda: available_bytes)
+    monkeypatch.setattr(pass_launches, "available_memory_bytes", lambda: available_bytes)
 
     def together(launches: list[ResidentLaunch], fits: Callable[[int], bool]) -> list[Outcome]:
         assert not fits(2**30)
         _end(launches)
         return [run_launcher(launch.launch) for launch in launches]
 
-    monkeypatch.setattr(sweep_module, "run_residents", together)
+    monkeypatch.setattr(pass_launches, "run_residents", together)
     sweep.run()
 
     settings = Manifest.read(sweep.paths.folder).settings
@@ -317,7 +317,7 @@ def test_launches_whose_ranks_reach_no_gate_are_run_one_after_the_other(
         durations_s.extend(outcome.duration_s for outcome in outcomes)
         return outcomes
 
-    monkeypatch.setattr(sweep_module, "run_residents", noted)
+    monkeypatch.setattr(pass_launches, "run_residents", noted)
     sweep.run()
 
     manifest = Manifest.read(sweep.paths.folder)

@@ -1,0 +1,170 @@
+"""Launching the passes of a sweep, one or several resident; tests/launch/run/test_sweep.py."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hvdprof.errors import StorageError
+from hvdprof.launch.plan.environment import inherited_environment
+from hvdprof.launch.plan.preflight import require_space
+from hvdprof.launch.plan.resident_memory import have_room
+from hvdprof.launch.plan.turn_plan import BY_MEMORY, NEVER_STOOD, STOOD_APART, failed_beside
+from hvdprof.launch.processes.launch_process import Launch, Outcome, Watch
+from hvdprof.launch.run.pass_plan import make_pass_folders, plan_of, planned_segments
+from hvdprof.launch.run.sweep_state import SweepState
+from hvdprof.launch.run.watched_pass import Watched, WatchedPass, watch_pass
+from hvdprof.launch.turns.resident_launch import ResidentLaunch
+from hvdprof.launch.turns.resident_launches import run_residents
+from hvdprof.machine.install.build_tools import available_memory_bytes
+from hvdprof.machine.load import CpuUse
+from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.manifest import PassRecord, Status
+from hvdprof.rundir.masking import mask_command, mask_value
+
+
+@dataclass(frozen=True, slots=True)
+class PassLaunches:
+    """Launches passes of a sweep; what they measured and why they failed is in their records."""
+
+    state: SweepState
+
+    def run(self, records: list[PassRecord]) -> None:
+        """Run one pass, or resident ones together, and wait for their end.
+
+        Raises:
+            InterruptedRunError: Ctrl-C or SIGTERM.
+            StorageError: The disk is full.
+        """
+        watched = [self._begin(record) for record in records]
+        launches = [self._launch(*pair) for pair in zip(records, watched, strict=True)]
+        num_together = 1
+        turn_s = self.state.settings.turn_s
+        try:
+            if turn_s is not None and self.state.takes_turns(records[0]):
+                residents = [
+                    ResidentLaunch(
+                        launch,
+                        planned_segments(record),
+                        turn_s,
+                        stall_warn_s=self.state.settings.stall_warn_s,
+                    )
+                    for launch, record in zip(launches, records, strict=True)
+                ]
+                outcomes = run_residents(residents, self._room(records))
+                uses = [resident.use for resident in residents]
+                if not any(resident.ran_alone for resident in residents):
+                    num_together = len(residents)
+                if any(resident.stood_apart for resident in residents):
+                    self.state.end_turns(STOOD_APART)
+                elif any(resident.never_stood for resident in residents):
+                    self.state.end_turns(NEVER_STOOD)
+            else:
+                use = CpuUse()
+                use.start()
+                outcomes = [self.state.run_launch(launches[0])]
+                uses = [use.stop()]
+        except BaseException:
+            for one in watched:
+                one.interrupt()
+            raise
+        for record, one, outcome, use_of_it in zip(records, watched, outcomes, uses, strict=True):
+            if use_of_it is not None:
+                record.steal_share = round(use_of_it.steal_share, 4)
+                # Ranks that outlive their launcher would count as processes outside the pass.
+                if outcome.exit_code == 0:
+                    record.other_cpu_cores = round(use_of_it.other_cores, 3)
+            # What resident launches take together is divided among them.
+            record.duration_s = round(outcome.duration_s / num_together, 3)
+            self._end(record, one, outcome)
+
+    def failed_beside_others(self, records: list[PassRecord]) -> bool:
+        """Whether launches of a script failed that may succeed by themselves; turns end then.
+
+        Such launches write to the same file, or listen at the same port.
+        """
+        settings = self.state.settings
+        failed = [record for record in records if record.status == Status.FAILED]
+        is_resident = settings.turn_s is not None and len(records) > 1
+        if settings.script is None or not is_resident or len(failed) in (0, len(records)):
+            return False
+        self.state.end_turns(failed_beside(", ".join(str(record.size) for record in failed)))
+        return True
+
+    def _room(self, records: list[PassRecord]) -> Callable[[int], bool] | None:
+        """Asked whether the other launches of a script fit beside the first one."""
+        if self.state.settings.script is None:
+            return None
+        first, *others = records
+
+        def fits(used_bytes: int) -> bool:
+            num_more = sum(record.size for record in others)
+            room = have_room(used_bytes, first.size, num_more, available_memory_bytes())
+            if not room:
+                self.state.end_turns(BY_MEMORY)
+            return room
+
+        return fits
+
+    def _begin(self, record: PassRecord) -> WatchedPass:
+        state = self.state
+        paths = state.paths.of_pass(record.id)
+        job = state.job(record)
+        make_pass_folders(paths)
+        record.status = Status.RUNNING
+        record.started_at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        record.command = mask_command(state.launcher.command(job))
+        record.environment = {k: mask_value(k, v) for k, v in sorted(job.environment.items())}
+        plan_of(state.settings, record).write(paths.plan)
+        state.save()
+        state.observer.pass_started(record)
+        return watch_pass(
+            Watched(
+                record=record,
+                paths=paths,
+                manifest=state.manifest,
+                settings=state.settings,
+                save=state.save,
+                on_stall=lambda stall: state.observer.stalled(record, stall),
+            )
+        )
+
+    def _launch(self, record: PassRecord, watched: WatchedPass) -> Launch:
+        state = self.state
+        job, paths = state.job(record), state.paths.of_pass(record.id)
+
+        def look() -> int:
+            seen = watched.look()
+            state.observer.pass_progressed(record, watched.progress)
+            return seen
+
+        return Launch(
+            job=job,
+            command=state.launcher.command(job),
+            environment={**inherited_environment(state.environment), **job.environment},
+            paths=PassPaths(paths.folder.absolute()),
+            watch=Watch(
+                progress=look,
+                timeout_s=state.settings.timeout_s,
+                must_end=lambda: watched.must_end,
+            ),
+        )
+
+    def _end(self, record: PassRecord, watched: WatchedPass, outcome: Outcome) -> None:
+        record.exit_code = outcome.exit_code
+        watched.settle(outcome)
+        # Beside others a script may hang that does not by itself.
+        is_alone = self.state.settings.script is None or not self.state.takes_turns(record)
+        self.state.given_up.note(record, hung=outcome.hung and is_alone)
+        if record.status == Status.FAILED:
+            self._raise_if_disk_full(record)
+
+    def _raise_if_disk_full(self, record: PassRecord) -> None:
+        """Raise where the disk is full, and add that to the failures of the pass."""
+        try:
+            require_space(self.state.paths.folder)
+        except StorageError as error:
+            for segment in record.segments:
+                if segment.failure is not None:
+                    reason = f"{segment.failure.reason}; {error.message.rstrip('.')}"
+                    segment.failure = replace(segment.failure, reason=reason)
+            raise

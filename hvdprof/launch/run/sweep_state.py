@@ -1,0 +1,91 @@
+"""What a sweep measures, with what, and how far it is; tests/launch/run/test_sweep.py."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hvdprof.errors import StorageError
+from hvdprof.launch.launchers.launch_job import Job, Launcher
+from hvdprof.launch.plan.design import hosts_argument
+from hvdprof.launch.plan.environment import names_to_pass_on, pass_environment
+from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.launch.plan.workload import program_of
+from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.run.attempts import GivenUp
+from hvdprof.launch.run.disk_reserve import release_disk_reserve
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.layout import PassPaths, RunPaths
+from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, Status
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepState:
+    """The settings and the manifest of one run, which change while its passes are measured.
+
+    ``given_up`` are the cells that are not tried again.
+    """
+
+    settings: BenchSettings
+    manifest: Manifest
+    paths: RunPaths
+    launcher: Launcher
+    mpi: Mpi | None
+    observer: SweepObserver
+    environment: dict[str, str]
+    program: Callable[[BenchSettings, Path], tuple[str, ...]] = program_of
+    run_launch: Callable[[Launch], Outcome] = run_launcher
+    given_up: GivenUp = field(default_factory=GivenUp)
+    _began: float = 0.0
+
+    def job(self, record: PassRecord) -> Job:
+        """What is launched for a pass; pure."""
+        # Ranks on other hosts, and launchers that change the folder, need the whole path.
+        paths = PassPaths(self.paths.of_pass(record.id).folder.absolute())
+        return Job(
+            size=record.size,
+            program=self.program(self.settings, paths.plan),
+            hosts=hosts_argument(self.settings, record.size),
+            environment=pass_environment(self.settings, record, paths, self.mpi),
+            passed_on=names_to_pass_on(self.environment),
+            device=self.settings.device,
+            engine=record.engine,
+        )
+
+    def takes_turns(self, record: PassRecord) -> bool:
+        """Whether a pass is resident together with others of its repeat."""
+        return self.settings.turn_s is not None and record.mode == Mode.THROUGHPUT
+
+    def end_turns(self, reason: str) -> None:
+        """Let launches run one after the other from here on."""
+        self.settings = replace(self.settings, turn_s=None, no_turns=reason)
+        self.manifest.settings |= {"turn_s": None, "no_turns": reason}
+
+    def start_clock(self) -> None:
+        """Count the time from here on to that of earlier runs into the directory."""
+        self._began = time.monotonic() - self.manifest.elapsed_s
+
+    def settle_status(self, status: Status) -> None:
+        """Set the status of the run and save it.
+
+        Raises:
+            StorageError: The disk is full.
+        """
+        self.manifest.status = status
+        self.save()
+
+    def save(self) -> None:
+        """Write the manifest; where the disk is full, into the space reserved for it.
+
+        Raises:
+            StorageError: The disk is full, and nothing is reserved.
+        """
+        if self._began:
+            self.manifest.elapsed_s = round(time.monotonic() - self._began, 3)
+        try:
+            self.manifest.write(self.paths)
+        except StorageError:
+            if not release_disk_reserve(self.paths.disk_reserve):
+                raise
+            self.manifest.write(self.paths)
