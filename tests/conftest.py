@@ -20,8 +20,8 @@ NOT_FAST = {
 }
 """Markers of what needs more than Python and the light environment, or more than its time."""
 
-ATTEMPTS = {"horovod": 2, "browser": 2, "root": 2, "timing": 3}
-"""How often a test of real ranks, browsers, networks or times is tried before it counts as failed.
+ATTEMPTS = {"slow": 2, "horovod": 2, "browser": 2, "root": 2, "timing": 3}
+"""How often a test of commands, ranks, browsers, networks or times is tried before it fails.
 
 Another process of the machine may take the cores for seconds in the middle of one: then a port, a
 deadline or a bandwidth says nothing about hvdprof. What fails each time fails. The summary lists
