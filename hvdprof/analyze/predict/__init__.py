@@ -1,0 +1,1 @@
+"""Prediction of steps at a number of ranks that was not measured."""
