@@ -31,6 +31,7 @@ class Candidate:
             here, ``OMP_NUM_THREADS`` too.
         options: What no variable sets: fields of the options of ``hvdprof run`` or ``bench``, such
             as ``{"controller": "mpi"}``.
+        arguments: Words behind the command of the script, ``("--fp16-allreduce",)``.
         changes_numerics: Whether it changes the arithmetic of the training.
         why: Why it may help, in one sentence.
         finding: The rule of the finding that proposes it; empty without one.
@@ -41,6 +42,7 @@ class Candidate:
     name: str
     environment: dict[str, str] = field(default_factory=dict)
     options: dict[str, str | int | float | bool] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
     changes_numerics: bool = False
     why: str = ""
     finding: str = ""
@@ -49,8 +51,9 @@ class Candidate:
 
     @property
     def knobs(self) -> frozenset[str]:
-        """The names of the variables and options that it sets."""
-        return frozenset({*self.environment, *self.options})
+        """The names of the variables, options and arguments that it sets."""
+        switches = {word.partition("=")[0] for word in self.arguments if word.startswith("-")}
+        return frozenset({*self.environment, *self.options, *switches})
 
     def is_alternative_to(self, other: "Candidate") -> bool:
         """Whether both set the same variable or option, so that only one of them can be used."""
@@ -124,6 +127,8 @@ class PredictionScore:
         median_error: Median absolute difference of predicted and measured gain, a share of the
             step time; None where none is scored.
         bias: Mean of predicted minus measured gain; None where none is scored.
+        rank_correlation: Spearman's correlation of predicted and measured gains: whether the
+            largest was predicted as the largest; None below three scored candidates.
         sentence: The score in one sentence.
     """
 
@@ -132,6 +137,7 @@ class PredictionScore:
     num_covered: int
     median_error: float | None
     bias: float | None
+    rank_correlation: float | None
     sentence: str
 
 

@@ -12,6 +12,9 @@ def test_candidates_that_set_the_same_variable_are_alternatives() -> None:
     gloo = Candidate(name="gloo", options={"controller": "gloo"})
     assert one.is_alternative_to(five)
     assert not one.is_alternative_to(gloo)
+    fp16 = Candidate(name="fp16", arguments=("--fp16-allreduce",))
+    assert fp16.is_alternative_to(Candidate(name="no", arguments=("--fp16-allreduce=no", "1")))
+    assert not fp16.is_alternative_to(one)
     assert five.knobs == {"HOROVOD_CYCLE_TIME", "OMP_NUM_THREADS"}
 
 
