@@ -12,6 +12,9 @@ COMPUTE_INFLATION = "compute-inflation"
 INPUT_BOUND = "input-bound"
 BASELINE_CREDIT = "baseline-credit"
 RESIDUAL_TERM = "residual"
+MODEL_ERROR = "model-error"
+"""What a forecast adds for effects outside its model, a term of forecasts alone."""
+
 REFERENCE_TERM = "reference"
 """What the waterfall starts from, a term of differences of waterfalls alone."""
 
@@ -36,6 +39,18 @@ TERMS: dict[str, str] = {
     REFERENCE_TERM: "step of the baseline",
 }
 """Names of all terms of ``WATERFALL`` and of its differences, those that are no causes last."""
+
+FORECAST_TERMS: dict[str, str] = {
+    **{term: CAUSES[term] for term in (EXPOSED_TRANSFER, STRAGGLER, JITTER)},
+    **{term: CAUSES[term] for term in (COMPUTE_INFLATION, INPUT_BOUND, SERIALIZATION)},
+    MODEL_ERROR: "error of the model",
+    BASELINE_CREDIT: CAUSES[BASELINE_CREDIT],
+}
+"""Names of the terms of ``model.tables.forecast_tables.FORECAST_CAUSES``, in its order."""
+
+BANDWIDTH, LATENCY, NEGOTIATION = "bandwidth", "latency", "negotiation"
+TRANSFER_PARTS = (BANDWIDTH, LATENCY, NEGOTIATION)
+"""Parts of exposed transfer in a forecast."""
 
 ALL_RANKS, ANY_RANK = "all", "any"
 """Ranks of a pause; ranks of delays that hit now one rank, now another."""

@@ -1,0 +1,187 @@
+"""Tables of a forecast: efficiency at other numbers of ranks, and what limits and widens it.
+
+Tested in ``tests/model/test_forecast.py``.
+"""
+
+from hvdprof.model.cell_key import CELL_COLUMNS
+from hvdprof.model.schema import Column, Table
+
+QUANTILES: dict[str, float] = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+"""Suffixes of columns and their quantiles: p5 to p95 is the 90 % band, p25 to p75 the 50 % band."""
+
+_SCENARIO = Column(
+    "scenario",
+    "str",
+    "",
+    "Network between hosts: measured, as given with `--link`, or a stated speed such as 25Gbit.",
+)
+
+
+def _quantiles(name: str, unit: str, what: str) -> tuple[Column, ...]:
+    """Five columns; the lower ends of rates, or upper ends of times, are NaN where open."""
+    ordinals = {"p5": "5 %", "p25": "25 %", "p50": "Median", "p75": "75 %", "p95": "95 %"}
+    stem, suffix = (name[:-3], "_ns") if unit == "ns" else (name, "")
+    return tuple(
+        Column(
+            f"{stem}_{short}{suffix}",
+            "float64",
+            unit,
+            f"{ordinals[short]}{'' if short == 'p50' else ' quantile'} of the {what}.",
+        )
+        for short in QUANTILES
+    )
+
+
+FORECAST = Table(
+    "forecast",
+    "One predicted number of ranks under one network. `np`, `compression` and `batch_size` are "
+    "those of the prediction. Where `is_open`, the 5 % quantiles of efficiency and throughput and "
+    "the 95 % quantile of the step time are NaN: the band has no known end on that side.",
+    (
+        *CELL_COLUMNS,
+        _SCENARIO,
+        Column("num_hosts", "int64", "", "Hosts."),
+        Column("ranks_per_host", "int64", "", "Ranks on a full host."),
+        Column("batch_size", "float64", "samples", "Samples per rank and step."),
+        Column(
+            "extrapolation",
+            "float64",
+            "ratio",
+            "`np` divided by the largest number of ranks that the fit uses.",
+        ),
+        *_quantiles(
+            "efficiency", "ratio", "scaling efficiency against the baseline of the forecast"
+        ),
+        Column(
+            "efficiency_mean",
+            "float64",
+            "ratio",
+            "Mean of the efficiency over draws; 1 minus the sum of the causes.",
+        ),
+        *_quantiles("samples_per_s", "samples/s", "throughput of all ranks"),
+        *_quantiles("step_time_ns", "ns", "mean step time"),
+        Column(
+            "is_open", "bool", "", "The tail of the jitter is not known: the band is open below."
+        ),
+        Column(
+            "meets_target",
+            "float64",
+            "ratio",
+            "Probability that the efficiency reaches the target of the forecast.",
+        ),
+        Column(
+            "dominating",
+            "str",
+            "",
+            "Cause with the largest mean share in `forecast_causes`; empty where no cause costs "
+            "0.5 points.",
+        ),
+        Column(
+            "dominating_part",
+            "str",
+            "",
+            "For exposed transfer, its largest part: bandwidth, latency or negotiation; else "
+            "empty.",
+        ),
+        Column(
+            "dominating_probability",
+            "float64",
+            "ratio",
+            "Share of draws in which that cause is the largest; NaN without one.",
+        ),
+        Column(
+            "measured_efficiency",
+            "float64",
+            "ratio",
+            "Efficiency that the run itself measured at this size; NaN where it did not.",
+        ),
+    ),
+)
+
+FORECAST_CAUSES = Table(
+    "forecast_causes",
+    "Lost time of one predicted size by cause, as means over draws. The shares of a size sum to 1 "
+    "minus `efficiency_mean`, the times to the mean step minus that of the baseline for as many "
+    "samples. Negative rows are gains.",
+    (
+        *CELL_COLUMNS,
+        _SCENARIO,
+        Column(
+            "term", "str", "", "One of `hvdprof.model.causes.FORECAST_TERMS`, in the same words."
+        ),
+        Column(
+            "part",
+            "str",
+            "",
+            "Of exposed transfer: bandwidth, latency or negotiation (with Horovod's cycle); else "
+            "empty.",
+        ),
+        Column("time_ns", "float64", "ns", "Mean time per step."),
+        Column("time_p5_ns", "float64", "ns", "5 % quantile over draws."),
+        Column("time_p95_ns", "float64", "ns", "95 % quantile over draws."),
+        Column(
+            "share",
+            "float64",
+            "ratio",
+            "Mean over draws of the time divided by the step: points of efficiency.",
+        ),
+        Column("share_p5", "float64", "ratio", "5 % quantile over draws."),
+        Column("share_p95", "float64", "ratio", "95 % quantile over draws."),
+    ),
+)
+
+FORECAST_WIDTHS = Table(
+    "forecast_widths",
+    "How much one input contributes to the width of the band at one size: first-order Sobol index "
+    "of the efficiency. The rest up to 1 are interactions.",
+    (
+        *CELL_COLUMNS,
+        _SCENARIO,
+        Column("input", "str", "", "One of `hvdprof.model.forecast.INPUTS`."),
+        Column(
+            "first_order",
+            "float64",
+            "ratio",
+            "Share of the variance of the efficiency that disappears, on average, if this input "
+            "were known exactly.",
+        ),
+        Column("first_order_error", "float64", "ratio", "Standard error of that share."),
+        Column(
+            "band_without",
+            "float64",
+            "ratio",
+            "Width of the 90 % band of the efficiency with this input at its median.",
+        ),
+    ),
+)
+
+FORECAST_MEASURE = Table(
+    "forecast_measure",
+    "One measurement that would narrow the band at the largest predicted size, best first.",
+    (
+        *CELL_COLUMNS,
+        _SCENARIO,
+        Column("rank", "int64", "", "Place in the order of reduction per rank-hour, from 1."),
+        Column(
+            "measurement",
+            "str",
+            "",
+            "One of `hvdprof.model.forecast.MEASUREMENTS`: repeats, steps, ranks or network.",
+        ),
+        Column("measure_np", "int64", "", "Ranks of the measurement."),
+        Column("measure_hosts", "int64", "", "Hosts of the measurement."),
+        Column("duration_s", "float64", "s", "Estimated length."),
+        Column("rank_hours", "float64", "h", "`measure_np` times the length."),
+        Column("band_before", "float64", "ratio", "Width of the 90 % band of the efficiency now."),
+        Column("band_after", "float64", "ratio", "Expected width after the measurement."),
+        Column(
+            "reduction_per_rank_hour",
+            "float64",
+            "ratio/h",
+            "`band_before` minus `band_after`, per rank-hour.",
+        ),
+        Column("command", "str", "", "What to run; RUN stands for the run directory."),
+    ),
+)
+
+FORECAST_TABLES = (FORECAST, FORECAST_CAUSES, FORECAST_WIDTHS, FORECAST_MEASURE)
