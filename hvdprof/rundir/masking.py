@@ -2,7 +2,7 @@
 
 Three things give a secret away: the name that it is assigned to, the form of a known token, and
 the place in an address. A text may hold several, as ``sh -c "export TOKEN=x; python train.py"``
-does, so every argument is searched as a text of its own. What cannot be told from an ordinary word
+does, so every argument is searched as a text of its own. What looks like an ordinary word
 stays: ``-p x`` names nothing.
 """
 
@@ -134,6 +134,6 @@ def _masked(match: re.Match[str]) -> str:
     value = groups["value"]
     quote = value[0] if value[0] in "\"'" else ""
     inner = value[1:-1] if quote else value
-    kept = MASK if _is_secret(groups["name"], inner) else inner
+    shown = MASK if _is_secret(groups["name"], inner) else inner
     lead = groups.get("lead") or ""
-    return f"{lead}{groups['name']}{groups['gap']}{quote}{kept}{quote}"
+    return f"{lead}{groups['name']}{groups['gap']}{quote}{shown}{quote}"
