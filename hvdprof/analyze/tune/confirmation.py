@@ -4,7 +4,8 @@ What wins a race is partly lucky, so that its gain there is too large. It is mea
 with the present setting, and judged by the differences of neighbours. It is looked at up to three
 times; each look has the level of S. J. Pocock with which all together keep 5 %, two-sided
 (constants: Jennison and Turnbull, Group Sequential Methods with Applications to Clinical Trials,
-2000, table 2.1), divided by the number of settings that are checked.
+2000, table 2.1), divided by the number of settings that are checked. Tested in
+``tests/analyze/tune/test_racing.py``.
 """
 
 import math
