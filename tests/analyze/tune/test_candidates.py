@@ -1,0 +1,428 @@
+"""Every rule has a run on which it proposes, and one on which it must not."""
+
+from typing import Any
+
+import pytest
+
+from hvdprof.analyze.tune.candidates import proposals
+from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
+from hvdprof.errors import UsageError
+from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.finding_tables import FINDINGS
+from tests.builders.declared_rows import declared_rows
+from tests.builders.finished_analysis import (
+    analysis,
+    cell,
+    finding,
+    manifest,
+    pass_record,
+    run,
+    segment,
+)
+
+NAMES = {"pass_id": "p", "segment": "s"}
+CELL = {
+    "model": "resnet18",
+    "np": 2,
+    "engine": "horovod",
+    "compression": "none",
+    "reduction": "average",
+}
+MB = 2**20
+BOTH = ("gloo", "mpi")
+
+
+def table(name, *rows):
+    return declared_rows(next(one for one in TABLES if one.name == name), *rows)
+
+
+def executions(*sizes, dur_ns=1_000_000):
+    """Collectives of three steps, each with these payloads."""
+    return [
+        {**NAMES, "step": step, "size_bytes": size, "dur_ns": dur_ns}
+        for step in range(3)
+        for size in sizes
+    ]
+
+
+def job(
+    *,
+    environment: dict[str, str] | None = None,
+    sizes=(40 * MB,),
+    findings=(),
+    hosts=("node1", "node1"),
+    cores=4,
+    threads=1,
+    cuda=False,
+    controller="mpi",
+    num_tensors=62,
+    command: tuple[str, ...] = ("python", "train.py"),
+    sets_threads=False,
+    options: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    text="",
+    controllers=BOTH,
+    exposed=0.3,
+    engine="horovod",
+    bench=False,
+    **values: Any,
+) -> TunedJob:
+    """resnet18 on 2 ranks that are blocked for 11 % of a step of 31 ms."""
+    own = {"engine": engine}
+    record = pass_record(
+        "p",
+        [segment("s", **own)],
+        mode="throughput",
+        controller=controller,
+        environment=environment or {},
+    )
+    script = {"command": list(command), "sets_threads": sets_threads}
+    recorded = manifest(
+        passes=[record],
+        environment={},
+        options=options or {},
+        settings=(settings or {}) | ({} if bench else {"script": script}),
+        hosts=[{"hostname": "node1", "num_cores": cores, "gpus": []}],
+    )
+    ranks = [
+        {
+            "pass_id": "p",
+            "rank": rank,
+            "hostname": host,
+            "device": "cuda:0" if cuda else "cpu",
+            "num_threads": threads,
+            "num_affinity_cores": cores,
+        }
+        for rank, host in enumerate(hosts)
+    ]
+    of_run = {
+        "segments": table(
+            "segments",
+            NAMES
+            | own
+            | {
+                "mode": "throughput",
+                "model": "resnet18",
+                "size": len(hosts),
+                "compression": "none",
+                "reduction": "average",
+                "num_tensors": num_tensors,
+            },
+        ),
+        "ranks": table("ranks", *ranks),
+    }
+    here = CELL | own | {"np": len(hosts)}
+    term = here | {"term": "exposed-transfer", "share": exposed, "share_high": exposed}
+    found = analysis(
+        [cell(**(own | {"np": len(hosts)} | values))],
+        run=run(manifest=recorded, **of_run),
+        derived={
+            "collectives": table("collectives", *executions(*sizes)),
+            "waterfall": table("waterfall", term),
+        },
+        findings=FINDINGS.frame([finding(id=one) for one in findings]),
+    )
+    return tuned_job(found, Means(controllers, text), margin=0.02)
+
+
+def names(given):
+    return [one.name for one in proposals(given).candidates]
+
+
+def named(given, name):
+    return next(one for one in proposals(given).candidates if one.name == name)
+
+
+def untried(given):
+    return {one.knob: one.reason for one in proposals(given).untried}
+
+
+def values(given, variable):
+    return [one.partition("=")[2] for one in names(given) if one.startswith(f"{variable}=")]
+
+
+CYCLE, FUSION, CACHE = "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD", "HOROVOD_CACHE_CAPACITY"
+THREADS, AFFINITY = "OMP_NUM_THREADS", "HOROVOD_THREAD_AFFINITY"
+HIERARCHICAL = "HOROVOD_HIERARCHICAL_ALLREDUCE"
+
+
+# ---- cycle
+
+
+def test_a_cycle_that_the_user_set_is_always_undone() -> None:
+    given = job(environment={CYCLE: "50"}, findings=["cycle-too-long"], blocked_share=0.0)
+    first = named(given, f"{CYCLE}=1")
+    assert first.environment == {CYCLE: "1"}
+    assert first.finding == "cycle-too-long"
+    assert first.why == "The cycle is set to 50 ms; Horovod's default is 1 ms."
+
+
+def test_the_default_cycle_is_not_tried_against_itself() -> None:
+    assert "1" not in values(job(), CYCLE)
+    assert "1" not in values(job(environment={CYCLE: "1.0"}), CYCLE)
+
+
+def test_one_collective_per_step_asks_for_shorter_cycles() -> None:
+    assert values(job(sizes=[40 * MB]), CYCLE) == ["0.1", "0.5"]
+
+
+def test_many_collectives_ask_for_longer_cycles_up_to_a_quarter_of_the_step() -> None:
+    many = [MB] * 12
+    assert values(job(sizes=many), CYCLE) == ["2.5", "5"]
+    assert values(job(sizes=many, step_time_median_ns=100e6), CYCLE) == ["2.5", "5", "10"]
+
+
+def test_a_cycle_that_is_no_number_is_what_horovod_reads() -> None:
+    # strtod gives 0: the loop does not sleep.
+    assert values(job(environment={CYCLE: "fast"}, sizes=[MB] * 12), CYCLE)[0] == "1"
+
+
+# ---- fusion
+
+
+@pytest.mark.parametrize("text", ["0", "65536"])
+def test_a_small_fusion_buffer_is_undone(text) -> None:
+    assert "134217728" in values(job(environment={FUSION: text}, sizes=[MB] * 12), FUSION)
+
+
+def test_a_buffer_that_holds_all_gradients_anyway_is_not_tried() -> None:
+    given = job(environment={FUSION: str(64 * MB)}, sizes=[MB], sent_bytes=2 * MB)
+    assert values(given, FUSION) == []
+    assert "changes nothing" in untried(given)[FUSION]
+
+
+def test_a_large_collective_is_cut_into_pieces() -> None:
+    assert values(job(sizes=[40 * MB]), FUSION) == [str(16 * MB), str(8 * MB), str(4 * MB)]
+
+
+def test_small_collectives_are_not_cut() -> None:
+    assert values(job(sizes=[MB]), FUSION) == []
+
+
+def test_more_gradients_than_the_buffer_holds_ask_for_a_larger_one() -> None:
+    given = job(sizes=[128 * MB, 100 * MB], sent_bytes=228 * MB)
+    assert values(given, FUSION)[0] == str(256 * MB)
+
+
+# ---- cache
+
+
+def test_a_cache_that_holds_too_few_responses_is_enlarged() -> None:
+    assert values(job(environment={CACHE: "0"}, findings=["cache-off"]), CACHE) == ["1024"]
+    assert values(job(num_tensors=1500), CACHE) == ["4096"]
+    assert values(job(findings=["cache-evictions"]), CACHE) == ["4096"]
+    assert values(job(), CACHE) == []
+
+
+# ---- hierarchical, switches
+
+TWO_HOSTS = ("node1", "node1", "node2", "node2")
+
+
+def test_hierarchical_allreduce_needs_gpus_and_several_hosts() -> None:
+    assert values(job(hosts=TWO_HOSTS, cuda=True), HIERARCHICAL) == ["1"]
+    assert values(job(hosts=TWO_HOSTS), HIERARCHICAL) == []
+    assert values(job(cuda=True), HIERARCHICAL) == []
+    assert values(job(hosts=("node1", "node2"), cuda=True), HIERARCHICAL) == []
+
+
+def test_hierarchical_allreduce_that_is_on_is_undone_or_has_no_effect() -> None:
+    on = {HIERARCHICAL: "1"}
+    assert values(job(hosts=TWO_HOSTS, cuda=True, environment=on), HIERARCHICAL) == ["0"]
+    assert untried(job(environment=on))[HIERARCHICAL] == "Horovod switches it off without GPUs."
+    assert untried(job(environment=on, cuda=True))[HIERARCHICAL] == (
+        "Horovod switches it off on one host."
+    )
+
+
+def test_switches_of_nccl_are_undone_on_gpus_alone() -> None:
+    off = {"NCCL_P2P_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
+    assert "NCCL_P2P_DISABLE=0" in names(job(environment=off, cuda=True))
+    assert "NCCL_IB_DISABLE=0" not in names(job(environment=off, cuda=True))
+    assert "NCCL_IB_DISABLE=0" in names(job(environment=off, cuda=True, hosts=TWO_HOSTS))
+    assert "NCCL_P2P_DISABLE=0" not in names(job(environment=off))
+
+
+def test_groups_without_fusion_are_fused_again() -> None:
+    given = job(environment={"HOROVOD_DISABLE_GROUP_FUSION": "1"})
+    assert named(given, "HOROVOD_DISABLE_GROUP_FUSION=0").environment == {
+        "HOROVOD_DISABLE_GROUP_FUSION": "0"
+    }
+
+
+# ---- threads
+
+
+def test_too_many_threads_become_the_fair_share_and_one_less() -> None:
+    given = job(environment={THREADS: "8"}, threads=8)
+    assert values(given, THREADS) == ["2", "1"]
+    assert named(given, f"{THREADS}=2").environment == {THREADS: "2"}
+    assert "8 threads each on 4 cores: more threads than cores" in named(given, f"{THREADS}=2").why
+
+
+def test_idle_cores_are_given_to_threads() -> None:
+    assert values(job(environment={THREADS: "1"}, cores=16), THREADS) == ["8", "7", "4"]
+
+
+def test_one_thread_for_each_core_is_left_alone() -> None:
+    assert values(job(environment={THREADS: "1"}, cores=2), THREADS) == []
+
+
+def test_threads_of_mkl_are_changed_too() -> None:
+    given = job(environment={THREADS: "8", "MKL_NUM_THREADS": "8"}, threads=8)
+    assert named(given, f"{THREADS}=2").environment == {THREADS: "2", "MKL_NUM_THREADS": "2"}
+
+
+def test_threads_that_hvdprof_sets_are_an_option() -> None:
+    for given in (job(sets_threads=True, threads=8), job(bench=True, threads=8)):
+        assert named(given, f"{THREADS}=2").options == {"num_threads": 2}
+
+
+def test_threads_that_the_script_sets_are_not_tried() -> None:
+    for given in (job(threads=3), job(environment={THREADS: "1"}, threads=8)):
+        assert values(given, THREADS) == []
+        assert "The script sets its number of threads" in untried(given)[THREADS]
+
+
+def test_half_of_the_cores_may_be_hyper_threads_unless_the_script_sets_threads() -> None:
+    assert THREADS not in untried(job(cores=4, threads=2))
+    assert THREADS in untried(job(cores=4, threads=2, text="torch.set_num_threads(2)"))
+
+
+def test_gpus_and_unknown_threads_have_no_candidates() -> None:
+    assert values(job(threads=8, cuda=True), THREADS) == []
+    assert values(job(threads=-1), THREADS) == []
+
+
+def test_spinning_threads_are_put_to_sleep() -> None:
+    spinning = {"OMP_WAIT_POLICY": "ACTIVE", THREADS: "2"}
+    assert "OMP_WAIT_POLICY=passive" in names(job(environment=spinning, threads=2))
+    assert "OMP_WAIT_POLICY=passive" not in names(job(environment=spinning, threads=1))
+
+
+# ---- affinity, controller, hosts
+
+
+def test_horovods_thread_gets_a_spare_core() -> None:
+    assert values(job(environment={THREADS: "1"}), AFFINITY) == ["2,3"]
+    assert values(job(environment={THREADS: "1"}, cores=3), AFFINITY) == []
+    assert values(job(environment={THREADS: "1"}, cuda=True), AFFINITY) == []
+
+
+def test_a_given_affinity_is_undone() -> None:
+    assert named(job(environment={AFFINITY: "0,0"}), f"{AFFINITY}=").environment == {AFFINITY: ""}
+
+
+def test_the_other_controller_is_tried_where_horovod_has_it() -> None:
+    assert named(job(), "controller gloo").options == {"controller": "gloo"}
+    assert named(job(controller="gloo"), "controller mpi").options == {"controller": "mpi"}
+    assert untried(job(controllers=("mpi",)))["controller"] == "Horovod was built without gloo."
+
+
+def test_a_given_launcher_decides_the_controller() -> None:
+    given = job(options={"launcher": "srun"})
+    assert "controller gloo" not in names(given)
+    assert "--launcher" in untried(given)["controller"]
+
+
+def test_ranks_are_spread_or_packed_over_hosts_with_free_slots() -> None:
+    assert "hosts h1:1,h2:1" in names(job(options={"hosts": "h1:4,h2:4"}))
+    assert "hosts h2:2" in names(job(options={"hosts": "h1:1,h2:4"}))
+    assert not [one for one in names(job(options={"hosts": "h1:1,h2:1"})) if "hosts" in one]
+    assert not [one for one in names(job()) if "hosts" in one]
+
+
+# ---- the script's own
+
+
+def test_fp16_is_an_argument_of_the_script() -> None:
+    text = "parser.add_argument('--fp16-allreduce', action='store_true')"
+    given = job(hosts=TWO_HOSTS, text=text)
+    found = named(given, "--fp16-allreduce")
+    assert found.arguments == ("--fp16-allreduce",)
+    assert found.changes_numerics
+    on = job(hosts=TWO_HOSTS, text=text, command=("python", "train.py", "--fp16-allreduce"))
+    assert "--fp16-allreduce" not in names(on)
+
+
+def test_of_a_script_without_the_argument_the_note_says_what_to_change() -> None:
+    given = job(hosts=TWO_HOSTS, text="hvd.DistributedOptimizer(opt)")
+    assert untried(given)["fp16"] == (
+        "The script takes no argument for it; change compression=hvd.Compression.fp16 in its code."
+    )
+    assert "is unknown" in untried(job(hosts=TWO_HOSTS))["fp16"]
+
+
+def test_fp16_is_not_tried_where_it_cannot_pay() -> None:
+    assert "casts cost more" in untried(job())["fp16"]
+    assert "fp16" not in names(job(bench=True, hosts=TWO_HOSTS, findings=["fp16-costs"]))
+    assert "fp16" not in untried(job(exposed=0.01))
+
+
+def test_fp16_of_reference_models_is_an_option() -> None:
+    assert named(job(bench=True, hosts=TWO_HOSTS), "fp16").options == {"compression": "fp16"}
+
+
+def test_accumulation_multiplies_what_the_script_has() -> None:
+    text = 'add_argument("--batches-per-allreduce", type=int)'
+    given = job(text=text, command=("python", "train.py", "--batches-per-allreduce=2"))
+    found = [one for one in proposals(given).candidates if one.changes_numerics]
+    assert [one.arguments for one in found] == [
+        ("--batches-per-allreduce", "4"),
+        ("--batches-per-allreduce", "8"),
+    ]
+    assert "takes no argument" in untried(job(text="x = 1"))["backward_passes_per_step"]
+    assert "backward_passes_per_step" not in untried(job(exposed=0.04))
+
+
+def test_buckets_of_ddp_are_tried_where_they_change_anything() -> None:
+    given = job(engine="ddp", bench=True, sent_bytes=46 * MB)
+    # 10 and 6 buckets instead of 3 with the default of 25 MB; 2 with 50 MB and with 100 MB.
+    assert values(given, "bucket_cap_mb") == ["5", "10", "50"]
+    assert named(given, "bucket_cap_mb=5").options == {"fusion_threshold_mb": 5.0}
+    assert values(job(engine="ddp", bench=True, sent_bytes=MB // 2), "bucket_cap_mb") == []
+
+
+def test_buckets_of_a_script_are_its_argument() -> None:
+    text = "add_argument('--bucket-cap-mb')"
+    given = job(engine="ddp", text=text, sent_bytes=46 * MB)
+    assert named(given, "bucket_cap_mb=5").arguments == ("--bucket-cap-mb", "5")
+    assert "takes no argument" in untried(job(engine="ddp", text="x"))["bucket_cap_mb"]
+
+
+# ---- as a whole
+
+
+def test_horovods_settings_are_options_of_bench_and_variables_of_scripts() -> None:
+    bench, script = (
+        named(job(environment={FUSION: "0"}, sizes=[MB] * 9, bench=bench), f"{FUSION}=134217728")
+        for bench in (True, False)
+    )
+    assert (bench.options, bench.environment) == ({"fusion_threshold_mb": 128}, {})
+    assert (script.options, script.environment) == ({}, {FUSION: "134217728"})
+
+
+def test_a_job_that_hardly_communicates_has_no_candidates() -> None:
+    given = job(environment={THREADS: "2"}, threads=2, sizes=[], blocked_share=0.01, exposed=0.01)
+    assert names(given) == [f"{THREADS}=1"]
+    assert untried(given)["communication"] == (
+        "Communication takes 1.0 % of the step, so its settings cannot save 2 %."
+    )
+
+
+def test_collectives_under_backward_count_where_they_take_the_ranks_cores() -> None:
+    few = {"blocked_share": 0.0, "exposed": 0.0}
+    assert job(**few).communication_share == pytest.approx(1 / 31)
+    assert job(cuda=True, **few).communication_share == 0.0
+
+
+def test_one_rank_has_no_settings_of_horovod() -> None:
+    given = job(hosts=("node1",), environment={CYCLE: "50", FUSION: "0", THREADS: "4"}, threads=4)
+    assert names(given) == [f"{THREADS}=3"]
+
+
+def test_one_cell_is_tuned_at_a_time() -> None:
+    two = analysis([cell(), cell(np=4), cell(model="vgg16", np=4)])
+    assert tuned_job(two, Means(), margin=0.02, num_ranks=2).num_ranks == 2
+    with pytest.raises(UsageError, match="np=4: the run holds 2 cells"):
+        tuned_job(two, Means(), margin=0.02)
