@@ -73,6 +73,28 @@ def emulate(model: nn.Module, costs: dict[str, int], num_classes: int, step_s: f
     return model
 
 
+def shrunk(build: Callable[[], nn.Module], divisor: int) -> nn.Module:
+    """The model with flat parameters of 1 / ``divisor`` of their elements, rounded up, all zero.
+
+    Names and order stay. Together with a link whose rate is divided alike, transfers take as long
+    as those of the whole model. ``divisor`` 1 is the model itself, with its weights. A shrunk model
+    cannot compute: it is for ``emulate``.
+    """
+    if divisor == 1:
+        return build()
+    # Not allocated at full size, which many ranks of one machine may have no memory for.
+    with torch.device("meta"):
+        model = build()
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            length = -(-parameter.numel() // divisor)
+            setattr(module, name, nn.Parameter(torch.zeros(length, dtype=parameter.dtype)))
+        for name, buffer in list(module.named_buffers(recurse=False)):
+            shape = (-(-buffer.numel() // divisor),) if buffer.dim() else ()
+            setattr(module, name, torch.zeros(shape, dtype=buffer.dtype))
+    return model
+
+
 def layer_costs(build: Callable[[], nn.Module], shape: tuple[int, int, int]) -> dict[str, int]:
     """Multiplications of a sample in every layer with parameters, in the order of execution.
 

@@ -19,7 +19,8 @@ class BenchModel:
     is the edge in pixels that the reference uses, and models accept edges from
     ``min_image_size`` to ``max_image_size`` (None: no limit). ``num_parameters`` is the published
     count. ``log_probabilities`` says that the output is already a log-softmax. With
-    ``emulated_step_s`` the model waits that long for forward and backward instead of computing.
+    ``emulated_step_s`` the model waits that long for forward and backward instead of computing,
+    and its gradients have 1 / ``divisor`` of their elements.
     """
 
     name: str
@@ -36,6 +37,7 @@ class BenchModel:
     log_probabilities: bool
     reference: str
     emulated_step_s: float | None = None
+    divisor: int = 1
 
     def build(self) -> "nn.Module":
         """The model with fresh weights from torch's global generator."""
@@ -44,7 +46,8 @@ class BenchModel:
         emulated = importlib.import_module("hvdprof.bench_models.emulated")
         shape = (self.in_channels, self.image_size, self.image_size)
         costs = emulated.layer_costs(self._build, shape)
-        model = emulated.emulate(self._build(), costs, self.num_classes, self.emulated_step_s)
+        model = emulated.shrunk(self._build, self.divisor)
+        model = emulated.emulate(model, costs, self.num_classes, self.emulated_step_s)
         return cast("nn.Module", model)
 
     def _build(self) -> "nn.Module":
@@ -132,7 +135,9 @@ MODELS: tuple[BenchModel, ...] = (
 
 
 def model_named(name: str) -> BenchModel:
-    """The reference model of that name, emulated where the name says ``emulate:<model>@<seconds>``.
+    """The reference model of that name, emulated where the name says so.
+
+    Such a name is ``emulate:<model>@<seconds>`` or ``emulate:<model>:<divisor>@<seconds>``.
 
     Raises:
         UsageError: There is none.
@@ -140,7 +145,12 @@ def model_named(name: str) -> BenchModel:
     wanted = ModelName.parse(name)
     for model in MODELS:
         if model.name == wanted.reference:
-            return replace(model, name=name, emulated_step_s=wanted.emulated_step_s)
+            return replace(
+                model,
+                name=name,
+                emulated_step_s=wanted.emulated_step_s,
+                divisor=wanted.divisor,
+            )
     raise UsageError(
         f"There is no reference model {name!r}.",
         hint=f"Known are {', '.join(model.name for model in MODELS)}.",

@@ -24,25 +24,33 @@ MAX_EMULATED_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model as users name it: ``resnet50``, or ``emulate:resnet50@0.2``.
+    """A model as users name it: ``resnet50``, ``emulate:resnet50@0.2``, ``emulate:vgg16:128@0.2``.
 
     ``emulated_step_s`` is how long forward and backward wait instead of computing; None for a
-    model that computes.
+    model that computes. Gradients of an emulated model have 1 / ``divisor`` of their elements.
     """
 
     reference: str
     emulated_step_s: float | None
+    divisor: int = 1
 
     @classmethod
     def parse(cls, text: str) -> "ModelName":
         """The parts of a name; the reference model may be unknown.
 
         Raises:
-            UsageError: An emulated model has no length of a step that can be used.
+            UsageError: An emulated model has no usable length of a step, or no usable divisor.
         """
         if not text.startswith(EMULATED):
             return cls(text, None)
-        reference, _, length = text.removeprefix(EMULATED).partition("@")
+        scaled, _, length = text.removeprefix(EMULATED).partition("@")
+        reference, colon, divisor = scaled.partition(":")
+        if colon and not (divisor.isascii() and divisor.isdecimal() and int(divisor) > 0):
+            raise UsageError(
+                f"Model {text!r} needs a whole number above 0 behind {reference!r}, not "
+                f"{divisor!r}.",
+                hint=f"{EMULATED}{reference}:128@0.2 has gradients of 1/128 of the size.",
+            )
         try:
             seconds = float(length)
         except ValueError:
@@ -51,9 +59,9 @@ class ModelName:
             raise UsageError(
                 f"Model {text!r} needs the seconds of a step, above 0 and at most "
                 f"{MAX_EMULATED_S:g}.",
-                hint=f"{EMULATED}{reference}@0.2 waits 0.2 s per step.",
+                hint=f"{EMULATED}{scaled}@0.2 waits 0.2 s per step.",
             )
-        return cls(reference, seconds)
+        return cls(reference, seconds, int(divisor or 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,19 @@ def test_names_and_every_gradient_are_those_of_the_model(name):
     assert all(one.grad is not None and not one.grad.any() for one in model.parameters())
 
 
+@pytest.mark.parametrize("name", ["mnist", "inception_v3"])
+def test_a_scale_model_has_every_gradient_at_its_part_of_the_size(name):
+    model = model_named(f"emulate:{name}:64@0.001").build()
+    whole = dict(model_named(name).build().named_parameters())
+    lengths = {one: parameter.numel() for one, parameter in model.named_parameters()}
+    assert lengths == {one: -(-parameter.numel() // 64) for one, parameter in whole.items()}
+    assert list(lengths) == list(whole)
+    model(torch.zeros(2, 3, 75, 75)).sum().backward()
+    assert all(one.grad is not None and one.grad.shape == one.shape for one in model.parameters())
+    # Horovod broadcasts the whole state, which must not be on the meta device.
+    assert {one.device.type for one in model.state_dict().values()} == {"cpu"}
+
+
 @pytest.mark.timing
 def test_gradients_become_ready_at_their_layers_shares():
     model = model_named("emulate:mnist@0.3").build()

@@ -45,11 +45,22 @@ def test_a_damaged_plan_names_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reference", "step_s"),
-    [("resnet50", "resnet50", None), ("emulate:resnet50@0.2", "resnet50", 0.2)],
+    ("text", "parts"),
+    [
+        ("resnet50", ModelName("resnet50", None, 1)),
+        ("emulate:resnet50@0.2", ModelName("resnet50", 0.2, 1)),
+        ("emulate:vgg16:128@0.4", ModelName("vgg16", 0.4, 128)),
+    ],
 )
-def test_a_model_may_be_emulated(text: str, reference: str, step_s: float | None) -> None:
-    assert ModelName.parse(text) == ModelName(reference, step_s)
+def test_a_model_may_be_emulated(text: str, parts: ModelName) -> None:
+    assert ModelName.parse(text) == parts
+
+
+@pytest.mark.parametrize("divisor", ["", "0", "-2", "1.5", "x", "²"])
+def test_the_divisor_of_an_emulated_model_is_a_whole_number(divisor: str) -> None:
+    with pytest.raises(UsageError, match="needs a whole number above 0 behind 'mnist'") as raised:
+        ModelName.parse(f"emulate:mnist:{divisor}@0.2")
+    assert raised.value.hint == "emulate:mnist:128@0.2 has gradients of 1/128 of the size."
 
 
 @pytest.mark.parametrize("length", ["", "0", "-1", "nan", "601", "fast"])
