@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import signal
+import string
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,9 +86,12 @@ class NetworkHosts:
         program = (sys.executable, "-m", "hvdprof", *arguments)
         return self.command(self.names[0], "env", *settings, *program)
 
-    def limit(self, rate: str) -> None:
-        """Give every link a rate in both directions, as ``tc`` spells it: ``200mbit``."""
-        shaping = ["root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms"]
+    def limit(self, rate: str, burst: str = "64kb") -> None:
+        """Give every link a rate in both directions, as ``tc`` spells it: ``200mbit``.
+
+        ``burst`` is what passes at once after a pause, so that small messages seem faster.
+        """
+        shaping = ["root", "tbf", "rate", rate, "burst", burst, "latency", "100ms"]
         for name in self.names:
             _run(["ip", "netns", "exec", name, "tc", "qdisc", "replace", "dev", "eth0", *shaping])
             outer = ["tc", "qdisc", "replace", "dev", f"p{name}", *shaping]
@@ -127,7 +131,7 @@ def network_hosts(folder: Path, number: int = 2) -> Iterator[NetworkHosts]:
     # other hosts while those of its module are there.
     tag = (os.getpid() + 1_000 * next(_MADE)) % 10_000
     switch = f"sw{tag}"
-    names = [f"hv{tag}{'abcdefgh'[index]}" for index in range(number)]
+    names = [f"hv{tag}{string.ascii_lowercase[index]}" for index in range(number)]
     try:
         _make(names, switch, _SUBNET.format(tag % 250))
     except subprocess.CalledProcessError as error:

@@ -1,0 +1,119 @@
+"""Records the runs that `benchmarks/prediction.py` predicts: scale models between limited hosts.
+
+``python -m benchmarks.prediction_runs --folder DIR`` runs what DIR does not hold yet. Hosts are
+network namespaces, each with one rank, whose links have a rate; models wait instead of computing,
+so ranks need few cores, and have 1/256 of the gradients: VGG-16 over 100 Mbit/s transfers as long
+as over 25.6 Gbit/s. Each run is a run directory ``CONTROLLER-RATE-npN``. Needs root.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.builders.network_hosts import NetworkHosts, network_hosts
+
+DIVISOR = 256
+MODELS = {"vgg16": 0.2, "resnet101": 0.3, "inception_v3": 0.22}
+"""Seconds that forward and backward wait, by model: about what a V100 takes for 64 images."""
+
+RATES_MBIT = (100, 50, 200, 25)
+CONTROLLERS = ("gloo", "mpi")
+FIT_SIZES = (1, 2, 4)
+LARGER_SIZES = (8, 16)
+BURST_S = 0.01
+"""What a limiter lets through at once, as seconds of its rate."""
+
+CYCLE_MS = 5.0
+"""Of 2018. At 1 ms the negotiations of 16 ranks would fill both cores of a small machine."""
+
+FUSION_MB = 64 / DIVISOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """One run directory: numbers of ranks under one controller at one rate."""
+
+    controller: str
+    rate_mbit: int
+    sizes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The folder of the run."""
+        return f"{self.controller}-{self.rate_mbit}-np{'-'.join(map(str, self.sizes))}"
+
+
+def sweeps() -> Iterator[Sweep]:
+    """All runs, the fits and the smaller sizes first, so that a budget cuts the largest off."""
+    for sizes in (FIT_SIZES, *((size,) for size in LARGER_SIZES)):
+        for rate in RATES_MBIT:
+            for controller in CONTROLLERS:
+                yield Sweep(controller=controller, rate_mbit=rate, sizes=sizes)
+
+
+def model_names() -> list[str]:
+    """The scale models as `hvdprof bench` takes them."""
+    return [f"emulate:{name}:{DIVISOR}@{step_s:g}" for name, step_s in MODELS.items()]
+
+
+def arguments_of(sweep: Sweep, hosts: str, folder: Path) -> list[str]:
+    """The command line of a sweep; those that are fitted have two launches per number of ranks."""
+    fitted = len(sweep.sizes) > 1
+    return [
+        *("bench", "--np", ",".join(map(str, sweep.sizes)), "--models", ",".join(model_names())),
+        *("--hosts", hosts, "--controller", sweep.controller, "--output", str(folder), "--quiet"),
+        *("--num-steps", "10", "--num-warmup-batches", "3", "--repeats", "2" if fitted else "1"),
+        *("--fusion-threshold-mb", f"{FUSION_MB:g}", "--cycle-time-ms", f"{CYCLE_MS:g}"),
+        *("--batch-size", "64", "--image-size", "75", "--num-threads", "1"),
+        *(() if fitted else ("--no-net",)),
+    ]
+
+
+def record(sweep: Sweep, folder: Path, hosts: NetworkHosts) -> None:
+    """Run one sweep into ``folder`` / its name.
+
+    Raises:
+        subprocess.CalledProcessError: The sweep failed.
+    """
+    burst = int(BURST_S * sweep.rate_mbit * 1e6 / 8)
+    hosts.limit(f"{sweep.rate_mbit}mbit", burst=f"{burst}b")
+    names = ",".join(f"{name}:1" for name in hosts.names[: max(sweep.sizes)])
+    command = hosts.hvdprof_command(*arguments_of(sweep, names, folder / sweep.name))
+    subprocess.run(command, check=True, timeout=1800)
+
+
+def main() -> None:
+    """Record what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--budget", type=float, default=float("inf"), metavar="SECONDS")
+    parser.add_argument("--controllers", default=",".join(CONTROLLERS))
+    parser.add_argument("--sizes", help="only runs up to this number of ranks", type=int)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    begin_s = time.monotonic()
+    wanted = [sweep for sweep in sweeps() if sweep.controller in options.controllers.split(",")]
+    for sweep in wanted:
+        done = options.folder / f"{sweep.name}.done"
+        if done.exists() or (options.sizes and max(sweep.sizes) > options.sizes):
+            continue
+        if time.monotonic() - begin_s > options.budget:
+            break
+        with network_hosts(options.folder / "hosts" / sweep.name, max(sweep.sizes)) as hosts:
+            started_s = time.monotonic()
+            try:
+                record(sweep, options.folder, hosts)
+            except subprocess.SubprocessError as error:
+                print(f"{sweep.name} failed: {error}", file=sys.stderr, flush=True)
+                continue
+        done.write_text(f"load {os.getloadavg()[0]:.1f}\n", encoding="utf-8")
+        print(f"{sweep.name}: {time.monotonic() - started_s:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

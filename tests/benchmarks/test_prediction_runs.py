@@ -1,0 +1,22 @@
+from pathlib import Path
+
+from benchmarks.prediction_runs import arguments_of, model_names, sweeps
+from hvdprof.rundir.plan import ModelName
+
+
+def test_a_sweep_has_every_controller_and_rate_and_fits_come_first():
+    planned = list(sweeps())
+    assert len({sweep.name for sweep in planned}) == len(planned) == 24
+    fits = planned[:8]
+    assert {sweep.sizes for sweep in fits} == {(1, 2, 4)}
+    assert len({(sweep.controller, sweep.rate_mbit) for sweep in fits}) == 8
+    assert [max(sweep.sizes) for sweep in planned] == [4] * 8 + [8] * 8 + [16] * 8
+
+
+def test_models_are_scaled_alike_with_the_fusion_threshold():
+    words = arguments_of(next(sweeps()), "a:1,b:1", Path("run"))
+    divisors = {ModelName.parse(name).divisor for name in model_names()}
+    threshold_mb = float(words[words.index("--fusion-threshold-mb") + 1])
+    assert divisors == {64 / threshold_mb}
+    # Two launches per number of ranks, or nothing says how far launches differ.
+    assert words[words.index("--repeats") + 1] == "2"
