@@ -130,7 +130,7 @@ $(VENV)/.hvdprof-pip:
 
 $(VENV)/.hvdprof-fast: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt
 	@echo "Installing the extras and pytest:"
-	@$(PIP_INSTALL) --editable '.[dashboard,fast,report,sql]' --group test | $(PIP_PROGRESS)
+	@$(PIP_INSTALL) --editable '.[chakra,dashboard,fast,report,sql]' --group test | $(PIP_PROGRESS)
 	@touch $@
 
 $(VENV)/.hvdprof-core: $(VENV)/.hvdprof-pip pyproject.toml constraints.txt

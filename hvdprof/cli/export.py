@@ -1,4 +1,4 @@
-"""`hvdprof export`: one pass of a run as a trace for Perfetto or chrome://tracing."""
+"""`hvdprof export`: one pass of a run as a trace for viewers (Chrome) or simulators (Chakra)."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from hvdprof import api
+from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
+from hvdprof.report.format_names import TraceFormat
 
 _ENDINGS = (".json", ".json.gz")
 
@@ -18,9 +20,22 @@ def export(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help="File to write, .json or .json.gz.", show_default=False
+            "--output",
+            "-o",
+            help="File to write, .json or .json.gz; for chakra the first part of the names: "
+            "PREFIX.RANK.et.",
+            show_default=False,
         ),
     ],
+    format_: Annotated[
+        TraceFormat,
+        format_option(
+            tuple(TraceFormat),
+            "chrome for Perfetto and chrome://tracing; chakra is the step graph of every rank, for "
+            "simulators such as ASTRA-sim.",
+            show_default=True,
+        ),
+    ] = TraceFormat.CHROME,
     pass_id: Annotated[
         str | None,
         typer.Option(
@@ -38,11 +53,9 @@ def export(
     """Write a Chrome trace: every rank's steps and Horovod's own timeline on one clock.
 
     Open it at ui.perfetto.dev or chrome://tracing. Needs the run directory alone.
+    With --format chakra, write the graph of the measured steps as Chakra execution traces.
     """
-    from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
-    from hvdprof.report.formats import write_with
-
-    if not output.name.endswith(_ENDINGS):
+    if format_ is TraceFormat.CHROME and not output.name.endswith(_ENDINGS):
         raise UsageError(
             f"A trace cannot be written to {output}: its name ends in neither "
             f"{' nor '.join(_ENDINGS)}.",
@@ -53,8 +66,18 @@ def export(
             f"{run} is no run directory, which hvdprof export needs.",
             hint="Make one with `hvdprof attach`, or open a timeline in ui.perfetto.dev as it is.",
         )
-    reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
     with load_progress([run]) as progress:
-        analysis = api.analyze_run(api.load_run(run, progress=progress))
-    write_with(reporter, analysis, output, overwrite=force)
+        loaded = api.load_run(run, progress=progress)
+    if format_ is TraceFormat.CHAKRA:
+        from hvdprof.report.chakra.chakra_trace import write_chakra
+
+        paths = write_chakra(loaded, output, pass_id, model, overwrite=force)
+        many = f" to {paths[-1].name}" if len(paths) > 1 else ""
+        sys.stderr.write(f"Wrote {paths[0]}{many}; simulators take the prefix {output}\n")
+        return
+    from hvdprof.report.chrome.chrome_trace import ChromeTraceReporter
+    from hvdprof.report.formats import write_with
+
+    reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
+    write_with(reporter, api.analyze_run(loaded), output, overwrite=force)
     sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")

@@ -27,6 +27,13 @@ DOCUMENTS = (Format.HTML, Format.MARKDOWN)
 """What ``hvdprof report`` writes."""
 
 
+class TraceFormat(StrEnum):
+    """What ``hvdprof export`` writes: for viewers, or for simulators."""
+
+    CHROME = "chrome"
+    CHAKRA = "chakra"
+
+
 class ComparisonFormat(StrEnum):
     """Every format of a comparison; ``report.comparison.comparison_formats`` has what writes it."""
 
