@@ -84,7 +84,7 @@ class Measurement:
         """
         script = self.manifest.settings.get("script") or {}
         command = list(script.get("command", ()))
-        variables = script.get("variables") or {}
+        variables = script.get("variables") or self.manifest.settings.get("variables") or {}
         is_masked = any(mask_value(name, value) != value for name, value in variables.items())
         return is_masked or mask_command(command) != command
 

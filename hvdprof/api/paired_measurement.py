@@ -18,16 +18,14 @@ from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import CompareOptions
 from hvdprof.errors import HvdprofError, SweepIncompleteError, UnreadableInputError
-from hvdprof.launch.diagnose.rank_progress import PassProgress
-from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.plan.compare_options import variants_of
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.run.interleaved_sweeps import run_interleaved
+from hvdprof.launch.run.joined_observer import JoinedObserver
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.silent_observer import SilentObserver
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.rundir.comparison_looks import comparison_looks, look_level
-from hvdprof.rundir.manifest import PassRecord
 
 FIRST, SECOND = "a", "b"
 """The run directories of both variants in the folder of a comparison."""
@@ -64,7 +62,7 @@ class PairedMeasurement:
             None if options.budget is None else parse_duration("--budget", options.budget)
         )
         self.folder = new_run_folder(options.folder, options.name or "compare")
-        both = _BothObserver(observer or SilentObserver())
+        both = JoinedObserver(observer or SilentObserver(), 2)
         self.variants: tuple[Measurement, ...] = tuple(
             plan_measurement(replace(one, output=self.folder / name), observer=both)
             for one, name in zip(variants_of(options), (FIRST, SECOND), strict=True)
@@ -147,44 +145,3 @@ class PairedMeasurement:
             return True
         rows = found.cells[found.cells["metric"].isin(judged)]
         return Outcome.INCONCLUSIVE not in set(rows["outcome"])
-
-
-class _BothObserver:
-    """Shows two sweeps that run by turns as one."""
-
-    def __init__(self, shown: SweepObserver) -> None:
-        self._shown = shown
-        self._passes: list[list[PassRecord]] = []
-        self._num_ended = 0
-
-    def sweep_started(self, passes: list[PassRecord]) -> None:
-        """Show the passes of both once both have begun."""
-        self._passes.append(passes)
-        if len(self._passes) == 2:
-            pairs = zip(*self._passes, strict=False)
-            self._shown.sweep_started([record for pair in pairs for record in pair])
-
-    def repeat_planned(self, passes: list[PassRecord]) -> None:
-        """Nothing: all repeats are planned at the beginning."""
-
-    def pass_started(self, record: PassRecord) -> None:
-        """Show it."""
-        self._shown.pass_started(record)
-
-    def pass_progressed(self, record: PassRecord, progress: PassProgress) -> None:
-        """Show it."""
-        self._shown.pass_progressed(record, progress)
-
-    def stalled(self, record: PassRecord, stall: Stall) -> None:
-        """Show it."""
-        self._shown.stalled(record, stall)
-
-    def pass_ended(self, record: PassRecord) -> None:
-        """Show it."""
-        self._shown.pass_ended(record)
-
-    def sweep_ended(self) -> None:
-        """Show the end of both once."""
-        self._num_ended += 1
-        if self._num_ended == len(self._passes) == 2:
-            self._shown.sweep_ended()

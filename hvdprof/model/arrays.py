@@ -11,6 +11,7 @@ Int32s = npt.NDArray[np.int32]
 Int8s = npt.NDArray[np.int8]
 Uint8s = npt.NDArray[np.uint8]
 Uint64s = npt.NDArray[np.uint64]
+Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.generic]
 """Of any type."""

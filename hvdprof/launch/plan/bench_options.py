@@ -15,12 +15,13 @@ from hvdprof.launch.plan.options import (
     HOROVOD,
     MEASUREMENT,
     OUTPUT,
+    RANKS,
     Amount,
     MeasureOptions,
     Sizes,
 )
 from hvdprof.launch.plan.presets import PRESETS, Preset, preset_values
-from hvdprof.launch.plan.run_options import NET_HELP
+from hvdprof.launch.plan.run_options import ENV_HELP, NET_HELP
 
 Names = str | Sequence[str]
 """Names: ``"none,fp16"`` or ``("none", "fp16")``."""
@@ -185,6 +186,7 @@ class BenchOptions(MeasureOptions):
         panel=MEASUREMENT,
         lowest=1,
     )
+    env: tuple[str, ...] = option((), ENV_HELP, "--env", panel=RANKS, repeated=True)
     net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
     fusion_threshold_mb: float | None = option(
         None, "HOROVOD_FUSION_THRESHOLD in MB.", "--fusion-threshold-mb", panel=HOROVOD, lowest=0

@@ -16,6 +16,7 @@ from hvdprof.launch.plan.resident_memory import fit_together
 from hvdprof.launch.plan.settings import BenchSettings, ModelSettings
 from hvdprof.launch.plan.turn_plan import BY_MEMORY, LONGEST_TURN_S, reason_by_place
 from hvdprof.launch.plan.validators import parse_duration, parse_precision
+from hvdprof.launch.plan.variables import parse_variables
 from hvdprof.rundir.plan import EMULATED, HOROVOD_ENGINE, ModelName
 
 T = TypeVar("T")
@@ -131,6 +132,7 @@ def bench_settings(
         launcher=options.launcher,
         stall_warn_s=options.stall_warn_s,
         stall_kill_s=options.stall_kill_s,
+        variables=parse_variables("--env", options.env),
         turn_s=None if no_turns or not options.interleave else _turn_s(options, preset),
         no_turns=no_turns if options.interleave else "",
     )

@@ -124,8 +124,8 @@ def pass_environment(
         observed = ",TUNING,COLL" if record.mode != Mode.THROUGHPUT else ""
         variables["NCCL_DEBUG_SUBSYS"] = f"INIT,ENV,GRAPH,NET{observed}"
         variables["NCCL_DEBUG_FILE"] = str(paths.nccl_folder / "%h.%p.log")
-    if settings.script is not None:
-        variables = settings.script.variables | variables
+    own = settings.variables if settings.script is None else settings.script.variables
+    variables = own | variables
     variables |= workload_environment(settings, record, paths, os.environ.get("PYTHONPATH", ""))
     if mpi is not None:
         variables |= mpi.environment(dict(os.environ))

@@ -20,6 +20,7 @@ HOROVOD_RUN, SPARK, RAY = "horovod.run", "spark", "ray"
 MOST_REPEATS = 10
 FUNCTION_LAUNCHERS = (HOROVOD_RUN, SPARK, RAY)
 
+ENV_HELP = "Set a variable for the ranks: NAME=VALUE. Can be given several times."
 NET_HELP = "Measure the network first, for some seconds, where ranks run on several hosts."
 
 
@@ -85,13 +86,7 @@ class RunOptions(TrainingOptions):
         "--interleave/--no-interleave",
         panel=MEASUREMENT,
     )
-    env: tuple[str, ...] = option(
-        (),
-        "Set a variable for the ranks: NAME=VALUE. Can be given several times.",
-        "--env",
-        panel=RANKS,
-        repeated=True,
-    )
+    env: tuple[str, ...] = option((), ENV_HELP, "--env", panel=RANKS, repeated=True)
     net: bool = option(True, NET_HELP, "--net/--no-net", panel=MEASUREMENT)
     min_np: int | None = option(
         None,

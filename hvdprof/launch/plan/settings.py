@@ -77,6 +77,8 @@ class BenchSettings:
     The launches of a repeat are resident together and take turns of ``turn_s``; they run one after
     the other where it is None, and ``no_turns`` says why where that is not by choice.
 
+    ``variables`` are set for the ranks of reference models; those of a script are its own.
+
     With a ``precision`` (half of the 95 % interval of an efficiency, 0..1) or a ``budget_s`` the
     run stops where one of them is reached, and ``repeats`` is the most that it measures.
     """
@@ -112,6 +114,7 @@ class BenchSettings:
     no_turns: str = ""
     precision: float | None = None
     budget_s: float | None = None
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def stops_early(self) -> bool:

@@ -1,7 +1,7 @@
-"""Two runs at once, a pass of each by turns, so that the machine is the same for both."""
+"""Several runs at once, a pass of each by turns, so that the machine is the same for all."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.sweep import Sweep
@@ -38,3 +38,32 @@ def run_interleaved(sweeps: Sequence[Sweep], is_enough: Callable[[int], bool]) -
                     for sweep in sweeps:
                         sweep.drop_rest()
                 repeat = upcoming
+
+
+def run_race(sweeps: Sequence[Sweep], dropped: Callable[[int], Collection[Sweep]]) -> None:
+    """Run the repeats of several sweeps in rounds, every second round backwards (A B C, C B A).
+
+    A sweep whose passes fail does not end the others. The race ends where none has a pass left.
+
+    Args:
+        sweeps: Sweeps of one number of ranks each, without a trace.
+        dropped: Asked after every round, with its number: the sweeps that run no more.
+
+    Raises:
+        UsageError: Another process is measuring into one of the run directories.
+        InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+        StorageError: The disk is full; what was measured is kept.
+    """
+    with interruptible(), contextlib.ExitStack() as opened:
+        for sweep in sweeps:
+            opened.enter_context(sweep.opened())
+        racing, number = list(sweeps), 1
+        while racing:
+            for sweep in racing if number % 2 else reversed(racing):
+                # What a launch left unfinished is another pass of the same repeat.
+                while sweep.upcoming_repeat == number:
+                    sweep.advance()
+            for sweep in dropped(number):
+                sweep.drop_rest()
+            racing = [one for one in racing if one.upcoming]
+            number += 1

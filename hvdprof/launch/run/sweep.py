@@ -140,6 +140,11 @@ class Sweep(SweepState):
         """The repeat of the next pass; None where none is planned."""
         return self._waiting[0].repeat if self._waiting else None
 
+    @property
+    def upcoming(self) -> tuple[PassRecord, ...]:
+        """The passes that are planned, in their order."""
+        return tuple(self._waiting)
+
     def drop_rest(self) -> None:
         """Plan nothing more: what was measured is enough."""
         for record in self._waiting:

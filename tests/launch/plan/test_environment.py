@@ -154,3 +154,16 @@ def test_ranks_of_ddp_get_none_of_horovods_knobs() -> None:
     variables = pass_environment(settings, record, PATHS, None)
     assert not any(name.startswith("HOROVOD_") for name in variables)
     assert variables["OMP_NUM_THREADS"] == "1"
+
+
+def test_variables_of_the_user_reach_reference_models_and_yield_to_hvdprofs_own() -> None:
+    variables = {"NCCL_ALGO": "Ring", "HOROVOD_CYCLE_TIME": "9", "OMP_NUM_THREADS": "9"}
+    set_ = pass_environment(
+        bench_settings(variables=variables, cycle_time_ms=2.5, num_threads=3),
+        _record(),
+        PATHS,
+        None,
+    )
+    assert set_["NCCL_ALGO"] == "Ring"
+    assert set_["HOROVOD_CYCLE_TIME"] == "2.5"
+    assert set_["OMP_NUM_THREADS"] == "3"

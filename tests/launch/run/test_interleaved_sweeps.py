@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, UsageError
-from hvdprof.launch.run.interleaved_sweeps import run_interleaved
+from hvdprof.launch.run.interleaved_sweeps import run_interleaved, run_race
+from hvdprof.launch.run.joined_observer import JoinedObserver
 from hvdprof.launch.run.run_lock import exclusive_run
 from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import RunPaths
@@ -126,3 +127,26 @@ def test_no_run_is_left_running_where_a_launcher_is_missing(pair):
     first, second = (Manifest.read(sweep.paths.folder) for sweep in sweeps)
     assert first.passes[0].status == Status.DONE
     assert second.passes[0].status == Status.INTERRUPTED
+
+
+def test_a_race_runs_forwards_and_backwards_and_drops_who_is_named(pair):
+    sweeps = pair(sizes=(2,), repeats=4)
+    for sweep in sweeps:
+        sweep.manifest.passes = [one for one in sweep.manifest.passes if one.mode == "throughput"]
+    run_race(sweeps, lambda number: sweeps[1:] if number == 2 else [])
+    assert [event.split()[0] for event in EVENTS] == ["a", "b", "b", "a", "a", "a"]
+    repeats = [[one.repeat for one in Manifest.read(sweep.paths.folder).passes] for sweep in sweeps]
+    assert repeats == [[1, 2, 3, 4], [1, 2]]
+    assert statuses(sweeps) == ["done", "done"]
+
+
+def test_sweeps_that_race_are_shown_as_one(pair):
+    sweeps = pair(sizes=(2,), repeats=2)
+    shown = _Seen()
+    joined = JoinedObserver(shown, 2)
+    for sweep in sweeps:
+        sweep.observer = joined
+    run_race(sweeps, lambda number: [])
+    planned = sum(len(sweep.manifest.passes) for sweep in sweeps)
+    assert shown.events[0] == f"sweep of {planned}"
+    assert shown.events.count("over") == 1 and shown.events[-1] == "over"

@@ -1,0 +1,220 @@
+"""Which settings of a race are worth another launch, and which of them are checked at its end.
+
+Settings run in rounds, each once beside the present setting. The logarithm of the time per sample
+is an effect of the setting plus one of the round plus noise of the launch; the variance of the
+noise is that of all settings together, because two rounds of one setting alone know nothing of it.
+All bounds of a race hold together with 95 % (Bonferroni over settings, pairs of alternatives, and
+rounds after which it is looked). A race only chooses: what it chooses is measured anew before it
+is named (``analyze.tune.confirmation``).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.stats.distributions import student_quantile
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
+
+PRESENT = "present"
+"""The name of the present setting among those that race."""
+
+FIRST_LOOK = 2
+LEVEL = 0.05
+
+Times = Mapping[str, Mapping[int, float]]
+"""By setting and round, the logarithm of the time per sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaceRules:
+    """The rules of a race.
+
+    Attributes:
+        margin: Smallest gain that matters, a share of the step time.
+        most_rounds: After so many rounds the race ends.
+    """
+
+    margin: float
+    most_rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A candidate after some rounds.
+
+    Attributes:
+        candidate: The setting.
+        gain: Its gain over the present setting; its interval holds together with all others of the
+            race. NaN where it has no result yet.
+        num_rounds: Rounds that both ended.
+        outcome: Why it is dropped; None while it races.
+        is_ahead: Whether it is surely faster than the present setting.
+    """
+
+    candidate: Candidate
+    gain: Estimate
+    num_rounds: int
+    outcome: TrialOutcome | None
+    is_ahead: bool
+
+
+class Race:
+    """Candidates against the present setting, round after round."""
+
+    def __init__(self, candidates: Sequence[Candidate], rules: RaceRules) -> None:
+        """Begin a race; names of candidates are unique."""
+        self._rules = rules
+        self._candidates = tuple(candidates)
+        self._standings = {
+            one.name: Standing(one, Estimate(NAN, NAN, NAN), 0, None, is_ahead=False)
+            for one in candidates
+        }
+        num_pairs = sum(
+            one.is_alternative_to(other)
+            for place, one in enumerate(candidates)
+            for other in candidates[:place]
+        )
+        num_looks = max(rules.most_rounds - FIRST_LOOK + 1, 1)
+        self._level = LEVEL / max(len(candidates) + num_pairs, 1) / num_looks
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """The candidates in their order, as of the last look."""
+        return tuple(self._standings.values())
+
+    @property
+    def racing(self) -> frozenset[str]:
+        """The names of the candidates that are not dropped."""
+        return frozenset(one.candidate.name for one in self.standings if one.outcome is None)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether further rounds could change nothing: all that race are ahead, or none race."""
+        return all(one.is_ahead for one in self.standings if one.outcome is None)
+
+    def drop(self, name: str, outcome: TrialOutcome) -> None:
+        """Take a candidate out of the race."""
+        before = self._standings[name]
+        self._standings[name] = Standing(
+            before.candidate, before.gain, before.num_rounds, outcome, is_ahead=False
+        )
+
+    def look(self, times: Times) -> None:
+        """Drop what cannot win any more.
+
+        1.  A candidate whose gain is surely below the margin: WORSE where it is surely slower than
+            the present setting, NO_GAIN otherwise.
+        2.  A candidate that is surely not better, by the margin, than the fastest of those that set
+            the same variable: OUTRUN.
+
+        Args:
+            times: Those of all rounds so far, of dropped candidates too.
+        """
+        variance, degrees = _noise(times)
+        quantile = student_quantile(degrees, 1 - self._level / 2) if degrees >= 1 else math.inf
+        racing = self.racing
+        for name in racing:
+            self._standings[name] = self._standing(name, times, quantile * math.sqrt(variance))
+        for name in sorted(racing & self.racing):
+            rival = self._fastest_alternative(name, times)
+            reach = quantile * math.sqrt(variance)
+            if rival and self._is_outrun(_change(times, name, rival, reach)):
+                self.drop(name, TrialOutcome.OUTRUN)
+
+    def finalists(self) -> tuple[Candidate, ...]:
+        """What is checked: those whose measured gain is at least the margin, the largest first.
+
+        Of alternatives only the fastest is among them.
+        """
+        able = [
+            one
+            for one in self.standings
+            if one.outcome is None and one.gain.value >= self._rules.margin
+        ]
+        chosen: list[Candidate] = []
+        for one in sorted(able, key=lambda one: one.gain.value, reverse=True):
+            if not any(one.candidate.is_alternative_to(other) for other in chosen):
+                chosen.append(one.candidate)
+        return tuple(chosen)
+
+    def _standing(self, name: str, times: Times, reach: float) -> Standing:
+        candidate, change = self._standings[name].candidate, _change(times, name, PRESENT, reach)
+        outcome = None
+        if change.low > math.log1p(-self._rules.margin):
+            outcome = TrialOutcome.WORSE if change.low > 0 else TrialOutcome.NO_GAIN
+        return Standing(
+            candidate, gain_of(change), _num_shared(times, name, PRESENT), outcome, change.high < 0
+        )
+
+    def _fastest_alternative(self, name: str, times: Times) -> str:
+        """The fastest candidate in the race that sets the same variable; empty without one."""
+        own = self._standings[name].candidate
+        rivals = [
+            other
+            for other in self.racing
+            if other != name
+            and own.is_alternative_to(self._standings[other].candidate)
+            and _change(times, name, other, 0.0).value > 0
+        ]
+        return min(rivals, key=lambda other: _change(times, other, PRESENT, 0.0).value, default="")
+
+    def _is_outrun(self, change: Estimate) -> bool:
+        return change.low > math.log1p(-self._rules.margin)
+
+
+def gain_of(change: Estimate) -> Estimate:
+    """The share of time that is saved by a change of the logarithm of the time."""
+    return Estimate(-math.expm1(change.value), _share(change.high), _share(change.low))
+
+
+def _share(change: float) -> float:
+    """A gain of a bound of a change; an open bound stays open."""
+    return -math.inf if change == math.inf else -math.expm1(change)
+
+
+def _num_shared(times: Times, one: str, other: str) -> int:
+    return len(times.get(one, {}).keys() & times.get(other, {}).keys())
+
+
+def _change(times: Times, one: str, other: str, reach: float) -> Estimate:
+    """The mean difference of two settings over the rounds of both, with its bounds.
+
+    Args:
+        times: Those of all settings.
+        one: The setting that is held against the other.
+        other: The other one.
+        reach: Quantile times the standard deviation of one launch; infinite where unknown.
+    """
+    own, others = times.get(one, {}), times.get(other, {})
+    shared = sorted(own.keys() & others.keys())
+    if not shared:
+        return Estimate(NAN, NAN, NAN)
+    value = float(np.mean([own[number] - others[number] for number in shared]))
+    # Infinity times the zero of identical times is no number.
+    half = reach * math.sqrt(2 / len(shared)) if reach else 0.0
+    half = math.inf if math.isnan(half) else half
+    return Estimate(value, value - half, value + half)
+
+
+def _noise(times: Times) -> tuple[float, float]:
+    """The variance of one launch around setting plus round, and its degrees of freedom."""
+    places = [
+        (name, number, value)
+        for name, by_round in times.items()
+        for number, value in by_round.items()
+    ]
+    names = sorted({name for name, _, _ in places})
+    rounds = sorted({number for _, number, _ in places})
+    design = np.zeros((len(places), len(names) + len(rounds)))
+    for row, (name, number, _) in enumerate(places):
+        design[row, names.index(name)] = 1
+        design[row, len(names) + rounds.index(number)] = 1
+    values = np.array([value for _, _, value in places])
+    fitted, _, rank, _ = np.linalg.lstsq(design, values, rcond=None)
+    degrees = len(values) - int(rank)
+    if degrees < 1:
+        return 0.0, 0.0
+    return float(np.square(values - design @ fitted).sum()) / degrees, float(degrees)
