@@ -10,6 +10,7 @@ import pandas as pd
 from hvdprof.analyze.causes.cell_causes import CellCause, cell_causes
 from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE
 from hvdprof.analyze.causes.launch_causes import LaunchCauses, launch_causes
+from hvdprof.analyze.causes.launch_scatter import outlasts_launches
 from hvdprof.analyze.causes.transfer_split import UNKNOWN, transfer_splits
 from hvdprof.analyze.scaling.efficiency import in_order, samples_per_rank
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
@@ -162,14 +163,18 @@ def _causes(
     named: Mapping[LaunchKey, Sequence[NamedCause]],
 ) -> _CellCauses:
     known = [key for key in time.launches if key in works]
-    of_cell = cell_causes([named.get(key, ()) for key in known], time.cell.np)
-    return _CellCauses(
-        of_cell,
-        tuple(
-            launch_causes(works[key], [cause.members[number] for cause in of_cell])
-            for number, key in enumerate(known)
-        ),
+    by_launch = [named.get(key, ()) for key in known]
+    own_works = [works[key] for key in known]
+    of_cell = tuple(
+        cause
+        for cause in cell_causes(by_launch, time.cell.np)
+        if outlasts_launches(cause, own_works, by_launch)
     )
+    launches = (
+        launch_causes(work, [cause.members[number] for cause in of_cell])
+        for number, work in enumerate(own_works)
+    )
+    return _CellCauses(of_cell, tuple(launches))
 
 
 def _rows(

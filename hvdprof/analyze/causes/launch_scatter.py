@@ -1,0 +1,98 @@
+"""Whether ranks are late beyond the differences from launch to launch.
+
+Within a launch every step shares the placement of the ranks on cores, so a rank of a healthy job
+may be late in most steps: another rank in the next launch. A straggler is a property of the rank,
+not of the launch.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from hvdprof.analyze.causes.cell_causes import CellCause
+from hvdprof.analyze.stats.distributions import student_quantile
+from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.stragglers.delay import SLOW
+from hvdprof.analyze.stragglers.named_cause import PERIODIC, STRAGGLER, NamedCause
+from hvdprof.analyze.stragglers.stalls import MOST_STEPS
+from hvdprof.analyze.stragglers.windows import lateness, windows
+from hvdprof.model.causes import ANY_RANK
+
+LEVEL = 0.01
+"""Accepted probability that differences between launches name a rank of a healthy cell."""
+
+LARGE_SHARE = 0.2
+"""Mean lateness, as a share of the step, that is named whatever the differences between launches.
+
+In 27 healthy launches on CPUs (two ranks, two cores) the lateness of a rank had a standard
+deviation of 10 % of the step; its mean over the launches of a run was at most 12 %.
+"""
+
+
+def outlasts_launches(
+    cause: CellCause,
+    works: Sequence[StepWork],
+    named: Sequence[Sequence[NamedCause]],
+) -> bool:
+    """Whether a cause of a cell is more than a difference between its launches.
+
+    True of pauses, of delays now and then, whose number of events is significant within a launch,
+    and of a single launch, in which the differences are unknown. Other ranks must be late by a
+    mean over launches that is significant (Student t, one-sided, the level shared by the ranks,
+    the scatter of all ranks pooled) or at least ``LARGE_SHARE`` of the step.
+
+    Args:
+        cause: The cause.
+        works: The steps of each launch of the cell.
+        named: The named causes of each launch.
+    """
+    if len(works) < 2 or cause.kind != STRAGGLER or cause.ranks == ANY_RANK or not _lasts(cause):
+        return True
+    members = cause.every[0].ranks
+    rows = [
+        _mean_lateness(work, [one for one in own if _is_sparse(one)])
+        for work, own in zip(works, named, strict=True)
+    ]
+    known = [row for row in rows if row is not None]
+    places = np.searchsorted(works[0].ranks, members)
+    return len(known) < 2 or exceeds_scatter(np.array(known), places.tolist())
+
+
+def exceeds_scatter(late: Times, places: Sequence[int]) -> bool:
+    """Whether ranks are late beyond the scatter of launches.
+
+    Args:
+        late: [launches, ranks] Mean lateness as a share of the step, of two launches or more.
+        places: Columns of the ranks, whose mean is tested.
+    """
+    num_launches, num_ranks = late.shape
+    mean = float(late[:, list(places)].mean())
+    if mean >= LARGE_SHARE:
+        return True
+    scatter = float(late.var(axis=0, ddof=1).mean())
+    # The lateness of ranks is relative to each other: one rank less is free.
+    degrees = (num_launches - 1) * (num_ranks - 1)
+    quantile = student_quantile(degrees, 1 - LEVEL / num_ranks)
+    return mean > quantile * math.sqrt(scatter / num_launches)
+
+
+def _lasts(cause: CellCause) -> bool:
+    """Slow ranks, and those that are late in so many steps that these are no events."""
+    return cause.pattern != PERIODIC and not all(_is_sparse(one) for one in cause.every)
+
+
+def _is_sparse(one: NamedCause) -> bool:
+    return one.pattern not in SLOW and float(one.affected.any(axis=1).mean()) <= MOST_STEPS
+
+
+def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None:
+    """[ranks] Share of the step, in the steps without an event; None without steps."""
+    spans = windows(work)
+    is_free = np.ones(len(spans.rows), dtype=bool)
+    for one in events:
+        is_free &= ~one.affected[spans.rows].any(axis=1)
+    if not is_free.any():
+        return None
+    late = lateness(spans.length[is_free])
+    return np.asarray(late.mean(axis=0) / work.step_times.mean())

@@ -1,0 +1,85 @@
+"""Ranks that are late beyond the differences from launch to launch."""
+
+import numpy as np
+import pytest
+
+from hvdprof.analyze.causes.launch_scatter import exceeds_scatter
+from hvdprof.model.causes import JITTER, STRAGGLER
+from tests.builders.analysis import analysis_of, sweep
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts
+
+HEALTHY = {
+    "three of four": [0.138, 0.155, 0.074, 0.035],
+    "five of six": [0.210, -0.059, 0.217, 0.134, 0.101, 0.111],
+    "now one, now the other": [-0.116, -0.034, 0.140, 0.013],
+}
+"""Lateness of rank 1 of mnist on 2 cores, launch by launch, as shares of the step: measured."""
+
+
+def of_two(late: list[float]) -> np.ndarray:
+    return np.array([[-share, share] for share in late])
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_launches_name_no_rank(name):
+    late = of_two(HEALTHY[name])
+
+    assert not exceeds_scatter(late, [0]) and not exceeds_scatter(late, [1])
+
+
+@pytest.mark.parametrize("late", [[0.06, 0.058, 0.062], [0.10, 0.11], [0.2, 0.5], [0.0, 0.45]])
+def test_a_rank_late_alike_in_every_launch_or_by_much_is_named(late):
+    # Two launches must agree within 2 %, unless the rank loses a fifth of the step.
+    is_clear = late != [0.10, 0.11]
+
+    assert exceeds_scatter(of_two(late), [1]) == is_clear
+    assert not exceeds_scatter(of_two(late), [0])
+
+
+def test_more_ranks_show_the_scatter_with_fewer_launches():
+    rng = np.random.default_rng(4)
+    late = rng.normal(0, 0.01, size=(2, 16))
+    late[:, 3] += 0.08
+
+    assert exceeds_scatter(late, [3])
+
+
+@pytest.mark.parametrize(("num_launches", "num_ranks"), [(2, 2), (4, 2), (3, 8), (6, 4)])
+def test_few_healthy_cells_name_a_rank(num_launches, num_ranks):
+    rng = np.random.default_rng(1)
+    own = rng.normal(0, 0.05, size=(2_000, num_launches, num_ranks))
+    late = own - np.median(own, axis=2, keepdims=True) if num_ranks > 2 else own - own[:, :, ::-1]
+
+    named = [any(exceeds_scatter(one, [rank]) for rank in range(num_ranks)) for one in late]
+
+    assert np.mean(named) <= 0.02
+
+
+def launches_with(extra_ms: list[tuple[float, float]]) -> list[PassSpec]:
+    """Two ranks of which each takes longer in backward, launch by launch."""
+    passes = sweep({0: 8.0})
+    for repeat, extra in enumerate(extra_ms, start=1):
+        parts = {name: np.full((2, 1), length) for name, length in typical_parts(10.0, 2.0).items()}
+        late = np.array(extra)[:, None]
+        parts["backward"] = parts["backward"] + late
+        parts["blocked"] = parts["blocked"] + late.max() - late
+        passes.append(PassSpec(size=2, repeat=repeat, segments=[SegmentSpec(parts_ms=parts)]))
+    return passes
+
+
+def terms(tmp_path, extra_ms):
+    rows = analysis_of(tmp_path / "run", launches_with(extra_ms)).table("waterfall")
+    return rows[rows["np"] == 2].set_index("term")
+
+
+def test_a_rank_that_is_late_in_some_launches_is_jitter(tmp_path):
+    rows = terms(tmp_path, [(0.0, 1.6), (0.0, 1.5), (0.0, 0.8), (0.4, 0.0)])
+
+    assert STRAGGLER not in rows.index
+    assert rows.loc[JITTER, "share"] > 0.02
+
+
+def test_a_rank_that_is_late_alike_in_all_launches_is_a_straggler(tmp_path):
+    rows = terms(tmp_path, [(0.0, 1.1), (0.0, 1.0), (0.0, 1.05), (0.0, 0.95)])
+
+    assert rows.loc[STRAGGLER, "ranks"] == "1" and rows.loc[STRAGGLER, "phase"] == "backward"
