@@ -1,0 +1,70 @@
+"""The cost of allreduces with its uncertainty, for the draws of a forecast."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hvdprof.analyze.predict.algorithm_rules import Rule
+from hvdprof.analyze.predict.collective_cost import Floats, Link, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class CostDraws:
+    """The cost of allreduces with its uncertainty: one rule and one set of links per draw.
+
+    Attributes:
+        rules: The rules in use.
+        rule_of_draw: Place in ``rules``, one per draw.
+        intra: Links inside a host, one value per draw.
+        inter: Links between hosts, one value per draw.
+        overhead_ns: Time of the library per allreduce, one value per draw.
+        log_residuals: Logarithm of measured over fitted time, by rising fitted time.
+        residual_costs_ns: The fitted times of the residuals.
+    """
+
+    rules: tuple[Rule, ...]
+    rule_of_draw: NDArray[np.int64]
+    intra: Link
+    inter: Link
+    overhead_ns: NDArray[np.float64]
+    log_residuals: NDArray[np.float64]
+    residual_costs_ns: NDArray[np.float64]
+
+    @property
+    def num_draws(self) -> int:
+        """The number of draws."""
+        return len(self.rule_of_draw)
+
+    def cost_ns(self, topology: Topology, size_bytes: Floats) -> NDArray[np.float64]:
+        """Typical nanoseconds of one allreduce, [draws, sizes]; 0 for one rank."""
+        sizes = np.atleast_1d(np.asarray(size_bytes, dtype=np.float64))
+        result = np.zeros((self.num_draws, len(sizes)))
+        if topology.num_ranks == 1:
+            return result
+        for place, rule in enumerate(self.rules):
+            chosen = np.flatnonzero(self.rule_of_draw == place)
+            intra, inter = _rows(self.intra, chosen), _rows(self.inter, chosen)
+            result[chosen] = rule.cost_ns(topology, intra, inter, sizes)
+        return np.asarray(result + self.overhead_ns[:, np.newaxis])
+
+    def scattered(
+        self, costs_ns: NDArray[np.float64], random: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Costs as single allreduces have them: each times a measured over a fitted time.
+
+        The factor is that of one of the 40 observations whose fitted times are closest.
+        """
+        if not len(self.log_residuals):
+            return costs_ns
+        near = min(40, len(self.log_residuals))
+        places = np.searchsorted(self.residual_costs_ns, costs_ns)
+        first = np.clip(places - near // 2, 0, len(self.log_residuals) - near)
+        drawn = first + random.integers(0, near, size=costs_ns.shape)
+        return np.asarray(costs_ns * np.exp(self.log_residuals[drawn]))
+
+
+def _rows(link: Link, chosen: NDArray[np.int64]) -> Link:
+    alpha = np.asarray(link.alpha_ns, dtype=np.float64)[chosen, np.newaxis]
+    beta = np.asarray(link.beta_ns_per_byte, dtype=np.float64)[chosen, np.newaxis]
+    return Link(alpha, beta)

@@ -1,0 +1,47 @@
+"""Costs of draws whose rules differ, and their scatter."""
+
+import numpy as np
+import pytest
+
+from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_41
+from hvdprof.analyze.predict.collective_cost import Link, Topology
+from hvdprof.analyze.predict.cost_draws import CostDraws
+
+ALPHAS = np.array([1e3, 2e3, 3e3])
+BETAS = np.array([0.1, 0.2, 0.3])
+
+
+def _draws(log_residuals: list[float], fitted: list[float]) -> CostDraws:
+    return CostDraws(
+        (GLOO, OPEN_MPI_41),
+        np.array([0, 1, 0]),
+        Link(ALPHAS, BETAS),
+        Link(10 * ALPHAS, 10 * BETAS),
+        np.array([5e3, 6e3, 7e3]),
+        np.array(log_residuals),
+        np.array(fitted),
+    )
+
+
+def test_every_draw_has_its_rule_and_its_links() -> None:
+    sizes = np.array([1e3, 1e6])
+    found = _draws([], []).cost_ns(Topology(8, 4), sizes)
+    assert found.shape == (3, 2)
+    for draw, rule in enumerate((GLOO, OPEN_MPI_41, GLOO)):
+        intra = Link(ALPHAS[draw], BETAS[draw])
+        inter = Link(10 * ALPHAS[draw], 10 * BETAS[draw])
+        expected = rule.cost_ns(Topology(8, 4), intra, inter, sizes) + 5e3 + 1e3 * draw
+        assert found[draw] == pytest.approx(expected, rel=1e-12)
+
+
+def test_scatter_comes_from_observations_of_similar_cost() -> None:
+    random = np.random.default_rng(0)
+    # Cheap allreduces scatter by 2, expensive ones by 1.
+    draws = _draws([np.log(2.0)] * 50 + [0.0] * 50, [1e3] * 50 + [1e6] * 50)
+    assert draws.scattered(np.full((4, 5), 1e3), random) == pytest.approx(np.full((4, 5), 2e3))
+    assert draws.scattered(np.full((4, 5), 1e7), random) == pytest.approx(np.full((4, 5), 1e7))
+
+
+def test_without_observations_there_is_no_scatter() -> None:
+    costs = np.array([[1.0, 2.0]])
+    assert np.array_equal(_draws([], []).scattered(costs, np.random.default_rng(0)), costs)
