@@ -23,7 +23,7 @@ LEVEL = 0.01
 """Accepted probability that differences between launches name a rank of a healthy cell."""
 
 LARGE_SHARE = 0.2
-"""Mean lateness, as a share of the step, that is named whatever the differences between launches.
+"""Mean lateness, as a share of the step, that needs no agreement between launches.
 
 In 27 healthy launches on CPUs (two ranks, two cores) the lateness of a rank had a standard
 deviation of 10 % of the step; its mean over the launches of a run was at most 12 %.
