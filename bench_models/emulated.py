@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from hvdprof.bench_models.layer_costs import layer_costs, on_meta
+
 FORWARD_SHARE = 1 / 3
 
 
@@ -83,8 +85,7 @@ def shrunk(build: Callable[[], nn.Module], divisor: int) -> nn.Module:
     if divisor == 1:
         return build()
     # Not allocated at full size, which many ranks of one machine may have no memory for.
-    with torch.device("meta"):
-        model = build()
+    model = on_meta(build)
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
             length = -(-parameter.numel() // divisor)
@@ -95,33 +96,9 @@ def shrunk(build: Callable[[], nn.Module], divisor: int) -> nn.Module:
     return model
 
 
-def layer_costs(build: Callable[[], nn.Module], shape: tuple[int, int, int]) -> dict[str, int]:
-    """Multiplications of a sample in every layer with parameters, in the order of execution.
-
-    Counted without computing, on torch's meta device: the elements of the weight times the places
-    that a channel of the output has. Biases do not count.
-
-    Args:
-        build: Makes the model.
-        shape: Channels, height and width of an image.
-    """
-    with torch.device("meta"):
-        model = build()
-        image = torch.empty((1, *shape))
-    costs: dict[str, int] = {}
-    for name, module in model.named_modules():
-        if next(module.parameters(recurse=False), None) is not None:
-            module.register_forward_hook(_counting(costs, name))
-    model(image)
-    return costs
-
-
-def _counting(costs: dict[str, int], name: str) -> Callable[[nn.Module, object, Tensor], None]:
-    def count(module: nn.Module, _inputs: object, output: Tensor) -> None:
-        weight = module.get_parameter("weight")
-        costs[name] = costs.get(name, 0) + weight.numel() * output[0, 0].numel()
-
-    return count
+def reference_costs(build: Callable[[], nn.Module], shape: tuple[int, ...]) -> dict[str, int]:
+    """``layer_costs`` of a model of images of this shape, the batch first."""
+    return layer_costs(on_meta(build), (torch.empty(shape, device="meta"),))
 
 
 class _Layer(torch.autograd.Function):

@@ -42,15 +42,16 @@ class BenchModel:
     def build(self) -> "nn.Module":
         """The model with fresh weights from torch's global generator."""
         if self.emulated_step_s is None:
-            return self._build()
+            return self.build_reference()
         emulated = importlib.import_module("hvdprof.bench_models.emulated")
-        shape = (self.in_channels, self.image_size, self.image_size)
-        costs = emulated.layer_costs(self._build, shape)
-        model = emulated.shrunk(self._build, self.divisor)
+        shape = (1, self.in_channels, self.image_size, self.image_size)
+        costs = emulated.reference_costs(self.build_reference, shape)
+        model = emulated.shrunk(self.build_reference, self.divisor)
         model = emulated.emulate(model, costs, self.num_classes, self.emulated_step_s)
         return cast("nn.Module", model)
 
-    def _build(self) -> "nn.Module":
+    def build_reference(self) -> "nn.Module":
+        """The model that computes, at full size, also where this entry is emulated."""
         module_name, function_name = self.builder.split(":")
         function = getattr(importlib.import_module(module_name), function_name)
         return cast("nn.Module", function(self.num_classes))

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from hvdprof.bench_models.emulated import layer_costs
+from hvdprof.bench_models.emulated import reference_costs
 from hvdprof.bench_models.registry import model_named
 from hvdprof.errors import UsageError
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 def test_costs_are_the_published_multiplications():
     entry = model_named("resnet50")
-    costs = layer_costs(entry.build, (3, 224, 224))
+    costs = reference_costs(entry.build, (1, 3, 224, 224))
     # He et al. count 3.8 billion for their variant; with the stride in the 3x3 layers it is 4.1.
     assert 4.0e9 < sum(costs.values()) < 4.2e9
     assert next(iter(costs)) == "conv1"
@@ -50,7 +50,7 @@ def test_a_scale_model_has_every_gradient_at_its_part_of_the_size(name):
 @pytest.mark.timing
 def test_gradients_become_ready_at_their_layers_shares():
     model = model_named("emulate:mnist@0.3").build()
-    costs = layer_costs(model_named("mnist").build, (1, 28, 28))
+    costs = reference_costs(model_named("mnist").build, (1, 1, 28, 28))
     ready = {}
     for name, parameter in model.named_parameters():
         parameter.register_post_accumulate_grad_hook(
