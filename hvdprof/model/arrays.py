@@ -6,12 +6,12 @@ Checked by mypy; used by the tests of ``tests/ingest/timeline/test_column_loops.
 import numpy as np
 import numpy.typing as npt
 
+Float64s = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Int8s = npt.NDArray[np.int8]
 Uint8s = npt.NDArray[np.uint8]
 Uint64s = npt.NDArray[np.uint64]
-Float64s = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.generic]
 """Of any type."""

@@ -13,7 +13,15 @@ from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
 from hvdprof.model.tables.net_tables import NET_TABLES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, SEGMENTS, STEPS, TURNS
+from hvdprof.model.tables.run_tables import (
+    ARRIVALS,
+    EVENTS,
+    GRADIENTS,
+    RANKS,
+    SEGMENTS,
+    STEPS,
+    TURNS,
+)
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.session_tables import SESSION_TABLES
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
@@ -30,6 +38,7 @@ TABLES: tuple[Table, ...] = (
     SEGMENTS,
     RANKS,
     STEPS,
+    GRADIENTS,
     ARRIVALS,
     EXECUTIONS,
     TENSOR_USES,

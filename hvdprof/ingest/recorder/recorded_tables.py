@@ -1,4 +1,4 @@
-"""The recorder files of one pass to blocks of RANKS, STEPS, ARRIVALS and EVENTS.
+"""The recorder files of one pass to blocks of RANKS, STEPS, GRADIENTS, ARRIVALS and EVENTS.
 
 Tested by tests/ingest/test_load_run.py.
 """
@@ -9,7 +9,7 @@ import pandas as pd
 from hvdprof.ingest.recorder.clock_alignment import Alignment
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.step_phases import UNSEEN
-from hvdprof.ingest.storage.blocks import Block
+from hvdprof.ingest.storage.blocks import Block, names
 from hvdprof.model.step_parts import RECORDED_PARTS
 
 
@@ -55,6 +55,19 @@ def step_block(pass_id: str, rank: int, segment: SegmentRecording, alignment: Al
         "loss": np.asarray(segment.losses),
         "evaluation": np.asarray(segment.evaluation_ns) >= 0,
         "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
+def gradient_block(pass_id: str, segment: SegmentRecording) -> Block | None:
+    """What a rank sends of each gradient in one segment; ``None`` where none is watched."""
+    if not segment.tensors:
+        return None
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "tensor": names(segment.tensors),
+        "size_bytes": np.asarray(segment.size_of, dtype=np.int64),
+        "sent_bytes": np.asarray(segment.sent_of, dtype=np.int64),
     }
 
 

@@ -51,14 +51,14 @@ class SegmentRecording:
     ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
-    the other; ``sent_of`` what a rank submits of each tensor, in bytes; ``process_times_ns`` the
-    processor time of the rank with its workers at the first step and at the end; ``excluded_ns``
-    what ``begin_after_evaluation`` has taken from the steps.
+    the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
+    bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
+    and at the end; ``excluded_ns`` what ``begin_after_evaluation`` has taken from the steps.
     """
 
     id: str
     tensors: list[str] = field(default_factory=list)
-    size_bytes: int = 0
+    size_of: list[int] = field(default_factory=list)
     sent_of: list[int] = field(default_factory=list)
     steps: "array[int]" = field(default_factory=_int64s)
     losses: "array[float]" = field(default_factory=lambda: array("d"))
@@ -83,6 +83,11 @@ class SegmentRecording:
     def recorded_ns(self) -> int:
         """The time of all steps, with what was taken from them: that of ``busy_ns``."""
         return int(self.step_table()[:, 3].sum()) + self.excluded_ns
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all gradients before compression."""
+        return sum(self.size_of)
 
     @property
     def sent_bytes(self) -> int:

@@ -134,7 +134,7 @@ class _Reader:
         self.file.segments[str(line["id"])] = SegmentRecording(
             id=str(line["id"]),
             tensors=[str(tensor["name"]) for tensor in tensors],
-            size_bytes=sum(whole(tensor["size_bytes"]) for tensor in tensors),
+            size_of=[whole(tensor["size_bytes"]) for tensor in tensors],
             sent_of=[whole(tensor["sent_bytes"]) for tensor in tensors],
             process_times_ns=_process_time(line),
         )

@@ -20,7 +20,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, RANKS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, STEPS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
 
@@ -57,6 +57,7 @@ class RunBuilder:
         # Standalone logs are read without the readers of recordings and timelines.
         from hvdprof.ingest.recorder.recorded_tables import (
             arrival_block,
+            gradient_block,
             part_block,
             rank_block,
             step_block,
@@ -70,6 +71,9 @@ class RunBuilder:
                 continue
             last_ns = max(last_ns, segment.last_start_ns)
             self.add_block(STEPS, step_block(pass_id, rank, segment, alignment))
+            gradients = gradient_block(pass_id, segment) if rank == 0 else None
+            if gradients is not None:
+                self.add_block(GRADIENTS, gradients)
             arrivals = arrival_block(pass_id, rank, segment, alignment)
             if arrivals is not None:
                 self.add_block(ARRIVALS, arrivals)

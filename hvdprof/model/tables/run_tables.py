@@ -111,6 +111,23 @@ ARRIVALS = Table(
     ),
 )
 
+GRADIENTS = Table(
+    "gradients",
+    "One gradient of one launch, as the recorder of a rank watches it.",
+    (
+        _PASS,
+        _SEGMENT,
+        Column("tensor", "category", "", "Name of the request as Horovod knows it."),
+        Column("size_bytes", "int64", "bytes", "Its size before compression."),
+        Column(
+            "sent_bytes",
+            "int64",
+            "bytes",
+            "What a rank sends of it per step, after compression; 0 on 1 rank.",
+        ),
+    ),
+)
+
 EVENTS = Table(
     "events",
     "One interval or instant on one rank. Durations and bytes count once per `fusion_id`, never "
