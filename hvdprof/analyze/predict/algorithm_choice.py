@@ -29,8 +29,8 @@ from hvdprof.analyze.stats.uncertainty import autocorrelation_time
 DOCUMENTED_ODDS = 100.0
 """Prior odds of the rule that the library in use documents, against every other rule.
 
-Two ranks cannot tell a ring from Rabenseifner's algorithm; such ties follow the documentation, and
-measurements whose AICc differ by more than 9 overrule it.
+At two ranks a ring and Rabenseifner's algorithm take equally long; such ties follow the
+documentation. Measurements whose AICc differ by more than 9 overrule it.
 """
 
 LEAST_SHARE = 1e-3
@@ -64,7 +64,7 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
 )
 """Medians in ns, ns per byte and 1; one standard deviation is a factor of 3 to 7.
 
-``overhead`` is the library's own time per allreduce, whatever the number of ranks;
+``overhead`` is the library's own time per allreduce, the same at every number of ranks;
 ``whole_overhead`` adds Horovod's cycle and negotiation where the time was taken outside of Horovod.
 """
 

@@ -34,11 +34,11 @@ class Observations:
         """At most so many, spread evenly over the run."""
         if len(self) <= most:
             return self
-        kept = np.linspace(0, len(self) - 1, most).round().astype(np.int64)
+        places = np.linspace(0, len(self) - 1, most).round().astype(np.int64)
         return Observations(
-            self.num_ranks[kept],
-            self.ranks_per_host[kept],
-            self.size_bytes[kept],
-            self.time_ns[kept],
-            self.is_whole[kept],
+            self.num_ranks[places],
+            self.ranks_per_host[places],
+            self.size_bytes[places],
+            self.time_ns[places],
+            self.is_whole[places],
         )

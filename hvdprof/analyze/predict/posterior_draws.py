@@ -55,7 +55,7 @@ class Posterior:
         return np.asarray(self.weight * self.log_likelihood(sets) + prior)
 
     def mode(self, start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """The parameters of the largest density, from the prior means unless told otherwise."""
+        """The parameters of the largest density, searched from the prior means by default."""
         # Importing scipy.optimize takes a while: only commands that fit pay for it.
         from scipy.optimize import minimize
 

@@ -53,7 +53,7 @@ def _quantiles(found: AlgorithmChoice, topology: Topology, size: float) -> list[
 @pytest.mark.parametrize(
     "rule", [GLOO, OPEN_MPI_41, always(Algorithm.TREE), always(Algorithm.RECURSIVE_DOUBLING)]
 )
-def test_the_algorithm_is_found_without_being_told(rule: Rule) -> None:
+def test_the_algorithm_is_found_from_times_alone(rule: Rule) -> None:
     random = np.random.default_rng(3)
     observed = _observed(rule, random, sizes_of=(2, 4, 8))
     rules = (GLOO, OPEN_MPI_41, always(Algorithm.TREE), always(Algorithm.RECURSIVE_DOUBLING))
@@ -68,7 +68,7 @@ def test_the_algorithm_is_found_without_being_told(rule: Rule) -> None:
     assert not {"intra_alpha", "intra_beta", "whole_overhead"} & set(found.informed)
 
 
-def test_two_ranks_cannot_tell_and_follow_the_documentation() -> None:
+def test_ties_at_two_ranks_follow_the_documentation() -> None:
     random = np.random.default_rng(4)
     rabenseifner = always(Algorithm.RABENSEIFNER)
     observed = _observed(GLOO, random, sizes_of=(2,))
@@ -91,7 +91,7 @@ def test_measured_times_overrule_the_documentation() -> None:
     assert found.candidates[0].rule.name == "recursive-doubling"
 
 
-def test_levels_of_hosts_are_told_apart() -> None:
+def test_links_inside_and_between_hosts_are_separated() -> None:
     random = np.random.default_rng(6)
     observed = _observed(GLOO, random, sizes_of=(2, 4, 8), local=4, number=200)
     found = choose_algorithm(observed, random, num_draws=500, rules=(GLOO,))
