@@ -22,6 +22,7 @@ from hvdprof.cli.main import build_app
 from hvdprof.model.glossary import GLOSSARY, Term
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES
+from hvdprof.model.tables.forecast_tables import FORECAST_TABLES
 from hvdprof.model.tables.scaling_tables import LOSSES, SCALING
 from hvdprof.rundir.recorder_format import (
     RECORDER_SCHEMA_VERSION,
@@ -61,14 +62,15 @@ def tables_page() -> str:
         "ratios are 0..1. Missing values stay missing: NA in `Int64`, NaN in `float64`. A run "
         "holds `segments`, `ranks`, `steps`, `arrivals` and `events`; its analysis holds "
         "`job_steps`, `launches`, `scaling`, `losses` and the tables below them. Why columns are "
-        "stored as they are: [reading speed](../explain/performance.md#how-columns-are-stored)."
+        "stored as they are: [reading speed](../explain/performance.md#how-columns-are-stored). "
+        "The last tables belong to forecasts; `hvdprof sql` and `hvdprof convert` do not list them."
     )
     commands = (
         "hvdprof sql RUN --tables\n"
         '$ hvdprof sql RUN "SELECT model, np, efficiency FROM scaling ORDER BY model, np"'
     )
     head = _head("Tables", opening, commands)
-    return "\n".join([head, f"{conventions}\n", *(_table_section(table) for table in TABLES)])
+    return "\n".join([head, f"{conventions}\n", *map(_table_section, (*TABLES, *FORECAST_TABLES))])
 
 
 def glossary_page() -> str:

@@ -28,6 +28,20 @@ def percent_interval(ratio: float, low: float, high: float) -> str:
     return f"{100 * ratio:.{digits}f} % ({100 * low:.{digits}f} to {100 * high:.{digits}f})"
 
 
+def percent_band(middle: float, low: float, high: float) -> str:
+    """A median with its 90 % band: ``'72 % (90 % band 55 to 84)'``.
+
+    ``'(90 % band 84 or less)'`` where the lower end is not known. Whole numbers where the band is
+    wider than 20 points, else one decimal.
+    """
+    if math.isnan(high):
+        return percent(middle)
+    digits = 0 if math.isnan(low) or high - low >= 0.2 else 1
+    ends = f"{100 * high:.{digits}f}"
+    ends = f"{ends} or less" if math.isnan(low) else f"{100 * low:.{digits}f} to {ends}"
+    return f"{percent(middle, digits)} (90 % band {ends})"
+
+
 def fraction_interval(fraction: float, low: float, high: float) -> str:
     """A small share 0..1 with its interval: ``'2.3 % (1.8 to 2.9)'``, ``'2.31 %'`` without.
 

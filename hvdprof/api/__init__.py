@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     from hvdprof.api.paired_measurement import (
         PairedMeasurement,
     )
+    from hvdprof.api.prediction import (
+        ThroughputForecast,
+        predict_throughput,
+    )
     from hvdprof.api.progress import (
         PassProgress,
         PassRecord,
@@ -144,6 +148,7 @@ __all__ = [
     "Stall",
     "SweepObserver",
     "Tables",
+    "ThroughputForecast",
     "all_tables",
     "analyze_files",
     "analyze_run",
@@ -167,6 +172,7 @@ __all__ = [
     "options_of",
     "plan_measurement",
     "plan_resume",
+    "predict_throughput",
     "queue",
     "resume",
     "scaling_of_text",
@@ -228,6 +234,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "RunOptions",
     ),
     "paired_measurement": ("PairedMeasurement",),
+    "prediction": (
+        "ThroughputForecast",
+        "predict_throughput",
+    ),
     "progress": (
         "PassProgress",
         "PassRecord",

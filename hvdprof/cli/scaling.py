@@ -8,6 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.shown_forecast import show_throughput_forecast
 from hvdprof.report.format_names import RESULTS, Format
 
 
@@ -35,6 +36,16 @@ def scaling(
             help="Strong scaling: all ranks share one batch. Needed for steps/s and step times.",
         ),
     ] = False,
+    np: Annotated[
+        str | None,
+        typer.Option(
+            "--np",
+            "-np",
+            help="Numbers of ranks to predict from the table, such as 64,128: efficiency with 50 "
+            "and 90 % bands in place of the report on the measured sizes.",
+            show_default=False,
+        ),
+    ] = None,
     format_: Annotated[
         Format,
         format_option(RESULTS, "How to show the result.", show_default=True),
@@ -47,9 +58,12 @@ def scaling(
     from hvdprof.report.terminal.scaling_report import render_scaling, render_scaling_json
 
     name = "standard input" if file == "-" else file
-    result = api.scaling_of_text(
-        api.small_text(Path(file)).splitlines(), name=name, unit=unit, strong=strong
-    )
+    lines = api.small_text(Path(file)).splitlines()
+    if np is not None:
+        forecast = api.predict_throughput(lines, np, name=name, unit=unit, strong=strong)
+        show_throughput_forecast(forecast, format_)
+        return
+    result = api.scaling_of_text(lines, name=name, unit=unit, strong=strong)
     if format_ is Format.JSON:
         render_scaling_json(result, sys.stdout)
     else:

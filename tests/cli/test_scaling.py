@@ -62,3 +62,20 @@ def test_one_rank_count_alone_is_refused_with_what_is_missing(tmp_path):
 
     assert ended.returncode == 3
     assert "needs rows for at least two rank counts; found np=2 only." in ended.stderr
+
+
+def test_sizes_beyond_the_table_are_predicted_with_bands():
+    ended = scaling("-", "--np", "256,512", text="1:872 8:6679 128:89783\n")
+
+    assert ended.returncode == 0, ended.stderr
+    assert "scaling efficiency on 512 ranks" in ended.stdout
+    assert "90 % band" in ended.stdout
+
+
+def test_sizes_that_the_table_holds_are_refused():
+    ended = scaling("-", "--np", "8", text="1:872 8:6679 128:89783\n")
+
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "hvdprof: Nothing to predict at np=8: np=128 is measured.\n  --np 256,512,1024\n"
+    )

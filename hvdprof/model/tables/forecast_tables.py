@@ -184,4 +184,34 @@ FORECAST_MEASURE = Table(
     ),
 )
 
-FORECAST_TABLES = (FORECAST, FORECAST_CAUSES, FORECAST_WIDTHS, FORECAST_MEASURE)
+THROUGHPUT_FORECAST = Table(
+    "throughput_forecast",
+    "One predicted number of ranks of one series of `throughput`, from its throughputs alone.",
+    (
+        Column("series", "category", "", "Name of the series: heading, or tool and model."),
+        Column("np", "int64", "", "Number of ranks."),
+        Column("baseline_np", "int64", "", "Ranks of the baseline, the smallest measured size."),
+        Column(
+            "extrapolation",
+            "float64",
+            "ratio",
+            "`np` divided by the largest measured number of ranks.",
+        ),
+        *_quantiles("efficiency", "ratio", "scaling efficiency against the baseline"),
+        *_quantiles("samples_per_s", "samples/s", "throughput of all ranks; NaN for other units"),
+        Column(
+            "meets_target",
+            "float64",
+            "ratio",
+            "Probability that the efficiency reaches the target of the forecast.",
+        ),
+    ),
+)
+
+FORECAST_TABLES = (
+    FORECAST,
+    FORECAST_CAUSES,
+    FORECAST_WIDTHS,
+    FORECAST_MEASURE,
+    THROUGHPUT_FORECAST,
+)

@@ -1,0 +1,109 @@
+"""A forecast from throughputs alone, in a terminal, as JSON and as CSV.
+
+Tested in ``tests/report/terminal/test_throughput_forecast_report.py``.
+"""
+
+from dataclasses import asdict
+from typing import IO
+
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hvdprof import units
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.throughput_forecast import NextSize, ThroughputForecast
+from hvdprof.report.json_values import JsonObject, json_rows, json_value, write_json
+from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+
+THROUGHPUT_FORECAST_SCHEMA_VERSION = 1
+
+
+def render_throughput_forecast(
+    found: ThroughputForecast, stream: IO[str], *, width: int | None = None
+) -> None:
+    """Write a verdict, its caveat and the bands of every series, then what was left out."""
+    console = Console(file=stream, width=width, highlight=False, emoji=False)
+    next_sizes = {one.series: one for one in found.next_sizes}
+    groups = found.rows.groupby("series", observed=True, sort=False)
+    for number, ((name, rows), verdict) in enumerate(zip(groups, found.verdicts, strict=True)):
+        if number:
+            console.print()
+        series = str(name)
+        print_verdict(console, "", verdict.sentence, verdict.caveat)
+        if series in next_sizes:
+            print_hanging(console, "Next: ", next_step(next_sizes[series]))
+        console.print(Text(f"\n{series or 'throughput'}", style="bold cyan"))
+        measured = found.measured[found.measured["series"] == name]
+        console.print(_table(measured, rows, found.target))
+    for note in found.notes:
+        print_hanging(console, "  ! ", note)
+
+
+def render_throughput_forecast_json(found: ThroughputForecast, stream: IO[str]) -> None:
+    """Write one indented JSON object and a newline; docs/howto/predict.md lists its keys."""
+    write_json(throughput_forecast_json(found), stream)
+
+
+def throughput_forecast_json(found: ThroughputForecast) -> JsonObject:
+    """The object that holds a forecast: verdicts, rows, limits, what to measure next."""
+    return {
+        "schema_version": THROUGHPUT_FORECAST_SCHEMA_VERSION,
+        "verdicts": [verdict.sentence for verdict in found.verdicts],
+        "caveats": [verdict.caveat for verdict in found.verdicts],
+        "target": found.target,
+        "seed": found.seed,
+        "throughput_forecast": json_rows(found.rows),
+        "throughput_scaling": json_rows(found.measured),
+        "limits": [json_value(asdict(one)) for one in found.limits],
+        "measure_next": [json_value(asdict(one)) for one in found.next_sizes],
+        "notes": json_value(found.notes),
+    }
+
+
+def render_throughput_forecast_csv(found: ThroughputForecast, stream: IO[str]) -> None:
+    """Write the rows of THROUGHPUT_FORECAST, all digits kept."""
+    found.rows.to_csv(stream, index=False, lineterminator="\n")
+
+
+def next_step(following: NextSize) -> str:
+    """What to measure next and what it gains."""
+    before, after = (100 * one for one in (following.band_before, following.band_after))
+    return (
+        f"measure np={following.np} and add its row. The 90 % band on "
+        f"{units.count(following.target_np)} ranks then narrows from {before:.0f} to about "
+        f"{after:.0f} points."
+    )
+
+
+def _table(measured: pd.DataFrame, rows: pd.DataFrame, target: float) -> Table:
+    frame = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
+    with_rates = not rows["samples_per_s_p50"].isna().all()
+    heads = ["np", "scaling\nefficiency", "50 % band\n", "90 % band\n"]
+    heads += ["samples/s", "90 % band\n"] * with_rates
+    heads += [f"{units.percent_limit(target)} or more\nlikely"]
+    for head in heads:
+        frame.add_column(head, justify="right", no_wrap=True)
+    for row in measured.to_dict("records"):
+        cells = [units.count(row["np"]), units.percent(row["efficiency"]), "measured", ""]
+        cells += [units.rate(row["samples_per_s"]), ""] * with_rates
+        frame.add_row(*cells, "", style="dim")
+    for row in rows.to_dict("records"):
+        cells = [
+            units.count(row["np"]),
+            units.percent(row["efficiency_p50"]),
+            _percents(row, "p25", "p75"),
+            _percents(row, "p5", "p95"),
+        ]
+        if with_rates:
+            ends = (units.rate(row[f"samples_per_s_{short}"]) for short in ("p5", "p95"))
+            cells += [units.rate(row["samples_per_s_p50"]), " to ".join(ends)]
+        frame.add_row(*cells, units.percent(row["meets_target"], 0))
+    return frame
+
+
+def _percents(row: FrameRow, low: str, high: str) -> str:
+    ends = (f"{100 * row[f'efficiency_{short}']:.1f}" for short in (low, high))
+    return f"{' to '.join(ends)} %"

@@ -1,0 +1,65 @@
+import io
+import json
+
+from hvdprof.api.prediction import predict_throughput
+from hvdprof.report.terminal.throughput_forecast_report import (
+    render_throughput_forecast,
+    render_throughput_forecast_csv,
+    render_throughput_forecast_json,
+)
+
+TEXT = ["1:872 8:6679 16:12828 32:23870"]
+
+EXPECTED = """\
+79 % (90 % band 66 to 91) scaling efficiency on 128 ranks. 80 % is reached up to 100 ranks (90 %
+interval 45 to more than 128).
+Caveat: Extrapolated to 4 times the largest measured size, by throughputs alone. Networks, hosts and
+        settings that the table does not contain are not part of it.
+Next: measure np=64 and add its row. The 90 % band on 128 ranks then narrows from 25 to about 16
+      points.
+
+throughput
+         scaling        50 % band        90 % band                       90 % band   80 % or more
+ np   efficiency                                     samples/s                             likely
+─────────────────────────────────────────────────────────────────────────────────────────────────
+  1      100.0 %         measured                          872
+  8       95.7 %         measured                        6,679
+ 16       91.9 %         measured                       12,828
+ 32       85.5 %         measured                       23,870
+ 64       82.4 %   79.4 to 85.5 %   74.6 to 90.6 %      46,003    41,632 to 50,560           71 %
+128       78.9 %   73.9 to 83.5 %   65.8 to 91.1 %      88,018   73,481 to 101,704           43 %
+"""
+
+
+def test_the_page_has_verdict_caveat_next_step_and_bands():
+    stream = io.StringIO()
+
+    render_throughput_forecast(predict_throughput(TEXT, (64, 128)), stream, width=100)
+
+    lines = [line.rstrip() for line in stream.getvalue().splitlines()]
+    assert "\n".join(lines) + "\n" == EXPECTED
+
+
+def test_json_holds_every_number_and_its_seed():
+    stream = io.StringIO()
+
+    render_throughput_forecast_json(predict_throughput(TEXT, (64, 128)), stream)
+
+    content = json.loads(stream.getvalue())
+    assert content["schema_version"] == 1
+    assert [row["np"] for row in content["throughput_forecast"]] == [64, 128]
+    assert [row["np"] for row in content["throughput_scaling"]] == [1, 8, 16, 32]
+    assert content["limits"][0]["scenario"] == ""
+    assert content["measure_next"][0]["np"] == 64
+    assert content["target"] == 0.8
+    assert isinstance(content["seed"], int)
+
+
+def test_csv_holds_the_rows():
+    stream = io.StringIO()
+
+    render_throughput_forecast_csv(predict_throughput(TEXT, (64, 128)), stream)
+
+    head, *rows = stream.getvalue().splitlines()
+    assert head.startswith("series,np,baseline_np,extrapolation,efficiency_p5,")
+    assert [row.split(",")[1] for row in rows] == ["64", "128"]
