@@ -1,15 +1,15 @@
 """The Dash app: its pages, and its server."""
 
-import logging
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 from dash import Dash
-from waitress.server import create_server
 
 from hvdprof.dashboards import guard, shell
+from hvdprof.dashboards.access import Access, address_with_token
+from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.components import data_table, figure_card, text_table
 from hvdprof.dashboards.pages import (
     breakdown,
@@ -24,11 +24,6 @@ from hvdprof.dashboards.pages import (
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import Page
 from hvdprof.errors import EnvironmentNotReadyError
-
-# A browser opens six connections at once.
-_NUM_THREADS = 8
-# waitress warns of every request that waits for a thread, which a user cannot act on.
-_QUEUE_LOGGER = "waitress.queue"
 
 # Dash's default page with a language, which screen readers need.
 _INDEX = """<!DOCTYPE html>
@@ -56,12 +51,12 @@ PAGES: tuple[Page, ...] = tuple(
 """The site map, in the order of the navigation; ``dashboards/pages`` defines a page."""
 
 
-def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
+def create_app(runs: RunStore, *, access: Access | None = None) -> Dash:
     """A Dash app over the given runs; runs are read at the first request of a page.
 
     Args:
         runs: The runs on offer.
-        password: Required password; ``None`` for no password.
+        access: Who may see it; ``None`` for everyone who knows a name of this machine.
     """
     app = Dash(
         __name__,
@@ -78,7 +73,9 @@ def create_app(runs: RunStore, *, password: str | None = None) -> Dash:
     text_table.register(app)
     for page in PAGES:
         page.register(app, runs)
-    guard.guard(app, password)
+    # What may not be seen is not parsed either.
+    (access or Access(with_token=False)).restrict(app)
+    guard.guard(app)
     return app
 
 
@@ -89,7 +86,7 @@ def serve(
     host: str,
     port: int,
     on_ready: Callable[[str], None],
-    password: str | None = None,
+    access: Access,
 ) -> None:
     """Show runs in the browser until the process is interrupted.
 
@@ -98,14 +95,13 @@ def serve(
         watched: Folders whose runs are offered too, including new ones.
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one.
-        on_ready: Called with the address of the dashboard once it listens.
-        password: Required password; ``None`` for no password.
+        on_ready: Called with the address of the dashboard, token included, once it listens.
+        access: Who may see it.
 
     Raises:
         EnvironmentNotReadyError: The address or port cannot be used.
     """
-    app = create_app(RunStore(paths, watched=watched), password=password)
-    logging.getLogger(_QUEUE_LOGGER).setLevel(logging.ERROR)
+    app = create_app(RunStore(paths, watched=watched), access=access)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         # waitress does not close its own socket when the port is taken.
@@ -116,6 +112,8 @@ def serve(
             hint="Omit --port to use a free port.",
         ) from error
     with listening:
-        server = create_server(app.server, sockets=[listening], threads=_NUM_THREADS)
-        on_ready(f"http://{host}:{listening.getsockname()[1]}/")
+        server = bounded_server(app.server, listening)
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}/"
+        on_ready(address_with_token(address, access.token))
         server.run()

@@ -1,6 +1,4 @@
-"""Access control: a password for the whole app, and only payloads that Dash can send."""
-
-import hmac
+"""Only payloads that Dash can send, and headers that forbid what the pages do not need."""
 
 from dash import Dash
 from flask import Response, request
@@ -12,31 +10,30 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
+# Plotly, ag-grid and the components set styles of elements, and figures are saved as blobs.
+_POLICY = (
+    "default-src 'self'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; "
+    "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
-def guard(app: Dash, password: str | None) -> None:
-    """Refuse malformed requests with 400 and, with a password, requests without it with 401.
+def guard(app: Dash) -> None:
+    """Refuse malformed requests with 400, and let pages load and run what is the app's own.
 
     Args:
         app: The app; its callbacks are those registered when a request arrives.
-        password: Required by HTTP basic authentication, with any user name; ``None`` for none.
     """
 
-    def refuse() -> Response | None:
-        if password is not None and not _knows(password):
-            return Response(
-                "hvdprof dashboard: the password is missing or wrong.\n",
-                status=401,
-                headers={"WWW-Authenticate": 'Basic realm="hvdprof dashboard", charset="UTF-8"'},
-                mimetype="text/plain",
-            )
+    def refuse() -> None:
         if request.path == _CALLBACK_PATH and request.method == "POST":
             _check_payload(app, request.get_json(silent=True))
-        return None
 
     def harden(response: Response) -> Response:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
+        policy = _POLICY.format(hashes=" ".join(app.csp_hashes()))
+        response.headers.setdefault("Content-Security-Policy", policy)
         return response
 
     app.server.before_request(refuse)
@@ -63,13 +60,6 @@ def mapping_or_none(value: object) -> dict[str, object] | None:
     if value is None or isinstance(value, dict):
         return value
     raise BadRequest("An object was expected.")
-
-
-def _knows(password: str) -> bool:
-    given = request.authorization
-    if given is None or given.type != "basic" or given.password is None:
-        return False
-    return hmac.compare_digest(given.password.encode(), password.encode())
 
 
 def _check_payload(app: Dash, payload: object) -> None:

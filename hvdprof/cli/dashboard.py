@@ -27,15 +27,28 @@ def dashboard(
     ] = None,
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; every user who reaches it can read the runs."),
+        typer.Option(help="Address to listen on."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 0,
     password: Annotated[
         str | None,
         typer.Option(
             envvar="HVDPROF_DASHBOARD_PASSWORD",
-            help="The browser asks for it, with any user name. The variable keeps it out of the "
-            "list of processes.",
+            help="The browser asks for it, with any user name, in place of the token. The variable "
+            "keeps it out of the list of processes.",
+            show_default=False,
+        ),
+    ] = None,
+    no_token: Annotated[
+        bool,
+        typer.Option("--no-token", help="Without a token: every user who reaches it sees it."),
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name that browsers may use for this machine, such as that of a proxy; several "
+            "times for several. Addresses, localhost and the machine's own name are known.",
             show_default=False,
         ),
     ] = None,
@@ -44,10 +57,11 @@ def dashboard(
     """Show runs in the browser: verdict, scaling curve, where the time goes.
 
     The pages load nothing from the network. The server listens on this machine alone unless
-    --host names another address.
+    --host names another address. The printed address carries a token: who has it sees the runs.
     """
     paths, watched = _split(runs or [Path("runs")])
     try:
+        from hvdprof.dashboards.access import Access
         from hvdprof.dashboards.app import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in _OWN_PACKAGES:
@@ -61,14 +75,18 @@ def dashboard(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     if not _is_loopback(host):
-        sys.stderr.write(_exposed(host, password))
+        sys.stderr.write(_exposed(host, is_open=no_token and not password))
     serve(
         paths,
         watched=watched,
         host=host,
         port=port,
         on_ready=announce,
-        password=password or None,
+        access=Access(
+            password=password or None,
+            with_token=not no_token,
+            hosts=[*(allow_host or ()), *([] if _is_loopback(host) else [host])],
+        ),
     )
 
 
@@ -101,13 +119,13 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _exposed(host: str, password: str | None) -> str:
-    if password:
+def _exposed(host: str, *, is_open: bool) -> str:
+    if is_open:
         return (
-            f"Listening on {host}: the password and the runs cross the network unencrypted; "
-            "a forwarded port (ssh -L) encrypts them.\n"
+            f"Listening on {host} without a token: every user who reaches this port can read the "
+            "runs. Omit --no-token, or set --password or HVDPROF_DASHBOARD_PASSWORD.\n"
         )
     return (
-        f"Listening on {host} without a password: every user who reaches this port can read the "
-        "runs. --password or HVDPROF_DASHBOARD_PASSWORD asks for one.\n"
+        f"Listening on {host}: what is asked for and the runs cross the network unencrypted; "
+        "a forwarded port (ssh -L) encrypts them.\n"
     )

@@ -1,6 +1,7 @@
 """A headless Chromium that notes everything a clean page would not do."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,6 +46,19 @@ def show(watched: WatchedPage, address: str) -> None:
     watched.page.goto(address)
     watched.page.wait_for_selector("main > *")
     watched.page.wait_for_load_state("networkidle")
+
+
+def wait_until(page, expression: str, arg: object = None):
+    """The value of a JavaScript expression or function, once it is true.
+
+    Playwright's ``wait_for_function`` evaluates a text inside of the page, which the dashboard's
+    content security policy forbids.
+    """
+    deadline = time.monotonic() + _PATIENCE_MS / 1e3
+    while not (found := page.evaluate(expression, arg)):
+        assert time.monotonic() < deadline, f"never true: {expression}"
+        page.wait_for_timeout(50)
+    return found
 
 
 def serious_violations(page) -> list[str]:

@@ -1,6 +1,7 @@
 """A dashboard that listens, and runs of every kind for its pages to show."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 from waitress import wasyncore
-from waitress.server import create_server
 
 from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.bounded_server import bounded_server
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.builders import nccl_log
@@ -28,16 +29,17 @@ HOSTILE_TENSOR = "allreduce.<img src=x onerror=alert(1)>"
 @contextmanager
 def served(runs: RunStore) -> Iterator[str]:
     """The address of a dashboard over these runs."""
-    server = create_server(create_app(runs).server, host="127.0.0.1", port=0, threads=8)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.effective_port}"
-    finally:
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
-        thread.join(timeout=120)
-        server.task_dispatcher.shutdown()
-        assert not thread.is_alive()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = bounded_server(create_app(runs).server, listening)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.effective_port}"
+        finally:
+            server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
+            thread.join(timeout=120)
+            server.task_dispatcher.shutdown()
+            assert not thread.is_alive()
 
 
 def page_text(page, path: Path, **values: object) -> str:

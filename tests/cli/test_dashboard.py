@@ -2,12 +2,15 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 
 import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
+from hvdprof.dashboards.app import create_app
+from hvdprof.dashboards.run_store import RunStore
 from hvdprof.errors import MissingExtraError, UnreadableInputError
 from tests.builders.run_directory import PassSpec, write_run
 
@@ -19,14 +22,24 @@ def dashboard(*arguments):
     return result
 
 
+def asked_for(access):
+    """Which of both passwords opens the dashboard."""
+    server = create_app(RunStore([]), access=access).server
+    answers = {
+        text: server.test_client().get("/", auth=("me", text)) for text in ("secret", "other")
+    }
+    (found,) = [text for text, answer in answers.items() if answer.status_code == 200]
+    return found
+
+
 @pytest.fixture
 def offered(monkeypatch):
     """The folders and the address that would be served."""
     seen = {}
 
-    def serve(paths, *, watched, host, port, on_ready, password):
+    def serve(paths, *, watched, host, port, on_ready, access):
         seen.update(folders=[path.name for path in paths], host=host, port=port)
-        seen.update(password=password, watched=[folder.name for folder in watched])
+        seen.update(access=access, watched=[folder.name for folder in watched])
         on_ready("http://127.0.0.1:1/")
 
     monkeypatch.setattr("hvdprof.dashboards.app.serve", serve)
@@ -71,25 +84,29 @@ def test_a_standalone_file_is_offered(tmp_path, offered):
 def test_on_this_machine_alone_nothing_is_warned_of(tmp_path, offered, host):
     result = dashboard(write_run(tmp_path / "one", [PassSpec()]), "--no-open", "--host", host)
     assert result.stderr == ""
-    assert offered["password"] is None
+    assert offered["access"].token
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "node1"])
 def test_a_host_that_others_reach_is_warned_of(tmp_path, offered, host):
     folder = write_run(tmp_path / "one", [PassSpec()])
     result = dashboard(folder, "--no-open", "--host", host)
+    assert "unencrypted" in result.stderr
+    assert offered["access"].token
+    result = dashboard(folder, "--no-open", "--host", host, "--no-token")
     assert "every user who reaches this port can read the runs" in result.stderr
     assert "--password" in result.stderr
+    assert offered["access"].token is None
 
 
 def test_the_password_comes_from_the_option_or_the_environment(tmp_path, offered, monkeypatch):
     folder = write_run(tmp_path / "one", [PassSpec()])
     result = dashboard(folder, "--no-open", "--host", "0.0.0.0", "--password", "secret")
-    assert offered["password"] == "secret"
+    assert asked_for(offered["access"]) == "secret"
     assert "secret" not in result.output
     monkeypatch.setenv("HVDPROF_DASHBOARD_PASSWORD", "other")
     dashboard(folder, "--no-open")
-    assert offered["password"] == "other"
+    assert asked_for(offered["access"]) == "other"
 
 
 def test_without_the_extra_the_install_command_is_printed(tmp_path, monkeypatch):
@@ -112,9 +129,13 @@ def test_it_serves_on_a_free_port_until_interrupted(tmp_path):
     )
     try:
         line = process.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:\d+/", line)[0]
-        with urllib.request.urlopen(address, timeout=20) as answer:
+        address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", line)[0]
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(address.partition("?")[0], timeout=20)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address, timeout=20) as answer:
             assert b"hvdprof" in answer.read()
+            assert "token" not in answer.url
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=20)
     finally:

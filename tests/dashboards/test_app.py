@@ -2,12 +2,13 @@ import socket
 
 import pytest
 
+from hvdprof.dashboards.access import Access
 from hvdprof.dashboards.app import PAGES, create_app, serve
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.shell import content, page_for, resolved
 from hvdprof.dashboards.view import View
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError
-from tests.builders.browser import watched_page
+from tests.builders.browser import wait_until, watched_page
 from tests.builders.finished_analysis import SENTENCE, full_analysis
 from tests.builders.served_dashboard import served
 
@@ -82,7 +83,7 @@ def test_a_port_in_use_is_one_message():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EnvironmentNotReadyError, match=f"127.0.0.1:{port}") as error:
-            serve([], host="127.0.0.1", port=port, on_ready=lambda address: None)
+            serve([], host="127.0.0.1", port=port, on_ready=lambda _: None, access=Access())
     assert "--port" in error.value.hint
 
 
@@ -119,7 +120,5 @@ def test_another_run_can_be_chosen_and_linked(tmp_path):
         page.wait_for_url(f"{address}/?run=one")
         page.go_back()
         page.wait_for_url(f"{address}/?run=two")
-        page.wait_for_function(
-            "document.querySelector('input[aria-label=Run]').value === 'two'", timeout=60_000
-        )
+        wait_until(page, "document.querySelector('input[aria-label=Run]').value === 'two'")
         assert watched.complaints == []

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import generate_timeline
 from hvdprof.dashboards.app import PAGES
 from hvdprof.dashboards.run_store import RunStore
-from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.browser import serious_violations, show, wait_until, watched_page
 from tests.builders.served_dashboard import empty_run, measured_run, served, standalone_timeline
 
 pytestmark = pytest.mark.browser
@@ -26,6 +26,8 @@ PLACE_OF_THE_AXES = """() => {
     const {x, y, width, height} = axes.getBoundingClientRect();
     return width > 0 && height > 0 ? {x, y, width, height} : null;
 }"""
+ROWS_NAME = """text =>
+    document.querySelector('.waterfall .yaxislayer-above').textContent.includes(text)"""
 CAPTION_IS_NEW = "old => document.querySelector('#timeline-caption').innerText !== old"
 COUNT_JUMPS = """
     window.moved = 0;
@@ -40,7 +42,7 @@ def drag_until(page, parameter: str) -> None:
     A figure that is drawn anew at that moment notices no drag, and the reader tries again.
     """
     for _ in range(10):
-        box = page.wait_for_function(PLACE_OF_THE_AXES).json_value()
+        box = wait_until(page, PLACE_OF_THE_AXES)
         middle = box["y"] + box["height"] / 2
         page.mouse.move(box["x"] + box["width"] / 4, middle)
         page.mouse.down()
@@ -79,13 +81,9 @@ def test_a_reader_goes_from_the_verdict_to_the_event_behind_it(measured, width):
         page.get_by_role("textbox", name="Ranks").click()
         page.get_by_role("option", name="1", exact=True).click()
         page.wait_for_url("**np=1*")
-        page.wait_for_function(
-            "document.querySelector('.waterfall .yaxislayer-above').textContent.includes('1 rank')"
-        )
+        wait_until(page, ROWS_NAME, arg="1 rank")
         page.go_back()
-        page.wait_for_function(
-            "document.querySelector('.waterfall .yaxislayer-above').textContent.includes('2 ranks')"
-        )
+        wait_until(page, ROWS_NAME, arg="2 ranks")
         page.get_by_role("link", name="Longest step in the timeline").first.click()
         page.wait_for_url("**/timeline?*from=*")
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
@@ -103,7 +101,7 @@ def test_a_stretch_of_time_is_measured_and_the_link_brings_it_back(measured):
         page.wait_for_selector(BARS, state="attached", timeout=60_000)
         page.get_by_text("Drag measures").click()
         page.wait_for_url("**drag=measure*")
-        page.wait_for_function(A_DRAG_MEASURES, timeout=60_000)
+        wait_until(page, A_DRAG_MEASURES)
         page.wait_for_load_state("networkidle")
         drag_until(page, "measure_to=")
         annotation = ".timeline .annotation-text"
@@ -178,7 +176,7 @@ def test_a_million_events_are_shown_and_zoomed(million, width):
         for _ in range(14):
             caption = page.inner_text("#timeline-caption")
             page.get_by_role("button", name="Zoom in").click()
-            page.wait_for_function(CAPTION_IS_NEW, arg=caption, timeout=60_000)
+            wait_until(page, CAPTION_IS_NEW, arg=caption)
             if "each drawn" in page.inner_text("#timeline-caption"):
                 break
         page.wait_for_selector(BARS, state="attached")

@@ -5,7 +5,7 @@ import pytest
 from hvdprof.dashboards.pages import breakdown
 from hvdprof.dashboards.run_store import RunStore
 from hvdprof.model.glossary import term
-from tests.builders.browser import serious_violations, show, watched_page
+from tests.builders.browser import serious_violations, show, wait_until, watched_page
 from tests.builders.served_dashboard import measured_run, served
 
 
@@ -23,7 +23,8 @@ def test_a_term_shows_its_definition_on_focus_and_links_to_its_entry(tmp_path, w
         assert page.inner_text("[role=tooltip]") == exposed.definition
         assert serious_violations(page) == []
         show(watched, f"{address}/glossary?run=run#{exposed.anchor}")
-        page.wait_for_function(
+        wait_until(
+            page,
             "id => { const at = document.getElementById(id).getBoundingClientRect().top;"
             " return at >= -1 && at < window.innerHeight; }",
             arg=exposed.anchor,

@@ -16,7 +16,7 @@ from hvdprof.dashboards.timeline_window import (
 )
 from hvdprof.dashboards.view import View
 from hvdprof.figures.timeline.timeline_lanes import pass_lanes
-from tests.builders.browser import watched_page
+from tests.builders.browser import wait_until, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import served
 from tests.builders.timeline_text import timeline_text
@@ -182,18 +182,19 @@ def test_one_can_zoom_click_and_pass_the_link_on(run_folder, width):
         assert "events, each drawn" in caption
         page.get_by_role("button", name="Zoom in").click()
         page.wait_for_url("**from=*", timeout=60_000)
-        page.wait_for_function(
+        wait_until(
+            page,
             "before => document.querySelector('#timeline-caption').innerText !== before",
             arg=caption,
         )
         zoomed = page.inner_text("#timeline-caption")
         begin_ns = int(parse_qs(urlsplit(page.url).query)["from"][0])
-        page.wait_for_function(AXIS_BEGINS_AT, arg=begin_ns / 1e6)
+        wait_until(page, AXIS_BEGINS_AT, arg=begin_ns / 1e6)
         page.wait_for_load_state("networkidle")
         page.mouse.click(*pointed_at_bar(page))
         page.wait_for_url("**event=*", timeout=60_000)
-        page.wait_for_function(
-            "document.querySelector('#timeline-details').innerText.includes('duration')"
+        wait_until(
+            page, "document.querySelector('#timeline-details').innerText.includes('duration')"
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         link = page.url

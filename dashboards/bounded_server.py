@@ -1,0 +1,79 @@
+"""A server that a few hundred slow or greedy connections do not stop.
+
+waitress waits for the headers of a request as long as bytes arrive, and takes no connection more
+once its limit is reached: connections that send a byte now and then kept everyone else out.
+"""
+
+import logging
+import socket
+import time
+
+from flask import Flask
+from waitress.channel import HTTPChannel
+from waitress.server import TcpWSGIServer, create_server
+
+NUM_THREADS = 8
+"""A browser opens six connections at once."""
+
+MOST_BODY_BYTES = 1 << 20
+REQUEST_DEADLINE_S = 10.0
+MOST_CONNECTIONS = 256
+"""Beyond three quarters of it the oldest connections without a complete request are closed."""
+
+# waitress warns of every request that waits for a thread, which a user cannot act on.
+_QUEUE_LOGGER = "waitress.queue"
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection that knows since when it has been without a complete request."""
+
+    waiting_since = 0.0
+
+    def __init__(self, *args: object, **values: object) -> None:
+        super().__init__(*args, **values)
+        self.waiting_since = time.time()
+
+    def received(self, data: bytes) -> bool:
+        """Take bytes of a request."""
+        if self.request is None:
+            self.waiting_since = time.time()
+        return bool(super().received(data))
+
+
+def bounded_server(app: Flask, listening: socket.socket) -> TcpWSGIServer:
+    """A server of the app on a socket; ``run`` serves until the process is interrupted.
+
+    A request has to be complete within ``REQUEST_DEADLINE_S``, and to be no longer than
+    ``MOST_BODY_BYTES``, else its connection is closed, or answered with 413.
+    """
+    logging.getLogger(_QUEUE_LOGGER).setLevel(logging.ERROR)
+    server = create_server(
+        app,
+        sockets=[listening],
+        threads=NUM_THREADS,
+        max_request_body_size=MOST_BODY_BYTES,
+        connection_limit=MOST_CONNECTIONS,
+        cleanup_interval=1,
+    )
+    server.channel_class = _Channel
+    waitress_maintenance = server.maintenance
+
+    def maintenance(now: float) -> None:
+        waitress_maintenance(now)
+        _close_slow(server, now)
+
+    server.maintenance = maintenance
+    return server
+
+
+def _close_slow(server: TcpWSGIServer, now: float) -> None:
+    """Close what has sent a part of a request for too long, and the oldest where many wait."""
+    waiting = sorted(
+        (one for one in server.active_channels.values() if not one.requests),
+        key=lambda one: one.waiting_since,
+    )
+    too_many = len(server.active_channels) - MOST_CONNECTIONS * 3 // 4
+    for place, channel in enumerate(waiting):
+        is_late = channel.request is not None and now - channel.waiting_since > REQUEST_DEADLINE_S
+        if is_late or place < too_many:
+            channel.will_close = True

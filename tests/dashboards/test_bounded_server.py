@@ -1,0 +1,82 @@
+import http.client
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from hvdprof.dashboards import bounded_server
+from hvdprof.dashboards.run_store import RunStore
+from tests.builders.served_dashboard import served
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def port(monkeypatch):
+    monkeypatch.setattr(bounded_server, "REQUEST_DEADLINE_S", 1.0)
+    with served(RunStore([])) as address:
+        yield urlsplit(address).port
+
+
+def status_of(port, method="GET", path="/", body=None, headers=()):
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    try:
+        asking.request(method, path, body=body, headers=dict(headers))
+        return asking.getresponse().status
+    finally:
+        asking.close()
+
+
+def drip(port, connections, until):
+    """Send a byte of headers to each connection now and then, and open anew what was closed."""
+    while not until.is_set():
+        for place, one in enumerate(connections):
+            try:
+                one.sendall(b"a")
+            except OSError:
+                one.close()
+                connections[place] = socket.create_connection(("127.0.0.1", port))
+        until.wait(0.2)
+
+
+def test_connections_that_never_end_their_headers_keep_nobody_out(port):
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(400)]
+    until = threading.Event()
+    dripping = threading.Thread(target=drip, args=(port, connections, until))
+    for one in connections:
+        one.sendall(b"GET / HTTP/1.1\r\nX-A: ")
+    dripping.start()
+    try:
+        assert [status_of(port) for _ in range(5)] == [200] * 5
+    finally:
+        until.set()
+        dripping.join(PATIENCE_S)
+        for one in connections:
+            one.close()
+
+
+def test_a_request_that_is_late_is_closed(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nX-A: ")
+        assert slow.recv(1) == b""
+
+
+def test_a_body_of_many_megabytes_is_refused_unread(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as greedy:
+        greedy.sendall(
+            b"POST /_dash-update-component HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 400000000\r\n\r\n"
+        )
+        assert b"413" in greedy.recv(100)
+
+
+def test_two_hundred_requests_at_once_are_answered(port):
+    with ThreadPoolExecutor(200) as pool:
+        began = time.monotonic()
+        found = list(pool.map(lambda _: status_of(port, path="/_dash-layout"), range(200)))
+    assert found == [200] * 200
+    assert time.monotonic() - began < PATIENCE_S
