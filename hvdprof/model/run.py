@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
+from hvdprof.model.kept_forecast import KeptForecast
 from hvdprof.model.nccl_recording import NcclRecording
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
@@ -33,6 +34,7 @@ class Run(RecordedTables):
         recorded: True for a run directory of ``hvdprof bench``, false for standalone files.
         nccl: The NCCL logs of each job.
         cached: By file, the tables of large timelines, to be read piece by piece.
+        forecasts: What ``hvdprof predict`` kept beside the run, oldest first.
     """
 
     folder: Path
@@ -42,6 +44,7 @@ class Run(RecordedTables):
     recorded: bool = True
     nccl: tuple[NcclRecording, ...] = ()
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
+    forecasts: tuple[KeptForecast, ...] = ()
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

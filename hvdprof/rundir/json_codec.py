@@ -78,7 +78,7 @@ def _decode(kind: object, data: object, where: str, unknown_keys: bool) -> objec
             for i, item in enumerate(items)
         ]
         return values if origin is list else tuple(values)
-    if origin is dict:
+    if origin in (dict, collections.abc.Mapping):
         _expect((dict,), data, where)
         return {
             key: _decode(arguments[1], item, f"{where}.{key}", unknown_keys)

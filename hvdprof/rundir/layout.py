@@ -122,6 +122,16 @@ class RunPaths:
         return self.folder / NET_NAME
 
     @property
+    def forecasts(self) -> Path:
+        """The folder of the forecasts that were made from the run, one JSON object per file."""
+        return self.folder / "forecasts"
+
+    @property
+    def forecast_scores(self) -> Path:
+        """The scores of these forecasts against later measurements."""
+        return self.folder / "forecast_scores.json"
+
+    @property
     def disk_reserve(self) -> Path:
         """Exists during the run: space for the manifest on a disk that has become full."""
         return self.folder / "reserve"

@@ -18,4 +18,6 @@ def limit_sentence(limits: Limits, target: float) -> str:
     if limits.is_beyond:
         beyond = f"{goal} or more is likely up to {units.count(limits.largest_np)} ranks and beyond"
         return f"{beyond} ({interval})."
+    if limits.largest_np < 1:
+        return f"{goal} is likely missed at every predicted size ({interval})."
     return f"{goal} is reached up to {units.count(limits.largest_np)} ranks ({interval})."

@@ -1,0 +1,101 @@
+"""Forecasts that ``hvdprof predict`` kept in a run directory, from JSON to the declared tables."""
+
+import dataclasses
+import json
+import math
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.model.forecast import Forecast, Limits, Missing, Question
+from hvdprof.model.kept_forecast import KeptForecast
+from hvdprof.model.run import Run
+from hvdprof.model.schema import Table
+from hvdprof.model.tables.forecast_tables import (
+    FORECAST,
+    FORECAST_CAUSES,
+    FORECAST_MEASURE,
+    FORECAST_WIDTHS,
+)
+from hvdprof.model.tables.log_tables import NOTES
+from hvdprof.rundir.json_codec import JsonObject, decode
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.regular_file import NotRegularFileError, checked_inside, read_regular
+
+T = typing.TypeVar("T")
+
+
+def with_forecasts(run: Run) -> Run:
+    """The run with its forecasts, oldest first; a damaged file becomes a note."""
+    folder = RunPaths(run.folder).forecasts
+    if not folder.is_dir():
+        return run
+    kept: list[KeptForecast] = []
+    notes: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            kept.append(read_forecast(checked_inside(run.folder, path)))
+        except (OSError, ValueError, TypeError, KeyError, NotRegularFileError) as error:
+            notes.append(f"The forecast {path.name} cannot be read: {error}.")
+    frames = run.frames
+    if notes:
+        notes = [*run.notes, *notes]
+        frames = {**run.frames, NOTES.name: NOTES.frame({"note": notes})}
+    return dataclasses.replace(
+        run, frames=frames, notes=tuple(notes) or run.notes, forecasts=tuple(kept)
+    )
+
+
+def read_forecast(path: Path) -> KeptForecast:
+    """The forecast that a file holds.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is damaged, or lacks a field or a column.
+        KeyError: A key is missing.
+    """
+    content: JsonObject = json.loads(read_regular(path))
+    return KeptForecast(path.stem, str(content["created_at"]), _forecast(content))
+
+
+def _forecast(content: JsonObject) -> Forecast:
+    return Forecast(
+        question=decode(Question, content["question"], "question"),
+        baseline=str(content["baseline"]),
+        baseline_samples_per_s=_number(content["baseline_samples_per_s"]),
+        measured_np=tuple(int(one) for one in content["measured_np"]),
+        excluded_np=tuple(int(one) for one in content["excluded_np"]),
+        algorithm=str(content["algorithm"]),
+        algorithm_probability=_number(content["algorithm_probability"]),
+        scenarios=tuple(str(one) for one in content["scenarios"]),
+        rows=_table(FORECAST, content),
+        causes=_table(FORECAST_CAUSES, content),
+        widths=_table(FORECAST_WIDTHS, content),
+        measurements=_table(FORECAST_MEASURE, content),
+        limits=tuple(_record(Limits, one) for one in content["limits"]),
+        assumptions=tuple(str(one) for one in content["assumptions"]),
+        missing=tuple(_record(Missing, one) for one in content["missing"]),
+        tail_index=_number(content["tail_index"]),
+    )
+
+
+def _table(table: Table, content: JsonObject) -> pd.DataFrame:
+    """The rows with the declared columns; columns of a newer version are left out."""
+    rows = pd.DataFrame(content[table.name])
+    return table.empty() if rows.empty else table.frame(rows[table.column_names])
+
+
+def _record(kind: type[T], values: Mapping[str, object]) -> T:
+    """A record whose missing numbers were written as null."""
+    hints = typing.get_type_hints(kind)
+    known = {
+        name: math.nan if value is None and hints.get(name) is float else value
+        for name, value in values.items()
+    }
+    return decode(kind, known, kind.__name__)
+
+
+def _number(value: object) -> float:
+    return float(str(value)) if value is not None else math.nan

@@ -1,0 +1,170 @@
+"""The sentences of a forecast: verdict, caveat, what to measure next, what limits and widens it.
+
+Tested in ``tests/report/forecast/test_forecast_terminal.py``.
+"""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from hvdprof import units
+from hvdprof.model.causes import FORECAST_TERMS
+from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Limits
+from hvdprof.model.frame_row import FrameRow
+from hvdprof.model.limit_sentence import limit_sentence
+
+_SMALLEST_WIDTH = 0.05
+"""Inputs that cause less of the variance are not named."""
+
+_RUN = "RUN"
+
+
+def limited_by(row: FrameRow) -> str:
+    """The dominating cause of a row of FORECAST with its part; empty without one."""
+    if not row["dominating"]:
+        return ""
+    name = FORECAST_TERMS[str(row["dominating"])]
+    return f"{name} ({row['dominating_part']})" if row["dominating_part"] else name
+
+
+def network_name(scenario: str) -> str:
+    """What a scenario is called in texts."""
+    return "the measured network" if scenario == MEASURED else scenario
+
+
+def verdict_of(forecast: Forecast) -> str:
+    """Two sentences: the efficiency at the largest size, and the largest size at the target."""
+    if forecast.rows.empty:
+        return "No size was predicted."
+    if len(forecast.scenarios) > 1:
+        return _verdict_of_scenarios(forecast)
+    last = _last_row(forecast, forecast.scenarios[0])
+    cause = limited_by(last)
+    what = f" {_capital(cause)} limits it." if cause else " No single cause limits it."
+    return f"{_efficiency(last)} scaling efficiency on {units.count(last['np'])} ranks.{what}"
+
+
+def reach_of(forecast: Forecast) -> str:
+    """The sentence on the largest number of ranks at the target; of scenarios, one range."""
+    goal = units.percent_limit(forecast.question.target)
+    if not forecast.limits:
+        return ""
+    if len(forecast.limits) == 1:
+        return limit_sentence(forecast.limits[0], forecast.question.target)
+    parts = ", ".join(f"{one.scenario}: {_reached(one)}" for one in forecast.limits)
+    return f"Largest number of ranks at {goal}: {parts}."
+
+
+def caveat_of(forecast: Forecast) -> str:
+    """What limits the numbers: extrapolation, excluded sizes, an open band; one line."""
+    if forecast.rows.empty:
+        return ""
+    used = ", ".join(str(size) for size in forecast.measured_np)
+    farthest = float(forecast.rows["extrapolation"].max())
+    parts = [f"Extrapolated to {farthest:.3g} times the largest measured size (np={used})."]
+    if forecast.excluded_np:
+        sizes = ", ".join(str(size) for size in forecast.excluded_np)
+        parts.append(f"np={sizes} not used: more ranks than cores.")
+    if forecast.rows["is_open"].any():
+        parts.append("The tail of the jitter is not known, so the band is open below.")
+    return " ".join(parts)
+
+
+def knee_of(limits: Limits) -> str:
+    """Where a doubling begins to cost more than 5 points."""
+    if limits.knee is None:
+        return "No knee in the predicted sizes."
+    chance = units.percent(limits.knee_probability, 0)
+    return (
+        f"Knee at {units.count(limits.knee)} ranks: the next doubling costs more than 5 points "
+        f"of efficiency (probability {chance})."
+    )
+
+
+def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
+    """What to measure next with its gain, and the command; both empty where nothing helps.
+
+    Args:
+        forecast: A finished forecast.
+        run: The run directory in the command.
+    """
+    if forecast.measurements.empty:
+        lacking = next((one for one in forecast.missing if one.command), None)
+        return (f"measure {lacking.what}.", _of_run(lacking.command, run)) if lacking else ("", "")
+    order = forecast.measurements.sort_values(["rank", "band_before"], ascending=[True, False])
+    best = order.iloc[0]
+    before, after = 100 * float(best["band_before"]), 100 * float(best["band_after"])
+    last = units.count(max(forecast.question.sizes))
+    cost = f"about {units.duration(float(best['duration_s']))} on np={best['measure_np']}"
+    gain = f"narrows the 90 % band on {last} ranks from {before:.0f} to about {after:.0f} points"
+    return f"{cost} {gain}.", _of_run(str(best["command"]), run)
+
+
+def width_sentence(forecast: Forecast) -> str:
+    """Which inputs the width of the band at the largest size comes from; empty where unknown."""
+    widths = forecast.widths
+    if widths.empty:
+        return ""
+    own = widths[widths["scenario"] == forecast.scenarios[0]]
+    ordered = own.sort_values("first_order", ascending=False).to_dict("records")
+    named = [
+        f"{INPUTS.get(str(row['input']), str(row['input']))} {units.percent(row['first_order'], 0)}"
+        for row in ordered
+        if row["first_order"] >= _SMALLEST_WIDTH
+    ]
+    if not named:
+        return ""
+    size = units.count(max(forecast.question.sizes))
+    return f"Variance of the efficiency on {size} ranks by input: {', '.join(named)}."
+
+
+def missing_sentences(forecast: Forecast, run: str = _RUN) -> Iterator[str]:
+    """What the run does not hold, what the forecast does instead, and what to run."""
+    for one in forecast.missing:
+        how = f" Measure it: {_of_run(one.command, run)}" if one.command else ""
+        yield f"{_capital(one.what)}: {one.instead.rstrip('.')}.{how}"
+
+
+def lost_points(forecast: Forecast, scenario: str) -> pd.DataFrame:
+    """Mean shares by cause [np, terms], the terms in the order of FORECAST_TERMS; parts joined."""
+    causes = forecast.causes[forecast.causes["scenario"] == scenario]
+    if causes.empty:
+        return pd.DataFrame()
+    summed = causes.pivot_table(
+        index="np", columns="term", values="share", aggfunc="sum", fill_value=0.0
+    )
+    return summed[[term for term in FORECAST_TERMS if term in summed.columns]]
+
+
+def _verdict_of_scenarios(forecast: Forecast) -> str:
+    lasts = [_last_row(forecast, scenario) for scenario in forecast.scenarios]
+    ordered = sorted(lasts, key=lambda row: float(row["efficiency_p50"]))
+    worst, best = ordered[0], ordered[-1]
+    return (
+        f"{_efficiency(worst)} on {units.count(worst['np'])} ranks over {worst['scenario']}, "
+        f"{_efficiency(best)} over {best['scenario']}: the network between hosts is unknown."
+    )
+
+
+def _last_row(forecast: Forecast, scenario: str) -> FrameRow:
+    rows = forecast.rows[forecast.rows["scenario"] == scenario]
+    return rows.sort_values("np").to_dict("records")[-1]
+
+
+def _efficiency(row: FrameRow) -> str:
+    return units.percent_band(*(float(row[f"efficiency_{q}"]) for q in ("p50", "p5", "p95")))
+
+
+def _reached(limits: Limits) -> str:
+    if limits.largest_np < 1:
+        return "none"
+    return f"{units.count(limits.largest_np)}{' or more' if limits.is_beyond else ''}"
+
+
+def _of_run(command: str, run: str) -> str:
+    words = command.split(" ")
+    return " ".join(run if word == _RUN else word for word in words)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

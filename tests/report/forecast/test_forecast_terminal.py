@@ -1,0 +1,125 @@
+import dataclasses
+import io
+
+from hvdprof.model.forecast import Forecast
+from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
+from hvdprof.report.forecast.forecast_terminal import render_forecast
+from hvdprof.report.forecast.forecast_texts import (
+    knee_of,
+    limited_by,
+    next_step_of,
+    reach_of,
+    verdict_of,
+)
+from tests.builders.finished_forecast import finished_forecast
+
+EXPECTED = """\
+70 % (90 % band 51 to 88) scaling efficiency on 64 ranks. Exposed transfer (bandwidth) limits it.
+80 % is reached up to 16 ranks (90 % interval 8 to more than 64).
+Caveat: Extrapolated to 16 times the largest measured size (np=1, 2, 4).
+Next: about 1 min on np=2 narrows the 90 % band on 64 ranks from 37 to about 25 points.
+      hvdprof net --hosts HOST1,HOST2
+
+resnet50 over the measured network, against torch np=1
+             efficiency   50 % band   90 % band                samples/s   ≥ 80 %
+np   hosts            %           %           %              (90 % band)   likely   limited by
+────────────────────────────────────────────────────────────────────────────────────────────────────
+ 8       2         85.0    81 to 89    75 to 94         680 (603 to 752)     78 %   exposed transfer
+                                                                                    (bandwidth)
+16       4         80.0    74 to 86    67 to 92   1,280 (1,075 to 1,472)     50 %   exposed transfer
+                                                                                    (bandwidth)
+64      16         70.0    62 to 78    51 to 88   4,480 (3,251 to 5,632)     22 %   exposed transfer
+                                                                                    (bandwidth)
+Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
+
+Lost points of efficiency by cause
+      exposed                   error
+np   transfer   jitter   of the model    sum
+────────────────────────────────────────────
+ 8       10.5      3.8            0.8   15.0
+16       14.0      5.0            1.0   20.0
+64       21.0      7.5            1.5   30.0
+
+Variance of the efficiency on 64 ranks by input: latency and bandwidth of the links 55 %, error of
+the model beyond the measured sizes 30 %, jitter from step to step 10 %.
+
+Assumptions
+- The batch per rank stays 32.
+
+Not in the run
+- The network between hosts: the forecast uses stated speeds. Measure it: hvdprof net --hosts
+  HOST1,HOST2
+"""
+
+
+def page(forecast: Forecast, **given: float) -> str:
+    stream = io.StringIO()
+    render_forecast(forecast, stream, run="runs/a", width=100, **given)
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def test_the_page_begins_with_a_verdict_of_two_lines_and_the_next_measurement():
+    assert page(finished_forecast(sizes=(8, 16, 64))) == EXPECTED
+
+
+def test_a_price_adds_what_the_samples_cost():
+    assert "currency unit" not in page(finished_forecast())
+    priced = page(finished_forecast(), price=2.5)
+    # 680 samples/s on 8 ranks at 2.5 per rank-hour.
+    assert "currency unit" in priced
+    assert "122,400" in priced
+
+
+def test_networks_that_are_unknown_give_a_range_and_a_table_each():
+    forecast = finished_forecast(("1Gbit", "25Gbit"), losses=(0.12, 0.05))
+
+    text = page(forecast)
+
+    assert verdict_of(forecast) == (
+        "28 % (90 % band 9 to 46) on 64 ranks over 1Gbit, 70 % (90 % band 51 to 88) over 25Gbit: "
+        "the network between hosts is unknown."
+    )
+    assert reach_of(forecast) == "Largest number of ranks at 80 %: 1Gbit: 3, 25Gbit: 16."
+    assert "resnet50 over 1Gbit, against torch np=1" in text
+    assert "Lost points" not in text
+
+
+def test_an_open_band_has_no_lower_end():
+    text = page(finished_forecast(is_open=True))
+
+    assert text.startswith("70 % (90 % band 88 or less) scaling efficiency on 64 ranks.")
+    words = " ".join(text.split())
+    assert "The tail of the jitter is not known, so the band is open below." in words
+    assert "88 or less" in text
+    assert "nan" not in text
+
+
+def test_without_a_dominating_cause_none_is_named():
+    forecast = finished_forecast()
+    rows = forecast.rows.assign(dominating="", dominating_part="")
+
+    assert limited_by(rows.to_dict("records")[0]) == ""
+    changed = dataclasses.replace(forecast, rows=rows)
+    assert verdict_of(changed).endswith(" No single cause limits it.")
+
+
+def test_what_the_run_lacks_comes_next_where_no_measurement_was_weighed():
+    forecast = dataclasses.replace(finished_forecast(), measurements=FORECAST_MEASURE.empty())
+
+    assert next_step_of(forecast) == (
+        "measure the network between hosts.",
+        "hvdprof net --hosts HOST1,HOST2",
+    )
+    assert next_step_of(dataclasses.replace(forecast, missing=())) == ("", "")
+
+
+def test_excluded_sizes_are_named():
+    forecast = dataclasses.replace(finished_forecast(), excluded_np=(8,))
+
+    assert "np=8 not used: more ranks than cores." in " ".join(page(forecast).split())
+
+
+def test_no_knee_is_said():
+    limits = dataclasses.replace(finished_forecast().limits[0], knee=None)
+
+    assert knee_of(limits) == "No knee in the predicted sizes."
