@@ -11,13 +11,18 @@ from functools import cached_property
 import pandas as pd
 
 from hvdprof.analyze.findings.evidence import Cell, Evidence, is_base
+from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.cell_setting import CellSetting, cell_setting
+from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
 from hvdprof.errors import UsageError
 from hvdprof.model.causes import EXPOSED_TRANSFER
 from hvdprof.model.cell_key import of_base_cell
+from hvdprof.model.frame_row import FrameRow, is_missing
+from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
 
@@ -112,14 +117,31 @@ class TunedJob:
     @cached_property
     def exposed_share(self) -> float:
         """Exposed transfer as a share of the step, the upper end of its interval; 0 if unknown."""
-        rows = self.evidence.table(WATERFALL.name)
-        rows = of_base_cell(rows, str(self.cell["model"]), self.num_ranks, str(self.cell["engine"]))
-        rows = rows[(rows["term"] == EXPOSED_TRANSFER).to_numpy(dtype=bool)]
-        if rows.empty:
+        return self.cause_share(EXPOSED_TRANSFER)
+
+    @property
+    def executing_share(self) -> float:
+        """The part of exposed transfer in which a collective executes; 0 if unknown."""
+        share = self._waterfall.get(EXPOSED_TRANSFER, {}).get("executing_share", NAN)
+        return 0.0 if is_missing(share) else float(share)
+
+    def cause_share(self, term: str) -> float:
+        """A cause of the waterfall as a share of the step, the upper end of its interval.
+
+        0 where the waterfall does not have it.
+        """
+        row = self._waterfall.get(term)
+        if row is None:
             return 0.0
-        row = rows.iloc[0]
-        high = float(row["share_high"])
-        return float(row["share"]) if high != high else high
+        return float(row["share"] if is_missing(row["share_high"]) else row["share_high"])
+
+    @cached_property
+    def _waterfall(self) -> Mapping[str, FrameRow]:
+        rows = self._of_cell(self.evidence.table(WATERFALL.name)).to_dict("records")
+        return {str(row["term"]): row for row in rows}
+
+    def _of_cell(self, rows: pd.DataFrame) -> pd.DataFrame:
+        return of_base_cell(rows, str(self.cell["model"]), self.num_ranks, str(self.cell["engine"]))
 
     @cached_property
     def communication_share(self) -> float:
@@ -156,12 +178,7 @@ class TunedJob:
     def collectives(self) -> pd.DataFrame:
         """COLLECTIVES of its steady steps, with a known length."""
         table = self.evidence.table(COLLECTIVES.name)
-        segments = of_base_cell(
-            self.evidence.run.segments,
-            str(self.cell["model"]),
-            self.num_ranks,
-            str(self.cell["engine"]),
-        )
+        segments = self._segments
         own = set(segments["pass_id"].astype(str) + " " + segments["segment"].astype(str))
         names = table["pass_id"].astype(str) + " " + table["segment"].astype(str)
         steady = ~table["warmup"] & (table["step"] >= 0) & table["dur_ns"].notna()
@@ -186,12 +203,23 @@ class TunedJob:
 
     @cached_property
     def _segments(self) -> pd.DataFrame:
-        return of_base_cell(
-            self.evidence.run.segments,
-            str(self.cell["model"]),
-            self.num_ranks,
-            str(self.cell["engine"]),
+        return self._of_cell(self.evidence.run.segments)
+
+    @cached_property
+    def launches(self) -> tuple[LaunchKey, ...]:
+        """Its launches that measure throughput."""
+        throughput = self._segments[(self._segments["mode"] == "throughput").to_numpy(dtype=bool)]
+        return tuple(
+            (str(pass_id), str(segment))
+            for pass_id, segment in throughput[[*LAUNCH]].itertuples(index=False, name=None)
         )
+
+    @cached_property
+    def works(self) -> Mapping[LaunchKey, StepWork]:
+        """The steady steps of every launch with recorder files of all ranks."""
+        run = self.evidence.run
+        recorded = step_work(run.steps, run.events, self.evidence.table(JOB_STEPS.name))
+        return with_all_ranks(recorded, run.segments)
 
     @property
     def num_gradients(self) -> int:
