@@ -81,6 +81,7 @@ def analyze_run(run: Run) -> RunAnalysis:
             waits.collective_arrivals,
             run.table(TENSOR_USES.name),
             run.table(EXECUTIONS.name),
+            run.events,
         ),
         CLOCKS.name: waits.clocks,
         COLLECTIVE_ARRIVALS.name: waits.collective_arrivals,

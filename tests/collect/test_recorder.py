@@ -360,7 +360,9 @@ def test_timeline_is_started_and_stopped_around_the_block(recording, monkeypatch
 
     class Horovod:
         is_initialized = staticmethod(lambda: True)
-        start_timeline = staticmethod(lambda path: calls.append(f"start {path}"))
+        start_timeline = staticmethod(
+            lambda path, mark_cycles: calls.append(f"start {path}, marks: {mark_cycles}")
+        )
         stop_timeline = staticmethod(lambda: calls.append("stop"))
 
     monkeypatch.setitem(__import__("sys").modules, "horovod.torch", Horovod)
@@ -369,7 +371,7 @@ def test_timeline_is_started_and_stopped_around_the_block(recording, monkeypatch
         calls.append("steps")
         # The timeline must be stopped also where the recording has ended within.
         recording.recorder.stop()
-    assert calls == [f"start {path}", "steps", "stop"]
+    assert calls == [f"start {path}, marks: True", "steps", "stop"]
     (line,) = of_kind(recording.lines, "timeline")
     assert (line["action"], line["file"]) == ("start", "timeline/one.json")
     assert path.parent.is_dir()

@@ -1,27 +1,72 @@
 """Replay of steps from the ready times of gradients and the times of the collectives.
 
-A check of the model behind the other replays: Horovod reduces fused buckets one after the other,
-each as soon as its last gradient is ready on the last rank and the previous bucket is finished
-(dPRO, Hu et al., MLSys 2022, replays the same chain from its own traces):
+A check of the loop that predicts steps (``analyze/predict/horovod_loop.py``): a fused bucket starts
+in the first cycle at which its last gradient is ready on the last rank, and not before the previous
+bucket is finished (dPRO, Hu et al., MLSys 2022, replays such a chain from its own traces):
 
-    f_i = max(ready_i, f_(i-1)) + lag + c_i
+    f_i = max(cycle(ready_i), f_(i-1)) + negotiation + c_i
     release = max(f_last, last arrival) + rest
 
-``c_i`` is measured for every bucket, ``lag`` and ``rest`` are one number per launch. The remaining
-error is not explained by this model.
+``c_i`` is measured for every bucket, ``negotiation`` and ``rest`` are one number per launch. Cycles
+start where the timeline marks them. Without marks their phase is unknown: the replayed step is the
+mean over phases. The remaining error is not explained by this model.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from hvdprof.analyze.steps.step_work import StepWork, Times
+from hvdprof.analyze.predict.horovod_loop import (
+    CycleMarks,
+    LoopSettings,
+    idle_period,
+    simulate_loop,
+)
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 from hvdprof.model.tables.waterfall_tables import REPLAYS
 
 LEAST_STEPS = 5
+NUM_PHASES = 16
+NEGOTIATION_QUANTILE = 0.05
+MARKED, UNIFORM = "marks", "uniform"
+_TIMES = ("last_ns", "start_ns", "dur_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """The executions of gradients of a launch in the order of their starts, [buckets], ns.
+
+    ``step`` is the step of each, ``ready`` when its last gradient is ready on the last rank, and
+    ``first`` [steps] the place of the first of each step.
+    """
+
+    step: Int64s
+    ready: Float64s
+    start: Float64s
+    cost: Float64s
+    first: Int64s
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> "_Buckets":
+        step = table["step"].to_numpy(dtype=np.int64)
+        ready, start, cost = (table[name].to_numpy(dtype=np.float64) for name in _TIMES)
+        first = np.flatnonzero(np.diff(step, prepend=-1) != 0)
+        return cls(step, ready, start, cost, first)
+
+    @property
+    def last(self) -> Int64s:
+        """[steps] The place of the last of each step."""
+        return np.append(self.first[1:], len(self.step)) - 1
+
+    @property
+    def rows(self) -> Int64s:
+        """[steps, buckets] The places of each step; the last one again in steps with fewer."""
+        widest = int((self.last - self.first).max()) + 1
+        return np.asarray(np.minimum(self.first[:, None] + np.arange(widest), self.last[:, None]))
 
 
 def bucket_replays(
@@ -29,6 +74,7 @@ def bucket_replays(
     collective_arrivals: pd.DataFrame,
     uses: pd.DataFrame,
     executions: pd.DataFrame,
+    events: pd.DataFrame,
 ) -> pd.DataFrame:
     """REPLAYS of the launches whose collectives are in a timeline.
 
@@ -37,14 +83,17 @@ def bucket_replays(
         collective_arrivals: COLLECTIVE_ARRIVALS.
         uses: TENSOR_USES, for the gradients of each execution.
         executions: EXECUTIONS.
+        events: EVENTS, for the marks of cycles.
     """
-    buckets = _buckets(collective_arrivals, uses, executions)
+    marks = _cycle_marks(events)
+    buckets = _bucket_table(collective_arrivals, uses, executions)
     rows = []
     for key, members in rows_by_launch(buckets):
         work = works.get(key)
         if work is None or len(work.ranks) < 2:
             continue
-        found = _replay(work, buckets.iloc[members])
+        own_marks = marks.get(key, np.empty(0))
+        found = _replay(work, _Buckets.of(buckets.iloc[members]), own_marks)
         if found is None:
             continue
         measured, replayed = found
@@ -54,6 +103,7 @@ def bucket_replays(
                 "pass_id": key[0],
                 "segment": key[1],
                 "num_steps": len(measured),
+                "phase": MARKED if len(own_marks) else UNIFORM,
                 "step_time_ns": float(measured.mean()),
                 "replayed_ns": float(replayed.mean()),
                 "error_median": float(np.median(errors)),
@@ -63,7 +113,17 @@ def bucket_replays(
     return REPLAYS.frame(rows)
 
 
-def _buckets(arrivals: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFrame) -> pd.DataFrame:
+def _cycle_marks(events: pd.DataFrame) -> dict[LaunchKey, Float64s]:
+    marks = events.loc[(events["activity"] == "CYCLE_START").to_numpy(), [*LAUNCH, "start_ns"]]
+    return {
+        key: np.sort(marks["start_ns"].to_numpy(dtype=np.float64)[rows])
+        for key, rows in rows_by_launch(marks)
+    }
+
+
+def _bucket_table(
+    arrivals: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFrame
+) -> pd.DataFrame:
     """One row per execution of gradients: step, start, duration, last ready time."""
     names = dict.fromkeys((*LAUNCH, "tensor"), str)
     fused = uses.loc[
@@ -84,34 +144,83 @@ def _buckets(arrivals: pd.DataFrame, uses: pd.DataFrame, executions: pd.DataFram
 
 
 def _replay(
-    work: StepWork, buckets: pd.DataFrame
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    steps = buckets["step"].to_numpy()
-    ready, start, cost = (
-        buckets[name].to_numpy(dtype=np.float64) for name in ("last_ns", "start_ns", "dur_ns")
-    )
-    first = np.diff(steps, prepend=-1) != 0
-    before = np.where(first, -np.inf, np.roll(start + cost, 1))
-    lag = max(0.0, float(np.median(start - np.maximum(ready, before))))
-    through = _chain(ready, cost + lag, first)
-    ends = np.flatnonzero(np.diff(steps, append=-1) != 0)
-    here = np.isin(work.steps, steps[ends])
+    work: StepWork, buckets: _Buckets, marks_ns: Float64s
+) -> tuple[Float64s, Float64s] | None:
+    """Measured and replayed step times."""
+    steps = buckets.step[buckets.first]
+    here = np.isin(work.steps, steps)
     if here.sum() < LEAST_STEPS:
         return None
-    place = np.searchsorted(steps[ends], work.steps[here])
+    place = np.searchsorted(steps, work.steps[here])
     arrival = work.arrived[here].max(axis=1)
     release = (work.arrived.max(axis=1, keepdims=True) + work.tail)[here]
-    measured_last = np.maximum((start + cost)[ends][place], arrival)
+    measured_last = np.maximum((buckets.start + buckets.cost)[buckets.last][place], arrival)
     rest = np.median(release - measured_last[:, None], axis=0)
-    replayed_last = np.maximum(through[ends][place], arrival)
+    replayed_last = np.maximum(_replayed_ends(buckets, marks_ns)[place], arrival)
     end = (replayed_last[:, None] + rest + work.after[here]).max(axis=1)
     return work.step_times[here], end - work.begin[here].max(axis=1)
 
 
-def _chain(ready: Times, cost: Times, first: NDArray[np.bool_]) -> Times:
-    through = np.empty(len(ready))
-    now = -np.inf
-    for i in range(len(ready)):
-        now = max(ready[i], -np.inf if first[i] else now) + cost[i]
-        through[i] = now
-    return through
+def _marked_cycles(buckets: _Buckets, marks_ns: Float64s) -> tuple[LoopSettings, CycleMarks]:
+    """The time of a negotiation, and the cycles.
+
+    A negotiation is the time from a mark to the first execution of its cycle. Rank 0 alone marks
+    its cycles, and another rank may start the same cycle later. Where a gradient is ready between
+    the mark and the execution, the cycle therefore starts at that moment, too.
+    """
+    cycle = np.searchsorted(marks_ns, buckets.start, side="right") - 1
+    mark = np.append(marks_ns, -np.inf)[cycle]
+    opens = (np.diff(cycle, prepend=-2) != 0) & (cycle >= 0)
+    if not opens.any():
+        return LoopSettings(fusion_bytes=0), CycleMarks(marks_ns)
+    started = np.maximum(mark, buckets.ready)
+    negotiation = float(np.median((buckets.start - started)[opens]))
+    late = started[opens & (buckets.ready > mark)]
+    starts = np.sort(np.concatenate([marks_ns, late]))
+    return LoopSettings(fusion_bytes=0, negotiation_ns=negotiation), CycleMarks(starts)
+
+
+def _idle_cycles(buckets: _Buckets) -> LoopSettings:
+    """The time of a negotiation and of a cycle where there are no marks.
+
+    The wait of the last bucket of a step is a negotiation and a part of a cycle, uniform between
+    none and all of it, wherever it finds the loop idle. Earlier buckets are no measure: during
+    backward the loop may wait for a core.
+    """
+    last = buckets.last
+    end_before = (buckets.start + buckets.cost)[last - 1]
+    idle = (last == buckets.first) | (buckets.ready[last] > end_before)
+    waits = (buckets.start - buckets.ready)[last[idle]] if idle.any() else np.zeros(1)
+    negotiation, middle = np.quantile(waits, [NEGOTIATION_QUANTILE, 0.5])
+    cycle_ns = float(2 * (middle - negotiation))
+    return LoopSettings(cycle_ns, 0, max(float(negotiation), 0.0))
+
+
+def _replayed_ends(buckets: _Buckets, marks_ns: Float64s) -> Float64s:
+    """[steps] The end of the last bucket; without marks the mean over phases of the cycle.
+
+    A bucket goes through the loop as one gradient that is fused with no other: its size is the
+    time of its execution.
+    """
+    rows = buckets.rows
+    ready = buckets.ready[rows]
+    cost = np.where(np.diff(rows, axis=1, prepend=-1) != 0, buckets.cost[rows], 0.0)
+    if len(marks_ns):
+        settings, cycles = _marked_cycles(buckets, marks_ns)
+        return simulate_loop(ready, cost, settings, cost_ns=_same, cycle_start_ns=cycles).end_ns
+    settings = _idle_cycles(buckets)
+    shares = (np.arange(NUM_PHASES) + 0.5) / NUM_PHASES
+    behind = np.tile(shares, len(ready)) * idle_period(settings)
+    many = np.repeat(ready, NUM_PHASES, axis=0)
+    step = simulate_loop(
+        many,
+        np.repeat(cost, NUM_PHASES, axis=0),
+        settings,
+        cost_ns=_same,
+        cycle_start_ns=many.min(axis=1) - behind,
+    )
+    return np.asarray(step.end_ns.reshape(-1, NUM_PHASES).mean(axis=1))
+
+
+def _same(size: Float64s) -> Float64s:
+    return size

@@ -68,6 +68,17 @@ class LoopSettings:
         return cls(int(cycle_ms * 1e3) * 1e3, rounded_threshold(threshold, ranks_per_host))
 
 
+@dataclass(frozen=True, slots=True)
+class CycleMarks:
+    """The recorded starts of all cycles, ``CYCLE_START`` of a timeline: [marks], ascending, ns.
+
+    They are on the axis of the ready times, the same for all draws. They replace the cycle time of
+    the settings.
+    """
+
+    starts_ns: Float64s
+
+
 def rounded_threshold(fusion_bytes: int, ranks_per_host: int) -> int:
     """The fusion threshold that Horovod uses: rounded up so that each rank of a host has its part.
 
@@ -85,7 +96,7 @@ def simulate_loop(
     settings: LoopSettings,
     *,
     cost_ns: CostNs,
-    cycle_start_ns: ArrayLike,
+    cycle_start_ns: ArrayLike | CycleMarks,
     dtype_codes: Int64s | None = None,
 ) -> StepCommunication:
     """The communication of one step.
@@ -97,7 +108,7 @@ def simulate_loop(
         cost_ns: Time of a collective.
         cycle_start_ns: The start of a cycle that takes no gradient of this step, a number or
             [draws]: ``random_phase`` where it is unknown, ``last_cycle_ns`` of the previous step
-            where steps follow each other.
+            where steps follow each other. Or the marks of all cycles.
         dtype_codes: [gradients] Gradients of equal numbers are fused; all where not given.
     """
     sizes = np.asarray(size_bytes, dtype=np.float64)
@@ -163,6 +174,22 @@ def next_cycle(
     return np.asarray(np.maximum(following + idle * period_ns, ready_ns))
 
 
+def next_mark(marks: CycleMarks, ready_ns: Float64s, end_ns: Float64s) -> Float64s:
+    """The start of the first recorded cycle at which a gradient is ready.
+
+    No recorded cycle starts during an execution. So one that starts before ``end_ns`` is that
+    which followed the execution when it was recorded. After the last mark it is at once.
+
+    Args:
+        marks: The recorded cycles.
+        ready_ns: When the gradient is ready.
+        end_ns: End of the previous cycle, its executions included.
+    """
+    following = np.searchsorted(marks.starts_ns, ready_ns)
+    starts = np.append(marks.starts_ns, -np.inf)[following]
+    return np.asarray(np.maximum(np.maximum(starts, ready_ns), end_ns))
+
+
 class _Loop:
     """The loop in the middle of a step; arrays are [draws], open fusions [dtypes, draws].
 
@@ -174,7 +201,7 @@ class _Loop:
         self,
         settings: LoopSettings,
         cost_ns: CostNs,
-        cycle_start_ns: ArrayLike,
+        cycle_start_ns: ArrayLike | CycleMarks,
         shape: tuple[int, int],
     ) -> None:
         num_draws = shape[1]
@@ -186,7 +213,8 @@ class _Loop:
         self._wakeup = filled(settings.wakeup_ns)
         self._negotiation = filled(settings.negotiation_ns)
         self._period = filled(idle_period(settings))
-        self._begin = filled(cycle_start_ns)
+        self._marks = cycle_start_ns if isinstance(cycle_start_ns, CycleMarks) else None
+        self._begin = filled(-np.inf if isinstance(cycle_start_ns, CycleMarks) else cycle_start_ns)
         self._agreed = self._begin + self._negotiation
         self._end = self._agreed.copy()
         self._agreed_before, self._end_before = self._end.copy(), self._end.copy()
@@ -240,19 +268,19 @@ class _Loop:
     def _start_cycle(self, rows: Rows, ready: Float64s) -> None:
         """The first cycle that starts once the gradient is ready; those before it take nothing."""
         end = self._end[rows]
-        begin = next_cycle(
-            self._begin[rows] + self._settings.cycle_ns,
-            end,
-            ready,
-            self._wakeup[rows],
-            self._period[rows],
-        )
+        begin = self._next_begin(rows, ready, end)
         self._waited[rows] += begin - np.maximum(ready, end)
         self._num_cycles[rows] += 1
         self._agreed_before[rows] = self._agreed[rows]
         self._end_before[rows] = end
         self._begin[rows] = begin
         self._agreed[rows] = self._end[rows] = begin + self._negotiation[rows]
+
+    def _next_begin(self, rows: Rows, ready: Float64s, end: Float64s) -> Float64s:
+        if self._marks is not None:
+            return next_mark(self._marks, ready, end)
+        planned = self._begin[rows] + self._settings.cycle_ns
+        return next_cycle(planned, end, ready, self._wakeup[rows], self._period[rows])
 
     def _make_room(self, rows: Rows, size: Float64s, code: Int64s) -> None:
         """Execute open fusions until the gradient can be fused or skipped."""

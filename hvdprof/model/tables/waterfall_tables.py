@@ -219,6 +219,12 @@ REPLAYS = Table(
         Column("pass_id", "category", "", "Folder name of the pass, as in the manifest."),
         Column("segment", "category", "", "Id of the segment within the pass, as in the plan."),
         Column("num_steps", "int64", "", "Replayed steady steps."),
+        Column(
+            "phase",
+            "str",
+            "",
+            "Phase of Horovod's cycles: marks of the timeline, or uniform where it has none.",
+        ),
         Column("step_time_ns", "float64", "ns", "Their mean measured step time."),
         Column("replayed_ns", "float64", "ns", "Their mean replayed step time."),
         Column("error_median", "float64", "ratio", "Median of |replayed - measured| / measured."),
