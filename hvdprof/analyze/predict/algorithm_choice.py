@@ -36,13 +36,14 @@ documentation. Measurements whose AICc differ by more than 9 overrule it.
 LEAST_SHARE = 1e-3
 """Rules that are less probable get no draws."""
 
-MOST_OBSERVATIONS = 400
+MOST_PER_CELL = 20
 _DEGREES = 4.0
 PARAMETERS = (
     "intra_alpha",
     "intra_beta",
     "inter_alpha",
     "inter_beta",
+    "inter_burst",
     "overhead",
     "whole_overhead",
     "relative",
@@ -56,31 +57,37 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
         "intra_beta": Prior(1 / 3, 1.2),
         "inter_alpha": Prior(30_000.0, 1.2),
         "inter_beta": Prior(1.0, 2.0),
+        "inter_burst": Prior(4_000.0, 2.0),
         "overhead": Prior(20_000.0, 1.5),
         "whole_overhead": Prior(1e6, 1.5),
         "relative": Prior(0.15, 1.0),
         "delay": Prior(50_000.0, 2.0),
     }
 )
-"""Medians in ns, ns per byte and 1; one standard deviation is a factor of 3 to 7.
+"""Medians in ns, ns per byte, bytes and 1; one standard deviation is a factor of 3 to 7.
 
 ``overhead`` is the library's own time per allreduce, the same at every number of ranks;
 ``whole_overhead`` adds Horovod's cycle and negotiation where the time was taken outside of Horovod.
 """
 
 
+_SLOW_START = np.log([30.0 if name.endswith("alpha") else 1.0 for name in PARAMETERS])
+"""A second start of the search: latencies 30 times the prior, as on hosts short of cores."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """How well one rule explains the observations.
 
-    ``weight`` is the posterior probability among all rules. ``values`` are the best parameters.
+    ``weight`` is the posterior probability among all rules. ``parameters`` are the best
+    ones by name.
     """
 
     rule: Rule
     log_likelihood: float
     aicc: float
     weight: float
-    values: Mapping[str, float]
+    parameters: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def choose_algorithm(
         rules: The rules to compare.
         priors: A prior per name of ``PARAMETERS``; narrower ones state other measurements.
     """
-    used = observations.thinned(MOST_OBSERVATIONS)
+    used = observations.thinned(MOST_PER_CELL)
     means = np.log([priors[name].median for name in PARAMETERS])
     errors = np.array([priors[name].log_error for name in PARAMETERS])
     models = [_Model(rule, used) for rule in rules]
@@ -164,13 +171,18 @@ def _fitted(
     models: "Sequence[_Model]", means: NDArray[np.float64], errors: NDArray[np.float64]
 ) -> tuple[list[NDArray[np.float64]], float]:
     """The best parameters of every rule, and the share of observations that is independent."""
-    modes = [Posterior(model, means, errors).mode() for model in models]
+    searched: dict[bytes, NDArray[np.float64]] = {}
+    for model in models:
+        if model.key not in searched:
+            starts = (means, means + _SLOW_START)
+            searched[model.key] = Posterior(model, means, errors).mode(starts)
+    modes = [searched[model.key] for model in models]
     fits = [float(model(mode[np.newaxis])[0]) for model, mode in zip(models, modes, strict=True)]
     # Residuals of a wrong rule follow the numbers of ranks: those of the best one count.
     best = int(np.argmax(fits))
     weight = _independent_share(models[best], modes[best])
     return [
-        Posterior(model, means, errors, weight).mode(mode)
+        Posterior(model, means, errors, weight).mode((mode,))
         for model, mode in zip(models, modes, strict=True)
     ], weight
 
@@ -198,10 +210,16 @@ class _Model:
         )
 
     @property
+    def key(self) -> bytes:
+        """Equal for rules that are the same at the observed ranks and payloads."""
+        return self.coefficients.tobytes() + self.pipelined.tobytes()
+
+    @property
     def num_parameters(self) -> int:
         """Parameters on which the modelled times depend, the two of the scatter included."""
-        links = int(np.any(self.coefficients, axis=(0, 2)).sum())
-        return links + 3 + int(self.observed.is_whole.any())
+        is_used = np.any(self.coefficients, axis=(0, 2))
+        # The burst belongs to the network, which is the last of the four coefficients.
+        return int(is_used.sum()) + int(is_used[3]) + 3 + int(self.observed.is_whole.any())
 
     def times(self, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
         """Modelled times, [sets, observations], from logarithms of the parameters."""
@@ -211,17 +229,18 @@ class _Model:
         for (messages, crossing, inner, outer), pipelined in zip(
             self.coefficients, self.pipelined, strict=True
         ):
-            within, between = values[:, 1] * inner, values[:, 3] * outer
+            within = values[:, 1] * inner * sizes
+            between = values[:, 3] * np.maximum(outer * sizes - values[:, 4], 0.0)
             moved = np.where(pipelined, np.maximum(within, between), within + between)
-            cost = values[:, 0] * messages + values[:, 2] * crossing + moved * sizes
+            cost = values[:, 0] * messages + values[:, 2] * crossing + moved
             best = np.minimum(best, cost)
-        return best + values[:, 4] + np.where(self.observed.is_whole, values[:, 5], 0.0)
+        return best + values[:, 5] + np.where(self.observed.is_whole, values[:, 6], 0.0)
 
     def __call__(self, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-likelihood of every parameter set."""
         times = self.times(parameters)
         values = np.exp(parameters)
-        widths = values[:, 6, np.newaxis] + np.log1p(values[:, 7, np.newaxis] / times)
+        widths = values[:, 7, np.newaxis] + np.log1p(values[:, 8, np.newaxis] / times)
         z = (self.log_times - np.log(times)) / widths
         tails = -(_DEGREES + 1) / 2 * np.log1p(z**2 / _DEGREES)
         # The constant of Student's t for four degrees of freedom is 3 / 8.
@@ -273,5 +292,6 @@ def _cost_draws(
     fitted: NDArray[np.float64],
 ) -> CostDraws:
     values = np.exp(drawn)
-    intra, inter = Link(values[:, 0], values[:, 1]), Link(values[:, 2], values[:, 3])
-    return CostDraws(rules, of_draw, intra, inter, values[:, 4], log_residuals, fitted)
+    intra = Link(values[:, 0], values[:, 1])
+    inter = Link(values[:, 2], values[:, 3], values[:, 4])
+    return CostDraws(rules, of_draw, intra, inter, values[:, 5], log_residuals, fitted)

@@ -40,11 +40,13 @@ class Link:
     """The time of a message: ``alpha_ns + beta_ns_per_byte * bytes``.
 
     Between hosts, ``beta_ns_per_byte`` is that of a host with all of its network interfaces
-    together. Arrays hold one value per draw.
+    together. The first ``burst_bytes`` that an allreduce sends over the link take no time: they fit
+    into buffers, or a rate limiter lets them pass at once. Arrays hold one value per draw.
     """
 
     alpha_ns: Floats
     beta_ns_per_byte: Floats
+    burst_bytes: Floats = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +98,25 @@ def cost_ns(
     size = np.asarray(size_bytes, dtype=np.float64)
     in_host = _times(terms.intra_messages, intra.alpha_ns)
     between = _times(terms.inter_messages, inter.alpha_ns)
-    inner = _times(terms.intra_sizes, intra.beta_ns_per_byte)
-    outer = _times(terms.inter_sizes, inter.beta_ns_per_byte)
+    inner = _transfer_ns(terms.intra_sizes * size, intra)
+    outer = _transfer_ns(terms.inter_sizes * size, inter)
     # A pipeline moves at the speed of its slowest link; rounds one after the other add up.
     moved = np.maximum(inner, outer) if terms.is_pipelined else inner + outer
-    return np.asarray(in_host + between + moved * size, dtype=np.float64)
+    return np.asarray(in_host + between + moved, dtype=np.float64)
 
 
 def _times(number: float, values: Floats) -> NDArray[np.float64]:
     """The product; 0 where the link is not used, even if nothing is known of it."""
     known = np.asarray(values, dtype=np.float64)
     return number * known if number else np.zeros_like(known)
+
+
+def _transfer_ns(moved_bytes: NDArray[np.float64], link: Link) -> NDArray[np.float64]:
+    """The time of all bytes that an allreduce sends over a link; 0 where it is not used."""
+    if not moved_bytes.any():
+        return moved_bytes
+    beyond = np.maximum(moved_bytes - np.asarray(link.burst_bytes), 0.0)
+    return np.asarray(beyond * link.beta_ns_per_byte, dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,19 @@ class CostDraws:
             result[chosen] = rule.cost_ns(topology, intra, inter, sizes)
         return np.asarray(result + self.overhead_ns[:, np.newaxis])
 
+    def cost_of_draws_ns(
+        self, topology: Topology, size_bytes: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Typical nanoseconds of one allreduce per draw, each with a payload of its own [draws]."""
+        result = np.zeros(self.num_draws)
+        if topology.num_ranks == 1:
+            return result
+        for place, rule in enumerate(self.rules):
+            chosen = np.flatnonzero(self.rule_of_draw == place)
+            intra, inter = _chosen(self.intra, chosen), _chosen(self.inter, chosen)
+            result[chosen] = rule.cost_ns(topology, intra, inter, size_bytes[chosen])
+        return np.asarray(result + self.overhead_ns)
+
     def scattered(
         self, costs_ns: NDArray[np.float64], random: np.random.Generator
     ) -> NDArray[np.float64]:
@@ -64,7 +77,20 @@ class CostDraws:
         return np.asarray(costs_ns * np.exp(self.log_residuals[drawn]))
 
 
-def _rows(link: Link, chosen: NDArray[np.int64]) -> Link:
-    alpha = np.asarray(link.alpha_ns, dtype=np.float64)[chosen, np.newaxis]
-    beta = np.asarray(link.beta_ns_per_byte, dtype=np.float64)[chosen, np.newaxis]
-    return Link(alpha, beta)
+def _chosen(link: Link, places: NDArray[np.int64]) -> Link:
+    """The values of some draws, [draws]."""
+    return Link(*(_of_draws(values, places) for values in _values(link)))
+
+
+def _rows(link: Link, places: NDArray[np.int64]) -> Link:
+    """The values of some draws, [draws, 1]."""
+    return Link(*(_of_draws(values, places)[:, np.newaxis] for values in _values(link)))
+
+
+def _values(link: Link) -> tuple[Floats, Floats, Floats]:
+    return link.alpha_ns, link.beta_ns_per_byte, link.burst_bytes
+
+
+def _of_draws(values: Floats, places: NDArray[np.int64]) -> NDArray[np.float64]:
+    known = np.asarray(values, dtype=np.float64)
+    return known[places] if known.ndim else np.full(len(places), float(known))

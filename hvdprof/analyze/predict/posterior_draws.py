@@ -6,7 +6,7 @@
 3. They are resampled with weights of posterior over proposal (Rubin, Bayesian Statistics 3, 1988).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,9 @@ _PROPOSALS_PER_DRAW = 4
 _LEAST_PROPOSALS = 1_000
 _WIDEN = 1.2
 """Proposals are this much wider than the curvature at the mode says."""
+
+_REACH = 10.0
+"""The search stays within so many standard deviations of the priors: exponentials are finite."""
 
 _SETS_AT_ONCE = 500
 
@@ -54,13 +57,21 @@ class Posterior:
         prior = -0.5 * (((sets - self.prior_means) / self.prior_errors) ** 2).sum(axis=1)
         return np.asarray(self.weight * self.log_likelihood(sets) + prior)
 
-    def mode(self, start: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """The parameters of the largest density, searched from the prior means by default."""
-        # Importing scipy.optimize takes a while: only commands that fit pay for it.
-        from scipy.optimize import minimize
+    def mode(self, starts: Sequence[NDArray[np.float64]] = ()) -> NDArray[np.float64]:
+        """The parameters of the largest density, searched from the prior means by default.
 
-        first = self.prior_means if start is None else start
-        steps = _STEP * np.eye(len(first))
+        Of several starts, the best end counts.
+        """
+        ends = [self._climb(start) for start in starts or (self.prior_means,)]
+        return ends[int(np.argmax(self.log_density(np.array(ends))))]
+
+    def _climb(self, start: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Importing scipy.optimize takes a while: only commands that fit pay for it.
+        from scipy.optimize import Bounds, minimize
+
+        steps = _STEP * np.eye(len(start))
+        reach = _REACH * self.prior_errors
+        bounds = Bounds(self.prior_means - reach, self.prior_means + reach)
 
         def value_and_slope(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             values = self.log_density(np.vstack([point, point + steps, point - steps]))
@@ -68,7 +79,7 @@ class Posterior:
             slope = (values[1 : number + 1] - values[number + 1 :]) / (2 * _STEP)
             return -float(values[0]), -slope
 
-        found = minimize(value_and_slope, first, jac=True, method="L-BFGS-B")
+        found = minimize(value_and_slope, start, jac=True, method="L-BFGS-B", bounds=bounds)
         return np.asarray(found.x, dtype=np.float64)
 
     def draws(

@@ -62,8 +62,8 @@ def test_the_algorithm_is_found_from_times_alone(rule: Rule) -> None:
     assert best.rule == rule
     assert best.weight > 0.99
     assert best.aicc < second.aicc - 9
-    assert best.values["inter_alpha"] == pytest.approx(40e3, rel=0.25)
-    assert best.values["inter_beta"] == pytest.approx(1.0, rel=0.05)
+    assert best.parameters["inter_alpha"] == pytest.approx(40e3, rel=0.25)
+    assert best.parameters["inter_beta"] == pytest.approx(1.0, rel=0.05)
     assert {"inter_alpha", "inter_beta"} <= set(found.informed)
     assert not {"intra_alpha", "intra_beta", "whole_overhead"} & set(found.informed)
 
@@ -95,7 +95,7 @@ def test_links_inside_and_between_hosts_are_separated() -> None:
     random = np.random.default_rng(6)
     observed = _observed(GLOO, random, sizes_of=(2, 4, 8), local=4, number=200)
     found = choose_algorithm(observed, random, num_draws=500, rules=(GLOO,))
-    values = found.candidates[0].values
+    values = found.candidates[0].parameters
     assert values["intra_beta"] == pytest.approx(0.4, rel=0.1)
     assert values["inter_beta"] == pytest.approx(1.0, rel=0.1)
     low, _, high = _quantiles(found, Topology(32, 4), 1e7)
@@ -132,7 +132,7 @@ def test_times_with_horovods_cycle_have_an_overhead_of_their_own() -> None:
         np.arange(160) >= 80,
     )
     found = choose_algorithm(whole, random, num_draws=200, rules=(GLOO,))
-    values = found.candidates[0].values
+    values = found.candidates[0].parameters
     assert values["whole_overhead"] == pytest.approx(3e6, rel=0.05)
     assert values["inter_alpha"] == pytest.approx(40e3, rel=0.25)
 
@@ -171,16 +171,6 @@ def test_correlated_observations_count_less() -> None:
     assert found.num_effective < 60
     free = choose_algorithm(plain, random, num_draws=100, rules=(GLOO,))
     assert free.num_effective > 120
-
-
-def test_many_observations_are_thinned_over_the_whole_run() -> None:
-    random = np.random.default_rng(13)
-    observed = _observed(GLOO, random, number=50)
-    fewer = observed.thinned(10)
-    assert len(fewer) == 10
-    assert fewer.time_ns[0] == observed.time_ns[0]
-    assert fewer.time_ns[-1] == observed.time_ns[-1]
-    assert observed.thinned(50) is observed
 
 
 @pytest.mark.slow

@@ -178,3 +178,12 @@ def test_with_one_rank_per_host_a_hierarchical_ring_is_the_flat_ring(
     flat = cost_ns(Algorithm.RING, topology, INTRA, INTER, size)
     layered = cost_ns(Algorithm.HIERARCHICAL, topology, INTRA, INTER, size)
     assert layered == pytest.approx(flat, rel=1e-12)
+
+
+def test_the_first_bytes_of_a_burst_take_no_time() -> None:
+    burst = Link(15_000.0, 0.32, burst_bytes=100e3)
+    # Two hosts with one rank each send the payload once.
+    small = cost_ns(Algorithm.RING, Topology(2, 1), INTRA, burst, 80e3)
+    large = cost_ns(Algorithm.RING, Topology(2, 1), INTRA, burst, 1.1e6)
+    assert float(small) == 2 * 15_000
+    assert float(large) == pytest.approx(2 * 15_000 + 1e6 * 0.32)

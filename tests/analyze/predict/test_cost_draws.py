@@ -1,5 +1,7 @@
 """Costs of draws whose rules differ, and their scatter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,14 @@ def test_scatter_comes_from_observations_of_similar_cost() -> None:
 def test_without_observations_there_is_no_scatter() -> None:
     costs = np.array([[1.0, 2.0]])
     assert np.array_equal(_draws([], []).scattered(costs, np.random.default_rng(0)), costs)
+
+
+def test_each_draw_may_have_a_payload_and_a_burst_of_its_own() -> None:
+    plain = _draws([], [])
+    draws = replace(plain, inter=replace(plain.inter, burst_bytes=np.array([0.0, 1e4, 1e5])))
+    payloads = np.array([1e5, 1e6, 1e7])
+    found = draws.cost_of_draws_ns(Topology(8, 4), payloads)
+    table = draws.cost_ns(Topology(8, 4), payloads)
+    assert found == pytest.approx(np.diag(table), rel=1e-12)
+    assert np.all(np.diag(plain.cost_ns(Topology(8, 4), payloads))[1:] > found[1:])
+    assert not draws.cost_of_draws_ns(Topology(1, 1), payloads).any()

@@ -1,0 +1,179 @@
+"""What a run holds on latency and bandwidth, inside its hosts and between them.
+
+Evidence, from the strongest to the weakest:
+
+1. Allreduces that ran: the executions of traced launches (COLLECTIVES, which LINK_FIT summarizes
+   for one number of ranks) and the allreduces of ``hvdprof net``.
+2. Messages over TCP between hosts (NET_LINKS), as a prior of the network: collectives pay more per
+   message than plain TCP.
+3. NCCL's tuning table, as a prior of either level: NCCL's own estimate.
+4. The general priors of ``algorithm_choice``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hvdprof.analyze.predict.algorithm_choice import (
+    PRIORS,
+    AlgorithmChoice,
+    choose_algorithm,
+)
+from hvdprof.analyze.predict.algorithm_rules import GLOO, NCCL, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.nccl_estimates import nccl_estimates
+from hvdprof.analyze.predict.observations import Observations, observed_allreduces
+from hvdprof.analyze.predict.posterior_draws import Prior
+from hvdprof.model.forecast import Missing
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.net_tables import NET_LINKS, NET_TRANSFERS
+from hvdprof.model.tables.run_tables import RANKS
+
+LEAST_SPAN = 8.0
+"""Payloads that differ by less cannot separate latency from bandwidth, as in LINK_FIT."""
+
+_TCP_LATENCY_ERROR, _TCP_BANDWIDTH_ERROR = 0.7, 0.3
+_NO_SCENARIO = "the forecast has one band for each of 1, 10, 25, 100 and 400 Gb/s"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvidence:
+    """What a run says on the cost of its allreduces.
+
+    Attributes:
+        observations: Measured allreduces; none in a run without traced launches.
+        priors: A prior per parameter of ``algorithm_choice``.
+        sources: By level, ``intra`` and ``inter``, where its numbers come from; no entry where
+            the run holds nothing.
+        documented: The rule that the library in use documents; None where it is unknown.
+        missing: What the run does not hold, and which command measures it.
+    """
+
+    observations: Observations
+    priors: Mapping[str, Prior]
+    sources: Mapping[str, str]
+    documented: Rule | None
+    missing: tuple[Missing, ...]
+
+    @property
+    def knows_network(self) -> bool:
+        """Whether the run holds anything on the network between hosts."""
+        return "inter" in self.sources
+
+    def choice(self, random: np.random.Generator, num_draws: int) -> AlgorithmChoice | None:
+        """The fitted algorithms and links; None where no allreduce was measured."""
+        if not len(self.observations):
+            return None
+        return choose_algorithm(
+            self.observations,
+            random,
+            num_draws=num_draws,
+            documented=self.documented,
+            priors=self.priors,
+        )
+
+
+def link_evidence(analysis: RunAnalysis) -> LinkEvidence:
+    """The evidence of a run; of a run without any, an object without observations or sources."""
+    run = analysis.run
+    controllers = pd.Series({record.id: record.controller for record in run.manifest.passes})
+    controller = str(controllers.mode().iloc[0]) if len(controllers) else ""
+    observed = observed_allreduces(
+        analysis.table(COLLECTIVES.name),
+        run.segments,
+        run.table(RANKS.name),
+        run.table(NET_TRANSFERS.name),
+        {str(name) for name, used in controllers.items() if used == controller},
+    )
+    sources: dict[str, str] = {}
+    priors = dict(PRIORS)
+    estimated = nccl_estimates(run.nccl)
+    over_tcp = _tcp_priors(analysis.table(NET_LINKS.name))
+    for found, name in ((estimated, "NCCL's tuning table"), (over_tcp, "TCP between the hosts")):
+        priors |= found
+        sources |= {parameter.partition("_")[0]: name for parameter in found}
+    sources |= dict.fromkeys(_measured_levels(observed), "measured allreduces")
+    uses_nccl = any(len(recording.communicators) for recording in run.nccl)
+    rule = NCCL if uses_nccl else documented_rule(controller, run.manifest.versions.get("mpi", ""))
+    return LinkEvidence(observed, priors, sources, rule, _missing(observed, sources))
+
+
+def documented_rule(controller: str, mpi_version: str) -> Rule | None:
+    """The rule of the library behind a controller; None for MPI libraries other than Open MPI.
+
+    Args:
+        controller: ``gloo`` or ``mpi``.
+        mpi_version: As the manifest has it, ``openmpi 4.1.8``.
+    """
+    if controller == "gloo":
+        return GLOO
+    name, _, version = mpi_version.partition(" ")
+    if controller != "mpi" or name != "openmpi":
+        return None
+    major, _, rest = version.partition(".")
+    numbers = major, rest.partition(".")[0]
+    if not all(number.isdecimal() for number in numbers):
+        return None
+    return OPEN_MPI_41 if tuple(map(int, numbers)) >= (4, 1) else OPEN_MPI_40
+
+
+def _tcp_priors(links: pd.DataFrame) -> dict[str, Prior]:
+    """The network over TCP: the slowest pair, because a ring is as fast as its slowest link."""
+    pairs = links[(links["method"] == "tcp").to_numpy() & (links["beta_ns_per_mb"] > 0).to_numpy()]
+    if pairs.empty:
+        return {}
+    beta = float(pairs["beta_ns_per_mb"].max()) / 1e6
+    latency = float(pairs["latency_ns"].median())
+    found = {"inter_beta": Prior(beta, _TCP_BANDWIDTH_ERROR)}
+    return found | ({"inter_alpha": Prior(latency, _TCP_LATENCY_ERROR)} if latency > 0 else {})
+
+
+def _measured_levels(observed: Observations) -> list[str]:
+    levels = {
+        "intra": observed.ranks_per_host > 1,
+        "inter": observed.num_ranks > observed.ranks_per_host,
+    }
+    return [level for level, is_used in levels.items() if is_used.any()]
+
+
+def _missing(observed: Observations, sources: Mapping[str, str]) -> tuple[Missing, ...]:
+    """What would narrow the cost of collectives, the widest gap first."""
+    found = []
+    if "inter" not in sources:
+        found.append(
+            Missing(
+                "The run holds nothing on the network between hosts: all of its ranks were on one.",
+                _NO_SCENARIO,
+                "hvdprof net --hosts HOST1,HOST2",
+            )
+        )
+    if not len(observed):
+        found.append(
+            Missing(
+                "No allreduce was traced.",
+                "latency and bandwidth are assumptions",
+                "hvdprof bench --np 1,2,4",
+            )
+        )
+        return tuple(found)
+    if observed.size_bytes.max() < LEAST_SPAN * observed.size_bytes.min():
+        found.append(
+            Missing(
+                "All allreduces have nearly the same payload, which does not separate latency "
+                "from bandwidth.",
+                "general assumptions separate them",
+                "hvdprof net --hosts HOST1,HOST2",
+            )
+        )
+    if len(np.unique(observed.num_ranks)) == 1:
+        found.append(
+            Missing(
+                f"Allreduces were measured at {observed.num_ranks[0]} ranks alone, which does not "
+                "show how their latency grows with the number of ranks.",
+                "the algorithm that the library documents decides",
+                "hvdprof bench --np 2,4",
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""What a run says on its links, and what it does not hold."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.communication.net_links import net_links
+from hvdprof.analyze.pipeline import analyze_run
+from hvdprof.analyze.predict.algorithm_choice import PRIORS
+from hvdprof.analyze.predict.algorithm_rules import GLOO, OPEN_MPI_40, OPEN_MPI_41, Rule
+from hvdprof.analyze.predict.link_evidence import LinkEvidence, documented_rule, link_evidence
+from hvdprof.ingest.rundir.net_file import net_transfers
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tables.collective_tables import COLLECTIVES
+from hvdprof.model.tables.net_tables import NET_LINKS, NET_TRANSFERS
+from hvdprof.model.tables.run_tables import RANKS
+from tests.builders.collectives import collective_row
+from tests.builders.net_recording import net_recording
+from tests.builders.traced_run import rank_row, traced_run
+
+ONE_HOST = RANKS.frame([rank_row(0, "h1"), rank_row(1, "h1")])
+TWO_HOSTS = RANKS.frame([rank_row(0, "h1"), rank_row(1, "h2")])
+
+
+def _analysis(
+    sizes: list[int], *, ranks: pd.DataFrame = ONE_HOST, net: bool = False, **run: Any
+) -> RunAnalysis:
+    """Allreduces of 0.2 ms and 1 GB/s."""
+    rows = [
+        collective_row(size, 0.2 + size / 1e6, start_ns=place, fusion_id=place)
+        for place, size in enumerate(sizes)
+    ]
+    transfers = net_transfers(net_recording())[0] if net else NET_TRANSFERS.empty()
+    analysis = analyze_run(traced_run(ranks=ranks, net_transfers=transfers, **run))
+    tables = {COLLECTIVES.name: COLLECTIVES.frame(rows), NET_LINKS.name: net_links(transfers)}
+    return replace(analysis, derived={**analysis.derived, **tables})
+
+
+def _missing(evidence: LinkEvidence) -> list[str]:
+    return [one.command for one in evidence.missing]
+
+
+def test_a_run_on_one_host_holds_nothing_on_the_network() -> None:
+    found = link_evidence(_analysis([1_000, 10_000, 100_000]))
+    assert found.sources == {"intra": "measured allreduces"}
+    assert not found.knows_network
+    assert found.missing[0].command == "hvdprof net --hosts HOST1,HOST2"
+    assert "all of its ranks were on one" in found.missing[0].what
+    assert "1, 10, 25, 100 and 400 Gb/s" in found.missing[0].instead
+
+
+def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> None:
+    found = link_evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS, net=True))
+    assert found.sources == {"inter": "measured allreduces"}
+    # net_recording(): TCP at 0.05 ms and 25 MB/s.
+    assert found.priors["inter_beta"].median == pytest.approx(40.0, rel=0.01)
+    assert found.priors["inter_alpha"].median == pytest.approx(50_000 + 1024 * 40, rel=0.01)
+    assert found.priors["intra_beta"] == PRIORS["intra_beta"]
+    assert len(found.observations) == 3 + 45
+
+
+def test_a_network_measured_alone_is_known() -> None:
+    found = link_evidence(_analysis([], net=True))
+    assert found.knows_network
+    assert len(found.observations) == 45
+    choice = found.choice(np.random.default_rng(0), 200)
+    assert choice is not None
+    # The allreduce of net_recording() has 10 MB/s: two ranks send the payload once.
+    assert choice.candidates[0].parameters["inter_beta"] == pytest.approx(100, rel=0.3)
+
+
+def test_one_payload_does_not_separate_latency_from_bandwidth() -> None:
+    found = link_evidence(_analysis([50_000] * 5))
+    assert any("nearly the same payload" in one.what for one in found.missing)
+    assert not any(
+        "nearly the same payload" in one.what
+        for one in link_evidence(_analysis([1_000, 50_000])).missing
+    )
+
+
+def test_one_number_of_ranks_does_not_show_the_growth() -> None:
+    (one,) = [
+        one for one in link_evidence(_analysis([1_000, 50_000])).missing if "--np" in one.command
+    ]
+    assert "at 2 ranks alone" in one.what
+
+
+def test_a_run_without_traces_is_assumed() -> None:
+    found = link_evidence(_analysis([]))
+    assert len(found.observations) == 0
+    assert found.choice(np.random.default_rng(0), 10) is None
+    assert any("No allreduce was traced" in one.what for one in found.missing)
+
+
+@pytest.mark.parametrize(
+    ("controller", "version", "rule"),
+    [
+        ("gloo", "openmpi 4.1.8", GLOO),
+        ("gloo", "", GLOO),
+        ("mpi", "openmpi 4.1.8", OPEN_MPI_41),
+        ("mpi", "openmpi 5.0.3", OPEN_MPI_41),
+        ("mpi", "openmpi 4.0.7", OPEN_MPI_40),
+        ("mpi", "openmpi 3.1.6", OPEN_MPI_40),
+        ("mpi", "openmpi", None),
+        ("mpi", "mpich 4.2.1", None),
+        ("mpi", "", None),
+        ("", "openmpi 4.1.8", None),
+    ],
+)
+def test_the_library_documents_its_rule(controller: str, version: str, rule: Rule | None) -> None:
+    assert documented_rule(controller, version) == rule
