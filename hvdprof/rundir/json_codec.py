@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hvdprof.errors import UnreadableInputError
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
 from hvdprof.rundir.shown_names import shown_name
 
@@ -35,7 +36,7 @@ def read_json(kind: type[T], path: Path) -> T:
         UnreadableInputError: The file is missing, is not JSON, or lacks a field.
     """
     try:
-        data = json.loads(read_regular(path))
+        data = parse_json(read_regular(path))
         return decode(kind, data, path.name)
     except OSError as error:
         raise UnreadableInputError(

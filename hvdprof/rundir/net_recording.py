@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside, read_regular
 from hvdprof.rundir.whole_file import write_whole
@@ -61,7 +62,7 @@ class NetRecording:
         path = RunPaths(folder).net
         try:
             header, *records = map(
-                json.loads, read_regular(checked_inside(folder, path)).splitlines()
+                parse_json, read_regular(checked_inside(folder, path)).splitlines()
             )
             version = header.pop("schema_version")
         except FileNotFoundError:

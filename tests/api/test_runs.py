@@ -41,12 +41,14 @@ def test_a_report_is_not_overwritten_unasked(tmp_path: Path) -> None:
 def test_runs_are_listed_newest_first_and_damaged_ones_say_why(tmp_path: Path) -> None:
     for day in (3, 5, 4):
         write_run(tmp_path / f"day{day}", [], name=f"of day {day}", created_at=f"2026-11-0{day}")
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "manifest.json").write_text("{")
+    for name, text in {"damaged": "{", "deep": "[" * 100_000 + "]" * 100_000}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(text)
     (tmp_path / "no run").mkdir()
     entries = list_runs(tmp_path)
-    assert [entry.name for entry in entries] == ["of day 5", "of day 4", "of day 3", "damaged"]
-    assert [bool(entry.problem) for entry in entries] == [False, False, False, True]
+    assert [entry.name for entry in entries[:3]] == ["of day 5", "of day 4", "of day 3"]
+    assert {entry.name for entry in entries[3:]} == {"damaged", "deep"}
+    assert [bool(entry.problem) for entry in entries] == [False, False, False, True, True]
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

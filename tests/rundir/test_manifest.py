@@ -110,6 +110,7 @@ def test_keys_of_a_later_minor_version_are_ignored(tmp_path: Path) -> None:
         ({"schema_version": True}, "schema_version is bool, not int"),
         ({"hosts": {}}, "hosts is dict, not list"),
         ({"schema_version": 99}, "schema version 99"),
+        ({"settings": {"batch_size": 10**30}}, "more than 64 bits"),
     ],
 )
 def test_damage_is_named_where_it_is(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -1,6 +1,5 @@
 """The stalls that hvdprof saw while a pass ran, to tables: ``stalls.jsonl`` of the pass."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ import pandas as pd
 from hvdprof import units
 from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
 from hvdprof.rundir.stall_format import STACK_MARK, StallLine
 
@@ -42,7 +42,7 @@ def read_stall_file(path: Path, name: str) -> StallFile:
     clauses = []
     for number, line in enumerate(read_regular(path).splitlines(), start=1):
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             if record["kind"] == KIND:
                 seen.append((number, cast(StallLine, record)))
             elif record["kind"] == "over":

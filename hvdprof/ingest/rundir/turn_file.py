@@ -1,7 +1,6 @@
 """The turns of a resident launch to a table: ``turns.jsonl`` of the pass."""
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +10,7 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
 from hvdprof.model.tables.run_tables import TURNS
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.regular_file import checked_inside, read_regular
 
@@ -48,7 +48,7 @@ def read_turn_file(path: Path, pass_id: str) -> tuple[pd.DataFrame, list[str]]:
     turns, clauses = Rows(TURNS), []
     for number, text in enumerate(read_regular(path).splitlines(), start=1):
         try:
-            line = json.loads(text)
+            line = parse_json(text)
             turns.add(
                 pass_id=pass_id,
                 segment=str(line["segment"]),

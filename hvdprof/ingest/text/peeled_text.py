@@ -3,12 +3,12 @@
 Tested in ``tests/ingest/text/test_log_lines.py``.
 """
 
-import json
 import re
 from typing import NamedTuple
 
 from hvdprof.ingest.text.file_forms import FileForm
 from hvdprof.ingest.text.prefix_forms import LINES
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.log_prefixes import without_colours
 
 MOST_FORMS = 8
@@ -96,7 +96,7 @@ def _record(text: str) -> tuple[str, str, bool] | None:
     if not any(f'"{name}"' in text for name in _JSON_TEXTS):
         return None
     try:
-        record = json.loads(text)
+        record = parse_json(text)
     except ValueError:
         return None
     if not isinstance(record, dict):

@@ -18,6 +18,7 @@ from hvdprof.launch.plan.provenance import versions
 from hvdprof.machine.hostname import hostname_resolves
 from hvdprof.machine.install.horovod_features import HorovodBuild, ask_horovod
 from hvdprof.machine.mpi import find_mpi
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.recorder_format import HostFacts
 
 MARK = "hvdprof-host: "
@@ -63,7 +64,7 @@ def parse_probe(printed: str) -> HostProbe | None:
     if not marked:
         return None
     try:
-        return HostProbe(**json.loads(marked[-1].removeprefix(MARK)))
+        return HostProbe(**parse_json(marked[-1].removeprefix(MARK)))
     except (ValueError, TypeError):
         # Torn, or of an hvdprof whose probe has other fields.
         return None

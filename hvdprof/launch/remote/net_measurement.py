@@ -1,7 +1,6 @@
 """Measures the network between hosts: starts the probe on each by the job's own launcher."""
 
 import datetime as dt
-import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from hvdprof.launch.processes.launch_process import Watch, run_to_end
 from hvdprof.launch.remote.remote_shell import hosts_with_ranks
 from hvdprof.launch.run.bench_run import Tools, manifest_without_passes
 from hvdprof.machine.mpi import Mpi
+from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.net_recording import NetRecording
 
@@ -214,7 +214,7 @@ def _record(line: str) -> dict[str, Any] | None:
     if not mark:
         return None
     try:
-        record = json.loads(text)
+        record = parse_json(text)
     except ValueError:
         # Torn by another rank's output: the sizes around it still count.
         return None
