@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Float64s = npt.NDArray[np.float64]
+Float32s = npt.NDArray[np.float32]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 Int8s = npt.NDArray[np.int8]
