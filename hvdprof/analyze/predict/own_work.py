@@ -1,0 +1,184 @@
+"""What a rank spends on itself per step, the same at every number of ranks.
+
+The step of the reference cell, the largest measured one that is not oversubscribed, splits exactly:
+
+    T = window + slowest + exposed
+    window = data + compute + outside
+
+``window`` is the mean of the ranks' own time between two releases, ``slowest`` how much later the
+last rank arrives than the mean, and ``exposed`` the rest: the wait after the last arrival. The
+window does not depend on N but for what communication takes from the cores that compute (compute
+slowdown). How much of the measured slowdown that is, against one rank, is not known, so it is a
+draw; what ranks on the same host cost each other without communication stays as measured.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hvdprof.analyze.predict.rank_spread import windows_of
+from hvdprof.analyze.stats.uncertainty import LogEstimate
+from hvdprof.analyze.steps.cells import CellTime
+from hvdprof.analyze.steps.launch_facts import Facts
+from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.model.arrays import Float64s
+from hvdprof.model.launch_key import LaunchKey
+
+UNREPEATED_ERROR, UNREPEATED_DEGREES = 0.02, 3.0
+"""Error of a step time, and its degrees of freedom, where no launch was repeated."""
+
+LEAST_BATCH_EXPONENT = 0.85
+"""Compute grows with the batch to the power of this up to 1: small batches use a GPU less well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepParts:
+    """The mean step of a cell, ns; ``batch_size`` in samples per rank and step.
+
+    ``compute_ns`` is forward and backward, ``update_ns`` the optimizer, ``outside_ns`` what is in
+    no phase. What a step holds beyond these and ``exposed_ns`` is the wait for the slowest rank.
+    """
+
+    batch_size: float
+    step_ns: float
+    data_ns: float
+    compute_ns: float
+    update_ns: float
+    outside_ns: float
+    exposed_ns: float = 0.0
+
+    @property
+    def window_ns(self) -> float:
+        """Own time of the mean rank."""
+        return self.data_ns + self.compute_ns + self.update_ns + self.outside_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnWork:
+    """The step of the reference cell and that of the baseline.
+
+    Attributes:
+        reference: The largest measured cell.
+        baseline: What efficiencies refer to.
+        log_step: Logarithm of the step time of the baseline, ns, with its error.
+        log_ratio: Logarithm of the step time of the reference divided by that of the baseline.
+        slowdown: Compute of the reference for as many samples, divided by that of one rank,
+            minus 1; 0 where one rank was not measured.
+    """
+
+    reference: StepParts
+    baseline: StepParts
+    log_step: LogEstimate
+    log_ratio: LogEstimate
+    slowdown: float
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDraws:
+    """[draws] Step times of baseline and reference, ns, and how compute and jitter scale.
+
+    Compute grows with the batch to the power of ``batch_exponent``, and jitter with the window to
+    the power of ``jitter_exponent``: 0 where it comes from the system, 1 where from the work.
+    """
+
+    baseline_ns: Float64s
+    reference_ns: Float64s
+    batch_exponent: Float64s
+    jitter_exponent: Float64s
+
+
+def own_work(
+    reference: CellTime,
+    baseline: CellTime,
+    log_ratio: LogEstimate,
+    facts: Facts,
+    works: Mapping[LaunchKey, StepWork],
+) -> OwnWork | None:
+    """Own work of a cell and its baseline; None where the ranks of the cell were not recorded.
+
+    Args:
+        reference: The cell that is extrapolated.
+        baseline: That of the efficiencies; may be the same.
+        log_ratio: Logarithm of the step time of the reference divided by that of the baseline.
+        facts: The parts of the step of each launch.
+        works: The steps of each launch.
+    """
+    known = [key for key in reference.launches if key in works]
+    shares = [_coupled_shares(works[key]) for key in known]
+    if not shares:
+        return None
+    window, exposed = (float(one) for one in np.mean(shares, axis=0))
+    base = _parts(baseline, facts, baseline.launches)
+    found = _parts(reference, facts, known, window=window, exposed=exposed)
+    slowdown = 0.0
+    if baseline.cell.np == 1 and reference.cell.np > 1:
+        samples = found.batch_size / base.batch_size
+        slowdown = found.compute_ns / (base.compute_ns * samples) - 1
+    return OwnWork(
+        reference=found,
+        baseline=base,
+        log_step=baseline.log_step_time,
+        log_ratio=log_ratio,
+        slowdown=slowdown,
+    )
+
+
+def draw_own_work(own: OwnWork, rng: np.random.Generator, num_draws: int) -> OwnDraws:
+    """Step times by Student's t on their logarithms."""
+    baseline = np.exp(_draws(own.log_step, rng, num_draws))
+    ratio = np.exp(_draws(own.log_ratio, rng, num_draws))
+    return OwnDraws(
+        baseline,
+        baseline * ratio,
+        rng.uniform(LEAST_BATCH_EXPONENT, 1.0, num_draws),
+        rng.random(num_draws),
+    )
+
+
+def _draws(estimate: LogEstimate, rng: np.random.Generator, num_draws: int) -> Float64s:
+    error, degrees = estimate.error, estimate.degrees
+    if math.isnan(error) or not degrees >= 1:
+        error, degrees = UNREPEATED_ERROR, UNREPEATED_DEGREES
+    return np.asarray(estimate.value + error * rng.standard_t(degrees, num_draws))
+
+
+def _coupled_shares(work: StepWork) -> tuple[float, float]:
+    """Mean window and exposed time as shares of the mean step."""
+    windows = windows_of(work)
+    if not len(windows):
+        return 1.0, 0.0
+    step = float(work.step_times.mean())
+    return float(windows.mean()) / step, 1.0 - float(windows.max(axis=1).mean()) / step
+
+
+def _parts(
+    time: CellTime,
+    facts: Facts,
+    launches: Sequence[LaunchKey],
+    *,
+    window: float | None = None,
+    exposed: float = 0.0,
+) -> StepParts:
+    step_ns = math.exp(time.log_step_time.value)
+
+    def mean(of: str) -> float:
+        shares = [
+            facts[key].parts_ns[of] / float(facts[key].step_times_ns.mean()) for key in launches
+        ]
+        return float(np.nan_to_num(np.mean(shares))) * step_ns
+
+    data, update = mean("data"), mean("optimizer")
+    compute = mean("forward") + mean("backward")
+    # A baseline has no other rank to wait for; its waits are what it loses itself.
+    whole = data + update + compute + mean("other") if window is None else window * step_ns
+    return StepParts(
+        batch_size=float(np.mean([facts[key].samples for key in launches])),
+        step_ns=step_ns,
+        data_ns=data,
+        compute_ns=compute,
+        update_ns=update,
+        outside_ns=whole - data - compute - update,
+        exposed_ns=exposed * step_ns,
+    )

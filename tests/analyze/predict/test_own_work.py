@@ -1,0 +1,91 @@
+import math
+
+import numpy as np
+import pytest
+
+from hvdprof.analyze.predict.own_work import (
+    UNREPEATED_ERROR,
+    draw_own_work,
+    own_work,
+)
+from hvdprof.analyze.stats.uncertainty import NAN, LogEstimate
+from hvdprof.analyze.steps.cells import Cell, CellTime
+from hvdprof.analyze.steps.launch_facts import LaunchFacts
+from tests.builders.predicted_jobs import stated_job
+from tests.builders.step_works import PARTS_MS, simulated
+
+MS = 1e6
+KEYS = {1: ("p1", "s"), 4: ("p4", "s")}
+
+
+def _time(num_ranks: int, step_ms: float) -> CellTime:
+    cell = Cell("m", num_ranks, "horovod", "none", "average", 8, "throughput")
+    estimate = LogEstimate(math.log(step_ms * MS), 0.01, 4)
+    return CellTime(cell, (KEYS[num_ranks],), estimate, 100, False, False)
+
+
+def _facts(step_ms: float, **parts_ms: float) -> LaunchFacts:
+    parts = dict.fromkeys(("blocked", "other"), 0.0) | parts_ms
+    step = np.full(10, step_ms * MS).astype(np.int64)
+    return LaunchFacts(step, {name: time * MS for name, time in parts.items()}, 8)
+
+
+def test_a_step_splits_into_window_slowest_rank_and_exposed_time() -> None:
+    work = simulated(200, 4, noise=0.02, tail_ms=5.0)
+    step_ms = float(work.step_times.mean()) / MS
+    slow = PARTS_MS | {"backward": 1.1 * PARTS_MS["backward"]}
+    facts = {KEYS[1]: _facts(95, **PARTS_MS), KEYS[4]: _facts(step_ms, **slow)}
+
+    found = own_work(
+        _time(4, step_ms),
+        _time(1, 95),
+        LogEstimate(math.log(step_ms / 95), 0.01, 4),
+        facts,
+        {KEYS[4]: work},
+    )
+
+    assert found is not None
+    reference = found.reference
+    assert reference.window_ns == pytest.approx(95 * MS, rel=0.01)
+    assert reference.exposed_ns == pytest.approx(5 * MS, rel=0.02)
+    slowest = reference.step_ns - reference.window_ns - reference.exposed_ns
+    # Two phases of 30 and 60 ms vary by 2 % each; 1.03 is the largest of four normal values.
+    assert slowest == pytest.approx(1.03 * 1.34 * MS, rel=0.15)
+    assert found.slowdown == pytest.approx(6 / 90)
+    assert found.baseline.window_ns == pytest.approx(95 * MS)
+
+
+def test_ranks_that_were_not_recorded_have_no_own_work() -> None:
+    facts = {key: _facts(95, **PARTS_MS) for key in KEYS.values()}
+
+    ratio = LogEstimate(0.0, 0.01, 4)
+
+    assert own_work(_time(4, 95), _time(1, 95), ratio, facts, {}) is None
+
+
+def test_draws_are_as_wide_as_the_measured_times() -> None:
+    own = stated_job(error=0.01).own
+
+    found = draw_own_work(own, np.random.default_rng(0), 20_000)
+
+    # Student's t of 10 degrees of freedom is wider than a normal distribution by sqrt(10 / 8).
+    assert np.log(found.baseline_ns).std() == pytest.approx(0.01 * math.sqrt(10 / 8), rel=0.05)
+    ratio = np.log(found.reference_ns / found.baseline_ns)
+    assert ratio.mean() == pytest.approx(own.log_ratio.value, abs=1e-3)
+
+
+def test_launches_without_repeats_have_an_assumed_error() -> None:
+    job = stated_job()
+    own = type(job.own)(
+        reference=job.own.reference,
+        baseline=job.own.baseline,
+        log_step=LogEstimate(job.own.log_step.value, NAN, 0.0),
+        log_ratio=job.own.log_ratio,
+        slowdown=0.0,
+    )
+
+    found = draw_own_work(own, np.random.default_rng(0), 20_000)
+
+    reach = np.quantile(np.log(found.baseline_ns), 0.95) - job.own.log_step.value
+    # Student's t of 3 degrees of freedom.
+    assert reach == pytest.approx(2.353 * UNREPEATED_ERROR, rel=0.05)
