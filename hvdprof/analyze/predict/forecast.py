@@ -1,0 +1,264 @@
+"""The forecast of a run: what it measured as inputs of the Monte Carlo simulation."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hvdprof.analyze.predict.algorithm_rules import GLOO, always
+from hvdprof.analyze.predict.collective_cost import Algorithm
+from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.forecast_cells import ForecastCells, forecast_cells
+from hvdprof.analyze.predict.gradient_trace import (
+    GradientTrace,
+    NoTrace,
+    gradient_trace,
+    recorded_gradients,
+)
+from hvdprof.analyze.predict.horovod_loop import LoopSettings
+from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
+from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
+from hvdprof.analyze.predict.link_evidence import LinkEvidence, link_evidence
+from hvdprof.analyze.predict.negotiation_draws import Negotiates
+from hvdprof.analyze.predict.network_scenarios import KnownLinks
+from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
+from hvdprof.analyze.predict.own_work import OwnWork, own_work
+from hvdprof.analyze.predict.rank_spread import RankSpread, rank_spread
+from hvdprof.analyze.predict.stated_links import assumed_draws, with_rule
+from hvdprof.analyze.predict.what_if import checked
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.baseline import baseline_name
+from hvdprof.analyze.steps.measured_launches import measured_launches
+from hvdprof.analyze.steps.step_work import StepWork, step_work, with_all_ranks
+from hvdprof.errors import UsageError
+from hvdprof.model.arrays import Float64s
+from hvdprof.model.cell_key import DDP_ENGINE
+from hvdprof.model.forecast import Forecast, Missing, Question
+from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.run import Run, RunAnalysis
+from hvdprof.model.tables.run_tables import GRADIENTS
+from hvdprof.model.tables.timeline_tables import TENSOR_USES
+
+_LASTING = ("persistent", "from-step")
+_OF_RANKS = (*_LASTING, "periodic", "irregular")
+"""Patterns of single ranks in STRAGGLERS."""
+
+
+def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
+    """The forecast of one model of a run.
+
+    1.  The largest measured cell that is not oversubscribed is extrapolated (``forecast_cells``).
+    2.  Its steps split into own work, differences of the ranks, and exposed communication.
+    3.  Its gradients, their ready times, and the links come from its recordings.
+    4.  The Monte Carlo simulation predicts every size (``job_forecast``).
+
+    Raises:
+        UsageError: The question cannot be answered from this run; the hint says what to measure.
+    """
+    question = checked(question)
+    run = analysis.run
+    measured = measured_launches(run)
+    cells = forecast_cells(measured, question)
+    works = with_all_ranks(step_work(run.steps, run.events, measured.of_job), run.segments)
+    rng = np.random.default_rng(question.seed)
+    own = own_work(cells.reference, cells.baseline, cells.log_ratio, measured.facts, works)
+    spread = _spread(analysis, cells, works, question, rng)
+    if own is None or spread is None:
+        raise UsageError(
+            f"The run holds no steady steps of all ranks at np={cells.reference.cell.np}.",
+            hint="Measure more steps: hvdprof bench --num-steps 50.",
+        )
+    trace = _trace(analysis, cells, works)
+    evidence = link_evidence(analysis)
+    links = _costs(evidence, question, rng)
+    job = JobInputs(
+        num_ranks=cells.reference.cell.np,
+        ranks_per_host=cells.ranks_per_host(run),
+        own=own,
+        spread=spread,
+        reduction=Reduction(trace.gradients, _loop_settings(run, cells)),
+        offsets_ns=_offsets(trace),
+        costs=links.costs,
+        negotiates=_negotiates(run, cells),
+    )
+    named = replace(question, model=cells.model, engine=cells.engine)
+    return job_forecast(job, named, _facts(analysis, cells, job, evidence, links))
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    costs: CostDraws
+    algorithm: str
+    probability: float
+    is_measured: bool
+
+
+def _costs(evidence: LinkEvidence, question: Question, rng: np.random.Generator) -> _Links:
+    """Costs of collectives: fitted where any was measured, else assumed."""
+    choice = evidence.choice(rng, question.num_draws)
+    if choice is None:
+        costs = assumed_draws(evidence.documented or GLOO, rng, question.num_draws)
+        name, probability = (evidence.documented or GLOO).name, NAN
+    else:
+        costs, best = choice.draws, choice.candidates[0]
+        name, probability = best.rule.name, best.weight
+    if question.algorithm:
+        costs = with_rule(costs, always(_algorithm(question.algorithm)))
+        name, probability = question.algorithm, NAN
+    return _Links(costs, name, probability, choice is not None)
+
+
+def _algorithm(name: str) -> Algorithm:
+    try:
+        return Algorithm(name)
+    except ValueError:
+        raise UsageError(
+            f"No algorithm is named {name!r}.",
+            hint=f"Algorithms: {', '.join(Algorithm)}.",
+        ) from None
+
+
+def _spread(
+    analysis: RunAnalysis,
+    cells: ForecastCells,
+    works: Mapping[LaunchKey, StepWork],
+    question: Question,
+    rng: np.random.Generator,
+) -> RankSpread | None:
+    launches = [key for key in cells.reference.launches if key in works]
+    table = analysis.stragglers
+    late: dict[int, list[float]] = {}
+    patterns = _LASTING if question.keeps_stragglers else _OF_RANKS
+    for row in table[table["pattern"].isin(patterns).to_numpy()].to_dict("records"):
+        if (str(row["pass_id"]), str(row["segment"])) in launches:
+            late.setdefault(int(row["rank"]), []).append(float(row["lateness_ns"]))
+    return rank_spread(
+        [works[key] for key in launches],
+        cells.host_of_rank(analysis.run),
+        {rank: float(np.mean(times)) for rank, times in late.items()},
+        rng,
+        keeps_stragglers=question.keeps_stragglers,
+    )
+
+
+def _trace(
+    analysis: RunAnalysis, cells: ForecastCells, works: Mapping[LaunchKey, StepWork]
+) -> GradientTrace:
+    """The launch of the reference with the most usable steps."""
+    run = analysis.run
+    found: list[GradientTrace] = []
+    reasons = []
+    for key in cells.launches_in_any_mode(run):
+        sent = recorded_gradients(key, run.table(GRADIENTS.name), run.table(TENSOR_USES.name))
+        one = gradient_trace(key, works.get(key), run.arrivals, run.events, sent)
+        if isinstance(one, NoTrace):
+            reasons.append(one.reason)
+        else:
+            found.append(one)
+    if not found:
+        raise UsageError(
+            f"No launch at np={cells.reference.cell.np} says when gradients are ready: "
+            f"{'; '.join(dict.fromkeys(reasons)) or 'none was recorded'}.",
+            hint="Measure it again with this version of hvdprof.",
+        )
+    return max(found, key=lambda one: len(one.steps))
+
+
+def _offsets(trace: GradientTrace) -> Float64s:
+    """[steps, gradients] Ready on the last rank, minus the arrival of the last rank."""
+    ready = (trace.backward_begin[:, None, :] + trace.ready).max(axis=2)
+    arrived = trace.arrived.max(axis=1, keepdims=True)
+    return np.asarray(np.minimum(ready - arrived, 0.0))
+
+
+def _environment(run: Run, cells: ForecastCells) -> Mapping[str, str]:
+    passes = {key[0] for key in cells.reference.launches}
+    own = next((one.environment for one in run.manifest.passes if one.id in passes), {})
+    return run.manifest.environment | own
+
+
+def _loop_settings(run: Run, cells: ForecastCells) -> LoopSettings:
+    if cells.engine == DDP_ENGINE:
+        raise UsageError(
+            "No forecast for DDP yet.", hint="Horovod's launches of the run: --engine horovod."
+        )
+    return LoopSettings.from_environment(_environment(run, cells), cells.ranks_per_host(run))
+
+
+def _negotiates(run: Run, cells: ForecastCells) -> Negotiates:
+    capacity = _environment(run, cells).get("HOROVOD_CACHE_CAPACITY", "")
+    return Negotiates.BY_GATHER if capacity == "0" else Negotiates.BY_CACHE
+
+
+def _facts(
+    analysis: RunAnalysis,
+    cells: ForecastCells,
+    job: JobInputs,
+    evidence: LinkEvidence,
+    links: _Links,
+) -> JobFacts:
+    reference = cells.reference
+    launch_s = math.exp(reference.log_step_time.value) / 1e9
+    launch_s *= reference.num_steps / max(len(reference.launches), 1)
+    known = KnownLinks(links.is_measured, evidence.knows_network)
+    return JobFacts(
+        baseline=baseline_name(cells.baseline),
+        measured=cells.efficiencies(analysis.scaling),
+        excluded_np=cells.excluded_np,
+        known_links=known,
+        algorithm=links.algorithm,
+        algorithm_probability=links.probability,
+        so_far=MeasuredSoFar(
+            model=cells.model,
+            sizes=cells.measured_np,
+            ranks_per_host=job.ranks_per_host,
+            num_launches=len(reference.launches),
+            launch_s=launch_s,
+            rank_degrees=job.spread.of_ranks.degrees,
+            has_network=known.inter,
+        ),
+        assumptions=_assumptions(job, own=job.own),
+        missing=(*_missing(cells, job), *evidence.missing),
+    )
+
+
+def _assumptions(job: JobInputs, own: OwnWork) -> tuple[str, ...]:
+    found = [
+        "Own work per rank does not depend on the number of ranks, apart from its slowdown while "
+        "communicating.",
+        f"New ranks differ as the {job.spread.num_ranks} measured ranks do, with Student's t for "
+        "what so few ranks do not show.",
+    ]
+    if job.spread.of_hosts is None:
+        found.append("Hosts do not differ: ranks of one host alone were measured.")
+    if own.slowdown > 0:
+        found.append(
+            "Of the compute slowdown against one rank, an unknown share grows with the overlap "
+            "with communication."
+        )
+    if math.isnan(own.log_ratio.error):
+        found.append("No launch was repeated: step times are assumed to vary by 2 %.")
+    return tuple(found)
+
+
+def _missing(cells: ForecastCells, job: JobInputs) -> tuple[Missing, ...]:
+    found = []
+    command = f"hvdprof bench --models {cells.model} --np"
+    if len(cells.measured_np) == 1:
+        found.append(
+            Missing(
+                f"The run measured {cells.measured_np[0]} ranks alone.",
+                "efficiencies refer to this size itself",
+                f"{command} 1,{cells.measured_np[0]}",
+            )
+        )
+    if math.isnan(job.spread.jitter.tail_index):
+        found.append(
+            Missing(
+                f"{job.spread.jitter.num_values} residuals do not show the tail of the jitter.",
+                "the band is open below where the tail matters",
+                f"{command} {job.num_ranks} --num-steps 200",
+            )
+        )
+    return tuple(found)

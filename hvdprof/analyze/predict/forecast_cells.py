@@ -1,0 +1,146 @@
+"""Which cells of a run a forecast rests on.
+
+Tested in ``tests/analyze/predict/test_forecast.py``.
+"""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hvdprof.analyze.stats.uncertainty import LogEstimate
+from hvdprof.analyze.steps.baseline import baselines
+from hvdprof.analyze.steps.cells import CellTime, throughput_cells
+from hvdprof.analyze.steps.measured_launches import MeasuredLaunches
+from hvdprof.analyze.steps.step_time_ratio import PairedRatios
+from hvdprof.errors import UsageError
+from hvdprof.model.cell_key import ENGINE_TITLES, HOROVOD_ENGINE, TORCH_ENGINE, of_base_cell
+from hvdprof.model.forecast import Question
+from hvdprof.model.launch_key import LaunchKey
+from hvdprof.model.run import Run
+from hvdprof.model.tables.run_tables import RANKS
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastCells:
+    """The cells behind a forecast.
+
+    Attributes:
+        reference: The largest cell without toggles that is not oversubscribed.
+        baseline: That of the model, as in SCALING.
+        log_ratio: Logarithm of the step time of the reference divided by that of the baseline.
+        measured_np: Numbers of ranks that are used, ascending.
+        excluded_np: Those that are not: oversubscribed.
+    """
+
+    reference: CellTime
+    baseline: CellTime
+    log_ratio: LogEstimate
+    measured_np: tuple[int, ...]
+    excluded_np: tuple[int, ...]
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.reference.cell.model
+
+    @property
+    def engine(self) -> str:
+        """What reduces its gradients."""
+        return self.reference.cell.engine
+
+    def host_of_rank(self, run: Run) -> dict[int, str]:
+        """The host of each rank of the reference, from its first launch."""
+        ranks = run.table(RANKS.name)
+        first = ranks[(ranks["pass_id"].astype(str) == self.reference.launches[0][0]).to_numpy()]
+        return dict(zip(first["rank"].astype(int), first["hostname"].astype(str), strict=True))
+
+    def ranks_per_host(self, run: Run) -> int:
+        """Ranks of the fullest host of the reference; all of them where hosts are unknown."""
+        hosts = pd.Series(self.host_of_rank(run))
+        return int(hosts.value_counts().max()) if len(hosts) else self.reference.cell.np
+
+    def launches_in_any_mode(self, run: Run) -> list[LaunchKey]:
+        """The launches of the reference, those with a timeline included; those without first."""
+        cell = self.reference.cell
+        rows = of_base_cell(run.segments, cell.model, cell.np, cell.engine)
+        keys = [(str(one["pass_id"]), str(one["segment"])) for one in rows.to_dict("records")]
+        return sorted(keys, key=lambda key: key not in self.reference.launches)
+
+    def efficiencies(self, scaling: pd.DataFrame) -> dict[int, float]:
+        """The measured efficiency of each number of ranks that is used."""
+        return {
+            size: float(rows["efficiency"].iloc[0])
+            for size in self.measured_np
+            if len(rows := of_base_cell(scaling, self.model, size, self.engine))
+        }
+
+
+def forecast_cells(measured: MeasuredLaunches, question: Question) -> ForecastCells:
+    """The cells for a question.
+
+    Raises:
+        UsageError: The run holds no cell of two ranks or more that can be used, or several models
+            without a choice.
+    """
+    cells = throughput_cells(measured.times)
+    model = _model(cells, question)
+    engine = question.engine or _engine(cells, model)
+    own = sorted(
+        (
+            one
+            for one in cells
+            if one.cell.model == model and one.cell.engine == engine and one.cell.is_base
+        ),
+        key=lambda one: (one.cell.np, one.cell.batch_size),
+    )
+    used = [one for one in own if not one.oversubscribed]
+    excluded = tuple(sorted({one.cell.np for one in own if one.oversubscribed}))
+    if not used or used[-1].cell.np < 2:
+        raise UsageError(
+            _reason(model, engine, excluded, bool(used)),
+            hint=f"Measure 1 and 2 ranks: hvdprof bench --models {model} --np 1,2.",
+        )
+    baseline_of = baselines(cells)
+    reference, baseline = used[-1], baseline_of[model]
+    if baseline.cell == reference.cell:
+        ratio = LogEstimate(0.0, 0.0, 1.0)
+    else:
+        ratio = PairedRatios(cells, baseline_of).ratio(reference, baseline)
+    sizes = tuple(sorted({one.cell.np for one in used}))
+    return ForecastCells(reference, baseline, ratio, sizes, excluded)
+
+
+def _model(cells: list[CellTime], question: Question) -> str:
+    models = list(dict.fromkeys(one.cell.model for one in cells))
+    if not models:
+        raise UsageError(
+            "The run holds no step times to extrapolate.", hint="hvdprof bench measures them."
+        )
+    if question.model in models:
+        return question.model
+    if question.model or len(models) > 1:
+        said = f"The run holds no model {question.model!r}." if question.model else ""
+        raise UsageError(
+            said or "The run holds several models: a forecast is of one.",
+            hint=f"Name one of {', '.join(models)}.",
+        )
+    return models[0]
+
+
+def _engine(cells: list[CellTime], model: str) -> str:
+    engines = {one.cell.engine for one in cells if one.cell.model == model} - {TORCH_ENGINE}
+    known = [name for name in ENGINE_TITLES if name in engines]
+    return HOROVOD_ENGINE if HOROVOD_ENGINE in known or not known else known[0]
+
+
+def _reason(model: str, engine: str, excluded: tuple[int, ...], has_one: bool) -> str:
+    title = ENGINE_TITLES.get(engine, engine)
+    if excluded:
+        sizes = ", ".join(map(str, excluded))
+        return (
+            f"{model} under {title} ran oversubscribed on {sizes} ranks, with more ranks than "
+            "cores or GPUs: such steps say nothing on larger jobs."
+        )
+    if has_one:
+        return f"{model} was measured on 1 rank alone, which reduces no gradients."
+    return f"The run holds no launch of {model} under {title}."

@@ -1,0 +1,199 @@
+"""The forecast of a job whose inputs are known: Monte Carlo over all of them.
+
+Tested in ``tests/analyze/predict/test_forecast.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hvdprof.analyze.predict.drawn_limits import drawn_limits
+from hvdprof.analyze.predict.draws import Draws, draw, under
+from hvdprof.analyze.predict.forecast_rows import (
+    CellName,
+    Row,
+    band_width,
+    cause_rows,
+    forecast_row,
+    measurement_rows,
+    width_rows,
+)
+from hvdprof.analyze.predict.job_inputs import JobInputs
+from hvdprof.analyze.predict.network_scenarios import KnownLinks, Scenario, scenarios
+from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
+from hvdprof.analyze.predict.predicted_step import PredictedStep, StepModel, Target
+from hvdprof.analyze.predict.what_if import COMPRESSION, NONE, checked, targets
+from hvdprof.analyze.predict.width_sources import width_sources
+from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.model.arrays import Float64s
+from hvdprof.model.forecast import Forecast, Limits, Missing, Question
+from hvdprof.model.tables.forecast_tables import (
+    FORECAST,
+    FORECAST_CAUSES,
+    FORECAST_MEASURE,
+    FORECAST_WIDTHS,
+    QUANTILES,
+)
+
+WIDTH_DRAWS = 600
+"""Draws per input of the Sobol indices: a standard error of about 4 % of the variance."""
+
+LEAST_TAIL = 0.005
+"""Share of a step below which an unknown tail of the jitter does not open the band."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFacts:
+    """What a forecast prints of the job beside its numbers.
+
+    Attributes:
+        baseline: Reference of the efficiency.
+        measured: Measured efficiency of each number of ranks that the fit uses.
+        excluded_np: Measured numbers of ranks that it does not use.
+        known_links: Which links are those of the job.
+        algorithm: Algorithm of the collectives.
+        algorithm_probability: Its weight, NaN where it was not fitted.
+        so_far: What was measured; None without a run.
+        assumptions: What the inputs rest on.
+        missing: What is not known of the job.
+    """
+
+    baseline: str
+    measured: Mapping[int, float] = field(default_factory=dict)
+    excluded_np: tuple[int, ...] = ()
+    known_links: KnownLinks = field(default_factory=KnownLinks)
+    algorithm: str = ""
+    algorithm_probability: float = NAN
+    so_far: MeasuredSoFar | None = None
+    assumptions: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+
+def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecast:
+    """The forecast of all sizes and networks of a question.
+
+    Args:
+        job: What is known of the job.
+        question: What to predict.
+        facts: What is printed beside it.
+
+    Raises:
+        UsageError: The question cannot be answered.
+    """
+    question = checked(question)
+    ranks_per_host = question.ranks_per_host or job.ranks_per_host
+    wanted = targets(job, question, ranks_per_host)
+    networks = scenarios(
+        question.links,
+        question.intra,
+        facts.known_links,
+        is_one_host=question.sizes[-1] <= ranks_per_host,
+    )
+    tables = _Tables(job, question, facts, wanted)
+    for network in networks:
+        tables.add(network)
+    base = job.own.baseline
+    return Forecast(
+        question=replace(question, ranks_per_host=ranks_per_host),
+        baseline=facts.baseline,
+        baseline_samples_per_s=tables.baseline_np * base.batch_size / base.step_ns * 1e9,
+        measured_np=tuple(sorted(facts.measured)),
+        excluded_np=facts.excluded_np,
+        algorithm=facts.algorithm,
+        algorithm_probability=facts.algorithm_probability,
+        scenarios=tuple(one.name for one in networks),
+        rows=FORECAST.frame(tables.rows),
+        causes=FORECAST_CAUSES.frame(tables.causes),
+        widths=FORECAST_WIDTHS.frame(tables.widths),
+        measurements=FORECAST_MEASURE.frame(tables.measurements),
+        limits=tuple(tables.limits),
+        assumptions=facts.assumptions,
+        missing=facts.missing,
+        tail_index=job.spread.jitter.tail_index,
+    )
+
+
+class _Tables:
+    """The rows of a forecast, scenario by scenario."""
+
+    def __init__(
+        self, job: JobInputs, question: Question, facts: JobFacts, wanted: Sequence[Target]
+    ) -> None:
+        self._job, self._question, self._facts = job, question, facts
+        self._model, self._last = StepModel(job, wanted), StepModel(job, wanted[-1:])
+        counts = (question.num_draws, *[min(WIDTH_DRAWS, question.num_draws)] * 2)
+        self._draws = [
+            draw(
+                job,
+                np.random.default_rng(question.seed + number),
+                count,
+                wanted[-1].topology,
+                question.past_errors,
+            )
+            for number, count in enumerate(counts)
+        ]
+        self.baseline_np = int(facts.baseline.rpartition("=")[2] or 1)
+        self.rows: list[Row] = []
+        self.causes: list[Row] = []
+        self.widths: list[Row] = []
+        self.measurements: list[Row] = []
+        self.limits: list[Limits] = []
+
+    def add(self, network: Scenario) -> None:
+        """The rows of one scenario."""
+        question = self._question
+        name = CellName(
+            question.model,
+            question.engine,
+            question.settings.get(COMPRESSION, NONE),
+            network.name,
+        )
+        steps = self._model.steps(under(self._draws[0], network))
+        for step in steps:
+            self.rows.append(self._row(name, step))
+            self.causes += cause_rows(name, step)
+        efficiencies = np.stack([self._with_open_end(step) for step in steps], axis=1)
+        self.limits.append(
+            drawn_limits(
+                network.name,
+                question.sizes,
+                efficiencies,
+                question.target,
+                min(self._job.num_ranks, question.sizes[-1]),
+            )
+        )
+        self._add_widths(name, network, steps[-1])
+
+    def _with_open_end(self, step: PredictedStep) -> Float64s:
+        """[draws] The efficiency; where the band is open, its lowest draws have no value."""
+        efficiency = step.efficiency
+        if not self._is_open(step.target):
+            return efficiency
+        return np.where(efficiency > np.quantile(efficiency, QUANTILES["p5"]), efficiency, np.nan)
+
+    def _is_open(self, target: Target) -> bool:
+        return self._job.spread.jitter.is_open(target.num_ranks, LEAST_TAIL)
+
+    def _row(self, name: CellName, step: PredictedStep) -> Row:
+        size = step.target.num_ranks
+        return forecast_row(
+            name,
+            step,
+            extrapolation=size / self._job.num_ranks,
+            is_open=self._is_open(step.target),
+            target=self._question.target,
+            measured=self._facts.measured.get(size, NAN),
+        )
+
+    def _add_widths(self, name: CellName, network: Scenario, last: PredictedStep) -> None:
+        def efficiency(draws: Draws) -> Float64s:
+            return self._last.steps(draws)[0].efficiency
+
+        first, second = (under(draws, network) for draws in self._draws[1:])
+        sources = width_sources(efficiency, first, second)
+        band, size = band_width(last.efficiency), last.target.num_ranks
+        self.widths += width_rows(name, size, sources, band)
+        if self._facts.so_far is not None:
+            found = next_measurements(self._facts.so_far, sources, band, size)
+            self.measurements += measurement_rows(name, size, found, band)

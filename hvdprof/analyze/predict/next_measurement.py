@@ -1,0 +1,195 @@
+"""Which measurement narrows the band most per rank-hour.
+
+A measurement leaves a part of the variance that an input causes. What the band will be follows from
+the first-order indices of the inputs:
+
+    band after = band before * sqrt(1 - sum over inputs of S_i * (1 - remaining_i))
+
+The remaining shares are those of independent samples: half for twice as many launches. They say
+what is worth measuring, not what the next band will be.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hvdprof.analyze.predict.rank_spread import PRIOR_DEGREES
+from hvdprof.analyze.predict.width_sources import WidthSource
+
+_STEP_FACTOR = 4
+"""A longer run has so many times the steps."""
+
+_STARTUP_S = 20.0
+_NETWORK_S = 60.0
+_LEAST_GAIN = 0.01
+"""A measurement that narrows the band by less than this share of it is not worth listing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredSoFar:
+    """What the run consists of.
+
+    Attributes:
+        model: Model of the run.
+        sizes: Measured numbers of ranks that the fit uses.
+        ranks_per_host: On a full host.
+        num_launches: Launches per size.
+        launch_s: Length of the measured steps of one launch.
+        rank_degrees: Degrees of freedom of the differences between ranks.
+        has_network: Whether the links between hosts were measured.
+    """
+
+    model: str
+    sizes: tuple[int, ...]
+    ranks_per_host: int
+    num_launches: int
+    launch_s: float
+    rank_degrees: float
+    has_network: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A possible measurement, with the width of the band that it is expected to leave.
+
+    ``kind`` is one of ``model.forecast.MEASUREMENTS``.
+    """
+
+    kind: str
+    num_ranks: int
+    num_hosts: int
+    duration_s: float
+    band_after: float
+    command: str
+
+    @property
+    def rank_hours(self) -> float:
+        """Ranks times the length."""
+        return self.num_ranks * self.duration_s / 3600
+
+    def reduction_per_rank_hour(self, band_before: float) -> float:
+        """How much narrower the band becomes, per rank-hour."""
+        return (band_before - self.band_after) / self.rank_hours
+
+
+def next_measurements(
+    known: MeasuredSoFar, sources: Mapping[str, WidthSource], band: float, num_ranks: int
+) -> list[Measurement]:
+    """Measurements that narrow the band, most per rank-hour first.
+
+    Args:
+        known: What was measured.
+        sources: Where the width comes from.
+        band: Width of the band of the efficiency at the largest predicted size.
+        num_ranks: That size.
+    """
+    found = [
+        _with_band(one, remaining, sources, band)
+        for one, remaining in _candidates(known, num_ranks)
+    ]
+    worth = [one for one in found if one.band_after < band * (1 - _LEAST_GAIN)]
+    return sorted(worth, key=lambda one: -one.reduction_per_rank_hour(band))
+
+
+def _with_band(
+    one: Measurement,
+    remaining: Mapping[str, float],
+    sources: Mapping[str, WidthSource],
+    band: float,
+) -> Measurement:
+    gone = sum(
+        source.first_order * (1 - remaining.get(name, 1.0)) for name, source in sources.items()
+    )
+    after = band * math.sqrt(max(1 - gone, 0.0))
+    return Measurement(
+        kind=one.kind,
+        num_ranks=one.num_ranks,
+        num_hosts=one.num_hosts,
+        duration_s=one.duration_s,
+        band_after=after,
+        command=one.command,
+    )
+
+
+def _candidates(
+    known: MeasuredSoFar, num_ranks: int
+) -> Sequence[tuple[Measurement, Mapping[str, float]]]:
+    """Each with the share of the variance that it leaves of each input."""
+    largest, launch_s = known.sizes[-1], known.launch_s + _STARTUP_S
+    sizes = ",".join(str(size) for size in known.sizes)
+    found: list[tuple[Measurement, Mapping[str, float]]] = [
+        (
+            _measurement(
+                "repeats",
+                known,
+                largest,
+                launch_s * known.num_launches * len(known.sizes),
+                f"hvdprof bench --resume RUN --models {known.model} --np {sizes} "
+                f"--repeats {2 * known.num_launches}",
+            ),
+            {"own-work": 0.5, "jitter": 0.5, "contention": 0.75},
+        ),
+        (
+            _measurement(
+                "steps",
+                known,
+                largest,
+                _STARTUP_S + _STEP_FACTOR * known.launch_s,
+                f"hvdprof bench --models {known.model} --np {largest} --steps MORE",
+            ),
+            {"jitter": 1 / _STEP_FACTOR, "ready-times": 1 / _STEP_FACTOR, "negotiation": 0.5},
+        ),
+    ]
+    if not known.has_network and num_ranks > known.ranks_per_host:
+        network = Measurement(
+            kind="network",
+            num_ranks=2,
+            num_hosts=2,
+            duration_s=_NETWORK_S,
+            band_after=math.nan,
+            command="hvdprof net --hosts HOST1,HOST2",
+        )
+        found.append((network, {"links": 0.05}))
+    size = 2 * largest
+    while size < num_ranks:
+        found.append((_at_more_ranks(known, size), _left_by(known, size, num_ranks)))
+        size *= 2
+    return found
+
+
+def _at_more_ranks(known: MeasuredSoFar, size: int) -> Measurement:
+    return _measurement(
+        "ranks",
+        known,
+        size,
+        known.launch_s + _STARTUP_S,
+        f"hvdprof bench --models {known.model} --np {size}",
+    )
+
+
+def _left_by(known: MeasuredSoFar, size: int, num_ranks: int) -> Mapping[str, float]:
+    """A larger size leaves fewer doublings to extrapolate, and shows more ranks and the network."""
+    before = math.log2(num_ranks / known.sizes[-1])
+    degrees = PRIOR_DEGREES + known.rank_degrees
+    has_hosts = size > known.ranks_per_host
+    return {
+        "model": math.log2(num_ranks / size) / before,
+        "rank-differences": degrees / (degrees + size - known.sizes[-1]),
+        "jitter": known.sizes[-1] / size,
+        "negotiation": 0.5,
+        "contention": 0.25,
+        "links": 0.1 if has_hosts else 0.5,
+    }
+
+
+def _measurement(
+    kind: str, known: MeasuredSoFar, num_ranks: int, duration_s: float, command: str
+) -> Measurement:
+    return Measurement(
+        kind=kind,
+        num_ranks=num_ranks,
+        num_hosts=-(-num_ranks // known.ranks_per_host),
+        duration_s=duration_s,
+        band_after=math.nan,
+        command=command,
+    )

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from hvdprof.analyze.predict.collective_cost import Topology
+from hvdprof.analyze.predict.negotiation_draws import (
+    Negotiates,
+    NegotiationDraws,
+    draw_negotiation,
+    negotiation_ns,
+)
+from hvdprof.model.arrays import Float64s
+from tests.builders.predicted_jobs import NUM_COSTS, stated_costs
+
+DRAWS = NegotiationDraws(np.full(NUM_COSTS, 1.5), np.full(NUM_COSTS, 10e3))
+
+
+def _time(how: Negotiates, num_ranks: int) -> Float64s:
+    costs = stated_costs(intra=(5e3, 0.0), inter=(20e3, 0.0))
+    return negotiation_ns(how, DRAWS, costs, Topology(num_ranks, 4))
+
+
+def test_the_cache_is_agreed_on_by_small_allreduces() -> None:
+    # A ring over 4 hosts: 24 messages inside and 6 between them.
+    assert _time(Negotiates.BY_CACHE, 16) == pytest.approx(1.5 * (24 * 5e3 + 6 * 20e3))
+
+
+def test_without_the_cache_the_work_of_rank_0_grows_with_the_ranks() -> None:
+    small, large = (_time(Negotiates.BY_GATHER, size) for size in (4, 64))
+
+    assert small == pytest.approx(6 * 5e3 + 3 * 10e3)
+    assert (large > small + 60 * 10e3 - 1).all()
+
+
+@pytest.mark.parametrize(("how", "num_ranks"), [(Negotiates.NEVER, 16), (Negotiates.BY_CACHE, 1)])
+def test_nobody_to_agree_with(how: Negotiates, num_ranks: int) -> None:
+    assert not _time(how, num_ranks).any()
+
+
+def test_draws_differ() -> None:
+    found = draw_negotiation(np.random.default_rng(0), 1000)
+
+    assert 1 <= found.allreduces.min() < found.allreduces.max() <= 2
+    assert found.message_ns.std() > 0
