@@ -4,7 +4,7 @@ The time of a collective is ``alpha + beta * bytes``, plus what single execution
 wait for a rank whose thread finds no core, however much they send. Both numbers are fitted anew
 for every draw to a resample of the executions, so that what few payloads say about others is as
 uncertain as it is. Where all payloads are about the same, they say nothing of how the time divides:
-then every division from "all alpha" to "all beta" is as likely.
+then every order of magnitude of ``alpha`` is as likely, from 10 µs to all of the time.
 """
 
 from dataclasses import dataclass, replace
@@ -22,10 +22,16 @@ LEAST_SPAN = 8.0
 SMALLEST_SHARE = 0.1
 """Of its fitted time an execution takes at least this share."""
 
+SHORTEST_NS = 1e4
+"""No collective takes less."""
+
+NEGOTIATION_PER_ALPHA = (0.3, 1.5)
+"""A negotiation exchanges some bytes once or twice."""
+
 WAKEUP_NS = 5e5
 """Up to this much later than planned does a sleeping loop wake up, where that is not measured."""
 
-LOCKED_CYCLE_NS = 1e7
+LOCKED_CYCLE_NS = 5e6
 """With longer cycles the loop and the steps move in step: waits are no uniform share of it."""
 
 _LOW = 0.1
@@ -95,12 +101,11 @@ def collective_draws(
     if sizes.max() >= LEAST_SPAN * sizes.min():
         alpha, beta = _fits(sizes, times, num_draws, rng)
     else:
-        share = rng.random(num_draws)
         middle = float(np.median(times))
-        alpha = share * middle
-        beta = (1 - share) * middle / max(float(np.median(sizes)), 1.0)
+        alpha = _any_magnitude(min(SHORTEST_NS, middle), middle, num_draws, rng)
+        beta = (middle - alpha) / max(float(np.median(sizes)), 1.0)
     fitted = float(np.median(alpha)) + float(np.median(beta)) * sizes
-    negotiation, wakeups = _cycle_draws(known, cycle_ns, num_draws, rng)
+    negotiation, wakeups = _cycle_draws(known, cycle_ns, alpha, rng)
     return CollectiveDraws(alpha, beta, times - fitted, negotiation, wakeups)
 
 
@@ -131,19 +136,25 @@ def _fits(
     return np.maximum(alpha, 0.0), np.asarray(beta)
 
 
+def _any_magnitude(low: float, high: float, num_draws: int, rng: np.random.Generator) -> Float64s:
+    """[draws] Log-uniform."""
+    return np.asarray(low * (high / low) ** rng.random(num_draws))
+
+
 def _cycle_draws(
-    collectives: pd.DataFrame, cycle_ns: float, num_draws: int, rng: np.random.Generator
+    collectives: pd.DataFrame, cycle_ns: float, alpha_ns: Float64s, rng: np.random.Generator
 ) -> tuple[Float64s, Float64s]:
     """[draws] negotiation, and samples of late wake-ups, from waits for the first collectives.
 
     A gradient that comes at any time waits for half of a cycle on average, its late end included,
     and for the negotiation. Longer cycles than ``LOCKED_CYCLE_NS`` say nothing of either: the
-    negotiation is then at most as long as the shortest collectives, which exchange more.
+    negotiation is then about as long as an empty collective.
     """
-    shortest = float(np.quantile(collectives["dur_ns"].to_numpy(dtype=np.float64), _LOW))
+    num_draws = len(alpha_ns)
     lags = _first_lags(collectives)
     if cycle_ns > LOCKED_CYCLE_NS or len(lags) < LEAST_EXECUTIONS:
-        return shortest * rng.random(num_draws), WAKEUP_NS * rng.random(num_draws)
+        negotiation = alpha_ns * rng.uniform(*NEGOTIATION_PER_ALPHA, num_draws)
+        return negotiation, WAKEUP_NS * rng.random(num_draws)
     drawn = lags[rng.integers(len(lags), size=(num_draws, len(lags)))]
     negotiation = np.maximum(np.quantile(drawn, _LOW, axis=1) - _LOW * cycle_ns, 0.0)
     waits = np.maximum(lags - float(np.median(negotiation)), 0.0)

@@ -22,6 +22,9 @@ MOST_STEPS = 40
 SMALLEST_SCALE, LARGEST_SCALE = 0.1, 3.0
 BISECTIONS = 7
 
+AGREES = 0.02
+"""Where a replay misses less of the measured step time, it is left as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchReplay:
@@ -80,6 +83,8 @@ class LaunchReplay:
         Args:
             settings: Those that the launch had.
         """
+        if abs(self._scaled(1.0, settings) / self.measured_ns - 1) < AGREES:
+            return self
         low, high = SMALLEST_SCALE, LARGEST_SCALE
         if not self._scaled(low, settings) <= self.measured_ns <= self._scaled(high, settings):
             return self

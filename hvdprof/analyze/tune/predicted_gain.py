@@ -46,6 +46,9 @@ NUM_DRAWS = 200
 CONFIDENCE = 0.9
 """Of the interval of a predicted gain."""
 
+MODEL_ERROR = 0.005
+"""Standard error of any predicted gain, a share of the step: other steps, other launches."""
+
 MOST_LAUNCHES = 3
 
 
@@ -85,6 +88,7 @@ class Replays:
             missed = rng.random(len(present)) * (launch.measured_ns - present)
             found.append(1 - np.maximum(after + missed, 0.0) / (present + missed))
         gains = np.concatenate(found)
+        gains = gains + rng.normal(0, MODEL_ERROR, len(gains))
         tail = (1 - CONFIDENCE) / 2
         low, middle, high = np.quantile(gains, [tail, 0.5, 1 - tail])
         return Estimate(float(middle), float(low), float(high))

@@ -68,8 +68,8 @@ def test_one_payload_leaves_the_division_open() -> None:
     at_hand = found.cost_ns(np.full(NUM_DRAWS, MB), np.random.default_rng(2))
     assert at_hand == pytest.approx(4 * MS)
     small = found.cost_ns(np.full(NUM_DRAWS, 0.01 * MB), np.random.default_rng(2)) / MS
-    assert np.quantile(small, 0.05) < 0.5
-    assert np.quantile(small, 0.95) > 3.5
+    assert np.quantile(small, 0.05) < 0.2
+    assert np.quantile(small, 0.95) > 2.0
 
 
 def test_few_executions_say_nothing() -> None:
@@ -92,7 +92,7 @@ def test_waits_for_the_first_collective_give_negotiation_and_wakeups() -> None:
 
 def test_waits_for_long_cycles_say_nothing_of_negotiation() -> None:
     found = draws(executions([MB] * 20, [4.0] * 20, lags_ms=[35.0] * 20), cycle_ms=50)
-    assert found.negotiation_ns.max() <= 4 * MS
+    assert found.negotiation_ns.max() <= 1.5 * 4 * MS
     assert found.wakeups_ns.max() <= WAKEUP_NS
 
 
