@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.page_section import write_section
-from hvdprof.analyze.compare.outcomes import outcomes
+from hvdprof.analyze.compare.outcomes import family_outcomes, outcomes
 from hvdprof.analyze.stats.distributions import noncentral_student_above, student_quantile
 from hvdprof.analyze.stats.launch_spread import Spread, less, spread
 from hvdprof.analyze.stats.uncertainty import mean_of
@@ -26,6 +26,7 @@ from hvdprof.analyze.steps.cells import CellTime, cell_times
 from hvdprof.model.comparison import DEFAULT_LEVEL, DEFAULT_MARGIN, Outcome
 from hvdprof.model.tables.run_tables import SEGMENTS
 from hvdprof.model.tables.scaling_tables import LAUNCHES
+from hvdprof.rundir.comparison_looks import comparison_looks, look_level
 
 STEP_NS = 1e7
 NUM_STEPS = 60
@@ -54,6 +55,13 @@ SAMPLE_SIZES: tuple[tuple[float, float, int], ...] = (
     (0.04, 0.05, 12),
     (0.04, 0.02, 64),
 )
+MOST_LAUNCHES: tuple[int, ...] = (3, 5, 6, 7, 10, 20, 50)
+SERIES_PER_PAIR = 20
+"""Series without steps are cheap to simulate: so many show tenths of a percent."""
+
+FAMILIES: tuple[tuple[int, int], ...] = ((1, 1), (1, 3), (2, 2), (3, 3), (6, 3))
+"""Numbers of conditions and of cells."""
+
 A_A: tuple[tuple[int, float], ...] = ((3, 0.01), (3, 0.04), (5, 0.02), (12, 0.04), (30, 0.02))
 
 
@@ -63,7 +71,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=1_000)
     parser.add_argument("--write", type=Path, help="page whose section is replaced")
     given = parser.parse_args()
-    text = "\n".join([*_errors(given.pairs), "", *_power(given.pairs)])
+    tables = (_errors, _power, _looks, _conditions)
+    text = "\n\n".join("\n".join(table(given.pairs)) for table in tables)
     if given.write is None:
         print(text)
     else:
@@ -105,6 +114,70 @@ def _power(num_pairs: int) -> Iterator[str]:
             f"| {100 * beyond:.0f} % | {100 * differ:.0f} % | {launches} | {100 * expected:.0f} % "
             f"| {100 * share:.0f} % |"
         )
+
+
+def _looks(num_pairs: int) -> Iterator[str]:
+    """How often a measurement with looks is called worse, with a true change of the margin."""
+    yield "| most launches of each | looks after | level of a look | REGRESSED at any look |"
+    yield "|---|---|---|---|"
+    for most in MOST_LAUNCHES:
+        share = error_with_looks(most, SERIES_PER_PAIR * num_pairs)
+        after = ", ".join(map(str, comparison_looks(most)))
+        yield f"| {most} | {after} | {100 * look_level(most):.2f} % | {100 * share:.1f} % |"
+
+
+def error_with_looks(most: int, num_pairs: int) -> float:
+    """The share of paired measurements of a change of the margin that any look calls worse.
+
+    Args:
+        most: The most repeats.
+        num_pairs: Simulated measurements.
+    """
+    random = np.random.default_rng(12)
+    differences = MARGIN + random.normal(size=(num_pairs, most))
+    return float(np.mean([_is_worse(one, most) for one in differences]))
+
+
+def _is_worse(differences: NDArray[np.float64], most: int) -> bool:
+    return any(
+        outcomes([spread(differences[:look].tolist())], MARGIN, look_level(most))[0]
+        is Outcome.REGRESSED
+        for look in comparison_looks(most)
+    )
+
+
+def _conditions(num_pairs: int) -> Iterator[str]:
+    """How often any condition fails, with a true change of the margin in all of them."""
+    yield "| conditions | cells | one family | each condition for itself |"
+    yield "|---|---|---|---|"
+    for num_conditions, num_cells in FAMILIES:
+        together, apart = errors_of_gate(num_conditions, num_cells, SERIES_PER_PAIR * num_pairs)
+        yield (f"| {num_conditions} | {num_cells} | {100 * together:.1f} % | {100 * apart:.1f} % |")
+
+
+def errors_of_gate(num_conditions: int, num_cells: int, num_pairs: int) -> tuple[float, float]:
+    """The share of gates that fail, all tests as one family, and each condition for itself.
+
+    Args:
+        num_conditions: Conditions, each on a metric of its own.
+        num_cells: Cells of the runs.
+        num_pairs: Simulated pairs of runs.
+    """
+    random = np.random.default_rng(13)
+    together = apart = 0
+    for _ in range(num_pairs):
+        by_condition = [
+            [(_of_normal(random), MARGIN) for _ in range(num_cells)] for _ in range(num_conditions)
+        ]
+        whole = family_outcomes([test for one in by_condition for test in one])
+        together += Outcome.REGRESSED in whole
+        apart += any(Outcome.REGRESSED in family_outcomes(one) for one in by_condition)
+    return together / num_pairs, apart / num_pairs
+
+
+def _of_normal(random: np.random.Generator) -> Spread:
+    """A change of the margin, from five differences of pairs."""
+    return spread((MARGIN + 0.02 * random.normal(size=5)).tolist())
 
 
 def expected_power(beyond: float, differ: float, launches: int) -> float:

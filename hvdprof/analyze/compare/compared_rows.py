@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from hvdprof.analyze.compare.cell_changes import CellChange, pooled_change
-from hvdprof.analyze.compare.outcomes import change_interval, is_known, negative, outcomes
+from hvdprof.analyze.compare.outcomes import change_interval, family_outcomes, is_known, negative
 from hvdprof.analyze.compare.power import detectable_change, launches_needed
 from hvdprof.analyze.stats.launch_spread import Spread
 from hvdprof.model.cell_key import CELL_KEY
@@ -23,10 +23,17 @@ _LARGEST_LOG = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The margin of each metric by its name, and the one-sided level of the tests."""
+    """What changes are held against.
+
+    Attributes:
+        margins: The margin of each metric by its name.
+        level: The one-sided level of the tests.
+        gated: Names of the metrics of conditions: their tests keep the level together.
+    """
 
     margins: Mapping[str, float]
     level: float
+    gated: frozenset[str] = frozenset()
 
 
 def compared_cells(
@@ -40,10 +47,11 @@ def compared_cells(
         limits: The margins, and the level of the tests.
     """
     order = {of_cell[0].key: place for place, of_cell in enumerate(changes) if of_cell}
+    judged = _judged(changes, reasons, limits)
     rows = [
         row
         for metric in METRICS
-        for row in _rows(metric, _of_metric(metric, changes, reasons), limits)
+        for row in _rows(_of_metric(metric, changes, reasons), judged[metric.name], limits)
     ]
     rows.sort(key=lambda row: order[tuple(row[name] for name in CELL_KEY)])
     return COMPARED_CELLS.frame(rows)
@@ -60,8 +68,9 @@ def compared_pooled(
         limits: The margins, and the level of the tests.
     """
     rows = []
+    judged = _judged(changes, reasons, limits)
     for metric in METRICS:
-        found = _judged(metric, _of_metric(metric, changes, reasons), limits)
+        found = judged[metric.name]
         if found.mean is not None:
             rows.append(
                 {
@@ -77,23 +86,51 @@ def compared_pooled(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The outcomes of the comparable cells by one metric; the mean where there are several."""
+    """The outcomes of the comparable cells by one metric; the mean where there are several.
+
+    ``num_tests`` counts the tests that keep the level together with these.
+    """
 
     of_cells: list[Outcome]
     mean: Spread | None
     of_mean: Outcome
+    num_tests: int
 
 
-def _judged(metric: Metric, changes: Sequence[tuple[CellChange, str]], limits: Limits) -> _Judged:
-    """Cells and their mean are one family: together they keep the level."""
-    known = [change for change, reason in changes if not reason]
-    mean = pooled_change(known) if len(known) > 1 else None
-    family = [_worsening(metric, change.change) for change in known]
-    family += [] if mean is None else [_worsening(metric, mean)]
-    found = outcomes(family, _scaled(metric, limits.margins[metric.name]), limits.level)
-    if mean is None:
-        return _Judged(found, None, Outcome.INCONCLUSIVE)
-    return _Judged(found[:-1], mean, found[-1])
+def _judged(
+    changes: Sequence[Sequence[CellChange]], reasons: Sequence[str], limits: Limits
+) -> dict[str, _Judged]:
+    """By metric. Cells and their mean are one family, with those of other conditions of a gate."""
+    known = {
+        metric.name: [
+            change for change, reason in _of_metric(metric, changes, reasons) if not reason
+        ]
+        for metric in METRICS
+    }
+    means = {name: pooled_change(own) if len(own) > 1 else None for name, own in known.items()}
+    gated = [metric for metric in METRICS if metric.name in limits.gated]
+    families = [gated, *([metric] for metric in METRICS if metric not in gated)]
+    judged: dict[str, _Judged] = {}
+    for family in families:
+        tests = [
+            (_worsening(metric, change), _scaled(metric, limits.margins[metric.name]))
+            for metric in family
+            for change in _tested(known[metric.name], means[metric.name])
+        ]
+        found = iter(family_outcomes(tests, limits.level))
+        for metric in family:
+            own, mean = known[metric.name], means[metric.name]
+            judged[metric.name] = _Judged(
+                of_cells=[next(found) for _ in own],
+                mean=mean,
+                of_mean=Outcome.INCONCLUSIVE if mean is None else next(found),
+                num_tests=len(tests),
+            )
+    return judged
+
+
+def _tested(known: Sequence[CellChange], mean: Spread | None) -> list[Spread]:
+    return [*(one.change for one in known), *([] if mean is None else [mean])]
 
 
 def _of_metric(
@@ -108,11 +145,9 @@ def _of_metric(
 
 
 def _rows(
-    metric: Metric, changes: Sequence[tuple[CellChange, str]], limits: Limits
+    changes: Sequence[tuple[CellChange, str]], judged: _Judged, limits: Limits
 ) -> list[dict[str, object]]:
-    judged = _judged(metric, changes, limits)
-    num_tests = len(judged.of_cells) + (judged.mean is not None)
-    own = replace(limits, level=limits.level / max(num_tests, 1))
+    own = replace(limits, level=limits.level / max(judged.num_tests, 1))
     found = iter(judged.of_cells)
     return [
         _row(change, reason, (limits, own), Outcome.NOT_COMPARABLE if reason else next(found))
@@ -123,7 +158,7 @@ def _rows(
 def _row(
     change: CellChange, reason: str, limits: tuple[Limits, Limits], outcome: Outcome
 ) -> dict[str, object]:
-    """A row; ``limits`` are those of its interval, and of one test among all of the metric."""
+    """A row; ``limits`` are those of its interval, and of one test among all of its family."""
     metric, design, level = change.metric, change.design, limits[1].level
     margin = limits[0].margins[metric.name]
     worsening, scaled = _worsening(metric, change.change), _scaled(metric, margin)

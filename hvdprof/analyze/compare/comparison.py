@@ -106,7 +106,11 @@ def compare_sides(first: ComparedSide, second: ComparedSide, rules: Rules) -> Co
     diffs, whole = _differences(first, second, is_paired=is_paired)
     reasons = [_reason(pair, whole, rules) for pair in pairs]
     changes = [list(changes_of(*pair, is_paired=is_paired)) for pair in pairs]
-    limits = Limits(margins_of(rules.conditions, rules.margin), rules.level)
+    limits = Limits(
+        margins_of(rules.conditions, rules.margin),
+        rules.level,
+        frozenset(one.metric.name for one in rules.conditions),
+    )
     cells = compared_cells(changes, reasons, limits)
     pooled = compared_pooled(changes, reasons, limits)
     metric = _deciding_metric(cells)

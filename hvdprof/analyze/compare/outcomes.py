@@ -51,8 +51,15 @@ def outcomes(
         margin: The largest change that does not matter, on the scale of the changes.
         level: Accepted probability of a wrong outcome, one-sided.
     """
-    above = holm([chance_of_at_most(change, margin) for change in changes])
-    below = holm([chance_of_at_most(negative(change), margin) for change in changes])
+    return family_outcomes([(change, margin) for change in changes], level)
+
+
+def family_outcomes(
+    family: Sequence[tuple[Spread, float]], level: float = DEFAULT_LEVEL
+) -> list[Outcome]:
+    """The outcomes of changes that keep the level together, each with a margin of its own."""
+    above = holm([chance_of_at_most(change, margin) for change, margin in family])
+    below = holm([chance_of_at_most(negative(change), margin) for change, margin in family])
     return [
         Outcome.REGRESSED
         if a <= level
@@ -61,7 +68,7 @@ def outcomes(
         else Outcome.EQUAL
         if _chance_of_beyond(change, margin) <= level
         else Outcome.INCONCLUSIVE
-        for change, a, b in zip(changes, above, below, strict=True)
+        for (change, margin), a, b in zip(family, above, below, strict=True)
     ]
 
 
