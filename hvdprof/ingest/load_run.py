@@ -11,16 +11,16 @@ import pandas as pd
 from hvdprof.ingest.load_progress import ProgressCallback
 from hvdprof.ingest.recorder.clock_alignment import alignment_of
 from hvdprof.ingest.recorder.job_evaluations import exclude_evaluations
-from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.recorder.recorder_file import RecorderFile
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
 from hvdprof.ingest.recorder.session_rows import session_ranks
 from hvdprof.ingest.rundir.forecast_file import with_forecasts
 from hvdprof.ingest.rundir.net_file import with_network
 from hvdprof.ingest.rundir.pass_logs import with_logs
+from hvdprof.ingest.rundir.segment_block import segment_block
 from hvdprof.ingest.rundir.turn_file import with_turns
 from hvdprof.ingest.sources.listing import unreadable
 from hvdprof.ingest.storage import parquet_cache
-from hvdprof.ingest.storage.blocks import Block
 from hvdprof.ingest.storage.parquet_cache import cached_frames
 from hvdprof.ingest.tables.event_tables import StepTimes
 from hvdprof.ingest.tables.run_builder import RunBuilder
@@ -179,7 +179,7 @@ def _load_pass(
     for rank, file in files.items():
         tables.add_recording(record.id, rank, file, alignments[rank])
     for segment in record.segments:
-        tables.add_block(SEGMENTS, _segment_block(record, segment, files))
+        tables.add_block(SEGMENTS, segment_block(record, segment, files))
         if segment.segment.timeline and segment.status in _STARTED and record.session != 0:
             _add_timeline(record, segment, paths, files, tables, reading)
 
@@ -245,49 +245,3 @@ def _steps_of(rank_0: RecorderFile | None, segment: str) -> StepTimes:
     table = recording.step_table()
     table = table[np.argsort(table[:, 2], kind="stable")]
     return StepTimes(table[:, 0], table[:, 2], table[:, 2] + table[:, 3])
-
-
-def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
-    """The median of samples per rank and step; 0 where nothing was recorded."""
-    samples = [recording.step_table()[:, 4] for recording in recordings]
-    counted = np.concatenate(samples) if samples else np.empty(0, np.int64)
-    return int(np.median(counted)) if len(counted) else 0
-
-
-def _segment_block(
-    record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
-) -> Block:
-    plan = segment.segment
-    recordings = [file.segments[plan.id] for file in files.values() if plan.id in file.segments]
-    return {
-        "pass_id": record.id,
-        "segment": plan.id,
-        "mode": record.mode,
-        "repeat": record.repeat,
-        "engine": plan.engine,
-        "model": plan.model,
-        "size": record.size,
-        "compression": plan.compression,
-        "reduction": plan.reduction,
-        "batch_size": plan.batch_size or _recorded_batch_size(recordings),
-        "image_size": plan.image_size,
-        "status": segment.status,
-        "num_ranks_recorded": len(recordings),
-        "num_tensors": len(recordings[0].tensors) if recordings else 0,
-        "gradient_bytes": recordings[0].size_bytes if recordings else 0,
-        "sent_bytes": recordings[0].sent_bytes if recordings else 0,
-        "oversubscribed": record.oversubscribed,
-        "pinned": record.pinned,
-        "busy_cores": _busy_cores(recordings),
-    }
-
-
-def _busy_cores(recordings: Sequence[SegmentRecording]) -> float:
-    """Processor time of ranks and workers divided by the mean time of steps; NaN where unknown.
-
-    Time in which a launch was stopped is in neither.
-    """
-    lengths = [float(recording.recorded_ns) for recording in recordings]
-    if not recordings or not all(lengths):
-        return float("nan")
-    return sum(recording.busy_ns for recording in recordings) * len(lengths) / sum(lengths)

@@ -45,6 +45,7 @@ THROUGHPUT = Metric("throughput", "throughput", "samples/s", True, -1)
 EFFICIENCY = Metric("efficiency", "scaling efficiency", "ratio", False, -1)
 EXPOSED_TRANSFER = Metric("exposed_transfer", "exposed transfer", "ratio", False, 1)
 STEP_TIME_P95 = Metric("step_time_p95", "step time, p95", "ns", True, 1)
+STARTUP = Metric("startup", "start-up", "ns", True, 1)
 FINAL_LOSS = Metric("final_loss", "final loss", "", True, 1)
 
 METRICS: tuple[Metric, ...] = (
@@ -53,6 +54,7 @@ METRICS: tuple[Metric, ...] = (
     EFFICIENCY,
     EXPOSED_TRANSFER,
     STEP_TIME_P95,
+    STARTUP,
     FINAL_LOSS,
 )
 """In the order of tables."""

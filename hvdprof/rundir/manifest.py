@@ -88,6 +88,7 @@ class PassRecord:
     ``repeat`` counts from 1. ``environment`` holds what hvdprof set on top of the inherited
     environment. ``other_cpu_cores`` is the number of cores that processes outside the pass kept
     busy on this machine while it ran, ``steal_share`` the share of time that the hypervisor took.
+    ``launched_ns`` is the wall clock when its launcher was started, once it has ended.
     Launches that took turns divide the time that they took together into equal ``duration_s``.
     ``session`` is 0 for an elastic launch, 1, 2, ... for each of its sessions between two resets,
     which are passes of their own, and None for every other launch; ``worker_ends`` are the
@@ -107,6 +108,7 @@ class PassRecord:
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
     started_at: str | None = None
+    launched_ns: int | None = None
     duration_s: float | None = None
     exit_code: int | None = None
     other_cpu_cores: float | None = None

@@ -35,6 +35,7 @@ def segment_row(**values: Any) -> dict[str, Any]:
         "oversubscribed": False,
         "pinned": True,
         "busy_cores": 2.0,
+        "startup_ns": 4e9,
     }
     return row | values
 

@@ -1,5 +1,6 @@
 import errno
 import json
+import math
 import os
 import shutil
 from io import BufferedReader
@@ -301,3 +302,27 @@ def test_processor_time_of_ranks_is_in_cores(tmp_path):
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     assert load_run(folder).segments["busy_cores"].tolist() == [pytest.approx(1.2)]
+
+
+@pytest.mark.parametrize(("launched_s", "expected_s"), [(-2.5, 2.5), (None, None), (60.0, None)])
+def test_startup_is_the_time_from_the_launch_to_the_first_step_of_the_first_segment(
+    tmp_path, launched_s, expected_s
+):
+    specs = [
+        SegmentSpec(parts_ms=typical_parts(10)),
+        SegmentSpec(model="resnet18", parts_ms=typical_parts(20)),
+    ]
+    folder = write_run(tmp_path / "run", [PassSpec(size=2, segments=specs)])
+    (path,) = folder.glob("passes/*/recorder/rank-0.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    first_ns = min(line["start_ns"] for line in lines if line["kind"] == "step")
+    first_wall_ns = lines[0]["wall_ns"] + first_ns - lines[0]["monotonic_ns"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    if launched_s is not None:
+        manifest["passes"][0]["launched_ns"] = first_wall_ns + round(launched_s * 1e9)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    first, second = load_run(folder).segments["startup_ns"]
+
+    assert math.isnan(second)
+    assert math.isnan(first) if expected_s is None else first == pytest.approx(expected_s * 1e9)

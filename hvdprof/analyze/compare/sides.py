@@ -23,6 +23,7 @@ from hvdprof.model.cell_key import CELL_KEY
 from hvdprof.model.comparison import (
     EFFICIENCY,
     EXPOSED_TRANSFER,
+    STARTUP,
     STEP_TIME,
     STEP_TIME_P95,
     THROUGHPUT,
@@ -76,6 +77,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
     points = _points(analysis, times)
     launch_means = _launch_means(analysis.launches)
     repeats = _repeats(segments)
+    startups = _startups(segments)
     found: dict[CellKey, SideCell] = {}
     for row in analysis.scaling.to_dict("records"):
         key = tuple(row[name] for name in CELL_KEY)
@@ -84,6 +86,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
             continue
         work = math.log(row["samples_per_s"]) + time.log_step_time.value
         own_tails = {one: tails[one] for one in time.launches if one in tails}
+        own_startups = [startups[one] for one in time.launches if one in startups]
         found[key] = SideCell(
             key=key,
             num_launches=len(time.launches),
@@ -95,6 +98,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                     _spread_of(time).degrees,
                 ),
                 STEP_TIME_P95.name: spread(list(own_tails.values())),
+                **({STARTUP.name: spread(own_startups)} if own_startups else {}),
                 **points.get(key, {}),
             },
             by_repeat={
@@ -104,6 +108,7 @@ def cells_of_run(analysis: RunAnalysis) -> dict[CellKey, SideCell]:
                     for repeat, value in _by_repeat(time, repeats, launch_means).items()
                 },
                 STEP_TIME_P95.name: _by_repeat(time, repeats, own_tails),
+                STARTUP.name: _by_repeat(time, repeats, startups),
             },
             conditions=_conditions(time, segments),
             losses=[curves[one] for one in time.launches if one in curves],
@@ -211,6 +216,15 @@ def _launch_means(launches: pd.DataFrame) -> dict[LaunchKey, float]:
         (str(row["pass_id"]), str(row["segment"])): math.log(row["step_time_ns"])
         for row in launches.to_dict("records")
         if row["step_time_ns"] > 0
+    }
+
+
+def _startups(segments: pd.DataFrame) -> dict[LaunchKey, float]:
+    """The logarithm of the time from the start of each launch to its first step."""
+    return {
+        (str(row["pass_id"]), str(row["segment"])): math.log(row["startup_ns"])
+        for row in segments.to_dict("records")
+        if row["startup_ns"] > 0
     }
 
 

@@ -32,13 +32,15 @@ _ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
 class Outcome:
     """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
 
-    ``failure`` is given where the caller that ran the launch knows the reason.
+    ``failure`` is given where the caller that ran the launch knows the reason, ``launched_ns`` is
+    the wall clock when the launcher was started.
     """
 
     exit_code: int
     hung: bool
     duration_s: float
     failure: Failure | None = None
+    launched_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ class LaunchProcesses:
     def __init__(self) -> None:
         self._mark = uuid.uuid4().hex
         self._started_s = self._ended_s = time.monotonic()
+        self._launched_ns: int | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
 
     @property
@@ -132,7 +135,7 @@ class LaunchProcesses:
             EnvironmentNotReadyError: The launcher itself could not be started.
             StorageError: The files for its output cannot be written.
         """
-        self._started_s = time.monotonic()
+        self._started_s, self._launched_ns = time.monotonic(), time.time_ns()
         with _appended(stdout) as out, _appended(stderr) as err:
             self._launcher = _start(command, {**environment, PASS_MARK: self._mark}, out, err)
 
@@ -155,7 +158,12 @@ class LaunchProcesses:
     def outcome(self, *, hung: bool) -> Outcome:
         """How the launch ended; to be asked after ``start`` and ``end``."""
         assert self._launcher is not None
-        return Outcome(self._launcher.returncode, hung, self._ended_s - self._started_s)
+        return Outcome(
+            self._launcher.returncode,
+            hung,
+            self._ended_s - self._started_s,
+            launched_ns=self._launched_ns,
+        )
 
 
 def end_marked(

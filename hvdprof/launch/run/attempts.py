@@ -100,6 +100,7 @@ def split_unfinished(
         command=[],
         environment={},
         started_at=None,
+        launched_ns=None,
         duration_s=None,
         exit_code=None,
         other_cpu_cores=None,

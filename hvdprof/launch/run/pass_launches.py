@@ -73,6 +73,7 @@ class PassLaunches:
                 # Ranks that outlive their launcher would count as processes outside the pass.
                 if outcome.exit_code == 0:
                     record.other_cpu_cores = round(use_of_it.other_cores, 3)
+            record.launched_ns = outcome.launched_ns
             # What resident launches take together is divided among them.
             record.duration_s = round(outcome.duration_s / num_together, 3)
             self._end(record, one, outcome)

@@ -47,6 +47,13 @@ SEGMENTS = Table(
             "Processor time of all ranks and of the workers they started, divided by the time of "
             "their steps; NaN where unknown.",
         ),
+        Column(
+            "startup_ns",
+            "float64",
+            "ns",
+            "Time from the start of the launcher to the first step of rank 0, by the wall clocks "
+            "of their hosts; NaN where unknown, and for all but the first segment of a launch.",
+        ),
     ),
 )
 

@@ -232,4 +232,51 @@ def test_stored_pairs_have_the_level_of_the_looks_that_ended_them(tmp_path):
     )
     found = compare_analyses(one, other)
     assert found.cells["paired"].any()
-    assert found.confidence == pytest.approx(1 - 2 * 0.0232, abs=1e-3)
+    assert found.confidence == pytest.approx(1 - 2 * 0.0204, abs=1e-6)
+
+
+def test_the_conditions_of_a_gate_are_one_family(tmp_path):
+    """The more is asked, the surer each failure must be, as with the number of cells."""
+    steps = [[10.33, 10.55, 10.43], [10.0, 10.1, 9.9]]
+    one, other = (
+        analysis_of(tmp_path / name, launches_of(own))
+        for name, own in zip("ab", reversed(steps), strict=True)
+    )
+
+    alone = compare_analyses(one, other, fail_on=["step_time>2%"])
+    of_many = [f"{name}>2%" for name in ("step_time", "step_time_p95")] + ["throughput<-2%"]
+    together = compare_analyses(one, other, fail_on=of_many)
+
+    assert alone.gate[0].outcome is Outcome.REGRESSED
+    assert {result.outcome for result in together.gate} == {Outcome.INCONCLUSIVE}
+    needed = [rows_of(found, "step_time")["detectable"].item() for found in (alone, together)]
+    assert needed[0] < needed[1]
+
+
+def launches_of(steps_ms):
+    return [
+        PassSpec(size=2, repeat=repeat, segments=[SegmentSpec(parts_ms=typical_parts(step))])
+        for repeat, step in enumerate(steps_ms, start=1)
+    ]
+
+
+def test_the_startup_of_launches_is_compared(tmp_path):
+    one, other = (
+        analysis_of(tmp_path / name, launches_of([10.0, 10.1, 9.9])) for name in ("a", "b")
+    )
+    for analysis, startups_s in ((one, [4.0, 4.1, 3.9]), (other, [5.0, 5.1, 4.9])):
+        analysis.run.segments["startup_ns"] = np.array(startups_s) * 1e9
+
+    found = compare_analyses(one, other, fail_on=["startup>10%"])
+
+    row = rows_of(found, "startup").loc[("horovod", 2)]
+    assert (row["outcome"], row["unit"]) == ("regressed", "ns")
+    assert row["first"] == pytest.approx(4e9, rel=1e-3)
+    assert row["change"] == pytest.approx(0.25, abs=0.01)
+    assert found.gate[0].outcome is Outcome.REGRESSED
+
+
+def test_runs_without_a_known_startup_have_no_row_of_it(tmp_path):
+    one, other = runs(tmp_path, sweep({2: 10.0}), sweep({2: 10.0}))
+
+    assert rows_of(compare_analyses(one, other), "startup").empty

@@ -1,0 +1,84 @@
+"""A row of SEGMENTS: what a launch measured of one model, from the manifest and the recordings.
+
+Tested in ``tests/ingest/test_load_run.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
+from hvdprof.ingest.storage.blocks import Block
+from hvdprof.rundir.manifest import PassRecord, SegmentRecord
+
+
+def _recorded_batch_size(recordings: Sequence[SegmentRecording]) -> int:
+    """The median of samples per rank and step; 0 where nothing was recorded."""
+    samples = [recording.step_table()[:, 4] for recording in recordings]
+    counted = np.concatenate(samples) if samples else np.empty(0, np.int64)
+    return int(np.median(counted)) if len(counted) else 0
+
+
+def segment_block(
+    record: PassRecord, segment: SegmentRecord, files: Mapping[int, RecorderFile]
+) -> Block:
+    """The row of SEGMENTS of one segment.
+
+    Args:
+        record: The launch.
+        segment: What it trained.
+        files: The recorder file of each rank that was recorded.
+    """
+    plan = segment.segment
+    recordings = [file.segments[plan.id] for file in files.values() if plan.id in file.segments]
+    return {
+        "pass_id": record.id,
+        "segment": plan.id,
+        "mode": record.mode,
+        "repeat": record.repeat,
+        "engine": plan.engine,
+        "model": plan.model,
+        "size": record.size,
+        "compression": plan.compression,
+        "reduction": plan.reduction,
+        "batch_size": plan.batch_size or _recorded_batch_size(recordings),
+        "image_size": plan.image_size,
+        "status": segment.status,
+        "num_ranks_recorded": len(recordings),
+        "num_tensors": len(recordings[0].tensors) if recordings else 0,
+        "gradient_bytes": recordings[0].size_bytes if recordings else 0,
+        "sent_bytes": recordings[0].sent_bytes if recordings else 0,
+        "oversubscribed": record.oversubscribed,
+        "pinned": record.pinned,
+        "busy_cores": _busy_cores(recordings),
+        "startup_ns": _startup_ns(record, segment, files.get(0)),
+    }
+
+
+def _busy_cores(recordings: Sequence[SegmentRecording]) -> float:
+    """Processor time of ranks and workers divided by the mean time of steps; NaN where unknown.
+
+    Time in which a launch was stopped is in neither.
+    """
+    lengths = [float(recording.recorded_ns) for recording in recordings]
+    if not recordings or not all(lengths):
+        return float("nan")
+    return sum(recording.busy_ns for recording in recordings) * len(lengths) / sum(lengths)
+
+
+def _startup_ns(record: PassRecord, segment: SegmentRecord, rank_0: RecorderFile | None) -> float:
+    """From the start of the launcher to the first step; NaN where unknown.
+
+    Sessions of elastic launches begin without their launcher, and clocks of other hosts may be
+    behind.
+    """
+    recording = None if rank_0 is None else rank_0.segments.get(segment.segment.id)
+    is_first = record.segments[0] is segment and record.session is None
+    if rank_0 is None or recording is None or record.launched_ns is None or not is_first:
+        return float("nan")
+    starts_ns = recording.step_table()[:, 2]
+    wall_ns, monotonic_ns = (rank_0.header_number(key, 0) for key in ("wall_ns", "monotonic_ns"))
+    if not len(starts_ns) or not wall_ns:
+        return float("nan")
+    startup_ns = int(starts_ns.min()) - monotonic_ns + wall_ns - record.launched_ns
+    return float(startup_ns) if startup_ns > 0 else float("nan")
