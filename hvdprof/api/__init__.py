@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         FunctionOptions,
         NetOptions,
         RunOptions,
+        TuneOptions,
     )
     from hvdprof.api.paired_measurement import (
         PairedMeasurement,
@@ -117,6 +118,12 @@ if TYPE_CHECKING:
         Tables,
         load_tables,
     )
+    from hvdprof.api.tuning import (
+        RacePlan,
+        TuningMeasurement,
+        TuningObserver,
+        load_tuning,
+    )
 
 __all__ = [
     "KNOWN_MODELS",
@@ -143,12 +150,16 @@ __all__ = [
     "PassRecord",
     "PlannedLaunch",
     "ProgressCallback",
+    "RacePlan",
     "RunOptions",
     "SilentObserver",
     "Stall",
     "SweepObserver",
     "Tables",
     "ThroughputForecast",
+    "TuneOptions",
+    "TuningMeasurement",
+    "TuningObserver",
     "all_tables",
     "analyze_files",
     "analyze_run",
@@ -166,6 +177,7 @@ __all__ = [
     "list_runs",
     "load_run",
     "load_tables",
+    "load_tuning",
     "measure",
     "measure_net",
     "numba_refusal",
@@ -232,6 +244,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "FunctionOptions",
         "NetOptions",
         "RunOptions",
+        "TuneOptions",
     ),
     "paired_measurement": ("PairedMeasurement",),
     "prediction": (
@@ -269,6 +282,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tables": (
         "Tables",
         "load_tables",
+    ),
+    "tuning": (
+        "RacePlan",
+        "TuningMeasurement",
+        "TuningObserver",
+        "load_tuning",
     ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -12,7 +12,7 @@ from hvdprof.api.measurement import Measurement
 from hvdprof.api.options import KNOWN_MODELS, BenchOptions, RunOptions
 from hvdprof.errors import UnreadableInputError
 from hvdprof.launch.plan.bench_settings import check_bench_options
-from hvdprof.launch.run.bench_run import find_tools, prepare_bench, read_for_resuming
+from hvdprof.launch.run.bench_run import Tools, find_tools, prepare_bench, read_for_resuming
 from hvdprof.launch.run.script_run import check_run_options, prepare_script
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.rundir.json_codec import decode
@@ -85,9 +85,17 @@ def options_of(run: Manifest) -> BenchOptions | RunOptions | None:
 
 
 def plan_measurement(
-    options: BenchOptions | RunOptions, *, observer: SweepObserver | None = None
+    options: BenchOptions | RunOptions,
+    *,
+    observer: SweepObserver | None = None,
+    tools: Tools | None = None,
 ) -> Measurement:
     """A measurement that is ready to start; nothing is written.
+
+    Args:
+        options: What to measure.
+        observer: Shows the progress.
+        tools: Horovod and MPI; looked for when not given.
 
     Raises:
         UsageError: An option cannot be used, no configuration can run, or there is no script.
@@ -96,11 +104,11 @@ def plan_measurement(
     """
     if isinstance(options, BenchOptions):
         check_bench(options)
-        tools = find_tools()
+        tools = tools or find_tools()
         manifest = prepare_bench(options, KNOWN_MODELS, tools)
     else:
         check_run_options(options)
-        tools = find_tools()
+        tools = tools or find_tools()
         manifest = prepare_script(options, tools)
     return Measurement(manifest, tools, observer, output=options.folder, net=options.net)
 

@@ -8,6 +8,7 @@ from hvdprof.launch.plan.net_options import NetOptions
 from hvdprof.launch.plan.option_field import Option, option
 from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
+from hvdprof.launch.plan.tune_options import TuneOptions
 
 __all__ = [
     "KNOWN_MODELS",
@@ -19,6 +20,7 @@ __all__ = [
     "Option",
     "RankOptions",
     "RunOptions",
+    "TuneOptions",
     "arguments_of",
     "declared",
     "default_of",

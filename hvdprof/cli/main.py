@@ -25,6 +25,7 @@ COMMANDS = (
     "attach",
     "analyze",
     "compare",
+    "tune",
     "history",
     "scaling",
     "convert",

@@ -7,6 +7,8 @@ All of it is plain values, so that a run folder keeps it as JSON (``rundir.json_
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+TUNING_SCHEMA_VERSION = 1
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -154,6 +156,7 @@ class Tuning:
         present: The verdict on the present setting, from its own run.
         environment: The variables to set; empty where nothing pays.
         options: The options of ``hvdprof run`` or ``bench`` to set beside them.
+        arguments: Words to add behind the command of the script.
         line: Both as one line to copy; empty where nothing pays.
         gain: The gain of these over the present setting; None where nothing pays.
         beyond: The largest gain that is not excluded for the candidates that ran; None where none
@@ -176,6 +179,7 @@ class Tuning:
     present: str
     environment: dict[str, str]
     options: dict[str, str | int | float | bool]
+    arguments: tuple[str, ...]
     line: str
     gain: Estimate | None
     beyond: float | None

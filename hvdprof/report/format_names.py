@@ -43,3 +43,11 @@ class ComparisonFormat(StrEnum):
     JUNIT = "junit"
     GITHUB = "github"
     CSV = "csv"
+
+
+class TuningFormat(StrEnum):
+    """Every format of a tuning; ``report.tuning.tuning_formats`` has what writes it."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+    MARKDOWN = "markdown"

@@ -8,6 +8,7 @@ from hvdprof.rundir.turn_format import TURNS_FILE
 
 MANIFEST_NAME = "manifest.json"
 NET_NAME = "net.jsonl"
+TUNING_NAME = "tuning.json"
 
 
 def session_id(pass_id: str, number: int) -> str:
@@ -139,3 +140,30 @@ class RunPaths:
     def of_pass(self, pass_id: str) -> PassPaths:
         """The files of the pass of that id."""
         return PassPaths(self.folder / "passes" / pass_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TuningPaths:
+    """The files of one tuning; what its settings measured are run directories of their own."""
+
+    folder: Path
+
+    @property
+    def result(self) -> Path:
+        """The result, the one file that makes a folder a finished tuning."""
+        return self.folder / TUNING_NAME
+
+    @property
+    def present(self) -> Path:
+        """The run of the present setting, with its trace."""
+        return self.folder / "present"
+
+    @property
+    def race(self) -> Path:
+        """Holds a run of each setting that raced."""
+        return self.folder / "race"
+
+    @property
+    def check(self) -> Path:
+        """Holds a run of each setting that was measured anew after the race."""
+        return self.folder / "check"

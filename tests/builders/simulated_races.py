@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hvdprof.analyze.tune.finals import Finals
-from hvdprof.analyze.tune.racing import FIRST_LOOK, PRESENT, Race, RaceRules, Standing
+from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, Standing
 from hvdprof.model.tuning import Candidate
 
 
@@ -95,10 +95,9 @@ def simulated_race(
     raced = _Launches(random, noise, {PRESENT: 0.0, **effects})
     for number in range(1, most_rounds + 1):
         raced.run((PRESENT, *sorted(race.racing)), number)
-        if number >= FIRST_LOOK:
-            race.look(raced.times)
-            if race.is_decided:
-                break
+        race.look(raced.times)
+        if race.is_decided:
+            break
     finalists = race.finalists()
     if not finalists:
         return Simulated((), race.standings, raced.num, 0.0, None)

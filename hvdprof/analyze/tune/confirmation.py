@@ -16,6 +16,7 @@ from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.tune.racing import PRESENT, Times, gain_of
 from hvdprof.model.tuning import Estimate
 
+CONFIDENCE = 0.95
 _POCOCK = (1.960, 2.178, 2.289)
 
 

@@ -53,3 +53,19 @@ class Finals:
             return confirmed[0] if confirmed else None
         more = found[TOGETHER].gain.value - found[BEST].gain.value
         return TOGETHER if more >= self._rules.margin else BEST
+
+
+def joined(candidates: Sequence[Candidate]) -> Candidate:
+    """Several candidates as one that sets what all of them set."""
+    environment: dict[str, str] = {}
+    options: dict[str, str | int | float | bool] = {}
+    for one in candidates:
+        environment |= one.environment
+        options |= one.options
+    return Candidate(
+        name=" + ".join(one.name for one in candidates),
+        environment=environment,
+        options=options,
+        arguments=tuple(word for one in candidates for word in one.arguments),
+        changes_numerics=any(one.changes_numerics for one in candidates),
+    )

@@ -24,6 +24,11 @@ PRESENT = "present"
 FIRST_LOOK = 2
 LEVEL = 0.05
 
+FAR_SLOWER = 4.0
+"""A launch that takes so many times as long is dropped at once: no noise explains it."""
+
+_OF_OTHER_NOISE = (TrialOutcome.WORSE, TrialOutcome.FAILED)
+
 Times = Mapping[str, Mapping[int, float]]
 """By setting and round, the logarithm of the time per sample."""
 
@@ -110,17 +115,21 @@ class Race:
         2.  A candidate that is surely not better, by the margin, than the fastest of those that set
             the same variable: OUTRUN.
 
+        A candidate that takes ``FAR_SLOWER`` times as long is WORSE after its first round: to
+        measure it further would cost more than the others together.
+
         Args:
             times: Those of all rounds so far, of dropped candidates too.
         """
-        variance, degrees = _noise(times)
+        # What is dropped as slower may vary by more than what still races.
+        far = {one.candidate.name for one in self.standings if one.outcome in _OF_OTHER_NOISE}
+        variance, degrees = _noise({name: of for name, of in times.items() if name not in far})
         quantile = student_quantile(degrees, 1 - self._level / 2) if degrees >= 1 else math.inf
-        racing = self.racing
+        reach, racing = quantile * math.sqrt(variance), self.racing
         for name in racing:
-            self._standings[name] = self._standing(name, times, quantile * math.sqrt(variance))
+            self._standings[name] = self._standing(name, times, reach)
         for name in sorted(racing & self.racing):
             rival = self._fastest_alternative(name, times)
-            reach = quantile * math.sqrt(variance)
             if rival and self._is_outrun(_change(times, name, rival, reach)):
                 self.drop(name, TrialOutcome.OUTRUN)
 
@@ -143,7 +152,9 @@ class Race:
     def _standing(self, name: str, times: Times, reach: float) -> Standing:
         candidate, change = self._standings[name].candidate, _change(times, name, PRESENT, reach)
         outcome = None
-        if change.low > math.log1p(-self._rules.margin):
+        if change.value > math.log(FAR_SLOWER):
+            outcome = TrialOutcome.WORSE
+        elif change.low > math.log1p(-self._rules.margin):
             outcome = TrialOutcome.WORSE if change.low > 0 else TrialOutcome.NO_GAIN
         return Standing(
             candidate, gain_of(change), _num_shared(times, name, PRESENT), outcome, change.high < 0

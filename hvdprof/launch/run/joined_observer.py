@@ -10,18 +10,22 @@ from hvdprof.rundir.manifest import PassRecord
 
 
 class JoinedObserver:
-    """Shows several sweeps as one: it begins with the last of them, and ends with the last."""
+    """Shows several sweeps as one: it begins and ends with the last of them.
+
+    Attributes:
+        num_sweeps: Known at the latest when the first of them begins.
+    """
 
     def __init__(self, shown: SweepObserver, num_sweeps: int) -> None:
         self._shown = shown
-        self._num_sweeps = num_sweeps
+        self.num_sweeps = num_sweeps
         self._passes: list[list[PassRecord]] = []
         self._num_ended = 0
 
     def sweep_started(self, passes: list[PassRecord]) -> None:
         """Show the passes of all once all have begun."""
         self._passes.append(passes)
-        if len(self._passes) == self._num_sweeps:
+        if len(self._passes) == self.num_sweeps:
             rounds = zip(*self._passes, strict=False)
             self._shown.sweep_started([record for records in rounds for record in records])
 
@@ -48,5 +52,5 @@ class JoinedObserver:
     def sweep_ended(self) -> None:
         """Show the end of all once."""
         self._num_ended += 1
-        if self._num_ended == len(self._passes) == self._num_sweeps:
+        if self._num_ended == len(self._passes) == self.num_sweeps:
             self._shown.sweep_ended()

@@ -13,8 +13,7 @@ from hvdprof.report.comparison.comparison_texts import (
     ComparisonTexts,
     comparison_texts,
 )
-
-_SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>|#"})
+from hvdprof.report.markdown_text import escaped, table_row
 
 
 def render_comparison_markdown(comparison: Comparison, stream: IO[str]) -> None:
@@ -23,11 +22,11 @@ def render_comparison_markdown(comparison: Comparison, stream: IO[str]) -> None:
 
 
 def _lines(page: ComparisonTexts) -> Iterator[str]:
-    yield f"**{_escaped(page.sentence)}**"
+    yield f"**{escaped(page.sentence)}**"
     if page.caveat:
-        yield from ("", f"Caveat: {_escaped(page.caveat)}")
+        yield from ("", f"Caveat: {escaped(page.caveat)}")
     yield from _list("Gate", page.gate)
-    yield from ("", f"{_escaped(page.sides)}", "")
+    yield from ("", f"{escaped(page.sides)}", "")
     yield from _row(["cell", "metric", "first", "second", page.change_head, "outcome"])
     yield from _row(["---", "---", "---:", "---:", "---:", "---"], is_escaped=False)
     for cell in page.cells:
@@ -46,7 +45,7 @@ def _cell(cell: CellLines) -> Iterator[str]:
 
 
 def _causes(cell: CellCauses) -> Iterator[str]:
-    yield from ("", f"### What moved: {_escaped(cell.name)}", "")
+    yield from ("", f"### What moved: {escaped(cell.name)}", "")
     yield from _row(["cause", "first", "second", "difference (95 % CI)", "beyond chance"])
     yield from _row(["---", "---:", "---:", "---:", "---"], is_escaped=False)
     for line in cell.lines:
@@ -60,14 +59,8 @@ def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield from ("", f"### {title}", "")
     for line in lines:
-        yield f"- {_escaped(line)}"
+        yield f"- {escaped(line)}"
 
 
 def _row(cells: Sequence[str], *, is_escaped: bool = True) -> Iterator[str]:
-    texts = [_escaped(cell) for cell in cells] if is_escaped else cells
-    yield f"| {' | '.join(texts)} |"
-
-
-def _escaped(text: str) -> str:
-    """Names of scripts and hosts may hold anything: they end no table and start no markup."""
-    return " ".join(text.splitlines()).translate(_SPECIAL)
+    yield table_row(cells) if is_escaped else f"| {' | '.join(cells)} |"

@@ -5,9 +5,7 @@ Tested in ``tests/report/comparison/test_comparison_formats.py``.
 
 from typing import IO
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from hvdprof.model.comparison import Comparison, Outcome
@@ -18,8 +16,8 @@ from hvdprof.report.comparison.comparison_texts import (
     comparison_texts,
 )
 from hvdprof.report.terminal.hanging_text import print_hanging, print_verdict
+from hvdprof.report.terminal.whole_table import plain_frame, print_whole
 
-_UNBOUNDED = 10_000
 _STYLES = {
     Outcome.REGRESSED: "bold red",
     Outcome.IMPROVED: "bold green",
@@ -49,13 +47,13 @@ def _print_cell(console: Console, cell: CellLines, change_head: str) -> None:
     heading = Text(f"\n{cell.name}", style="bold cyan")
     heading.append(f"  {cell.launches}", style="not bold default")
     console.print(heading)
-    frame = _frame("", "first", "second", change_head, "outcome")
+    frame = plain_frame("", "first", "second", change_head, "outcome")
     for line in cell.lines:
         style = _STYLES[Outcome(line.outcome)]
         frame.add_row(
             line.title, line.first, line.second, line.change, Text(line.outcome, style=style)
         )
-    _print_whole(console, frame)
+    print_whole(console, frame)
     if cell.reason:
         print_hanging(console, "  ", f"Not comparable: {cell.reason}.", style="dim")
 
@@ -70,37 +68,14 @@ def _print_causes(console: Console, page: ComparisonTexts) -> None:
 
 def _print_cell_causes(console: Console, cell: CellCauses) -> None:
     console.print(Text(f"  {cell.name}", style="cyan"))
-    frame = _frame("", "first", "second", "difference (95 % CI)", "")
+    frame = plain_frame("", "first", "second", "difference (95 % CI)", "")
     for line in cell.lines:
         frame.add_row(
             line.name, line.first, line.second, line.difference, "*" if line.moved else ""
         )
     frame.add_section()
     frame.add_row("step time", cell.first, cell.second, cell.difference, "")
-    _print_whole(console, frame)
-
-
-def _frame(first: str, *others: str) -> Table:
-    frame = Table(
-        box=box.HORIZONTALS,
-        show_edge=False,
-        pad_edge=False,
-        border_style="dim",
-        padding=(0, 1, 0, 0),
-    )
-    frame.add_column(first, no_wrap=True)
-    for name in others:
-        frame.add_column(name, justify="right", no_wrap=True, header_style="none")
-    return frame
-
-
-def _print_whole(console: Console, frame: Table) -> None:
-    """Print a table at its own width: a number that is cut is a wrong number."""
-    width = console.width
-    unbounded = console.options.update(width=_UNBOUNDED, max_width=_UNBOUNDED)
-    console.width = max(width, console.measure(frame, options=unbounded).maximum)
-    console.print(frame)
-    console.width = width
+    print_whole(console, frame)
 
 
 def _print_lines(console: Console, title: str, lines: tuple[str, ...]) -> None:

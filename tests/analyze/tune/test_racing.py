@@ -116,6 +116,22 @@ def test_a_candidate_without_a_result_stays_unknown_and_is_no_finalist():
     assert [one.name for one in race.finalists()] == ["c0"]
 
 
+def test_what_takes_four_times_as_long_is_dropped_after_its_first_round():
+    race = Race(candidates(2), RaceRules(0.02, 6))
+    race.look(times_of(1, c0=-3.5, c1=-2.5))
+    assert outcomes(race) == {"c0": TrialOutcome.WORSE, "c1": None}
+
+
+def test_the_noise_of_what_is_far_slower_widens_no_other_interval():
+    race = Race(candidates(3), RaceRules(0.02, 6))
+    times = times_of(2, c0=0.3, c1=0.1, c2=-5.0)
+    times["c2"][2] += 2.0
+    race.look(times_of(1, c0=0.3, c1=0.1, c2=-5.0))
+    race.look(times)
+    assert outcomes(race)["c2"] is TrialOutcome.WORSE
+    assert race.standings[0].gain.low > 0.2
+
+
 def test_the_interval_of_a_gain_is_that_of_the_time_per_sample():
     race = Race(candidates(1), RaceRules(0.02, 2))
     race.look({PRESENT: {1: 0.0, 2: 0.1}, "c0": {1: math.log(0.5), 2: 0.1 + math.log(0.5)}})

@@ -1,0 +1,217 @@
+"""Settings of one job that run by turns, each in a run directory of its own.
+
+Tested in ``tests/test_tune_end_to_end.py``.
+"""
+
+import math
+import re
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.analyze.compare.cell_changes import changes_of
+from hvdprof.analyze.compare.sides import SideCell, cells_of_run
+from hvdprof.analyze.tune.launch_times import log_times
+from hvdprof.analyze.tune.racing import PRESENT
+from hvdprof.api.measured_runs import plan_measurement
+from hvdprof.api.measurement import Measurement
+from hvdprof.api.runs import analyze_run, load_run
+from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
+from hvdprof.ingest.load import load_throughput
+from hvdprof.launch.plan.tune_options import Options, variant_options
+from hvdprof.launch.run.bench_run import Tools
+from hvdprof.launch.run.interleaved_sweeps import run_race
+from hvdprof.launch.run.joined_observer import JoinedObserver
+from hvdprof.launch.run.sweep import Sweep
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.model.comparison import FINAL_LOSS
+from hvdprof.model.tuning import Candidate, Estimate
+from hvdprof.rundir.manifest import Manifest, Mode, SegmentRecord, Status
+
+MOST_FAILURES = 2
+"""A setting that fails in so many launches is given up."""
+
+_RESULTS = (Status.DONE, Status.PARTIAL)
+_LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class JobToTune:
+    """A job as it is launched.
+
+    Attributes:
+        present: The options of its present setting.
+        num_ranks: The number of ranks that is tuned.
+        tools: Horovod and MPI.
+        observer: Shows the progress of launches.
+    """
+
+    present: Options
+    num_ranks: int
+    tools: Tools
+    observer: SweepObserver
+
+
+class SettingsByTurns:
+    """The present setting and others, a launch of each per round.
+
+    Attributes:
+        times: By setting and round, the logarithm of the time per sample.
+        refused: Settings that cannot run here, by name, and why.
+    """
+
+    def __init__(
+        self,
+        job: JobToTune,
+        settings: Mapping[str, Candidate],
+        folder: Path,
+        *,
+        most_rounds: int,
+    ) -> None:
+        """Prepare the runs; nothing is written. A setting that cannot run is refused.
+
+        Args:
+            job: The job and its present setting.
+            settings: The others, by name.
+            folder: Holds their run directories.
+            most_rounds: The most launches of each.
+
+        Raises:
+            UsageError: The present setting cannot be used.
+            EnvironmentNotReadyError: This machine cannot run it.
+        """
+        self.times: dict[str, Mapping[int, float]] = {}
+        self.refused: dict[str, str] = {}
+        self._joined = JoinedObserver(job.observer, 0)
+        self._runs: dict[str, Measurement] = {}
+        pair = uuid.uuid4().hex
+        every = {PRESENT: Candidate(name=PRESENT), **settings}
+        for place, (name, one) in enumerate(every.items()):
+            try:
+                chosen = variant_options(
+                    job.present,
+                    one,
+                    folder / _file_name(place, name),
+                    num_ranks=job.num_ranks,
+                    repeats=most_rounds,
+                )
+                run = plan_measurement(chosen, observer=self._joined, tools=job.tools)
+            except (UsageError, EnvironmentNotReadyError) as error:
+                if name == PRESENT:
+                    raise
+                self.refused[name] = error.message
+                continue
+            # Reference models have a trace in any case; here all launches are alike.
+            run.manifest.passes = [
+                record for record in run.manifest.passes if record.mode == Mode.THROUGHPUT
+            ]
+            run.manifest.paired_by = pair
+            self._runs[name] = run
+        self._joined.num_sweeps = len(self._runs)
+
+    def run(self, after_round: Callable[[int], Collection[str]]) -> None:
+        """Make the folders and run the rounds.
+
+        Args:
+            after_round: Asked after every round, with its number: the names of the settings that go
+                on; nothing goes on where the present one is not among them.
+
+        Raises:
+            StorageError: A folder cannot be made, or the disk is full.
+            InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
+        """
+        for run in self._runs.values():
+            run.make_folder()
+        sweeps = {name: run.started_sweep() for name, run in self._runs.items()}
+        racing = set(sweeps)
+
+        def dropped(number: int) -> list[Sweep]:
+            self.read(racing)
+            going = set(after_round(number)) & racing
+            going = going if PRESENT in going else set()
+            gone = racing - going
+            racing.intersection_update(going)
+            left = [record for name in racing for record in sweeps[name].upcoming]
+            if gone and left:
+                self._joined.repeat_planned(sorted(left, key=lambda one: one.repeat))
+            return [sweeps[name] for name in gone]
+
+        run_race(list(sweeps.values()), dropped)
+
+    def read(self, names: Collection[str] | None = None) -> None:
+        """Read the times of some settings, all when not given, from their run directories."""
+        for name in self._runs if names is None else names:
+            try:
+                self.times[name] = log_times(load_throughput(self._runs[name].folder))
+            except UnreadableInputError:
+                # Without a manifest its folder could not be made: nothing was measured.
+                self.times[name] = {}
+
+    @property
+    def launch_s(self) -> float:
+        """Mean seconds of the launches that ended well; NaN before the first."""
+        lengths = [
+            record.duration_s
+            for run in self._runs.values()
+            for record in run.manifest.passes
+            if record.status == Status.DONE and record.duration_s
+        ]
+        return sum(lengths) / len(lengths) if lengths else math.nan
+
+    def reason(self, name: str) -> str:
+        """Why a setting failed first; empty where it did not."""
+        if name in self.refused:
+            return self.refused[name]
+        found = [
+            (segment.failure.reason, segment.failure.lines[-1:])
+            for segment in _failed(self._runs[name].manifest)
+            if segment.failure is not None
+        ]
+        # A launch that is not retried says nothing of the cause.
+        causes = [one for one in found if not one[0].startswith("not retried")] or found
+        return ": ".join([causes[0][0], *causes[0][1]]) if causes else ""
+
+    def is_given_up(self, name: str) -> bool:
+        """Whether a setting failed too often; after a hang no launch of it is retried."""
+        return len(list(_failed(self._runs[name].manifest))) >= MOST_FAILURES
+
+    def folder_of(self, name: str) -> Path:
+        """The run directory of a setting."""
+        return self._runs[name].folder
+
+    def loss_change(self, name: str) -> Estimate | None:
+        """The relative change of the final loss; None where it is not recorded."""
+        try:
+            cells = [self._cell(one) for one in (PRESENT, name)]
+        except UnreadableInputError:
+            return None
+        first, second = cells
+        if first is None or second is None:
+            return None
+        changes = changes_of(first, second, is_paired=False)
+        found = [one.change.interval() for one in changes if one.metric is FINAL_LOSS]
+        if not found:
+            return None
+        return Estimate(*(math.expm1(end) for end in (found[0].value, found[0].low, found[0].high)))
+
+    def _cell(self, name: str) -> SideCell | None:
+        """The only cell of a setting; None without a result."""
+        cells = cells_of_run(analyze_run(load_run(self.folder_of(name))))
+        return next(iter(cells.values()), None)
+
+
+def _failed(manifest: Manifest) -> Iterator[SegmentRecord]:
+    return (
+        segment
+        for record in manifest.passes
+        for segment in record.segments
+        if segment.status not in _RESULTS and segment.failure is not None
+    )
+
+
+def _file_name(place: int, name: str) -> str:
+    """A folder name that sorts as the settings do."""
+    if name == PRESENT:
+        return PRESENT
+    return f"{place:02d}-{re.sub(r'[^A-Za-z0-9_.=-]+', '-', name)[:_LONGEST_NAME]}"

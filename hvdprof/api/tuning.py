@@ -1,0 +1,261 @@
+"""Try settings against the present one, and name what pays: TuningMeasurement.
+
+Tested in ``tests/test_tune_end_to_end.py``.
+"""
+
+import math
+import shlex
+from dataclasses import replace
+
+from hvdprof.analyze.tune import tuning_result
+from hvdprof.analyze.tune.confirmation import CONFIDENCE
+from hvdprof.analyze.tune.finals import joined
+from hvdprof.analyze.tune.prediction_score import prediction_score
+from hvdprof.analyze.tune.racing import Standing as Standing
+from hvdprof.analyze.tune.tuning_result import Raced
+from hvdprof.api.measured_runs import plan_measurement
+from hvdprof.api.options import TuneOptions
+from hvdprof.api.runs import analyze_run, load_run
+from hvdprof.api.settings_by_turns import JobToTune
+from hvdprof.api.tuning_candidates import Choice as Choice
+from hvdprof.api.tuning_candidates import choose, job_of, untried
+from hvdprof.api.tuning_file import load_tuning as load_tuning
+from hvdprof.api.tuning_file import write_tuning
+from hvdprof.api.tuning_race import RaceOfSettings
+from hvdprof.api.tuning_race import RacePlan as RacePlan
+from hvdprof.api.tuning_race import TuningObserver as TuningObserver
+from hvdprof.collect.host_facts import usable_cores
+from hvdprof.errors import (
+    HvdprofError,
+    InterruptedRunError,
+    StorageError,
+    SweepIncompleteError,
+    UsageError,
+)
+from hvdprof.launch.plan.options import arguments_of
+from hvdprof.launch.plan.time_budget import TimeBudget
+from hvdprof.launch.plan.tune_options import (
+    MOST_ROUNDS,
+    as_variables,
+    check_tune_options,
+    present_options,
+    tuned_sizes,
+    with_changes,
+)
+from hvdprof.launch.plan.validators import parse_duration
+from hvdprof.launch.run.bench_run import find_tools
+from hvdprof.launch.run.run_folder import new_run_folder
+from hvdprof.launch.run.silent_observer import SilentObserver
+from hvdprof.launch.run.sweep_observer import SweepObserver
+from hvdprof.model.comparison import DEFAULT_MARGIN
+from hvdprof.model.run import RunAnalysis as RunAnalysis
+from hvdprof.model.tuning import Candidate as Candidate
+from hvdprof.model.tuning import Tuning
+from hvdprof.rundir.layout import TuningPaths
+from hvdprof.rundir.manifest import Status
+
+__all__ = ["RacePlan", "TuningMeasurement", "TuningObserver", "load_tuning"]
+
+
+class TuningMeasurement:
+    """A tuning that is ready to start; ``measure`` does all of it.
+
+    Attributes:
+        folder: Where its runs and its result are kept.
+        present: The run of the present setting.
+        num_ranks: The number of ranks that is tuned.
+    """
+
+    def __init__(
+        self,
+        options: TuneOptions,
+        *,
+        observer: SweepObserver | None = None,
+        shown: TuningObserver | None = None,
+        margin: float = DEFAULT_MARGIN,
+    ) -> None:
+        """Check the options and prepare the present setting; nothing is written.
+
+        Args:
+            options: What is tuned, and how.
+            observer: Shows the progress of launches.
+            shown: Shows the progress of the tuning.
+            margin: Smallest gain that matters, a share of the step time.
+
+        Raises:
+            UsageError: An option cannot be used, or the budget is too short.
+            EnvironmentNotReadyError: This machine cannot run the job.
+            StorageError: The folder holds something.
+        """
+        check_tune_options(options)
+        if not 0 < margin < 1:
+            raise UsageError(
+                f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
+            )
+        self._options, self._margin = options, margin
+        self._observer, self._shown = observer or SilentObserver(), shown
+        self._tools = find_tools()
+        on_gpus = self._tools.horovod.cuda_available and options.device != "cpu"
+        sizes = tuned_sizes(
+            options,
+            num_cores=usable_cores(),
+            num_gpus=self._tools.horovod.cuda_device_count if on_gpus else 0,
+        )
+        self.num_ranks = sizes[-1]
+        self.folder = new_run_folder(options.folder, options.name or "tune")
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise StorageError(f"{self.folder} is not empty, and tunings are not overwritten.")
+        self._paths = TuningPaths(self.folder)
+        self._present_options = present_options(options, sizes, self._paths.present)
+        self.present = plan_measurement(self._present_options, observer=observer, tools=self._tools)
+        limit = math.inf if options.budget is None else parse_duration("--budget", options.budget)
+        self._budget = TimeBudget(limit)
+        self._require_budget()
+
+    @property
+    def budget_s(self) -> float:
+        """Seconds that may be used; infinite without a budget."""
+        return self._budget.limit_s
+
+    def measure(self) -> tuple[Tuning, HvdprofError | None]:
+        """Measure the present setting, race the others, check what wins; keep the result.
+
+        Returns:
+            The result, and what ended the tuning early: an interruption, or a full disk.
+
+        Raises:
+            UsageError: ``--only`` names no setting, or the budget is too short.
+            EnvironmentNotReadyError: A host cannot run its part; no rank was started.
+            SweepIncompleteError: The present setting fails.
+            InterruptedRunError: Ctrl-C or SIGTERM before anything was tried.
+            StorageError: The disk is full, or a folder cannot be made.
+        """
+        analysis = self._measured_present()
+        job = job_of(analysis, self._options, self._tools, self._margin)
+        choice = self._that_fit(choose(job, self._options))
+        if self._shown is not None:
+            self._shown.present_measured(analysis, choice, self._plan(choice))
+        raced = Raced(margin=self._margin, untried=choice.untried)
+        failure: HvdprofError | None = None
+        if choice.candidates:
+            race = RaceOfSettings(
+                job=JobToTune(self._present_options, self.num_ranks, self._tools, self._observer),
+                paths=self._paths,
+                plan=self._plan(choice),
+                margin=self._margin,
+                budget=self._budget,
+                shown=self._shown,
+            )
+            raced, failure = race.run(choice)
+        if failure is not None:
+            failure.hint = f"The result so far: hvdprof tune {self.folder}"
+        tuning = self._result(analysis, choice, raced, failure)
+        write_tuning(tuning, self.folder)
+        return tuning, failure
+
+    def _require_budget(self) -> None:
+        """Refuse a budget that an earlier run shows to be too short."""
+        plan = self.present.time_plan()
+        passes = len(self.present.manifest.passes)
+        if plan.planned_s is not None and passes:
+            self._budget.require(plan.planned_s, plan.planned_s / passes)
+
+    def _measured_present(self) -> RunAnalysis:
+        """The analysis of the present setting.
+
+        Raises:
+            SweepIncompleteError: The number of ranks that is tuned has no result.
+        """
+        try:
+            self.present.measure()
+        except SweepIncompleteError as error:
+            analysis = analyze_run(load_run(self.present.folder))
+            if not (analysis.scaling["np"] == self.num_ranks).any():
+                reason = analysis.failed[0].reason if analysis.failed else error.message
+                raise SweepIncompleteError(
+                    f"The present setting fails on {self.num_ranks} ranks: {reason}.",
+                    hint=f"hvdprof analyze {self.present.folder}",
+                ) from error
+            return analysis
+        except (InterruptedRunError, StorageError) as error:
+            error.hint = f"No setting was tried. The present one: {self.present.folder}"
+            raise
+        return analyze_run(load_run(self.present.folder))
+
+    def _launch_s(self) -> float:
+        """Seconds of a launch of the present setting."""
+        passes = [
+            one
+            for one in self.present.manifest.passes
+            if one.size == self.num_ranks and one.status == Status.DONE and one.duration_s
+        ]
+        lengths = [float(one.duration_s or 0.0) for one in passes]
+        return sum(lengths) / len(lengths) if lengths else 0.0
+
+    def _that_fit(self, choice: Choice) -> Choice:
+        """The choice without what the budget does not allow.
+
+        Raises:
+            UsageError: It allows no setting.
+        """
+        if not choice.candidates:
+            return choice
+        self._budget.require(0.0, self._launch_s())
+        most = self._budget.settings_that_fit(self._launch_s())
+        num = len(choice.candidates) if most == math.inf else int(most)
+        left_out = [untried(one, "the budget is too short") for one in choice.candidates[num:]]
+        return replace(
+            choice, candidates=choice.candidates[:num], untried=(*choice.untried, *left_out)
+        )
+
+    def _plan(self, choice: Choice) -> RacePlan:
+        repeats = self._options.repeats
+        return RacePlan(
+            len(choice.candidates), self._launch_s(), min(MOST_ROUNDS, repeats), repeats
+        )
+
+    def _result(
+        self,
+        analysis: RunAnalysis,
+        choice: Choice,
+        raced: Raced,
+        failure: HvdprofError | None,
+    ) -> Tuning:
+        named = joined(raced.named)
+        environment, options = as_variables(named.environment, named.options)
+        line = " ".join(
+            [
+                *(shlex.quote(f"{name}={value}") for name, value in environment.items()),
+                *arguments_of(with_changes(type(self._present_options)(), options)),
+                *named.arguments,
+            ]
+        )
+        status = "done"
+        if failure is not None:
+            is_interrupted = isinstance(failure, InterruptedRunError)
+            status = str(Status.INTERRUPTED if is_interrupted else Status.FAILED)
+        trials = tuning_result.trials(raced)
+        checks = tuning_result.checks(raced)
+        confirmed = [one for one in checks if one.names == tuple(c.name for c in raced.named)]
+        return Tuning(
+            sentence=tuning_result.sentence(raced, line, status),
+            caveat=" ".join(tuning_result.caveats(raced)),
+            status=status,
+            command=tuple(self.present.shown_command),
+            num_ranks=self.num_ranks,
+            present=analysis.verdict.sentence,
+            environment=environment,
+            options=options,
+            arguments=named.arguments,
+            line=line,
+            gain=confirmed[0].gain if raced.named else None,
+            beyond=None if raced.named else tuning_result.beyond(raced),
+            margin=self._margin,
+            confidence=CONFIDENCE,
+            trials=trials,
+            checks=checks,
+            score=prediction_score(trials),
+            elapsed_s=round(self._budget.used_s, 1),
+            folder=str(self.folder),
+            notes=choice.notes,
+        )

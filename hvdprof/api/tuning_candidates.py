@@ -1,0 +1,124 @@
+"""What a tuning tries: the candidates of its run and those that the user names.
+
+Tested in ``tests/api/test_tuning_candidates.py``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hvdprof.analyze.tune.candidates import proposals
+from hvdprof.analyze.tune.predicted_gain import with_predictions
+from hvdprof.analyze.tune.tuned_job import GLOO, MPI, Means, TunedJob, tuned_job
+from hvdprof.api.options import TuneOptions
+from hvdprof.errors import UsageError
+from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
+from hvdprof.launch.plan.variables import parse_variables
+from hvdprof.launch.run.bench_run import Tools
+from hvdprof.launch.run.script_command import script_of
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.tuning import Candidate, Trial, TrialOutcome
+
+LARGEST_SCRIPT_BYTES = 1_000_000
+
+_NOT_ALLOWED = "it changes the arithmetic; --allow-numerics tries it"
+_ASKED_FOR = "--try asks for it."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is tried, and what is not.
+
+    Attributes:
+        candidates: To be tried, in the order of their predicted gain.
+        untried: Candidates that are not tried, and why.
+        notes: Settings that are no candidates, and why.
+    """
+
+    candidates: tuple[Candidate, ...]
+    untried: tuple[Trial, ...]
+    notes: tuple[str, ...]
+
+
+def job_of(analysis: RunAnalysis, options: TuneOptions, tools: Tools, margin: float) -> TunedJob:
+    """The job that is tuned: the largest number of ranks of the run.
+
+    Raises:
+        UsageError: The run has several cells of that number of ranks.
+    """
+    horovod = tools.horovod
+    built = ((GLOO, horovod.gloo), (MPI, horovod.mpi and tools.mpi is not None))
+    means = Means(
+        controllers=tuple(name for name, is_there in built if is_there),
+        script_text=_script_text(options.command),
+    )
+    return tuned_job(analysis, means, margin=margin)
+
+
+def choose(job: TunedJob, options: TuneOptions) -> Choice:
+    """The candidates of a job, with predicted gains; those of the user last.
+
+    Raises:
+        UsageError: ``--only`` names no setting.
+    """
+    found = proposals(job)
+    asked = [_asked_for(job, *pair) for pair in parse_variables("--try", options.try_).items()]
+    every = {one.name: one for one in (*found.candidates, *asked)}
+    wanted = _wanted(every.values(), options.only)
+    predicted = with_predictions(job, wanted)
+    allowed = [one for one in predicted if options.allow_numerics or not one.changes_numerics]
+    return Choice(
+        tuple(sorted(allowed, key=_predicted, reverse=True)),
+        tuple(untried(one, _NOT_ALLOWED) for one in predicted if one not in allowed),
+        tuple(f"{one.knob}: {one.reason}" for one in found.untried),
+    )
+
+
+def untried(candidate: Candidate, reason: str) -> Trial:
+    """The trial of a candidate that is not tried."""
+    return Trial(candidate=candidate, outcome=str(TrialOutcome.NOT_TRIED), reason=reason)
+
+
+def _predicted(candidate: Candidate) -> float:
+    return candidate.predicted.value if candidate.predicted is not None else 0.0
+
+
+def _wanted(candidates: Iterable[Candidate], only: str | None) -> list[Candidate]:
+    given = list(candidates)
+    if only is None:
+        return given
+    names = {part.strip() for part in only.split(",")}
+    unknown = names - {one.name for one in given} - {knob for one in given for knob in one.knobs}
+    if unknown:
+        known = ", ".join(sorted({one.name for one in given})) or "none"
+        raise UsageError(
+            f"--only {','.join(sorted(unknown))}: no setting to try has this name.",
+            hint=f"Settings of this job: {known}. Others: --try NAME=VALUE",
+        )
+    return [one for one in given if one.name in names or one.knobs & names]
+
+
+def _asked_for(job: TunedJob, name: str, value: str) -> Candidate:
+    """A variable of the user's; as an option where hvdprof sets this variable itself."""
+    by_option = {variable: one for one, variable in OPTION_VARIABLES.items()}
+    named = f"{name}={value}"
+    is_set_here = job.is_bench or (name == "OMP_NUM_THREADS" and job.sets_threads)
+    if name in by_option and is_set_here and value.replace(".", "", 1).isdecimal():
+        number = float(value)
+        if name == "HOROVOD_FUSION_THRESHOLD":
+            return Candidate(name=named, options={by_option[name]: number / 2**20}, why=_ASKED_FOR)
+        whole = int(number) if number == int(number) else number
+        return Candidate(name=named, options={by_option[name]: whole}, why=_ASKED_FOR)
+    return Candidate(name=named, environment={name: value}, why=_ASKED_FOR)
+
+
+def _script_text(command: tuple[str, ...]) -> str:
+    """The source of a script; empty where there is none, or where it cannot be read."""
+    script: Path | None = script_of(command) if command else None
+    try:
+        if script is None or script.stat().st_size > LARGEST_SCRIPT_BYTES:
+            return ""
+        return script.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # Its arguments stay unknown, as those of a module.
+        return ""

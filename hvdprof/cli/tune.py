@@ -1,0 +1,77 @@
+"""`hvdprof tune`: try settings against the present one, and name what pays."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.api.options import TuneOptions
+from hvdprof.cli.measuring.choice import format_option, margin_of
+from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.progress.bench_progress import observer_for
+from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_observer
+from hvdprof.errors import HvdprofError
+from hvdprof.report.format_names import TuningFormat
+
+
+@takes(TuneOptions)
+def tune(
+    options: TuneOptions,
+    margin: Annotated[
+        str, typer.Option(help="Smallest gain that matters, a share of the step time.")
+    ] = "2%",
+    format_: Annotated[
+        TuningFormat | None,
+        format_option(
+            tuple(TuningFormat),
+            "Format; the name of --output chooses it when not given, else terminal.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write instead of standard output; its name chooses the format.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file of --output.")
+    ] = False,
+    silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Try settings of Horovod on a job; name those that pay, with their gain.
+
+    The settings follow from a run of the present one. They race against it by turns, and what wins
+    is measured anew. Line 1 is the verdict, line 2 what to set. `hvdprof tune FOLDER` shows an
+    earlier result.
+    """
+    from hvdprof.report.formats import check_output, write_text
+    from hvdprof.report.tuning.tuning_formats import RENDERERS, tuning_format
+
+    if report is not None:
+        check_output(report, overwrite=force)
+    chosen = format_ or (tuning_format(report) if report else TuningFormat.TERMINAL)
+    failure: HvdprofError | None = None
+    if len(options.command) == 1 and Path(options.command[0]).is_dir():
+        tuning = api.load_tuning(options.command[0])
+    else:
+        measurement = api.TuningMeasurement(
+            options,
+            observer=observer_for(sys.stderr, silent=silent),
+            shown=None if silent else tuning_observer(sys.stderr),
+            margin=margin_of(margin),
+        )
+        if not silent:
+            announce_tuning(measurement, sys.stderr)
+        tuning, failure = measurement.measure()
+    if report is None:
+        RENDERERS[chosen](tuning, sys.stdout)
+    else:
+        write_text(report, lambda file: RENDERERS[chosen](tuning, file), overwrite=force)
+        sys.stderr.write(f"Wrote {report}\n")
+    if failure is not None:
+        raise failure

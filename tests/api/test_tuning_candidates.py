@@ -1,0 +1,91 @@
+"""What a tuning tries."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from hvdprof.api import tuning_candidates
+from hvdprof.api.options import TuneOptions
+from hvdprof.api.tuning_candidates import choose
+from hvdprof.errors import UsageError
+from hvdprof.model.tuning import Candidate, Estimate
+
+CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
+FUSION = Candidate(
+    name="HOROVOD_FUSION_THRESHOLD=1",
+    environment={"HOROVOD_FUSION_THRESHOLD": "1"},
+    predicted=Estimate(0.3, 0.2, 0.4),
+)
+FP16 = Candidate(name="--fp16", arguments=("--fp16",), changes_numerics=True)
+SCRIPT = ("python", "absent.py")
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch):
+    """What the rules propose, without a run."""
+    untried = SimpleNamespace(knob="cache", reason="All tensors fit.")
+    proposed = SimpleNamespace(candidates=(CYCLE, FUSION, FP16), untried=(untried,))
+    monkeypatch.setattr(tuning_candidates, "proposals", lambda job: proposed)
+    monkeypatch.setattr(tuning_candidates, "with_predictions", lambda job, given: tuple(given))
+
+
+def chosen(*, is_bench=False, sets_threads=False, **options):
+    job = SimpleNamespace(is_bench=is_bench, sets_threads=sets_threads)
+    return choose(job, TuneOptions(command=SCRIPT, **options))
+
+
+def names(candidates):
+    return [one.name for one in candidates]
+
+
+def test_the_largest_predicted_gain_runs_first_and_arithmetic_is_left_alone():
+    choice = chosen()
+    assert names(choice.candidates) == [FUSION.name, CYCLE.name]
+    (left_out,) = choice.untried
+    assert left_out.candidate == FP16 and "--allow-numerics" in left_out.reason
+    assert choice.notes == ("cache: All tensors fit.",)
+    assert names(chosen(allow_numerics=True).candidates) == [FUSION.name, CYCLE.name, FP16.name]
+
+
+def test_only_takes_names_of_settings_and_of_variables():
+    choice = chosen(only="HOROVOD_CYCLE_TIME, --fp16", allow_numerics=True)
+    assert names(choice.candidates) == [CYCLE.name, FP16.name]
+    assert names(chosen(only=CYCLE.name).candidates) == [CYCLE.name]
+
+
+def test_only_with_an_unknown_name_lists_those_that_are_known():
+    with pytest.raises(UsageError, match="--only X: no setting") as error:
+        chosen(only="X")
+    assert CYCLE.name in error.value.hint
+
+
+def test_a_variable_of_the_user_is_tried_too():
+    choice = chosen(try_=("NCCL_ALGO=Ring",), only="NCCL_ALGO")
+    (one,) = choice.candidates
+    assert (one.name, one.environment, one.options) == (
+        "NCCL_ALGO=Ring",
+        {"NCCL_ALGO": "Ring"},
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("HOROVOD_CYCLE_TIME=2.5", {"cycle_time_ms": 2.5}),
+        ("HOROVOD_FUSION_THRESHOLD=1048576", {"fusion_threshold_mb": 1.0}),
+        ("OMP_NUM_THREADS=2", {"num_threads": 2}),
+    ],
+)
+def test_reference_models_take_such_variables_as_options(text, options):
+    choice = chosen(is_bench=True, try_=(text,), only=text.partition("=")[0])
+    last = next(one for one in choice.candidates if one.name == text)
+    assert last.options == options and not last.environment
+
+
+def test_threads_that_hvdprof_sets_are_an_option_of_scripts_too():
+    for sets_threads, options in ((True, {"num_threads": 1}), (False, {})):
+        choice = chosen(
+            sets_threads=sets_threads, try_=("OMP_NUM_THREADS=1",), only="OMP_NUM_THREADS=1"
+        )
+        assert choice.candidates[0].options == options

@@ -1,0 +1,39 @@
+"""The result of a tuning in its folder."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from hvdprof.api import load_tuning
+from hvdprof.api.tuning_file import write_tuning
+from hvdprof.errors import UnreadableInputError
+from tests.builders.finished_tuning import tuning
+
+
+def test_a_result_is_the_same_when_it_is_read_again(tmp_path: Path) -> None:
+    write_tuning(tuning(), tmp_path)
+    found = load_tuning(tmp_path)
+    open_ended = found.trials[1].gain
+    assert open_ended is not None and math.isnan(open_ended.low)
+    assert found.sentence == tuning().sentence
+    assert found.checks == tuning().checks
+    assert found.trials[0] == tuning().trials[0]
+    assert found.trials[2:] == tuning().trials[2:]
+    assert json.loads((tmp_path / "tuning.json").read_text())["schema_version"] == 1
+
+
+def test_a_folder_without_a_result_says_where_its_runs_are(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInputError, match="holds no result of a tuning") as error:
+        load_tuning(tmp_path)
+    assert "present, race and check" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"schema_version": 2}', '{"schema_version": 1}']
+)
+def test_a_damaged_result_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tuning.json").write_text(text)
+    with pytest.raises(UnreadableInputError, match="is damaged"):
+        load_tuning(tmp_path)

@@ -1,0 +1,63 @@
+"""What a tuning writes while it runs."""
+
+import io
+import math
+from types import SimpleNamespace
+
+from hvdprof.analyze.tune.racing import Standing
+from hvdprof.api import RacePlan
+from hvdprof.api.tuning_candidates import Choice
+from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_observer
+from hvdprof.model.tuning import Candidate, Estimate, TrialOutcome
+
+CYCLE = Candidate(
+    name="HOROVOD_CYCLE_TIME=1", why="The cycle is long.", predicted=Estimate(0.4, 0.3, 0.5)
+)
+GLOO = Candidate(name="controller gloo", why="gloo may be faster.")
+
+
+def standing(candidate, value, outcome=None):
+    return Standing(candidate, Estimate(value, value, value), 2, outcome, is_ahead=False)
+
+
+def test_the_present_setting_is_announced_with_its_time():
+    out = io.StringIO()
+    present = SimpleNamespace(
+        shown_command=["python", "a b.py"],
+        has_secret=False,
+        manifest=SimpleNamespace(name="a", passes=[1, 2], warnings=["slow host"]),
+        time_plan=lambda: SimpleNamespace(planned_s=62.0, basis="no earlier run"),
+    )
+    announce_tuning(
+        SimpleNamespace(present=present, num_ranks=2, folder="runs/t", budget_s=1200.0), out
+    )
+    assert out.getvalue() == (
+        "hvdprof: tuning python 'a b.py' on 2 ranks into runs/t\n"
+        "  First the present setting: 2 launches, about 1 min 2 s (no earlier run).\n"
+        "  Budget: 20 min in all.\n"
+        "! slow host\n"
+    )
+
+
+def test_candidates_rounds_and_the_check_have_lines():
+    out = io.StringIO()
+    shown = tuning_observer(out)
+    analysis = SimpleNamespace(verdict=SimpleNamespace(sentence="1,000 samples/s."))
+    shown.present_measured(analysis, Choice((CYCLE, GLOO), (), ()), RacePlan(2, 10.0, 6, 10))
+    dropped = standing(GLOO, -0.5, TrialOutcome.WORSE)
+    shown.round_ended(1, [standing(CYCLE, math.nan), standing(GLOO, math.nan)])
+    shown.round_ended(2, [standing(CYCLE, 0.4), dropped])
+    shown.round_ended(3, [standing(CYCLE, 0.41), dropped])
+    shown.check_started({"best": (CYCLE,), "together": (CYCLE, GLOO)})
+    assert out.getvalue().splitlines() == [
+        "Present setting: 1,000 samples/s.",
+        "  HOROVOD_CYCLE_TIME=1: The cycle is long. Predicted gain: 40.0 %.",
+        "  controller gloo: gloo may be faster.",
+        "Race: 2 settings beside the present one, at most 6 rounds, then a check of what wins; "
+        "1 min to 8 min.",
+        "  Round 2: controller gloo dropped, worse (gain -50.0 %)",
+        "  Round 2: HOROVOD_CYCLE_TIME=1 leads (gain 40.0 %), 1 setting left",
+        "  Round 3: HOROVOD_CYCLE_TIME=1 leads (gain 41.0 %), 1 setting left",
+        "Check against the present setting: HOROVOD_CYCLE_TIME=1, HOROVOD_CYCLE_TIME=1 + "
+        "controller gloo",
+    ]

@@ -1,0 +1,139 @@
+"""Every format of a tuning, against golden texts of one with known numbers."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from hvdprof.errors import UsageError
+from hvdprof.model.tuning import Estimate
+from hvdprof.report.format_names import TuningFormat
+from hvdprof.report.tuning.tuning_formats import RENDERERS, render_tuning_json, tuning_format
+from hvdprof.report.tuning.tuning_markdown import render_tuning_markdown
+from hvdprof.report.tuning.tuning_terminal import render_tuning
+from hvdprof.report.tuning.tuning_texts import gain_text
+from tests.builders.finished_tuning import nothing_to_gain, tuning
+
+TERMINAL = """\
+Set HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1: step time -52.1 % (95 % CI -54.0 % to -50.2 %), \
+throughput +108.8 %.
+HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1
+Caveat: NCCL_ALGO=x failed.
+
+python train.py --name 'a b' on 2 ranks
+Present setting: train on 2 ranks: 1,360 ± 50 samples/s.
+
+Tried
+setting predicted gain measured gain rounds outcome
+HOROVOD_CYCLE_TIME=1 45.0 % (40.0 to 50.0) 43.0 % (38.0 to 47.8) 4 confirmed
+OMP_NUM_THREADS=1 - 12.0 % 4 confirmed
+controller gloo - 4.5 x the time 1 worse
+NCCL_ALGO=x - - 0 failed
+Gains are shares of the step time, per sample. Intervals of the race hold
+together with 95 %; less than 2 % does not matter.
+
+Checked anew
+setting gain launches outcome
+HOROVOD_CYCLE_TIME=1 44.0 % (41.0 to 46.8) 3 confirmed
+HOROVOD_CYCLE_TIME=1 + OMP_NUM_THREADS=1 52.1 % (50.2 to 54.0) 3 confirmed
+
+Why
+HOROVOD_CYCLE_TIME=1: The cycle is set to 50 ms; Horovod's default is 1 ms.
+OMP_NUM_THREADS=1: 2 ranks with 2 threads each on 2 cores: more threads than
+cores.
+NCCL_ALGO=x: --try asks for it. failed: rank 1 exited with code 3.
+
+Predictions
+1 of 1 predicted gain agree with the measured interval.
+OMP_NUM_THREADS=1: not predicted. A replay repeats the computation as it was
+measured.
+
+Not tried
+--fp16: it changes the arithmetic; --allow-numerics tries it.
+cache_capacity: all tensors fit.
+
+5 min 12 s; kept in runs/20261122-181616-tune. Show it again: hvdprof tune
+runs/20261122-181616-tune
+"""
+
+MARKDOWN_HEAD = """\
+**Nothing to gain beyond 3.1 % of the step time: no gain of 1 setting is beyond noise.**
+
+python train.py --name 'a b' on 2 ranks
+
+Present setting: train on 2 ranks: 1,360 ± 50 samples/s.
+
+5 min 12 s; kept in runs/20261122-181616-tune. Show it again: hvdprof tune runs/20261122-181616-tune
+"""
+
+
+def written(render, value):
+    out = io.StringIO()
+    render(value, out)
+    return out.getvalue()
+
+
+def test_the_terminal_leads_with_the_verdict_and_the_line_to_copy():
+    out = io.StringIO()
+    render_tuning(tuning(), out, width=80)
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines() if "──" not in line]
+    assert lines == TERMINAL.splitlines()
+
+
+def test_without_a_gain_there_is_no_line_to_copy():
+    lines = written(render_tuning, nothing_to_gain()).splitlines()
+    assert lines[0].startswith("Nothing to gain beyond 3.1 %")
+    assert lines[1] == ""
+
+
+def test_markdown_of_nothing_to_gain_is_short():
+    assert written(render_tuning_markdown, nothing_to_gain()) == MARKDOWN_HEAD
+
+
+def test_markdown_has_the_line_as_code_and_tables_of_all_that_ran():
+    text = written(render_tuning_markdown, tuning())
+    assert "\n    HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1\n" in text
+    assert (
+        "| HOROVOD\\_CYCLE\\_TIME=1 | 45.0 % (40.0 to 50.0) | 43.0 % (38.0 to 47.8) | 4 |" in text
+    )
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 4 + 2 + 2
+    assert {line.count("|") for line in rows[:6]} == {6}
+
+
+def test_json_keeps_every_digit_and_has_null_for_open_ends():
+    text = written(render_tuning_json, tuning())
+    content = json.loads(text)
+    assert "NaN" not in text
+    assert content["schema_version"] == 1
+    assert content["gain"] == {"value": 0.521, "low": 0.502, "high": 0.54}
+    assert content["trials"][1]["gain"]["low"] is None
+    assert content["trials"][0]["candidate"]["environment"] == {"HOROVOD_CYCLE_TIME": "1"}
+    assert content["environment"] == {"HOROVOD_CYCLE_TIME": "1", "OMP_NUM_THREADS": "1"}
+
+
+def test_every_format_has_what_writes_it():
+    assert set(RENDERERS) == set(TuningFormat)
+    for render in RENDERERS.values():
+        assert "Set HOROVOD" in written(render, tuning()).replace("\\", "")
+
+
+def test_the_name_of_a_file_chooses_its_format():
+    assert tuning_format(Path("a.json")) is TuningFormat.JSON
+    assert tuning_format(Path("a.md.gz")) is TuningFormat.MARKDOWN
+    with pytest.raises(UsageError, match="No format of a tuning"):
+        tuning_format(Path("a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("gain", "text"),
+    [
+        (None, "-"),
+        (Estimate(0.1, 0.05, 0.15), "10.0 % (5.0 to 15.0)"),
+        (Estimate(0.1, -400.0, 0.9), "10.0 %"),
+        (Estimate(-22.5, -40.0, -8.0), "23.5 x the time"),
+    ],
+)
+def test_gains_as_text(gain, text):
+    assert gain_text(gain) == text
