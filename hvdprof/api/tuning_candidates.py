@@ -88,14 +88,20 @@ def _wanted(candidates: Iterable[Candidate], only: str | None) -> list[Candidate
     if only is None:
         return given
     names = {part.strip() for part in only.split(",")}
-    unknown = names - {one.name for one in given} - {knob for one in given for knob in one.knobs}
+    unknown = names.difference(*map(_names, given))
     if unknown:
         known = ", ".join(sorted({one.name for one in given})) or "none"
         raise UsageError(
             f"--only {','.join(sorted(unknown))}: no setting to try has this name.",
             hint=f"Settings of this job: {known}. Others: --try NAME=VALUE",
         )
-    return [one for one in given if one.name in names or one.knobs & names]
+    return [one for one in given if _names(one) & names]
+
+
+def _names(candidate: Candidate) -> set[str]:
+    """All names of a candidate; an option also has that of the variable that it sets."""
+    variables = {OPTION_VARIABLES.get(name, name) for name in candidate.options}
+    return {candidate.name, *candidate.knobs, *variables}
 
 
 def _asked_for(job: TunedJob, name: str, value: str) -> Candidate:
