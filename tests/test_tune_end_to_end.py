@@ -55,7 +55,7 @@ def test_the_bad_setting_is_found_and_its_remedy_stands_in_line_2(tuned):
     assert second == "HOROVOD_CYCLE_TIME=1"
 
 
-def test_the_result_is_kept_and_shown_again(tuned):
+def test_the_result_is_shown_again(tuned):
     ended, folder = tuned
     again = subprocess.run(
         [*TUNE, str(folder), "--format", "json"], capture_output=True, text=True, timeout=120

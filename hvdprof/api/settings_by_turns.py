@@ -114,8 +114,8 @@ class SettingsByTurns:
         """Make the folders and run the rounds.
 
         Args:
-            after_round: Asked after every round, with its number: the names of the settings that go
-                on; nothing goes on where the present one is not among them.
+            after_round: Asked after every round, with its number: the names of the settings that
+                run again; none does where the present one is not among them.
 
         Raises:
             StorageError: A folder cannot be made, or the disk is full.

@@ -36,6 +36,7 @@ from hvdprof.launch.plan.options import arguments_of
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
+    Options,
     as_variables,
     check_tune_options,
     present_options,
@@ -57,11 +58,16 @@ from hvdprof.rundir.manifest import Status
 __all__ = ["RacePlan", "TuningMeasurement", "TuningObserver", "load_tuning"]
 
 
+SHORTEST_TIMEOUT_S = 120.0
+TIMEOUT_LAUNCHES = 5.0
+"""A setting hangs that makes no step for so many launches of the present one."""
+
+
 class TuningMeasurement:
     """A tuning that is ready to start; ``measure`` does all of it.
 
     Attributes:
-        folder: Where its runs and its result are kept.
+        folder: Where its runs and its result are saved.
         present: The run of the present setting.
         num_ranks: The number of ranks that is tuned.
     """
@@ -113,12 +119,17 @@ class TuningMeasurement:
         self._require_budget()
 
     @property
+    def command(self) -> tuple[str, ...]:
+        """The command of the script with its variables, secrets masked; or the model."""
+        return tuple(self.present.shown_command) or (str(self._options.models),)
+
+    @property
     def budget_s(self) -> float:
         """Seconds that may be used; infinite without a budget."""
         return self._budget.limit_s
 
     def measure(self) -> tuple[Tuning, HvdprofError | None]:
-        """Measure the present setting, race the others, check what wins; keep the result.
+        """Measure the present setting, race the others, check what wins; save the result.
 
         Returns:
             The result, and what ended the tuning early: an interruption, or a full disk.
@@ -139,7 +150,7 @@ class TuningMeasurement:
         failure: HvdprofError | None = None
         if choice.candidates:
             race = RaceOfSettings(
-                job=JobToTune(self._present_options, self.num_ranks, self._tools, self._observer),
+                job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._observer),
                 paths=self._paths,
                 plan=self._plan(choice),
                 margin=self._margin,
@@ -150,7 +161,11 @@ class TuningMeasurement:
         if failure is not None:
             failure.hint = f"The result so far: hvdprof tune {self.folder}"
         tuning = self._result(analysis, choice, raced, failure)
-        write_tuning(tuning, self.folder)
+        try:
+            write_tuning(tuning, self.folder)
+        except StorageError as error:
+            # The result is worth more than its file.
+            failure = failure or error
         return tuning, failure
 
     def _require_budget(self) -> None:
@@ -191,6 +206,12 @@ class TuningMeasurement:
         ]
         lengths = [float(one.duration_s or 0.0) for one in passes]
         return sum(lengths) / len(lengths) if lengths else 0.0
+
+    def _bounded(self) -> Options:
+        """The present options; a setting that hangs ends sooner than an unknown job."""
+        bound_s = max(SHORTEST_TIMEOUT_S, TIMEOUT_LAUNCHES * self._launch_s())
+        limit_s = min(self._present_options.timeout_s, bound_s)
+        return with_changes(self._present_options, {"timeout_s": limit_s})
 
     def _that_fit(self, choice: Choice) -> Choice:
         """The choice without what the budget does not allow.
@@ -241,7 +262,7 @@ class TuningMeasurement:
             sentence=tuning_result.sentence(raced, line, status),
             caveat=" ".join(tuning_result.caveats(raced)),
             status=status,
-            command=tuple(self.present.shown_command),
+            command=self.command,
             num_ranks=self.num_ranks,
             present=analysis.verdict.sentence,
             environment=environment,

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 
 def announce_tuning(tuning: "api.TuningMeasurement", stream: IO[str]) -> None:
-    """Write what is tuned, where the runs are kept, and how long the first of them takes."""
+    """Write what is tuned, where the runs are saved, and how long the first of them takes."""
     present = tuning.present
-    stream.write(f"hvdprof: tuning {shlex.join(present.shown_command) or present.manifest.name}")
+    stream.write(f"hvdprof: tuning {shlex.join(tuning.command)}")
     stream.write(f" on {tuning.num_ranks} ranks into {tuning.folder}\n")
     if present.has_secret:
         stream.write("! It seems to hold a secret, and its manifest.json keeps it.\n")
     plan = present.time_plan()
     length = "" if plan.planned_s is None else f", about {units.duration(plan.planned_s)}"
-    num = units.counted(len(present.manifest.passes), "launch").replace("launchs", "launches")
-    stream.write(f"  First the present setting: {num}{length} ({plan.basis}).\n")
+    num = len(present.manifest.passes)
+    launches = f"{num} launch{'es' if num > 1 else ''}"
+    stream.write(f"  First the present setting: {launches}{length} ({plan.basis}).\n")
     if math.isfinite(tuning.budget_s):
         stream.write(f"  Budget: {units.duration(tuning.budget_s)} in all.\n")
     for warning in present.manifest.warnings:

@@ -55,7 +55,7 @@ class TuningTexts:
         reasons: Why settings are proposed, failed, or were not confirmed.
         score: How well gains were predicted.
         untried: What was not tried, and why.
-        again: Where the result is kept.
+        again: Where the result is saved.
     """
 
     sentence: str
@@ -92,7 +92,7 @@ def tuning_texts(tuning: Tuning) -> TuningTexts:
         score=tuple(_score(tuning)),
         untried=tuple(_untried(tuning)),
         again=(
-            f"{units.seconds(tuning.elapsed_s, whole=True)}; kept in {tuning.folder}. "
+            f"{units.seconds(tuning.elapsed_s, whole=True)}, saved in {tuning.folder}. "
             f"Show it again: hvdprof tune {shlex.quote(tuning.folder)}"
         ),
     )

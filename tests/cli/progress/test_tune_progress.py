@@ -23,13 +23,19 @@ def standing(candidate, value, outcome=None):
 def test_the_present_setting_is_announced_with_its_time():
     out = io.StringIO()
     present = SimpleNamespace(
-        shown_command=["python", "a b.py"],
         has_secret=False,
         manifest=SimpleNamespace(name="a", passes=[1, 2], warnings=["slow host"]),
         time_plan=lambda: SimpleNamespace(planned_s=62.0, basis="no earlier run"),
     )
     announce_tuning(
-        SimpleNamespace(present=present, num_ranks=2, folder="runs/t", budget_s=1200.0), out
+        SimpleNamespace(
+            command=("python", "a b.py"),
+            present=present,
+            num_ranks=2,
+            folder="runs/t",
+            budget_s=1200.0,
+        ),
+        out,
     )
     assert out.getvalue() == (
         "hvdprof: tuning python 'a b.py' on 2 ranks into runs/t\n"

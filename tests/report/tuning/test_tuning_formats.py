@@ -53,7 +53,7 @@ Not tried
 --fp16: it changes the arithmetic; --allow-numerics tries it.
 cache_capacity: all tensors fit.
 
-5 min 12 s; kept in runs/20261122-181616-tune. Show it again: hvdprof tune
+5 min 12 s, saved in runs/20261122-181616-tune. Show it again: hvdprof tune
 runs/20261122-181616-tune
 """
 
@@ -64,7 +64,8 @@ python train.py --name 'a b' on 2 ranks
 
 Present setting: train on 2 ranks: 1,360 ± 50 samples/s.
 
-5 min 12 s; kept in runs/20261122-181616-tune. Show it again: hvdprof tune runs/20261122-181616-tune
+5 min 12 s, saved in runs/20261122-181616-tune. Show it again: hvdprof tune \
+runs/20261122-181616-tune
 """
 
 
