@@ -152,7 +152,7 @@ def rank_spread(
     ranks = means[0][0]
     same = [one for one, (own, _) in zip(windows, means, strict=True) if np.array_equal(own, ranks)]
     named = [hosts.get(int(rank), "") for rank in ranks]
-    of_ranks, of_hosts = _variances(same, named)
+    of_ranks, of_hosts = rank_variances(same, named)
     mean_ns = float(np.mean([mean for _, mean in means]))
     num_all = works[0].before.shape[1]
     expected_late = late if keeps_stragglers else {}
@@ -169,8 +169,15 @@ def rank_spread(
     )
 
 
-def _variances(windows: Sequence[Times], hosts: Sequence[str]) -> tuple[Variance, Variance | None]:
-    """Between the ranks of a host, and between hosts: sums of squares of the means of the ranks."""
+def rank_variances(
+    windows: Sequence[Times], hosts: Sequence[str]
+) -> tuple[Variance, Variance | None]:
+    """Between the ranks of a host, and between hosts; None for the latter with one host.
+
+    Args:
+        windows: Per launch of the same ranks [steps, ranks] their times, in units of the mean.
+        hosts: The host of each rank.
+    """
     of_rank = np.mean([one.mean(axis=0) for one in windows], axis=0)
     noise = _noise(windows)
     groups = [np.flatnonzero(np.asarray(hosts) == name) for name in dict.fromkeys(hosts)]
