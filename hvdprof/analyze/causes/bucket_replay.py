@@ -24,6 +24,7 @@ from hvdprof.analyze.predict.horovod_loop import (
     idle_period,
     simulate_loop,
 )
+from hvdprof.analyze.predict.loop_times import cycle_marks
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
@@ -85,7 +86,7 @@ def bucket_replays(
         executions: EXECUTIONS.
         events: EVENTS, for the marks of cycles.
     """
-    marks = _cycle_marks(events)
+    marks = cycle_marks(events)
     buckets = _bucket_table(collective_arrivals, uses, executions)
     rows = []
     for key, members in rows_by_launch(buckets):
@@ -111,14 +112,6 @@ def bucket_replays(
             }
         )
     return REPLAYS.frame(rows)
-
-
-def _cycle_marks(events: pd.DataFrame) -> dict[LaunchKey, Float64s]:
-    marks = events.loc[(events["activity"] == "CYCLE_START").to_numpy(), [*LAUNCH, "start_ns"]]
-    return {
-        key: np.sort(marks["start_ns"].to_numpy(dtype=np.float64)[rows])
-        for key, rows in rows_by_launch(marks)
-    }
 
 
 def _bucket_table(
