@@ -79,6 +79,7 @@ class RecordedTables(Described):
     segments = TableAttribute()
     ranks = TableAttribute()
     steps = TableAttribute()
+    gradients = TableAttribute()
     arrivals = TableAttribute()
     executions = TableAttribute()
     tensor_uses = TableAttribute()
