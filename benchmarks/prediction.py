@@ -1,0 +1,280 @@
+"""How far predicted throughputs are from measured ones, beside models that know nothing.
+
+``python -m benchmarks.prediction --runs DIR [DIR ...] --write PAGE`` reads what
+`benchmarks/prediction_runs.py` recorded. Every job is fitted on its smallest numbers of ranks
+alone, 1 and 2 or 1, 2 and 4, and predicted at each larger one. A cell is one such prediction.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.page_section import write_section
+from benchmarks.prediction_runs import DIVISOR
+from hvdprof import api
+from hvdprof.analyze.predict.empirical import MeasuredRates, fit_empirical, with_measurement_error
+from hvdprof.analyze.predict.forecast import forecast
+from hvdprof.errors import HvdprofError
+from hvdprof.model.cell_key import HOROVOD_ENGINE
+from hvdprof.model.forecast import Question
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.whole_file import write_whole
+
+FITS = ((1, 2), (1, 2, 4))
+FORECAST, EMPIRICAL = "forecast", "throughput alone"
+SECTION = "prediction"
+_DRAWS, _SEED = 4000, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One prediction of one method; rates in samples/s, ends of bands NaN where it has none."""
+
+    job: str
+    model: str
+    method: str
+    fitted: tuple[int, ...]
+    size: int
+    measured: float
+    predicted: float
+    low50: float = float("nan")
+    high50: float = float("nan")
+    low90: float = float("nan")
+    high90: float = float("nan")
+
+    @property
+    def ratio(self) -> int:
+        """Predicted divided by the largest fitted number of ranks."""
+        return self.size // self.fitted[-1]
+
+    @property
+    def error(self) -> float:
+        """Predicted divided by measured throughput, minus 1."""
+        return self.predicted / self.measured - 1
+
+    def covers(self, share: int) -> bool | None:
+        """Whether a band of 50 or 90 % holds the measured rate; None without a band."""
+        low, high = (self.low50, self.high50) if share == 50 else (self.low90, self.high90)
+        return None if np.isnan(high) else bool(not self.measured < low and self.measured <= high)
+
+
+Rates = dict[int, float]
+"""Throughput by number of ranks."""
+
+
+def stays(rates: Rates, size: int) -> float:
+    """The efficiency of the largest fitted size holds."""
+    largest = max(rates)
+    return rates[largest] * size / largest
+
+
+def log2_growth(rates: Rates, size: int) -> float:
+    """The step grows by as much with every doubling: ``T = T1 (1 + b log2 N)``."""
+    return _grown(rates, size, np.log2)
+
+
+def ring_growth(rates: Rates, size: int) -> float:
+    """The step grows as what a ring sends: ``T = T1 (1 + b 2 (N-1)/N)``."""
+    return _grown(rates, size, lambda number: 2 * (number - 1) / number)
+
+
+def linear_growth(rates: Rates, size: int) -> float:
+    """The step grows with N: ``T = T1 (1 + b (N-1))``."""
+    return _grown(rates, size, lambda number: number - 1)
+
+
+def _grown(rates: Rates, size: int, form: Callable[[float], float]) -> float:
+    """Least squares of the relative step times on a form that is 0 for one rank."""
+    sizes = sorted(rates)
+    steps = np.array([number / rates[number] for number in sizes])
+    forms = np.array([float(form(number)) for number in sizes])
+    first = steps[0]
+    slope = float(forms @ (steps / first - 1)) / float(forms @ forms)
+    return float(size / (first * (1 + slope * float(form(size)))))
+
+
+NAIVE: dict[str, Callable[[Rates, int], float]] = {
+    "efficiency stays": stays,
+    "T1 (1 + b log2 N)": log2_growth,
+    "T1 (1 + b 2(N-1)/N)": ring_growth,
+    "T1 (1 + b (N-1))": linear_growth,
+}
+
+
+def cells_of(folders: Sequence[Path]) -> Iterator[Cell]:
+    """All predictions of the jobs whose runs are in the folders; later folders take precedence."""
+    fits = {path.name.partition("-np1-")[0]: path for path in _runs(folders, "*-np1-2-4")}
+    with tempfile.TemporaryDirectory() as scratch:
+        for job, folder in sorted(fits.items()):
+            measured = _rates(folder)
+            for size in (8, 16):
+                for run in _runs(folders, f"{job}-np{size}"):
+                    for model, rates in _rates(run).items():
+                        measured[model] |= rates
+            for fitted in FITS:
+                part = _restricted(folder, fitted, Path(scratch) / f"{job}-{fitted[-1]}")
+                for model, rates in measured.items():
+                    yield from _predictions(job, model, part, fitted, rates)
+
+
+def _runs(folders: Sequence[Path], pattern: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from (path for path in folder.glob(pattern) if Path(f"{path}.done").exists())
+
+
+def _rates(folder: Path) -> dict[str, Rates]:
+    """Measured throughputs of Horovod by model and number of ranks."""
+    scaling = api.analyze_run(api.load_run(folder)).scaling
+    found: dict[str, Rates] = {}
+    for row in scaling[scaling["engine"] == HOROVOD_ENGINE].to_dict("records"):
+        found.setdefault(str(row["model"]), {})[int(row["np"])] = float(row["samples_per_s"])
+    return found
+
+
+def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
+    """A run directory with the passes of some numbers of ranks alone."""
+    target.mkdir(parents=True)
+    manifest = Manifest.read(folder)
+    kept = [one for one in manifest.passes if one.size in sizes]
+    replace(manifest, passes=kept).write(RunPaths(target))
+    for path in folder.iterdir():
+        if path.name not in ("manifest.json", "passes", "cache") and not path.name.startswith("."):
+            (target / path.name).symlink_to(path.resolve())
+    for one in kept:
+        # Copied: hvdprof does not follow links of passes.
+        shutil.copytree(
+            RunPaths(folder).of_pass(one.id).folder, RunPaths(target).of_pass(one.id).folder
+        )
+    return target
+
+
+def _predictions(
+    job: str, model: str, folder: Path, fitted: tuple[int, ...], rates: Rates
+) -> Iterator[Cell]:
+    known = {size: rates[size] for size in fitted}
+    targets = [size for size in sorted(rates) if size > fitted[-1]]
+    blank = Cell(
+        job=job, model=model, method="", fitted=fitted, size=0, measured=0.0, predicted=0.0
+    )
+    for size in targets:
+        cell = replace(blank, size=size, measured=rates[size])
+        for name, predict in NAIVE.items():
+            yield replace(cell, method=name, predicted=predict(known, size))
+        yield _empirical(cell, known)
+    yield from _forecasts(blank, folder, {size: rates[size] for size in targets})
+
+
+def _empirical(cell: Cell, known: Rates) -> Cell:
+    sizes = tuple(sorted(known))
+    fit = fit_empirical(MeasuredRates(sizes, tuple((known[size],) for size in sizes)))
+    rng = np.random.default_rng(_SEED)
+    times = with_measurement_error(fit.draws([cell.size], _DRAWS, rng), fit.error, rng)
+    low90, low50, middle, high50, high90 = np.quantile(
+        cell.size / times[:, 0], [0.05, 0.25, 0.5, 0.75, 0.95]
+    )
+    bands = {"low50": low50, "high50": high50, "low90": low90, "high90": high90}
+    ends = {name: float(end) for name, end in bands.items()}
+    return replace(cell, method=EMPIRICAL, predicted=float(middle), **ends)
+
+
+def _forecasts(blank: Cell, folder: Path, measured: Rates) -> Iterator[Cell]:
+    question = Question(sizes=tuple(measured), model=blank.model, ranks_per_host=1)
+    try:
+        found = forecast(api.analyze_run(api.load_run(folder)), question)
+    except HvdprofError as error:
+        print(f"{blank.job} {blank.model} {blank.fitted}: {error}", file=sys.stderr)
+        return
+    for row in found.rows.to_dict("records"):
+        yield replace(
+            blank,
+            method=FORECAST,
+            size=int(row["np"]),
+            measured=measured[int(row["np"])],
+            predicted=float(row["samples_per_s_p50"]),
+            low50=float(row["samples_per_s_p25"]),
+            high50=float(row["samples_per_s_p75"]),
+            low90=float(row["samples_per_s_p5"]),
+            high90=float(row["samples_per_s_p95"]),
+        )
+
+
+def table(cells: Sequence[Cell]) -> str:
+    """The Markdown table: a row per method, a column per extrapolation ratio."""
+    ratios = sorted({cell.ratio for cell in cells})
+    lines = [
+        "| model | " + " | ".join(f"x{ratio}: {_HEAD}" for ratio in ratios) + " |",
+        "|---" * (len(ratios) + 1) + "|",
+    ]
+    for method in (FORECAST, EMPIRICAL, *NAIVE):
+        own = [cell for cell in cells if cell.method == method]
+        if own:
+            texts = [_summary([cell for cell in own if cell.ratio == ratio]) for ratio in ratios]
+            lines.append(f"| {method} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+_HEAD = "median error / 90 % of errors / bias; covered by the 50 and 90 % band"
+
+
+def _summary(cells: Sequence[Cell]) -> str:
+    if not cells:
+        return ""
+    errors = np.array([cell.error for cell in cells])
+    text = (
+        f"{100 * np.median(np.abs(errors)):.1f} / {100 * np.quantile(np.abs(errors), 0.9):.1f} / "
+        f"{100 * errors.mean():+.1f} %"
+    )
+    for share in (50, 90):
+        known = [covered for cell in cells if (covered := cell.covers(share)) is not None]
+        if known:
+            text += f"{';' if share == 50 else ','} {sum(known)} of {len(known)}"
+    return text
+
+
+def worse_than_naive(cells: Sequence[Cell]) -> str:
+    """One sentence per extrapolation ratio: how often a naive model is closer than the forecast."""
+    frame = pd.DataFrame(
+        [asdict(cell) | {"ratio": cell.ratio, "error": cell.error} for cell in cells]
+    )
+    key = ["job", "model", "fitted", "size"]
+    own = frame[frame["method"] == FORECAST].set_index(key)["error"].abs()
+    lines = []
+    for name in NAIVE:
+        other = frame[frame["method"] == name].set_index(key)["error"].abs().reindex(own.index)
+        closer = int((other < own).sum())
+        lines.append(f"* `{name}` is closer than the forecast in {closer} of {len(own)} cells.")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Predict, print the tables and write them into a page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=Path, nargs="+", required=True)
+    parser.add_argument("--cells", type=Path, help="file to write every cell to, as JSON")
+    parser.add_argument("--write", type=Path, nargs="*", default=[], help="pages to write into")
+    options = parser.parse_args()
+    cells = list(cells_of(options.runs))
+    if options.cells:
+        write_whole(options.cells, json.dumps([asdict(cell) for cell in cells], indent=1))
+    num_jobs = len({(cell.job, cell.model) for cell in cells})
+    text = (
+        f"{num_jobs} jobs (scale models of 1/{DIVISOR}); cells of the forecast: "
+        f"{sum(cell.method == FORECAST for cell in cells)}.\n\n{table(cells)}\n\n"
+        f"{worse_than_naive(cells)}"
+    )
+    print(text)
+    for page in options.write:
+        write_section(page, SECTION, text)
+
+
+if __name__ == "__main__":
+    main()
