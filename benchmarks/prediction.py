@@ -25,6 +25,7 @@ from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.errors import HvdprofError
 from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.model.forecast import Question
+from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Manifest
 from hvdprof.rundir.whole_file import write_whole
@@ -33,6 +34,7 @@ FITS = ((1, 2), (1, 2, 4))
 FORECAST, EMPIRICAL = "forecast", "throughput alone"
 SECTION = "prediction"
 _DRAWS, _SEED = 4000, 1
+_FORECAST_DRAWS = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +123,12 @@ def cells_of(folders: Sequence[Path]) -> Iterator[Cell]:
                     for model, rates in _rates(run).items():
                         measured[model] |= rates
             for fitted in FITS:
+                if max(max(rates) for rates in measured.values()) <= fitted[-1]:
+                    continue
                 part = _restricted(folder, fitted, Path(scratch) / f"{job}-{fitted[-1]}")
+                analysis = api.analyze_run(api.load_run(part))
                 for model, rates in measured.items():
-                    yield from _predictions(job, model, part, fitted, rates)
+                    yield from _predictions(job, model, analysis, fitted, rates)
 
 
 def _runs(folders: Sequence[Path], pattern: str) -> Iterator[Path]:
@@ -144,12 +149,12 @@ def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
     """A run directory with the passes of some numbers of ranks alone."""
     target.mkdir(parents=True)
     manifest = Manifest.read(folder)
-    kept = [one for one in manifest.passes if one.size in sizes]
-    replace(manifest, passes=kept).write(RunPaths(target))
+    chosen = [one for one in manifest.passes if one.size in sizes]
+    replace(manifest, passes=chosen).write(RunPaths(target))
     for path in folder.iterdir():
         if path.name not in ("manifest.json", "passes", "cache") and not path.name.startswith("."):
             (target / path.name).symlink_to(path.resolve())
-    for one in kept:
+    for one in chosen:
         # Copied: hvdprof does not follow links of passes.
         shutil.copytree(
             RunPaths(folder).of_pass(one.id).folder, RunPaths(target).of_pass(one.id).folder
@@ -158,7 +163,7 @@ def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
 
 
 def _predictions(
-    job: str, model: str, folder: Path, fitted: tuple[int, ...], rates: Rates
+    job: str, model: str, analysis: RunAnalysis, fitted: tuple[int, ...], rates: Rates
 ) -> Iterator[Cell]:
     known = {size: rates[size] for size in fitted}
     targets = [size for size in sorted(rates) if size > fitted[-1]]
@@ -170,7 +175,8 @@ def _predictions(
         for name, predict in NAIVE.items():
             yield replace(cell, method=name, predicted=predict(known, size))
         yield _empirical(cell, known)
-    yield from _forecasts(blank, folder, {size: rates[size] for size in targets})
+    if targets:
+        yield from _forecasts(blank, analysis, {size: rates[size] for size in targets})
 
 
 def _empirical(cell: Cell, known: Rates) -> Cell:
@@ -178,18 +184,25 @@ def _empirical(cell: Cell, known: Rates) -> Cell:
     fit = fit_empirical(MeasuredRates(sizes, tuple((known[size],) for size in sizes)))
     rng = np.random.default_rng(_SEED)
     times = with_measurement_error(fit.draws([cell.size], _DRAWS, rng), fit.error, rng)
-    low90, low50, middle, high50, high90 = np.quantile(
-        cell.size / times[:, 0], [0.05, 0.25, 0.5, 0.75, 0.95]
+    ends = np.quantile(cell.size / times[:, 0], [0.05, 0.25, 0.5, 0.75, 0.95])
+    low90, low50, middle, high50, high90 = (float(end) for end in ends)
+    return replace(
+        cell,
+        method=EMPIRICAL,
+        predicted=middle,
+        low50=low50,
+        high50=high50,
+        low90=low90,
+        high90=high90,
     )
-    bands = {"low50": low50, "high50": high50, "low90": low90, "high90": high90}
-    ends = {name: float(end) for name, end in bands.items()}
-    return replace(cell, method=EMPIRICAL, predicted=float(middle), **ends)
 
 
-def _forecasts(blank: Cell, folder: Path, measured: Rates) -> Iterator[Cell]:
-    question = Question(sizes=tuple(measured), model=blank.model, ranks_per_host=1)
+def _forecasts(blank: Cell, analysis: RunAnalysis, measured: Rates) -> Iterator[Cell]:
+    question = Question(
+        sizes=tuple(measured), model=blank.model, ranks_per_host=1, num_draws=_FORECAST_DRAWS
+    )
     try:
-        found = forecast(api.analyze_run(api.load_run(folder)), question)
+        found = forecast(analysis, question)
     except HvdprofError as error:
         print(f"{blank.job} {blank.model} {blank.fitted}: {error}", file=sys.stderr)
         return
@@ -258,13 +271,19 @@ def worse_than_naive(cells: Sequence[Cell]) -> str:
 def main() -> None:
     """Predict, print the tables and write them into a page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=Path, nargs="+", required=True)
-    parser.add_argument("--cells", type=Path, help="file to write every cell to, as JSON")
+    parser.add_argument("--runs", type=Path, nargs="+", default=[])
+    parser.add_argument("--cells", type=Path, help="file that keeps every cell, as JSON")
+    parser.add_argument("--largest", type=int, default=2**31, help="leave larger sizes out")
     parser.add_argument("--write", type=Path, nargs="*", default=[], help="pages to write into")
     options = parser.parse_args()
-    cells = list(cells_of(options.runs))
-    if options.cells:
-        write_whole(options.cells, json.dumps([asdict(cell) for cell in cells], indent=1))
+    if options.cells and options.cells.exists():
+        rows = json.loads(options.cells.read_text(encoding="utf-8"))
+        every = [Cell(**{**row, "fitted": tuple(row["fitted"])}) for row in rows]
+    else:
+        every = list(cells_of(options.runs))
+        if options.cells:
+            write_whole(options.cells, json.dumps([asdict(cell) for cell in every], indent=1))
+    cells = [cell for cell in every if cell.size <= options.largest]
     num_jobs = len({(cell.job, cell.model) for cell in cells})
     text = (
         f"{num_jobs} jobs (scale models of 1/{DIVISOR}); cells of the forecast: "

@@ -18,7 +18,6 @@ from hvdprof.analyze.predict.collective_cost import Link
 from hvdprof.analyze.predict.cost_draws import CostDraws
 from hvdprof.analyze.predict.draws import Draws, draw, under
 from hvdprof.analyze.predict.gradient_trace import Gradients
-from hvdprof.analyze.predict.network_scenarios import USED_SHARE
 from hvdprof.analyze.predict.predicted_step import StepModel, Target
 from hvdprof.analyze.predict.stated_job import StatedJob, stated_inputs
 from hvdprof.bench_models.model_gradients import model_gradients
@@ -26,6 +25,9 @@ from hvdprof.model.arrays import Bools, Float64s
 
 NUM_RANKS, RANKS_PER_HOST = 512, 4
 BYTES_PER_NS = 25 / 8
+USED_SHARE = (0.55, 0.95)
+"""Of the bandwidth of the NIC: headers, protocol, congestion."""
+
 LATENCY_NS = (5_000.0, 25_000.0)
 """Of RoCE with NCCL's own overhead per hop."""
 

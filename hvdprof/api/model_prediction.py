@@ -1,4 +1,4 @@
-"""What a model reaches at numbers of ranks that nobody has run: its gradients, and priors."""
+"""What a model reaches at numbers of ranks that were never run: its gradients, and priors."""
 
 from dataclasses import replace
 

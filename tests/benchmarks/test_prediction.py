@@ -6,6 +6,7 @@ import pytest
 from benchmarks import prediction
 from benchmarks.prediction import EMPIRICAL, FORECAST, NAIVE, Cell, table, worse_than_naive
 from hvdprof import api
+from hvdprof.errors import UsageError
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 PERFECT = {1: 100.0, 2: 200.0}
@@ -104,7 +105,7 @@ def test_every_larger_size_of_every_job_is_a_cell(recorded, monkeypatch, capsys)
 
     def note(analysis, question):
         asked.append((tuple(sorted(set(analysis.scaling["np"]))), question.sizes))
-        raise prediction.HvdprofError("no network")
+        raise UsageError("no network")
 
     monkeypatch.setattr(prediction, "forecast", note)
     cells = list(prediction.cells_of([recorded]))
@@ -122,9 +123,7 @@ def test_every_larger_size_of_every_job_is_a_cell(recorded, monkeypatch, capsys)
 
 
 def test_cells_and_pages_are_written(recorded, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(
-        prediction, "forecast", lambda *_: (_ for _ in ()).throw(prediction.HvdprofError("no"))
-    )
+    monkeypatch.setattr(prediction, "forecast", lambda *_: (_ for _ in ()).throw(UsageError("no")))
     page = tmp_path / "page.md"
     page.write_text("a\n<!-- prediction begin -->\n<!-- prediction end -->\nb\n", encoding="utf-8")
     cells = tmp_path / "cells.json"
@@ -134,3 +133,8 @@ def test_cells_and_pages_are_written(recorded, monkeypatch, tmp_path, capsys):
     assert len(json.loads(cells.read_text(encoding="utf-8"))) == 15
     assert "| throughput alone |" in page.read_text(encoding="utf-8")
     assert "| throughput alone |" in capsys.readouterr().out
+    # The kept cells are read again instead of predicted.
+    monkeypatch.setattr("sys.argv", [*words, "--largest", "4"])
+    monkeypatch.setattr(prediction, "cells_of", lambda _: 1 / 0)
+    prediction.main()
+    assert "x4" not in page.read_text(encoding="utf-8")

@@ -17,7 +17,8 @@ from hvdprof.analyze.predict.gradient_trace import Gradients, assumed_ready
 from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts
-from hvdprof.analyze.predict.job_inputs import JobInputs, Negotiation, Reduction
+from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
+from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.own_work import OwnWork, StepParts
 from hvdprof.analyze.predict.rank_spread import RankSpread, Variance
 from hvdprof.analyze.stats.uncertainty import LogEstimate
@@ -37,14 +38,11 @@ _NUM_PRIOR_DRAWS = 4000
 class Priors:
     """Ranges of what a run would have measured; draws are uniform.
 
-    ``negotiation_ns`` is of one negotiation per doubling of the ranks with Horovod's response
-    cache, ``uncached_negotiation_ns`` per rank without it. ``jitter`` is the standard deviation of
-    a rank from step to step, a share of the step. ``intra_latency_ns`` and ``intra_bytes_per_ns``
-    are of one hop inside a host, where no such link is stated.
+    ``jitter`` is the standard deviation of a rank from step to step, a share of the step.
+    ``intra_latency_ns`` and ``intra_bytes_per_ns`` are of one hop inside a host, where no such link
+    is stated.
     """
 
-    negotiation_ns: Range = (20_000.0, 200_000.0)
-    uncached_negotiation_ns: Range = (2_000.0, 16_000.0)
     jitter: Range = (0.003, 0.02)
     intra_latency_ns: Range = (2_000.0, 8_000.0)
     intra_bytes_per_ns: Range = (6.0, 12.0)
@@ -117,7 +115,6 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
     error = math.log(high / low) / math.sqrt(12)
     backward_ns = BACKWARD_SHARE * step_ns
     offsets = assumed_ready(job.costs, backward_ns) - backward_ns
-    growth = uniform(priors.negotiation_ns if job.is_cached else priors.uncached_negotiation_ns)
     # A stated network between hosts takes the place of this one in every scenario.
     unused = Link(np.zeros(num), np.zeros(num))
     return JobInputs(
@@ -130,7 +127,10 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
             log_ratio=LogEstimate(0.0, 0.0, _CERTAIN),
             slowdown=0.0,
         ),
-        spread=RankSpread(normal_jitter(rng.uniform(*priors.jitter, 100)), Variance(0.0, 0.0)),
+        spread=RankSpread(
+            normal_jitter([float(one) for one in rng.uniform(*priors.jitter, 100)]),
+            Variance(0.0, 0.0),
+        ),
         reduction=Reduction(
             job.gradients,
             LoopSettings(job.cycle_ns, job.fusion_bytes, num_streams=1 if job.on_gpu else 0),
@@ -145,7 +145,7 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
             log_residuals=np.empty(0),
             residual_costs_ns=np.empty(0),
         ),
-        negotiation=Negotiation(np.zeros(num), growth, job.is_cached),
+        negotiates=Negotiates.BY_CACHE if job.is_cached else Negotiates.BY_GATHER,
         is_anchored=False,
     )
 

@@ -8,12 +8,11 @@ import pytest
 from hvdprof.analyze.predict.collective_cost import Algorithm
 from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.job_forecast import job_forecast
+from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.stated_job import Priors, StatedJob, stated_facts, stated_inputs
 from hvdprof.model.forecast import Question
 
 CERTAIN = Priors(
-    negotiation_ns=(0.0, 0.0),
-    uncached_negotiation_ns=(0.0, 0.0),
     jitter=(0.0, 0.0),
     intra_latency_ns=(0.0, 0.0),
     intra_bytes_per_ns=(1e9, 1e9),
@@ -67,20 +66,18 @@ def test_a_tree_has_fewer_messages_than_a_ring():
     assert _median(tree, link=link)["efficiency_p50"] > _median(small, link=link)["efficiency_p50"]
 
 
-def test_without_the_cache_negotiation_grows_with_the_ranks():
-    priors = replace(CERTAIN, uncached_negotiation_ns=(100_000.0, 100_000.0))
-    old = stated_inputs(replace(JOB, is_cached=False, priors=priors), 1).negotiation
-    assert old.time_ns(512).tolist() == [51.2e6] * len(old.growth_ns)
-    priors = replace(CERTAIN, negotiation_ns=(100_000.0, 100_000.0))
-    new = stated_inputs(replace(JOB, priors=priors), 1).negotiation
-    assert np.allclose(new.time_ns(512), 0.9e6)
+def test_without_the_cache_rank_0_gathers_from_every_rank():
+    small = replace(JOB, gradients=Gradients.of_sizes([1000] * 20), costs=(1.0,) * 20)
+    assert stated_inputs(small, 1).negotiates is Negotiates.BY_CACHE
+    old = replace(small, is_cached=False)
+    with_cache = _median(small, size=512, link="100Gbit,1ns")["efficiency_p50"]
+    assert _median(old, size=512, link="100Gbit,1ns")["efficiency_p50"] < with_cache - 0.005
 
 
 def test_one_machine_is_behind_several_models_of_one_seed():
     first = stated_inputs(replace(JOB, priors=Priors()), 7)
     other = replace(JOB, gradients=Gradients.of_sizes([8, 8, 8]), costs=(1.0, 1.0, 1.0))
     second = stated_inputs(replace(other, priors=Priors()), 7)
-    assert np.array_equal(first.negotiation.growth_ns, second.negotiation.growth_ns)
     assert np.array_equal(first.costs.intra.alpha_ns, second.costs.intra.alpha_ns)
     assert np.array_equal(first.spread.jitter.quantiles, second.spread.jitter.quantiles)
 
