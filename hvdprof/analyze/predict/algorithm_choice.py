@@ -8,8 +8,7 @@ delays of the processor do not grow with the payload, so that small messages sca
 All parameters are fitted as logarithms, with weak priors (``PRIORS``) that keep what the data do
 not show within the physically possible. Rules are compared by AICc (Hurvich and Tsai, Biometrika
 76, 1989). Executions of one step resemble each other; the likelihood counts the effective number of
-them. Draws come from the posterior by importance resampling: proposals are Student's t around the
-best fit, weighted by posterior over proposal (Rubin, Bayesian Statistics 3, 1988).
+them. Draws come from the posterior (``posterior_draws``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -154,7 +153,7 @@ def choose_algorithm(
     drawn = np.empty((num_draws, len(PARAMETERS)))
     for place in np.unique(of_draw):
         chosen = np.flatnonzero(of_draw == place)
-        drawn[chosen], _ = posteriors[place].draws(modes[place], random, len(chosen))
+        drawn[chosen] = posteriors[place].draws(modes[place], random, len(chosen))
     best = int(order[0])
     spread = drawn[of_draw == best].std(axis=0)
     informed = zip(PARAMETERS, spread <= errors / 2, strict=True)

@@ -1,11 +1,13 @@
-"""Draws from the posterior of a few parameters with Gaussian priors, by importance resampling.
+"""Draws from the posterior of a few parameters with Gaussian priors.
 
 1. The mode is found with BFGS (``scipy.optimize``), its curvature by differences.
-2. Proposals are Student's t with four degrees of freedom around the mode, which is wider in the
-   tails than the posterior.
-3. They are resampled with weights of posterior over proposal (Rubin, Bayesian Statistics 3, 1988).
+2. Proposals are half Student's t with four degrees of freedom around the mode, half the priors.
+   They are resampled with weights of posterior over proposal (Rubin, Bayesian Statistics 3, 1988).
+3. From there, an ensemble of walkers moves by stretches (Goodman and Weare, CAMCoS 5, 2010). It
+   reaches the arms of curved posteriors, as where only a sum of two parameters is measured.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +16,11 @@ from numpy.typing import NDArray
 
 _STEP = 1e-3
 _DEGREES = 4.0
-_PROPOSALS_PER_DRAW = 4
-_LEAST_PROPOSALS = 1_000
+_PROPOSALS = 3_000
+_WALKERS = 300
+_SWEEPS = 60
+_EVERY = 3
+_STRETCH = 2.0
 _WIDEN = 1.2
 """Proposals are this much wider than the curvature at the mode says."""
 
@@ -84,26 +89,69 @@ class Posterior:
 
     def draws(
         self, mode: NDArray[np.float64], random: np.random.Generator, num_draws: int
-    ) -> tuple[NDArray[np.float64], float]:
-        """Draws [draws, parameters], and the effective number of proposals behind them.
+    ) -> NDArray[np.float64]:
+        """Draws [draws, parameters] from the posterior around a mode."""
+        walkers = self._resampled(mode, random)
+        densities = self.log_density(walkers)
+        pool = []
+        for sweep in range(_SWEEPS):
+            for half in (0, 1):
+                self._stretch(walkers, densities, half, random)
+            if sweep >= _SWEEPS // 2 and sweep % _EVERY == 0:
+                pool.append(walkers.copy())
+        drawn = np.concatenate(pool)
+        chosen = random.choice(len(drawn), size=num_draws, replace=num_draws > len(drawn))
+        return np.asarray(drawn[chosen])
 
-        A number below 100 shows that the posterior is far from its approximation.
-        """
-        factor = _WIDEN * np.linalg.cholesky(self._covariance(mode))
-        number = max(_LEAST_PROPOSALS, _PROPOSALS_PER_DRAW * num_draws)
-        normal = random.standard_normal((number, len(mode)))
+    def _resampled(
+        self, mode: NDArray[np.float64], random: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """The first walkers, by importance resampling."""
+        number, size = _PROPOSALS // 2, len(mode)
+        factor = _WIDEN * np.asarray(np.linalg.cholesky(self._covariance(mode)), dtype=np.float64)
+        normal = random.standard_normal((2, number, size))
         spread = np.sqrt(random.chisquare(_DEGREES, (number, 1)) / _DEGREES)
-        proposals = mode + (normal / spread) @ factor.T
-        squares = ((normal / spread) ** 2).sum(axis=1)
-        log_proposal = -(_DEGREES + len(mode)) / 2 * np.log1p(squares / _DEGREES)
-        pieces = range(0, number, _SETS_AT_ONCE)
+        around = mode + (normal[0] / spread) @ factor.T
+        proposals = np.concatenate([around, self.prior_means + self.prior_errors * normal[1]])
+        pieces = range(0, len(proposals), _SETS_AT_ONCE)
         # In pieces: a likelihood needs memory for every set and observation.
         densities = [self.log_density(proposals[at : at + _SETS_AT_ONCE]) for at in pieces]
-        logs = np.concatenate(densities) - log_proposal
+        logs = np.concatenate(densities) - self._log_proposal(proposals, mode, factor)
         weights = np.exp(logs - logs.max())
-        weights /= weights.sum()
-        chosen = random.choice(number, size=num_draws, p=weights)
-        return proposals[chosen], float(1 / np.square(weights).sum())
+        return proposals[random.choice(len(weights), size=_WALKERS, p=weights / weights.sum())]
+
+    def _log_proposal(
+        self, sets: NDArray[np.float64], mode: NDArray[np.float64], factor: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The density of the mixture of both kinds of proposals, up to a constant of both."""
+        size = len(mode)
+        scaled = np.asarray(np.linalg.solve(factor, (sets - mode).T), dtype=np.float64)
+        squares = np.square(scaled).sum(axis=0)
+        constant = math.lgamma((_DEGREES + size) / 2) - math.lgamma(_DEGREES / 2)
+        constant += size / 2 * math.log(2 / _DEGREES) - float(np.log(np.diag(factor)).sum())
+        around = constant - (_DEGREES + size) / 2 * np.log1p(squares / _DEGREES)
+        from_mean = ((sets - self.prior_means) / self.prior_errors) ** 2
+        prior = -0.5 * from_mean.sum(axis=1) - float(np.log(self.prior_errors).sum())
+        return np.asarray(np.logaddexp(around, prior))
+
+    def _stretch(
+        self,
+        walkers: NDArray[np.float64],
+        densities: NDArray[np.float64],
+        half: int,
+        random: np.random.Generator,
+    ) -> None:
+        """Move every second walker along the line to one of the others, in place."""
+        moved, others = walkers[half::2], walkers[1 - half :: 2]
+        number = len(moved)
+        factor = ((_STRETCH - 1) * random.random(number) + 1) ** 2 / _STRETCH
+        partners = others[random.integers(0, len(others), number)]
+        proposed = partners + factor[:, np.newaxis] * (moved - partners)
+        found = self.log_density(proposed)
+        gain = (walkers.shape[1] - 1) * np.log(factor) + found - densities[half::2]
+        taken = np.log(random.random(number)) < gain
+        moved[taken] = proposed[taken]
+        densities[half::2][taken] = found[taken]
 
     def _covariance(self, mode: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inverse of the curvature; never wider than the priors in any direction."""
