@@ -388,6 +388,22 @@ def test_stalls_at_a_regular_interval_are_distinguished(which, words):
     assert "90.0 ms longer" in row["evidence"]
 
 
+@pytest.mark.parametrize(("baseline", "is_said"), [("horovod np=1", True), ("torch np=1", False)])
+def test_stalls_of_the_baseline_say_that_they_raise_the_efficiency(baseline, is_said):
+    times = [30_000_000 * (4 if step in range(5, 100, 20) else 1) for step in range(100)]
+    rows = [
+        {**NAMES, "step": step, "dur_ns": time, "steady": True} for step, time in enumerate(times)
+    ]
+    tables = [
+        ("job_steps", table("job_steps", *rows)),
+        ("scaling", scaling(cell(baseline=baseline))),
+    ]
+    found = findings(evidence(tables, segments=segments(size=1))).set_index("id")
+
+    text = found.loc["stalled-steps", "evidence"]
+    assert ("their scaling efficiency is too high" in text) == is_said
+
+
 def exposed(**values):
     (row,) = findings(evidence([term("exposed-transfer", 0.4)], **values)).to_dict("records")
     return row

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hvdprof import units
 from hvdprof.analyze.findings.cell_finding import cell_name, cell_place, cost_of
-from hvdprof.analyze.findings.evidence import Evidence
+from hvdprof.analyze.findings.evidence import Cell, Evidence
 from hvdprof.analyze.findings.finding import (
     SMALLEST_COST,
     Finding,
@@ -23,7 +23,7 @@ from hvdprof.analyze.findings.finding import (
 )
 from hvdprof.analyze.steps.cell_setting import cell_setting
 from hvdprof.model.launch_key import LAUNCH
-from hvdprof.model.tables.scaling_tables import JOB_STEPS
+from hvdprof.model.tables.scaling_tables import JOB_STEPS, SCALING
 
 LONG_STEP = 2.0
 """A step that takes this many medians is a stall."""
@@ -42,6 +42,11 @@ _AT_REGULAR_DISTANCE = (
 )
 _AT_NO_DISTANCE = (
     "Look for what shares the machine or the storage: other jobs, snapshots, a shared file system."
+)
+
+_IN_BASELINE = (
+    "This cell is the baseline: unless more ranks stall as often, their scaling efficiency is too "
+    "high."
 )
 
 
@@ -81,12 +86,20 @@ def stalled_steps(evidence: Evidence) -> Iterator[Finding]:
                 f"than the others, {units.percent(share)} of all time.",
                 f"{sum(stall.number for stall in found)} such steps occur in {len(found)} of "
                 f"{len(launches)} launches.",
+                _IN_BASELINE if _is_baseline(evidence, cell) else "",
                 as_sentence(crowd),
             ),
             _action(regular, crowd),
             "possible" if regular is None else "likely",
             **cost_of(cell, share, share * float(of_cell["dur_ns"].mean()), share),
         )
+
+
+def _is_baseline(evidence: Evidence, cell: Cell) -> bool:
+    """Whether the efficiency of more ranks is relative to this cell."""
+    rows = evidence.table(SCALING.name)
+    own = rows[(rows["model"].astype(str) == cell["model"]) & (rows["np"] > cell["np"])]
+    return f"{cell['engine']} np={cell['np']}" in set(own["baseline"].astype(str))
 
 
 @dataclass(frozen=True, slots=True)
