@@ -9,7 +9,7 @@ import typer
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.progress.load_progress import load_progress
-from hvdprof.errors import UsageError
+from hvdprof.errors import UnreadableInputError, UsageError
 from hvdprof.report.format_names import TraceFormat
 
 _ENDINGS = (".json", ".json.gz")
@@ -61,7 +61,7 @@ def export(
             f"{' nor '.join(_ENDINGS)}.",
             hint="hvdprof export RUN -o trace.json.gz",
         )
-    if run.exists() and not api.is_run_directory(run):
+    if _is_something_else(run):
         raise UsageError(
             f"{run} is no run directory, which hvdprof export needs.",
             hint="Make one with `hvdprof attach`, or open a timeline in ui.perfetto.dev as it is.",
@@ -81,3 +81,11 @@ def export(
     reporter = ChromeTraceReporter(pass_id=pass_id, model=model)
     write_with(reporter, api.analyze_run(loaded), output, overwrite=force)
     sys.stderr.write(f"Wrote {output}; open it at ui.perfetto.dev or chrome://tracing\n")
+
+
+def _is_something_else(run: Path) -> bool:
+    """Whether there is something that is no run directory."""
+    try:
+        return run.exists() and not api.is_run_directory(run)
+    except OSError as error:
+        raise UnreadableInputError(f"{run} cannot be read: {error.strerror or error}.") from error

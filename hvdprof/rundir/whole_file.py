@@ -10,6 +10,8 @@ from typing import IO
 
 from hvdprof.errors import StorageError
 
+_LONGEST_PREFIX = 50
+
 
 @contextlib.contextmanager
 def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> Iterator[IO[str]]:
@@ -29,7 +31,9 @@ def open_whole(path: Path, *, binary: bool = False, overwrite: bool = True) -> I
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        # A name may be as long as the file system allows; the temporary one is longer.
+        prefix = f".{path.name[:_LONGEST_PREFIX]}."
+        handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
         os.close(handle)
         with _open(temporary, compressed=path.suffix == ".gz", binary=binary) as file:
             yield file
@@ -49,9 +53,15 @@ def check_new(path: Path, *, overwrite: bool) -> None:
     """Check that a file is not there, or may be replaced.
 
     Raises:
-        StorageError: It exists and may not be replaced.
+        StorageError: It exists and may not be replaced, or its path cannot be looked at.
     """
-    if not overwrite and path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        raise StorageError(
+            f"Could not write {path}: {error.strerror or error}.", hint="Choose another path."
+        ) from error
+    if is_there and not overwrite:
         raise StorageError(f"{path} exists and is not overwritten.", hint="Add --force.")
 
 

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hvdprof.cli.main import build_app
-from hvdprof.errors import StorageError, UsageError
+from hvdprof.errors import HvdprofError, StorageError, UsageError
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 from tests.builders.trace_format import checked_trace, named_threads
 
@@ -118,3 +118,11 @@ def test_a_file_is_replaced_only_by_force(run_folder, tmp_path):
 def test_a_name_that_no_viewer_opens_is_refused(run_folder, tmp_path):
     with pytest.raises(UsageError, match=r"neither \.json nor \.json\.gz"):
         export(run_folder, "-o", tmp_path / "trace.html")
+
+
+def test_a_path_that_is_too_long_is_refused_without_a_traceback(run_folder, tmp_path):
+    long = tmp_path / ("x" * 300 + ".json")
+    for run, output in ((run_folder, long), (long, tmp_path / "trace.json")):
+        with pytest.raises(HvdprofError) as raised:
+            export(run, "-o", output)
+        assert "File name too long" in raised.value.message

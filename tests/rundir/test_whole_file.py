@@ -57,3 +57,14 @@ def test_others_may_read_what_was_written(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "report.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_name_that_is_too_long_is_refused_and_the_longest_is_written(tmp_path):
+    for overwrite in (False, True):
+        with pytest.raises(StorageError, match="File name too long"):
+            write_whole(tmp_path / ("x" * 300), "", overwrite=overwrite)
+
+    longest = tmp_path / ("x" * 255)
+    write_whole(longest, "text")
+
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["text"]

@@ -34,6 +34,7 @@ from hvdprof.collect.auto.torch_calls import hook_torch
 from hvdprof.collect.diagnostics import print_problem
 from hvdprof.collect.engines.forward_watch import first_length
 from hvdprof.collect.engines.torch_types import Optimizer
+from hvdprof.collect.guarded_context import opened
 from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
@@ -171,7 +172,7 @@ class AutoRecorder(ProcessRecording):
 
     def _follow(self, optimizer: Optimizer) -> None:
         # First: a rank whose recording fails still has to end its steps with the others.
-        self.tracker.follow(optimizer, self.trains_here)
+        self.tracker.follow(optimizer, self.guarded, self.trains_here)
         if not self._is_torch_hooked:
             self._is_torch_hooked = True
             hook_torch(sys.modules["torch"], self)
@@ -212,7 +213,7 @@ class AutoRecorder(ProcessRecording):
 
     def fetching(self) -> AbstractContextManager[None]:
         """The rank waits for its next batch."""
-        return self.tracker.fetching()
+        return opened(self.fails, self.tracker.fetching)
 
     def fetched(self, batch: object) -> None:
         """A batch has come from a data loader."""
@@ -221,6 +222,9 @@ class AutoRecorder(ProcessRecording):
     def computes_gradients(self, *, accumulates: bool) -> AbstractContextManager[None]:
         """A backward pass; within a model it is a part of the forward pass."""
         self.guarded(self._discover)
+        return opened(self.fails, self._backward, accumulates)
+
+    def _backward(self, accumulates: bool) -> AbstractContextManager[None]:
         if accumulates:
             return self.tracker.backward()
         return nullcontext() if self._forwards.is_inside else collect.phase(BACKWARD_PHASE)
@@ -233,8 +237,11 @@ class AutoRecorder(ProcessRecording):
         reduces after it looks for infinities.
         """
         num_before = self.tracker.num_total
-        with collect.phase(OPTIMIZER_PHASE):
+        with opened(self.fails, collect.phase, OPTIMIZER_PHASE):
             yield
+        self.guarded(lambda: self._scaled(optimizer, num_before))
+
+    def _scaled(self, optimizer: object, num_before: int) -> None:
         if self._optimizers.is_first(optimizer) and self.tracker.num_total == num_before:
             self.tracker.step_ended()
 
@@ -264,7 +271,7 @@ class AutoRecorder(ProcessRecording):
         @functools.wraps(call)
         def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
             if reduces and updates.is_looking:
-                updates.reduced()
+                self.guarded(updates.reduced)
             if not self.is_here():
                 return inner(*args, **kwargs)
             with collect.blocked():

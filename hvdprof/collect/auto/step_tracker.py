@@ -101,28 +101,32 @@ class StepTracker:
         self._drop()
         self._timeline = None
 
-    def follow(self, optimizer: Any, on_step: Callable[[], None] = lambda: None) -> None:
+    def follow(
+        self,
+        optimizer: Any,
+        guarded: Callable[[Callable[[], object]], None],
+        on_step: Callable[[], None] = lambda: None,
+    ) -> None:
         """Let the steps of an optimizer end the steps of the recording.
 
         Args:
             optimizer: The optimizer.
+            guarded: Calls what the recorder does; an exception never reaches the script.
             on_step: Called before each.
         """
 
         def tracked(step: Callable[[], object]) -> object:
-            on_step()
+            guarded(on_step)
             result = step()
-            self.step_ended()
+            guarded(self.step_ended)
             return result
 
         surround_step(optimizer, tracked)
 
-    @contextlib.contextmanager
-    def fetching(self) -> Iterator[None]:
-        """The rank waits for its next batch."""
+    def fetching(self) -> Context:
+        """The rank waits for its next batch; its phase."""
         self._begin()
-        with collect.phase("data"):
-            yield
+        return collect.phase("data")
 
     def fetched(self, num_samples: int) -> None:
         """A batch has come."""
@@ -208,15 +212,18 @@ class StepTracker:
         """
         if self._is_marked:
             return
-        if self._step is not None:
-            # An unknown batch counts as one sample: rates are steps per second then.
-            _hooks.samples(self._settings.batch_size or self._num_samples or 1)
-            self._close()
-            self._session.num_with_evaluation += self._session.has_evaluation
-            self._session.has_evaluation = False
-            self._learn_passes()
-        self._session.num_passes = 0
-        self._count()
+        try:
+            if self._step is not None:
+                # An unknown batch counts as one sample: rates are steps per second then.
+                _hooks.samples(self._settings.batch_size or self._num_samples or 1)
+                self._close()
+                self._session.num_with_evaluation += self._session.has_evaluation
+                self._session.has_evaluation = False
+                self._learn_passes()
+        finally:
+            # Also of a rank whose recording fails: all ranks have to end at the same step.
+            self._session.num_passes = 0
+            self._count()
         self._begin()
 
     def _learn_passes(self) -> None:

@@ -75,7 +75,7 @@ class EagerCalls:
             if id(iterator) in self._unused:
                 with self._evaluating(is_over=True):
                     pass
-            with self._tracker.fetching():
+            with opened(self._recording.fails, self._tracker.fetching):
                 batch = call(iterator)
             self._recording.guarded(lambda: self._fetched(iterator, batch))
             return batch
@@ -89,7 +89,7 @@ class EagerCalls:
             if not self._recording.is_here():
                 return call(tape, *args, **kwargs)
             self._recording.guarded(lambda: self.trains_on(()))
-            with self._tracker.backward():
+            with opened(self._recording.fails, self._tracker.backward):
                 return call(tape, *args, **kwargs)
 
         return guarded

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PYTHON = re.compile(r"python[\d.]*")
+_OPTIONS_OF_ENV = ("-u", "--unset", "-C", "--chdir")
+"""Those whose value is the next word."""
+
 _OPTIONS_WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
 
 
@@ -17,14 +20,19 @@ def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
 
     Launchers search their own PATH, where ``python`` may be one without Horovod.
     """
-    return (sys.executable, *command[1:]) if command[0] in ("python", "python3") else command
+    start = _num_of_env(command)
+    if command[start] not in ("python", "python3"):
+        return command
+    return (*command[:start], sys.executable, *command[start + 1 :])
 
 
 def script_name(command: tuple[str, ...]) -> str:
     """The name of a command in results: the script without `.py`, or the module.
 
-    ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``.
+    ``python -u train.py --epochs 3`` is ``train``, ``python -m pkg.train`` is ``pkg.train``, and
+    ``env X=1 python train.py`` is ``train``.
     """
+    command = command[_num_of_env(command) :]
     option, value = _what_runs(command)
     names = {"-m": value, "-c": "", "": Path(value).stem}
     return names[option] or Path(command[0]).stem
@@ -35,10 +43,24 @@ def script_of(command: tuple[str, ...]) -> Path | None:
 
     Neither a module (`-m`) nor code (`-c`) nor what Python reads from its input is a script.
     """
+    command = command[_num_of_env(command) :]
     if not _PYTHON.fullmatch(Path(command[0]).name):
         return None
     option, value = _what_runs(command)
     return Path(value) if not option and value.endswith(".py") else None
+
+
+def _num_of_env(command: tuple[str, ...]) -> int:
+    """How many words of ``env`` and its variables stand before the command that it runs."""
+    if Path(command[0]).name != "env":
+        return 0
+    words = iter(range(1, len(command)))
+    for place in words:
+        if command[place] in _OPTIONS_OF_ENV:
+            next(words, None)
+        elif not command[place].startswith("-") and "=" not in command[place]:
+            return place
+    return 0
 
 
 def _what_runs(command: tuple[str, ...]) -> tuple[str, str]:

@@ -76,6 +76,34 @@ def test_a_failure_ends_the_recording_and_not_the_training(script, folder, capsy
     assert all((one != other).any() for one, other in zip(before, after, strict=True))
 
 
+@pytest.mark.parametrize("name", ["fetching", "backward", "step_ended", "_begin"])
+def test_an_exception_of_the_tracker_never_reaches_the_training(script, monkeypatch, name):
+    def fail(*_):
+        raise RuntimeError("on purpose")
+
+    script.train()
+    before = [one.detach().clone() for one in script.model.parameters()]
+    inputs, labels = torch.ones(2, 3), torch.ones(2, dtype=torch.int64)
+    script.loader = DataLoader([0, 1, 2], None, collate_fn=lambda _: [inputs, labels])
+    monkeypatch.setattr(type(script.recorder.tracker), name, fail)
+    script.train()
+
+    after = script.model.parameters()
+    assert all((one != other).any() for one, other in zip(before, after, strict=True))
+
+
+def test_an_exception_around_a_scaled_update_never_reaches_the_training(script, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("on purpose")
+
+    script.train()
+    monkeypatch.setattr(collect, "phase", fail)
+    with script.recorder.scaled_update(object()):
+        updated = True
+
+    assert updated
+
+
 def test_a_script_that_raises_leaves_an_open_segment(script, folder, monkeypatch):
     script.train()
     monkeypatch.setattr(sys, "last_value", ValueError("on purpose"), raising=False)

@@ -220,7 +220,7 @@ def test_the_step_of_an_optimizer_stays_a_method_that_schedulers_can_take_apart(
             return closure
 
     optimizer = Optimizer()
-    tracker().follow(optimizer)
+    tracker().follow(optimizer, lambda act: act())
 
     function = getattr(optimizer.step, "__func__")  # noqa: B009
     assert function.__get__(optimizer, Optimizer)(5) == 5
@@ -230,7 +230,7 @@ def test_the_step_of_an_optimizer_stays_a_method_that_schedulers_can_take_apart(
 def test_a_step_that_is_no_method_is_followed_too(calls):
     optimizer = SimpleNamespace(step=lambda: 7)
     tracked = tracker()
-    tracked.follow(optimizer)
+    tracked.follow(optimizer, lambda act: act())
 
     assert optimizer.step() == 7
 

@@ -26,6 +26,9 @@ from tests.builders.survey import make_build
         ("python", "python"),
         ("./train.sh", "train"),
         ("bash train.sh", "train"),
+        ("env X=y python train.py", "train"),
+        ("/usr/bin/env -i -u HOME X=y Z=/a/b python -m pkg.train", "pkg.train"),
+        ("env", "env"),
     ],
 )
 def test_results_are_named_after_the_script(command, name):
@@ -177,3 +180,11 @@ def test_functions_are_measured_one_after_the_other():
 
     assert manifest.settings["turn_s"] is None
     assert "functions" in manifest.settings["no_turns"]
+
+
+def test_the_python_behind_env_is_that_of_hvdprof():
+    command = ("env", "X=y", "python", "train.py")
+
+    assert with_own_python(command) == ("env", "X=y", sys.executable, "train.py")
+    assert script_of(command) == Path("train.py")
+    assert with_own_python(("env", "X=y", "./train.sh")) == ("env", "X=y", "./train.sh")
