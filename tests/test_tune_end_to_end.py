@@ -16,6 +16,7 @@ from tests.builders import user_script
 pytestmark = [pytest.mark.horovod, pytest.mark.torch]
 
 TUNE = [sys.executable, "-m", "hvdprof", "tune"]
+CYCLE = "HOROVOD_CYCLE_TIME"
 RANKS = ("--np", "2", "--num-steps", "30")
 CRASHING = """\
 import os, runpy
@@ -66,6 +67,16 @@ def test_the_result_is_shown_again(tuned):
     assert content["gain"]["low"] > 0.3
     assert content["status"] == "done"
     assert ended.stdout.startswith(content["sentence"])
+
+
+def test_the_gain_was_predicted_before_it_was_measured(tuned):
+    _, folder = tuned
+    content = json.loads((folder / "tuning.json").read_text())
+    trial = next(one for one in content["trials"] if one["candidate"]["environment"].get(CYCLE))
+    predicted = trial["candidate"]["predicted"]
+    assert predicted["low"] > 0.1
+    assert predicted["high"] > 0.3
+    assert content["score"]["num_scored"] == 1
 
 
 def test_a_setting_that_crashes_is_an_outcome_with_its_cause(tuned):
