@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.page_section import write_section
-from benchmarks.prediction_runs import DIVISOR
 from hvdprof import api
 from hvdprof.analyze.predict.empirical import MeasuredRates, fit_empirical, with_measurement_error
 from hvdprof.analyze.predict.forecast import forecast
@@ -284,11 +283,11 @@ def main() -> None:
         if options.cells:
             write_whole(options.cells, json.dumps([asdict(cell) for cell in every], indent=1))
     cells = [cell for cell in every if cell.size <= options.largest]
-    num_jobs = len({(cell.job, cell.model) for cell in cells})
-    text = (
-        f"{num_jobs} jobs (scale models of 1/{DIVISOR}); cells of the forecast: "
-        f"{sum(cell.method == FORECAST for cell in cells)}.\n\n{table(cells)}\n\n"
-        f"{worse_than_naive(cells)}"
+    text = "\n\n".join(
+        f"**{controller}**, {len({(cell.job, cell.model) for cell in own})} jobs:\n\n{table(own)}"
+        f"\n\n{worse_than_naive(own)}"
+        for controller in sorted({cell.job.partition("-")[0] for cell in cells})
+        if (own := [cell for cell in cells if cell.job.startswith(controller)])
     )
     print(text)
     for page in options.write:
