@@ -133,7 +133,7 @@ def _interrupted(raced: Raced, tried: Sequence[Standing]) -> str:
     if best is None or best.gain.value < raced.margin:
         return "the tuning ended before its race did."
     return (
-        f"the tuning ended before its check. {best.candidate.name} leads the race with "
+        f"the tuning ended before its check did. {best.candidate.name} leads the race with "
         f"{units.percent(best.gain.value)} of the step time."
     )
 

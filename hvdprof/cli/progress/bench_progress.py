@@ -59,8 +59,8 @@ class _Lines:
         self._number = 0
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
-        """Remember how many passes there are."""
-        self._total = len(passes)
+        """Remember how many passes there are, behind those of earlier sweeps."""
+        self._total = self._number + len(passes)
         self._left.start(passes)
 
     def repeat_planned(self, passes: "list[PassRecord]") -> None:
@@ -116,15 +116,17 @@ class _Bar:
         self._shown_at = 0.0
 
     def sweep_started(self, passes: "list[PassRecord]") -> None:
-        """Show the bar."""
+        """Show the bar, in place of that of an earlier sweep."""
         self._left.start(passes)
+        for ended in self._progress.task_ids:
+            self._progress.remove_task(ended)
         self._task = self._progress.add_task("launches", total=len(passes), doing="")
         self._progress.start()
 
     def repeat_planned(self, passes: "list[PassRecord]") -> None:
         """Extend the bar."""
         self._left.start(passes)
-        total = self._progress.tasks[0].completed + len(passes)
+        total = self._progress.tasks[-1].completed + len(passes)
         self._progress.update(self._task, total=total)
 
     def pass_started(self, record: "PassRecord") -> None:

@@ -118,8 +118,8 @@ def test_a_failed_setting_is_an_outcome_with_its_cause():
         (
             raced(standing(CYCLE, 0.4)),
             "interrupted",
-            "Undecided: the tuning ended before its check. HOROVOD_CYCLE_TIME=1 leads the race "
-            "with 40.0 % of the step time.",
+            "Undecided: the tuning ended before its check did. HOROVOD_CYCLE_TIME=1 leads the "
+            "race with 40.0 % of the step time.",
         ),
         (
             raced(standing(CYCLE, 0.0)),

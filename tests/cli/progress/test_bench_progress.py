@@ -101,3 +101,29 @@ def test_a_terminal_shows_the_segment_and_its_step(
     assert "mnist-none-average, step 17" in stream.getvalue()
     # The cursor is there again, also where the sweep was interrupted in the midst of a pass.
     assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") == 1
+
+
+def test_a_second_sweep_is_counted_behind_the_first() -> None:
+    stream = io.StringIO()
+    observer = observer_for(stream, silent=False)
+    for passes in (_passes()[1:2], _passes()[1:3]):
+        observer.sweep_started(passes)
+        for record in passes:
+            observer.pass_ended(_ended(record, 6.0))
+        observer.sweep_ended()
+    lines = stream.getvalue().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["[1/1]", "[2/3]", "[3/3]"]
+
+
+def test_the_bar_of_a_second_sweep_replaces_the_first() -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    observer = observer_for(stream, silent=False)
+    for passes in (_passes()[1:2], _passes()[1:3]):
+        observer.sweep_started(passes)
+        observer.pass_ended(_ended(passes[0], 6.0))
+        observer.repeat_planned(passes[1:])
+        observer.sweep_ended()
+    bar = getattr(observer, "_progress")  # noqa: B009 - no part of the protocol
+    (shown,) = bar.tasks
+    assert (shown.completed, shown.total) == (1, 2)
