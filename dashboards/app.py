@@ -15,6 +15,7 @@ from hvdprof.dashboards.pages import (
     breakdown,
     communication,
     compare,
+    forecast,
     glossary,
     nccl,
     overview,
@@ -46,7 +47,17 @@ _INDEX = """<!DOCTYPE html>
 
 PAGES: tuple[Page, ...] = tuple(
     cast(Page, page)
-    for page in (overview, timeline, stalls, communication, breakdown, nccl, compare, glossary)
+    for page in (
+        overview,
+        timeline,
+        stalls,
+        communication,
+        breakdown,
+        nccl,
+        compare,
+        forecast,
+        glossary,
+    )
 )
 """The site map, in the order of the navigation; ``dashboards/pages`` defines a page."""
 

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from hvdprof.api.faults import (
         fault_environment,
     )
+    from hvdprof.api.forecast_scoring import (
+        ForecastScores,
+        score_forecasts,
+    )
     from hvdprof.api.functions import (
         FunctionRun,
         FunctionRunner,
@@ -76,6 +80,7 @@ if TYPE_CHECKING:
         CompareOptions,
         FunctionOptions,
         NetOptions,
+        PredictOptions,
         RunOptions,
         TuneOptions,
     )
@@ -83,7 +88,10 @@ if TYPE_CHECKING:
         PairedMeasurement,
     )
     from hvdprof.api.prediction import (
+        Forecast,
         ThroughputForecast,
+        predict,
+        predict_stated,
         predict_throughput,
     )
     from hvdprof.api.progress import (
@@ -133,6 +141,8 @@ __all__ = [
     "CompareOptions",
     "Comparison",
     "Finding",
+    "Forecast",
+    "ForecastScores",
     "FunctionOptions",
     "FunctionRun",
     "FunctionRunner",
@@ -149,6 +159,7 @@ __all__ = [
     "PassProgress",
     "PassRecord",
     "PlannedLaunch",
+    "PredictOptions",
     "ProgressCallback",
     "RacePlan",
     "RunOptions",
@@ -184,10 +195,13 @@ __all__ = [
     "options_of",
     "plan_measurement",
     "plan_resume",
+    "predict",
+    "predict_stated",
     "predict_throughput",
     "queue",
     "resume",
     "scaling_of_text",
+    "score_forecasts",
     "slow_hint",
     "small_text",
     "waterfall_diff",
@@ -212,6 +226,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "waterfall_diff",
     ),
     "faults": ("fault_environment",),
+    "forecast_scoring": (
+        "ForecastScores",
+        "score_forecasts",
+    ),
     "functions": (
         "FunctionRun",
         "FunctionRunner",
@@ -243,12 +261,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "CompareOptions",
         "FunctionOptions",
         "NetOptions",
+        "PredictOptions",
         "RunOptions",
         "TuneOptions",
     ),
     "paired_measurement": ("PairedMeasurement",),
     "prediction": (
+        "Forecast",
         "ThroughputForecast",
+        "predict",
+        "predict_stated",
         "predict_throughput",
     ),
     "progress": (

@@ -7,6 +7,7 @@ from hvdprof.launch.plan.compare_options import CompareOptions
 from hvdprof.launch.plan.net_options import NetOptions
 from hvdprof.launch.plan.option_field import Option, option
 from hvdprof.launch.plan.options import OUTPUT, RankOptions, arguments_of, declared, default_of
+from hvdprof.launch.plan.predict_options import PredictOptions
 from hvdprof.launch.plan.run_options import FunctionOptions, RunOptions
 from hvdprof.launch.plan.tune_options import TuneOptions
 
@@ -18,6 +19,7 @@ __all__ = [
     "FunctionOptions",
     "NetOptions",
     "Option",
+    "PredictOptions",
     "RankOptions",
     "RunOptions",
     "TuneOptions",

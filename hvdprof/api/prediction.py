@@ -1,19 +1,99 @@
-"""What a job reaches at other numbers of ranks: from a run, or from throughputs alone.
+"""What a job reaches at other numbers of ranks: from a run, a model, or throughputs alone.
 
 Tested in ``tests/api/test_prediction.py``.
 """
 
+import dataclasses
+import datetime as dt
 from collections.abc import Iterable
+from pathlib import Path
 
+from hvdprof import __version__
+from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.throughput_forecast import throughput_forecast
+from hvdprof.api.forecast_scoring import earlier_errors, run_analysis
 from hvdprof.errors import UsageError
 from hvdprof.ingest.load import SAMPLES_PER_S, read_scaling_text
 from hvdprof.launch.plan.bench_settings import parse_sizes
-from hvdprof.launch.plan.options import Sizes
-from hvdprof.model.forecast import DEFAULT_TARGET
+from hvdprof.launch.plan.options import Amount, Sizes
+from hvdprof.launch.plan.predict_options import PredictOptions, parse_settings
+from hvdprof.launch.plan.validators import parse_precision
+from hvdprof.model.forecast import DEFAULT_TARGET, Forecast, Question
+from hvdprof.model.run import RunAnalysis
 from hvdprof.model.throughput_forecast import ThroughputForecast
+from hvdprof.report.forecast.forecast_json import write_forecast
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest, Status
+from hvdprof.rundir.whole_file import open_whole
 
-__all__ = ["ThroughputForecast", "predict_throughput"]
+__all__ = [
+    "Forecast",
+    "ThroughputForecast",
+    "predict",
+    "predict_stated",
+    "predict_throughput",
+]
+
+_DEFAULT_DOUBLINGS = 4
+_LARGEST_DEFAULT = 512
+_STATED_SIZES = (8, 16, 32, 64, 128, 256, 512)
+
+
+def predict(run: Path | RunAnalysis, options: PredictOptions, *, store: bool = True) -> Forecast:
+    """The efficiency band of a measured job at other numbers of ranks.
+
+    ``rows`` has one row per network and number of ranks (efficiency, samples_per_s and step_time at
+    the quantiles ``_p5`` to ``_p95``, the dominating cause), ``causes`` the lost time by cause,
+    ``limits`` the knee and the largest number of ranks at the target, ``widths`` which inputs the
+    band comes from, ``measurements`` what to measure next (docs/howto/predict.md).
+
+    Args:
+        run: A run directory, or its analysis.
+        options: What to predict.
+        store: Whether the forecast is written into the run directory, where ``score_forecasts``
+            and reports find it.
+
+    Raises:
+        UsageError: An option cannot be used, no asked number of ranks is above the measured ones,
+            or the run holds nothing to extrapolate.
+        UnreadableInputError: The path is no run directory.
+        StorageError: The forecast cannot be written.
+    """
+    options.check()
+    analysis = run if isinstance(run, RunAnalysis) else run_analysis(run)
+    folder = analysis.run.folder
+    sizes, note = _sizes(analysis, options)
+    question = _question(options, sizes, earlier_errors(folder.parent))
+    found = forecast(analysis, question)
+    notes = [*([note] if note else []), *_progress_note(analysis.run.manifest)]
+    found = dataclasses.replace(found, assumptions=(*found.assumptions, *notes))
+    if store:
+        _store(folder, found)
+    return found
+
+
+def predict_stated(options: PredictOptions) -> Forecast:
+    """The efficiency band of a model that was never run, from one rank's throughput.
+
+    Args:
+        options: ``model`` and ``samples_per_s``, and what ``predict`` takes.
+
+    Raises:
+        UsageError: The model, a number or a setting cannot be used.
+        MissingExtraError: torch is not installed.
+    """
+    from hvdprof.api.model_prediction import DEFAULT_BATCH, predict_model
+
+    options.check()
+    if options.samples_per_s is None or not options.model:
+        raise UsageError("A model without a run requires --model and --samples-per-s.")
+    sizes = _STATED_SIZES if options.np is None else parse_sizes(options.np)
+    return predict_model(
+        _question(options, sizes, ()),
+        options.samples_per_s,
+        batch_size=options.batch_size or DEFAULT_BATCH,
+        on_gpu=options.device == "cuda",
+    )
 
 
 def predict_throughput(
@@ -23,7 +103,7 @@ def predict_throughput(
     name: str = "table",
     unit: str | None = None,
     strong: bool = False,
-    target: float = DEFAULT_TARGET,
+    target: Amount = DEFAULT_TARGET,
 ) -> ThroughputForecast:
     """Efficiency bands at unseen numbers of ranks, from measured throughputs alone.
 
@@ -37,7 +117,7 @@ def predict_throughput(
         name: The name of the table in messages.
         unit: Unit of the speeds; the name of the column decides when not given.
         strong: Strong scaling: a step is the same work at every size.
-        target: Efficiency of the largest useful number of ranks, 0..1.
+        target: Efficiency of the largest useful number of ranks, ``"80%"`` or 0.8.
 
     Raises:
         UsageError: No asked number of ranks is above the measured ones, or no unit has that name.
@@ -46,7 +126,11 @@ def predict_throughput(
     sizes = () if np is None else parse_sizes(np)
     text = read_scaling_text(lines, name=name, unit=unit, strong=strong)
     found = throughput_forecast(
-        text.throughput, sizes, strong=strong, target=target, notes=text.notes
+        text.throughput,
+        sizes,
+        strong=strong,
+        target=parse_precision("--target", target),
+        notes=text.notes,
     )
     if found.rows.empty:
         largest = int(text.throughput["np"].max())
@@ -58,3 +142,63 @@ def predict_throughput(
     if text.unit == SAMPLES_PER_S:
         return found
     return found.without_rates()
+
+
+def _sizes(analysis: RunAnalysis, options: PredictOptions) -> tuple[tuple[int, ...], str]:
+    """The sizes to predict, and a note on those that are measured."""
+    scaling = analysis.scaling
+    usable = scaling[~scaling["oversubscribed"].to_numpy(dtype=bool)]
+    if options.model:
+        usable = usable[usable["model"] == options.model]
+    largest = max(1, int(usable["np"].max())) if len(usable) else 1
+    if options.np is None:
+        doublings = (largest << number for number in range(1, _DEFAULT_DOUBLINGS + 1))
+        return tuple(size for size in doublings if size <= _LARGEST_DEFAULT) or (2 * largest,), ""
+    asked = parse_sizes(options.np)
+    wanted = tuple(size for size in asked if size > largest)
+    if not wanted:
+        texts = ", ".join(str(size) for size in asked)
+        raise UsageError(
+            f"Nothing to predict at np={texts}: np={largest} is measured.",
+            hint=f"--np {2 * largest},{4 * largest},{8 * largest}",
+        )
+    left = ", ".join(str(size) for size in asked if size <= largest)
+    return wanted, f"np={left} not predicted: np={largest} is measured." if left else ""
+
+
+def _question(
+    options: PredictOptions, sizes: tuple[int, ...], earlier: tuple[tuple[float, float], ...]
+) -> Question:
+    return Question(
+        sizes=sizes,
+        model=options.model or "",
+        engine=options.engine or "",
+        ranks_per_host=options.hosts_of,
+        links=options.link,
+        intra=options.intra or "",
+        scaling=options.scaling,
+        settings=parse_settings(options.set),
+        algorithm=options.algorithm or "",
+        keeps_stragglers=not options.exclude_stragglers,
+        target=parse_precision("--target", options.target),
+        past_errors=earlier,
+        num_draws=options.num_draws,
+        seed=options.seed,
+    )
+
+
+def _progress_note(manifest: Manifest) -> list[str]:
+    """A sentence on a run whose launches have not all ended."""
+    if manifest.status != Status.RUNNING:
+        return []
+    done = sum(one.status == Status.DONE for one in manifest.passes)
+    return [f"The run is in progress: {done} of {len(manifest.passes)} launches are used."]
+
+
+def _store(folder: Path, found: Forecast) -> None:
+    now = dt.datetime.now(dt.UTC)
+    path = RunPaths(folder).forecasts / f"{now:%Y%m%d-%H%M%S-%f}.json"
+    with open_whole(path, overwrite=False) as file:
+        write_forecast(
+            found, file, created_at=now.isoformat(timespec="seconds"), version=__version__
+        )

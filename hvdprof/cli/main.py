@@ -28,6 +28,7 @@ COMMANDS = (
     "tune",
     "history",
     "scaling",
+    "predict",
     "convert",
     "sql",
     "report",

@@ -8,7 +8,7 @@ import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
-from hvdprof.cli.measuring.shown_forecast import show_throughput_forecast
+from hvdprof.cli.measuring.shown_forecast import throughput_forecast_renderer
 from hvdprof.report.format_names import RESULTS, Format
 
 
@@ -61,7 +61,7 @@ def scaling(
     lines = api.small_text(Path(file)).splitlines()
     if np is not None:
         forecast = api.predict_throughput(lines, np, name=name, unit=unit, strong=strong)
-        show_throughput_forecast(forecast, format_)
+        throughput_forecast_renderer(forecast, format_)(sys.stdout)
         return
     result = api.scaling_of_text(lines, name=name, unit=unit, strong=strong)
     if format_ is Format.JSON:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from hvdprof.errors import UsageError
+from hvdprof.figures.forecast_figure import forecast_curve
 from hvdprof.figures.lateness_map import lateness_map
 from hvdprof.figures.launch import opening_launch, rows_of_cell, rows_of_launch
 from hvdprof.figures.losses_figure import losses_figure
@@ -14,6 +15,7 @@ from hvdprof.figures.overlap_figure import overlap_per_step
 from hvdprof.figures.scaling_curve import scaling_curve
 from hvdprof.figures.step_parts_figure import parts_by_rank
 from hvdprof.figures.step_times import step_time_distribution
+from hvdprof.figures.style.palette import empty_figure, say
 from hvdprof.figures.toggle_effects import toggle_speedups
 from hvdprof.figures.transfer_sizes import transfer_by_size
 from hvdprof.figures.waits import wait_by_rank
@@ -32,7 +34,7 @@ class FigureKind:
     """A figure: its name on the command line, its heading, and how to read it.
 
     ``needs`` names the table of the analysis that the figure requires; empty where the figure
-    itself states what a missing table means.
+    itself states what a missing table means. ``of_forecast`` figures require a stored forecast.
     """
 
     name: str
@@ -40,9 +42,12 @@ class FigureKind:
     about: str
     draw: Callable[[RunAnalysis], go.Figure]
     needs: str = ""
+    of_forecast: bool = False
 
     def has_data(self, analysis: RunAnalysis) -> bool:
         """Whether it draws more than a sentence for this analysis."""
+        if self.of_forecast and not analysis.run.forecasts:
+            return False
         return not self.needs or len(analysis.table(self.needs)) > 0
 
 
@@ -78,6 +83,13 @@ def _step_times(analysis: RunAnalysis) -> go.Figure:
         return step_time_distribution(JOB_STEPS.empty())
     of_cell = rows_of_cell(analysis.run.segments, analysis.job_steps, launch)
     return step_time_distribution(of_cell)
+
+
+def _latest_forecast(analysis: RunAnalysis) -> go.Figure:
+    stored = analysis.run.forecasts
+    if not stored:
+        return say(empty_figure(), "No forecast is stored beside this run.")
+    return forecast_curve(stored[-1].forecast, analysis.scaling)
 
 
 def _transfer_by_size(analysis: RunAnalysis) -> go.Figure:
@@ -181,6 +193,15 @@ DETAIL_FIGURES: tuple[FigureKind, ...] = (
         "dashed line marks no change.",
         lambda analysis: toggle_speedups(analysis.table(TOGGLES.name)),
         TOGGLES.name,
+    ),
+    FigureKind(
+        "forecast",
+        "Predicted scaling efficiency",
+        "The latest forecast of `hvdprof predict`: medians with 50 and 90 % bands, measured points "
+        "with their 95 % interval. The colour of a marker is that of the dominating cause, the "
+        "dashed line the target, the dotted one the knee.",
+        _latest_forecast,
+        of_forecast=True,
     ),
 )
 """Further figures: the report shows those with data, the dashboard pages all."""

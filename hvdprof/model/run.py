@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.model.cached_rows import CachedRows, LazyFrames
-from hvdprof.model.kept_forecast import KeptForecast
 from hvdprof.model.nccl_recording import NcclRecording
+from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.table_attributes import DerivedTables, RecordedTables
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.finding_tables import FINDINGS
@@ -44,7 +44,7 @@ class Run(RecordedTables):
     recorded: bool = True
     nccl: tuple[NcclRecording, ...] = ()
     cached: Mapping[str, Mapping[str, CachedRows]] = field(default_factory=dict)
-    forecasts: tuple[KeptForecast, ...] = ()
+    forecasts: tuple[StoredForecast, ...] = ()
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:

@@ -9,14 +9,12 @@ from hvdprof.dashboards.run_store import RunStore
 from hvdprof.dashboards.view import View
 from tests.analyze.test_engines import both_engines
 from tests.builders.analysis import sweep
-from tests.builders.browser import serious_violations, watched_page
 from tests.builders.run_directory import PassSpec, SegmentSpec, write_run
 from tests.builders.served_dashboard import (
     check_in_browser,
     empty_run,
     measured_run,
     page_text,
-    served,
     standalone_timeline,
 )
 
@@ -137,18 +135,3 @@ def test_three_runs_are_a_series(tmp_path):
     text = json.dumps(compare.layout(RunStore(paths), view), cls=PlotlyJSONEncoder)
     assert "All runs in order of time" in text
     assert "Change points need 8 runs of a cell." in text
-
-
-@pytest.mark.browser
-def test_a_series_of_runs_in_a_browser(tmp_path):
-    """Two runs with their outcome, and the series of all that the dashboard shows."""
-    steps_ms = {f"run{number}": 12.0 if number < 4 else 13.5 for number in range(8)}
-    paths = [write_run(tmp_path / name, sweep({2: step_ms})) for name, step_ms in steps_ms.items()]
-    with served(RunStore(paths)) as address, watched_page(address, width=1280) as watched:
-        watched.page.goto(f"{address}{compare.PATH}?run=run0&with=run7")
-        watched.page.get_by_text("All runs in order of time").first.wait_for()
-        watched.page.get_by_text("REGRESSED: mnist on 2 ranks").first.wait_for()
-        watched.page.wait_for_load_state("networkidle")
-
-        assert watched.complaints == []
-        assert serious_violations(watched.page) == []

@@ -12,6 +12,7 @@ from hvdprof.model.causes import (
     EXPOSED_TRANSFER,
     INPUT_BOUND,
     JITTER,
+    MODEL_ERROR,
     PAUSE,
     SERIALIZATION,
     STRAGGLER,
@@ -58,6 +59,7 @@ CAUSE_COLOURS: dict[str, str] = {
     INPUT_BOUND: _YELLOW,
     SERIALIZATION: _GREEN,
     COMPUTE_INFLATION: _BLUE,
+    MODEL_ERROR: _SKY_BLUE,
     BASELINE_CREDIT: _GREY,
 }
 """Colour of each cause of lost time; the causes are those of ``hvdprof.model.causes``."""

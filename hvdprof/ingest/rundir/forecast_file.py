@@ -10,9 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from hvdprof.model.forecast import Forecast, Limits, Missing, Question
-from hvdprof.model.kept_forecast import KeptForecast
 from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
+from hvdprof.model.stored_forecast import StoredForecast
 from hvdprof.model.tables.forecast_tables import (
     FORECAST,
     FORECAST_CAUSES,
@@ -32,11 +32,11 @@ def with_forecasts(run: Run) -> Run:
     folder = RunPaths(run.folder).forecasts
     if not folder.is_dir():
         return run
-    kept: list[KeptForecast] = []
+    stored: list[StoredForecast] = []
     notes: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            kept.append(read_forecast(checked_inside(run.folder, path)))
+            stored.append(read_forecast(checked_inside(run.folder, path)))
         except (OSError, ValueError, TypeError, KeyError, NotRegularFileError) as error:
             notes.append(f"The forecast {path.name} cannot be read: {error}.")
     frames = run.frames
@@ -44,11 +44,11 @@ def with_forecasts(run: Run) -> Run:
         notes = [*run.notes, *notes]
         frames = {**run.frames, NOTES.name: NOTES.frame({"note": notes})}
     return dataclasses.replace(
-        run, frames=frames, notes=tuple(notes) or run.notes, forecasts=tuple(kept)
+        run, frames=frames, notes=tuple(notes) or run.notes, forecasts=tuple(stored)
     )
 
 
-def read_forecast(path: Path) -> KeptForecast:
+def read_forecast(path: Path) -> StoredForecast:
     """The forecast that a file holds.
 
     Raises:
@@ -57,7 +57,7 @@ def read_forecast(path: Path) -> KeptForecast:
         KeyError: A key is missing.
     """
     content: JsonObject = json.loads(read_regular(path))
-    return KeptForecast(path.stem, str(content["created_at"]), _forecast(content))
+    return StoredForecast(path.stem, str(content["created_at"]), _forecast(content))
 
 
 def _forecast(content: JsonObject) -> Forecast:

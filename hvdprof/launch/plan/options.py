@@ -26,11 +26,12 @@ DEVICES = (AUTO, "cpu", "cuda")
 
 DESIGN = "Design"
 RANKS = "Ranks and hosts"
+NETWORK = "Network"
 ELASTIC = "Elastic jobs"
 MEASUREMENT = "Measurement"
 HOROVOD = "Horovod's settings"
 OUTPUT = "Output"
-PANELS = (DESIGN, RANKS, ELASTIC, MEASUREMENT, HOROVOD, OUTPUT)
+PANELS = (DESIGN, RANKS, NETWORK, ELASTIC, MEASUREMENT, HOROVOD, OUTPUT)
 """The panels of ``--help``, in their order."""
 
 

@@ -208,10 +208,71 @@ THROUGHPUT_FORECAST = Table(
     ),
 )
 
+FORECAST_SCORES = Table(
+    "forecast_scores",
+    "One predicted size that was measured later, by a run of the same model, engine, compression, "
+    "batch and number of hosts.",
+    (
+        *CELL_COLUMNS,
+        _SCENARIO,
+        Column("predicted_by", "str", "", "Run directory that holds the forecast."),
+        Column("forecast", "str", "", "Name of the forecast: the time at which it was made."),
+        Column("measured_by", "str", "", "Run directory that measured the size."),
+        Column(
+            "extrapolation",
+            "float64",
+            "ratio",
+            "`np` divided by the largest number of ranks that the fit used.",
+        ),
+        Column("predicted_samples_per_s", "float64", "samples/s", "Median of the forecast."),
+        Column("measured_samples_per_s", "float64", "samples/s", "Measured throughput."),
+        Column(
+            "log_error",
+            "float64",
+            "",
+            "Logarithm of the measured step time divided by the predicted median: above 0 the job "
+            "was slower than predicted.",
+        ),
+        Column("in_50", "bool", "", "The measured throughput lies in the 50 % band."),
+        Column("in_90", "bool", "", "The measured throughput lies in the 90 % band."),
+        Column(
+            "is_counted",
+            "bool",
+            "",
+            "Whether it counts in `forecast_errors`: forecasts for several possible networks and "
+            "for changed settings do not.",
+        ),
+    ),
+)
+
+FORECAST_ERRORS = Table(
+    "forecast_errors",
+    "How wrong earlier forecasts were, by extrapolation. Split conformal quantiles of the absolute "
+    "logarithms of the errors; other machines may differ.",
+    (
+        Column("extrapolation", "str", "", "Group: up to x2, up to x4, beyond x4."),
+        Column("num_scores", "int64", "", "Counted scores."),
+        Column("median_error", "float64", "ratio", "Median of the absolute relative error."),
+        Column("bias", "float64", "ratio", "Mean relative error; above 0 jobs were slower."),
+        Column("in_50", "float64", "ratio", "Share of measurements in the 50 % band."),
+        Column("in_90", "float64", "ratio", "Share of measurements in the 90 % band."),
+        Column(
+            "factor_50",
+            "float64",
+            "ratio",
+            "Conformal factor: half of the measured step times lie within the predicted median "
+            "divided or multiplied by it; NaN without scores.",
+        ),
+        Column("factor_90", "float64", "ratio", "The same for 90 %; NaN for fewer than 9 scores."),
+    ),
+)
+
 FORECAST_TABLES = (
     FORECAST,
     FORECAST_CAUSES,
     FORECAST_WIDTHS,
     FORECAST_MEASURE,
     THROUGHPUT_FORECAST,
+    FORECAST_SCORES,
+    FORECAST_ERRORS,
 )

@@ -11,6 +11,7 @@ import jinja2
 
 from hvdprof.model.run import RunAnalysis
 from hvdprof.report.finding_texts import findings_texts
+from hvdprof.report.forecast.forecast_section import FORECAST_HEADS, shape_forecasts
 from hvdprof.report.terminal.network_section import NET_HEADS, shape_network
 from hvdprof.report.terminal.report_page import CELL_HEADS, shape_page
 from hvdprof.report.terminal.run_facts import run_facts
@@ -43,6 +44,8 @@ def fill(template: str, analysis: RunAnalysis, *, is_html: bool, **more: object)
         session_heads=SESSION_HEADS,
         network=shape_network(analysis),
         network_heads=NET_HEADS,
+        forecasts=shape_forecasts(analysis),
+        forecast_heads=FORECAST_HEADS,
         name=manifest.name,
         command=shlex.join(manifest.command),
         fence=_fence(shlex.join(manifest.command)),

@@ -1,5 +1,6 @@
 """A forecast as terminal text: verdict, bands per network, lost points by cause, open questions."""
 
+import textwrap
 from typing import IO
 
 import pandas as pd
@@ -113,7 +114,9 @@ def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
 def _points(points: pd.DataFrame) -> Table:
     shown = points.loc[:, (points.abs() >= _SMALLEST_SHARE).any()]
     names = [FORECAST_TERMS[str(term)] for term in shown.columns]
-    table = _frame(["np", *(name.replace(" ", "\n", 1) for name in names), "sum"])
+    table = _frame(
+        ["np", *("\n".join(textwrap.wrap(name.partition(" (")[0], 12)) for name in names), "sum"]
+    )
     for size, row in zip(shown.index, shown.to_numpy(), strict=True):
         texts = (f"{100 * share:.1f}" for share in row)
         table.add_row(units.count(int(size)), *texts, f"{100 * points.loc[size].sum():.1f}")

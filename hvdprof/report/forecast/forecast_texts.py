@@ -90,7 +90,11 @@ def next_step_of(forecast: Forecast, run: str = _RUN) -> tuple[str, str]:
     """
     if forecast.measurements.empty:
         lacking = next((one for one in forecast.missing if one.command), None)
-        return (f"measure {lacking.what}.", _of_run(lacking.command, run)) if lacking else ("", "")
+        if lacking is None:
+            return "", ""
+        return f"{lacking.what.rstrip('.')}: {lacking.instead.rstrip('.')}.", _of_run(
+            lacking.command, run
+        )
     order = forecast.measurements.sort_values(["rank", "band_before"], ascending=[True, False])
     best = order.iloc[0]
     before, after = 100 * float(best["band_before"]), 100 * float(best["band_after"])
@@ -122,7 +126,8 @@ def missing_sentences(forecast: Forecast, run: str = _RUN) -> Iterator[str]:
     """What the run does not hold, what the forecast does instead, and what to run."""
     for one in forecast.missing:
         how = f" Measure it: {_of_run(one.command, run)}" if one.command else ""
-        yield f"{_capital(one.what)}: {one.instead.rstrip('.')}.{how}"
+        instead = _capital(one.instead.rstrip("."))
+        yield f"{_capital(one.what.rstrip('.'))}. {instead}.{how}"
 
 
 def lost_points(forecast: Forecast, scenario: str) -> pd.DataFrame:
@@ -141,8 +146,9 @@ def _verdict_of_scenarios(forecast: Forecast) -> str:
     ordered = sorted(lasts, key=lambda row: float(row["efficiency_p50"]))
     worst, best = ordered[0], ordered[-1]
     return (
-        f"{_efficiency(worst)} on {units.count(worst['np'])} ranks over {worst['scenario']}, "
-        f"{_efficiency(best)} over {best['scenario']}: the network between hosts is unknown."
+        f"Scaling efficiency on {units.count(worst['np'])} ranks: {_efficiency(worst)} over "
+        f"{worst['scenario']}, {_efficiency(best)} over {best['scenario']}. The network between "
+        "hosts decides."
     )
 
 

@@ -14,7 +14,7 @@ from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, w
 CREATED = "2026-11-22T18:00:00+00:00"
 
 
-def kept(folder: Path, forecast: Forecast, name: str = "20261122-180000") -> Path:
+def stored(folder: Path, forecast: Forecast, name: str = "20261122-180000") -> Path:
     path = RunPaths(folder).forecasts / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
@@ -26,7 +26,7 @@ def run_folder(folder: Path) -> Path:
     return write_run(folder, [PassSpec(size=1, segments=[SegmentSpec(parts_ms=typical_parts(10))])])
 
 
-def test_a_kept_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
+def test_a_stored_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     question = dataclasses.replace(
         finished_forecast().question, settings={"batch": "64"}, past_errors=((2.0, 0.03),)
@@ -34,7 +34,7 @@ def test_a_kept_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
     written = dataclasses.replace(
         finished_forecast(("1Gbit", "25Gbit"), losses=(0.1, 0.05), is_open=True), question=question
     )
-    kept(folder, written)
+    stored(folder, written)
 
     (found,) = load_run(folder).forecasts
 
@@ -50,7 +50,7 @@ def test_a_kept_forecast_reads_as_it_was_written(tmp_path: Path) -> None:
 def test_forecasts_are_in_the_order_of_their_time(tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run")
     for name in ("20261122-190000", "20261122-180000"):
-        kept(folder, finished_forecast(), name)
+        stored(folder, finished_forecast(), name)
 
     assert [one.name for one in load_run(folder).forecasts] == [
         "20261122-180000",
@@ -61,7 +61,7 @@ def test_forecasts_are_in_the_order_of_their_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"created_at": "x", "question": 3}'])
 def test_a_damaged_forecast_is_a_note_and_the_others_are_read(tmp_path: Path, damage: str) -> None:
     folder = run_folder(tmp_path / "run")
-    kept(folder, finished_forecast(), "20261122-180000")
+    stored(folder, finished_forecast(), "20261122-180000")
     (RunPaths(folder).forecasts / "20261122-190000.json").write_text(damage)
 
     run = load_run(folder)

@@ -33,8 +33,8 @@ np   hosts            %           %           %              (90 % band)   likel
 Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
 
 Lost points of efficiency by cause
-      exposed                   error
-np   transfer   jitter   of the model    sum
+      exposed            error of the
+np   transfer   jitter          model    sum
 ────────────────────────────────────────────
  8       10.5      3.8            0.8   15.0
 16       14.0      5.0            1.0   20.0
@@ -47,7 +47,7 @@ Assumptions
 - The batch per rank stays 32.
 
 Not in the run
-- The network between hosts: the forecast uses stated speeds. Measure it: hvdprof net --hosts
+- The network between hosts. The forecast uses stated speeds. Measure it: hvdprof net --hosts
   HOST1,HOST2
 """
 
@@ -76,8 +76,8 @@ def test_networks_that_are_unknown_give_a_range_and_a_table_each():
     text = page(forecast)
 
     assert verdict_of(forecast) == (
-        "28 % (90 % band 9 to 46) on 64 ranks over 1Gbit, 70 % (90 % band 51 to 88) over 25Gbit: "
-        "the network between hosts is unknown."
+        "Scaling efficiency on 64 ranks: 28 % (90 % band 9 to 46) over 1Gbit, "
+        "70 % (90 % band 51 to 88) over 25Gbit. The network between hosts decides."
     )
     assert reach_of(forecast) == "Largest number of ranks at 80 %: 1Gbit: 3, 25Gbit: 16."
     assert "resnet50 over 1Gbit, against torch np=1" in text
@@ -107,7 +107,7 @@ def test_what_the_run_lacks_comes_next_where_no_measurement_was_weighed():
     forecast = dataclasses.replace(finished_forecast(), measurements=FORECAST_MEASURE.empty())
 
     assert next_step_of(forecast) == (
-        "measure the network between hosts.",
+        "the network between hosts: the forecast uses stated speeds.",
         "hvdprof net --hosts HOST1,HOST2",
     )
     assert next_step_of(dataclasses.replace(forecast, missing=())) == ("", "")

@@ -9,7 +9,7 @@ from hvdprof.model.forecast import Forecast
 
 
 @dataclass(frozen=True, slots=True)
-class KeptForecast:
+class StoredForecast:
     """A forecast with the name of its file and the time at which it was made (ISO 8601, UTC)."""
 
     name: str

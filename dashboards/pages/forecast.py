@@ -1,0 +1,194 @@
+"""What the job reaches at other numbers of ranks: forecasts stored beside the run."""
+
+import dash_mantine_components as dmc
+from dash import Dash
+from dash.development.base_component import Component
+
+from hvdprof import units
+from hvdprof.dashboards.components.data_table import table_card
+from hvdprof.dashboards.components.empty_state import empty_state
+from hvdprof.dashboards.components.figure_card import figure_card
+from hvdprof.dashboards.components.section import section
+from hvdprof.dashboards.components.text_table import text_card
+from hvdprof.dashboards.components.view_control import view_select
+from hvdprof.dashboards.run_store import RunStore
+from hvdprof.dashboards.view import View
+from hvdprof.figures.forecast_figure import forecast_causes, forecast_curve
+from hvdprof.model.forecast import Forecast
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.stored_forecast import StoredForecast
+from hvdprof.model.tables.forecast_tables import FORECAST, FORECAST_MEASURE
+from hvdprof.report.forecast.forecast_texts import (
+    caveat_of,
+    knee_of,
+    limited_by,
+    missing_sentences,
+    network_name,
+    next_step_of,
+    reach_of,
+    verdict_of,
+    width_sentence,
+)
+
+PATH = "/forecast"
+TITLE = "Scaling forecast"
+KEYS: tuple[str, ...] = ("forecast", "network")
+
+_HEADS = ("np", "hosts", "efficiency", "50 % band", "samples/s", "80 % likely", "limited by")
+_NARROWEST = 620
+
+
+def layout(runs: RunStore, view: View) -> dmc.Stack:
+    """The page of one stored forecast of a run."""
+    looked = runs.look(str(view.run))
+    stored = looked.run.forecasts if isinstance(looked, RunAnalysis) else ()
+    if not isinstance(looked, RunAnalysis) or not stored:
+        return empty_state(
+            "No forecast is stored beside this run.",
+            "hvdprof predict RUN --np 16,32,64,128",
+            about="This page then shows the efficiency at these numbers of ranks with 50 and 90 % "
+            "bands, what limits it, and what to measure next.",
+        )
+    chosen = _chosen(stored, view.text("forecast"))
+    forecast = chosen.forecast
+    network = str(view.text("network"))
+    scenario = network if network in forecast.scenarios else forecast.scenarios[0]
+    return dmc.Stack(
+        [
+            _verdict(forecast, str(view.run)),
+            _controls(stored, chosen, scenario),
+            figure_card(
+                "forecast-curve",
+                "Predicted scaling efficiency",
+                forecast_curve(forecast, looked.scaling),
+                about="Diamonds are measured, with their 95 % interval. Lines are medians of the "
+                "forecast, the bands around them hold 50 and 90 % of the draws. The colour of a "
+                "marker is that of the dominating cause. The dashed line is the target, the dotted "
+                "one the knee.",
+            ),
+            _numbers(forecast, scenario),
+            figure_card(
+                "forecast-causes",
+                "Lost points of efficiency by cause",
+                forecast_causes(forecast, scenario),
+                about="Means over draws; the bars of a size sum to 100 % minus its mean "
+                "efficiency.",
+            ),
+            *_measurements(forecast),
+            *_open_points(forecast, str(view.run)),
+            table_card("All numbers of the forecast", FORECAST, forecast.rows),
+        ],
+        gap="md",
+    )
+
+
+def register(app: Dash, runs: RunStore) -> None:
+    """The page has no callbacks of its own."""
+
+
+def _chosen(stored: tuple[StoredForecast, ...], name: str | None) -> StoredForecast:
+    """The forecast of that name, else the latest."""
+    return next((one for one in stored if one.name == name), stored[-1])
+
+
+def _verdict(forecast: Forecast, run: str) -> dmc.Paper:
+    parts: list[Component] = [
+        dmc.Title(verdict_of(forecast), order=1, size="h3", fw=600),
+        dmc.Text(reach_of(forecast), fw=600),
+    ]
+    if caveat := caveat_of(forecast):
+        parts.append(dmc.Text(f"Caveat: {caveat}", size="sm"))
+    text, command = next_step_of(forecast, run)
+    if text:
+        parts.append(dmc.Text(f"Next: {text}", size="sm"))
+    if command:
+        parts.append(dmc.Code(command, block=True, className="keep-lines"))
+    return dmc.Paper(dmc.Stack(parts, gap=4), p="md", radius="md", className="verdict")
+
+
+def _controls(
+    stored: tuple[StoredForecast, ...], chosen: StoredForecast, scenario: str
+) -> dmc.Paper:
+    forecasts = [
+        {
+            "value": one.name,
+            "label": f"{_minute(one.created_at)} {one.forecast.model}",
+        }
+        for one in reversed(stored)
+    ]
+    networks = [{"value": name, "label": network_name(name)} for name in chosen.forecast.scenarios]
+    return section(
+        "Which forecast",
+        dmc.Group(
+            [
+                view_select("forecast", "Forecast", forecasts, chosen.name, w=300, maw="100%"),
+                view_select("network", "Network", networks, scenario, w=220, maw="100%"),
+            ]
+        ),
+    )
+
+
+def _minute(created_at: str) -> str:
+    """The time without seconds and zone, ``2026-11-22 18:00``."""
+    return created_at.replace("T", " ")[:16]
+
+
+def _numbers(forecast: Forecast, scenario: str) -> dmc.Paper:
+    rows = forecast.rows[forecast.rows["scenario"] == scenario].sort_values("np")
+    goal = units.percent_limit(forecast.question.target)
+    lines = [
+        (
+            units.count(row["np"]),
+            units.count(row["num_hosts"]),
+            units.percent_band(*(row[f"efficiency_{q}"] for q in ("p50", "p5", "p95"))),
+            f"{100 * row['efficiency_p25']:.0f} to {100 * row['efficiency_p75']:.0f} %",
+            units.rate(row["samples_per_s_p50"]),
+            units.percent(row["meets_target"], 0),
+            limited_by(row) or "no single cause",
+        )
+        for row in rows.to_dict("records")
+    ]
+    knees = [knee_of(one) for one in forecast.limits if one.scenario == scenario]
+    return text_card(
+        "forecast-numbers",
+        f"Over {network_name(scenario)}",
+        tuple(goal + " likely" if head.startswith("80") else head for head in _HEADS),
+        lines,
+        narrowest=_NARROWEST,
+        about=" ".join([f"Against {forecast.baseline}.", *knees]),
+    )
+
+
+def _measurements(forecast: Forecast) -> list[Component]:
+    if forecast.measurements.empty:
+        return []
+    return [
+        table_card(
+            "What to measure next",
+            FORECAST_MEASURE,
+            forecast.measurements,
+            columns=(
+                "scenario",
+                "rank",
+                "measurement",
+                "measure_np",
+                "rank_hours",
+                "band_before",
+                "band_after",
+                "command",
+            ),
+        )
+    ]
+
+
+def _open_points(forecast: Forecast, run: str) -> list[Component]:
+    groups = (
+        ("Where the width of the band comes from", [width_sentence(forecast)]),
+        ("Not in the run", list(missing_sentences(forecast, run))),
+        ("Assumptions", list(forecast.assumptions)),
+    )
+    return [
+        section(title, dmc.List([dmc.ListItem(one) for one in sentences], size="sm"))
+        for title, sentences in groups
+        if any(sentences)
+    ]

@@ -1,0 +1,152 @@
+"""Earlier forecasts held against later measurements, in the run directories.
+
+Tested in ``tests/api/test_forecast_scoring.py``.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from hvdprof.analyze.predict.forecast_score import (
+    Predicted,
+    forecast_errors,
+    forecast_scores,
+    measured_of,
+    past_errors,
+)
+from hvdprof.api.runs import analyze_run, is_run_directory, list_runs, load_run
+from hvdprof.errors import UnreadableInputError
+from hvdprof.model.run import RunAnalysis
+from hvdprof.model.stored_forecast import StoredForecast
+from hvdprof.model.tables.forecast_tables import FORECAST_SCORES
+from hvdprof.rundir.layout import RunPaths
+from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.regular_file import read_regular
+from hvdprof.rundir.whole_file import write_whole
+
+__all__ = ["ForecastScores", "score_forecasts"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForecastScores:
+    """Forecasts held against later measurements.
+
+    Attributes:
+        scores: FORECAST_SCORES.
+        errors: FORECAST_ERRORS of these and of all earlier scores in the same folder.
+        num_forecasts: Forecasts that were looked at.
+        notes: Runs that could not be read.
+    """
+
+    scores: pd.DataFrame
+    errors: pd.DataFrame
+    num_forecasts: int
+    notes: tuple[str, ...] = ()
+
+
+def score_forecasts(runs: Sequence[Path]) -> ForecastScores:
+    """Every forecast that the runs hold, held against the runs that measured its sizes.
+
+    Measurements are looked for in the runs and in the folders that they are in. The scores are
+    written into the run directory of each forecast; later forecasts in the same folder use them.
+
+    Raises:
+        UnreadableInputError: A path is no run directory, or none holds a forecast.
+        StorageError: The scores cannot be written.
+    """
+    folders = list(dict.fromkeys(path.resolve() for path in runs))
+    analyses = {folder: run_analysis(folder) for folder in folders}
+    holding = {one: found for one, found in analyses.items() if found.run.forecasts}
+    if not holding:
+        raise UnreadableInputError(
+            "No forecast to score: none of the runs holds one.",
+            hint="Predict first, then measure a predicted size: hvdprof predict RUN --np 8,16",
+        )
+    stored = [one for found in holding.values() for one in found.run.forecasts]
+    notes = _add_siblings(analyses, stored)
+    measured = [measured_of(one) for one in analyses.values()]
+    scores = []
+    for folder, found in holding.items():
+        own = forecast_scores([Predicted(folder.name, found.run.forecasts)], measured)
+        _write_scores(folder, own)
+        scores.append(own)
+    history = [_read_scores(one) for one in _scored_folders({one.parent for one in holding})]
+    return ForecastScores(
+        scores=FORECAST_SCORES.frame(pd.concat(scores)),
+        errors=forecast_errors(FORECAST_SCORES.frame(pd.concat(history))),
+        num_forecasts=len(stored),
+        notes=tuple(notes),
+    )
+
+
+def run_analysis(path: Path) -> RunAnalysis:
+    """The analysis of a run directory.
+
+    Raises:
+        UnreadableInputError: The path is none.
+    """
+    if not is_run_directory(path):
+        raise UnreadableInputError(
+            f"{path} is not a run directory: it holds no manifest.json.",
+            hint="A table of ranks and speeds: hvdprof predict --table FILE.csv --np 64",
+        )
+    return analyze_run(load_run(path))
+
+
+def _write_scores(folder: Path, scores: pd.DataFrame) -> None:
+    rows = scores.to_dict("records")
+    write_whole(RunPaths(folder).forecast_scores, json.dumps(rows, indent=1) + "\n")
+
+
+def _scored_folders(parents: Iterable[Path]) -> list[Path]:
+    return [
+        file.parent
+        for parent in sorted(parents)
+        for file in sorted(parent.glob(f"*/{RunPaths(Path()).forecast_scores.name}"))
+    ]
+
+
+def _read_scores(folder: Path) -> pd.DataFrame:
+    """The scores of a run directory; none where the file is damaged: --score writes it again."""
+    try:
+        rows = json.loads(read_regular(RunPaths(folder).forecast_scores))
+        return FORECAST_SCORES.frame(rows)
+    except (OSError, ValueError, TypeError):
+        return FORECAST_SCORES.empty()
+
+
+def earlier_errors(parent: Path) -> tuple[tuple[float, float], ...]:
+    """Extrapolation and log error of each counted score of the runs in a folder."""
+    found = [_read_scores(folder) for folder in _scored_folders([parent])]
+    return past_errors(FORECAST_SCORES.frame(pd.concat(found))) if found else ()
+
+
+def _add_siblings(analyses: dict[Path, RunAnalysis], stored: Sequence[StoredForecast]) -> list[str]:
+    """Add the analyses of runs beside the given ones that measured a predicted cell."""
+    wanted = {
+        (str(model), int(size))
+        for one in stored
+        for model, size in zip(one.forecast.rows["model"], one.forecast.rows["np"], strict=True)
+    }
+    notes = []
+    for parent in sorted({folder.parent for folder in analyses}):
+        for entry in list_runs(parent):
+            folder = entry.folder.resolve()
+            if folder in analyses:
+                continue
+            if entry.problem:
+                notes.append(f"{entry.folder.name} was not read: {entry.problem}")
+            elif wanted & _measured_cells(Manifest.read(folder)):
+                analyses[folder] = run_analysis(folder)
+    return notes
+
+
+def _measured_cells(manifest: Manifest) -> set[tuple[str, int]]:
+    return {
+        (segment.segment.model, record.size)
+        for record in manifest.passes
+        for segment in record.segments
+    }

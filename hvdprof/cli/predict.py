@@ -1,0 +1,192 @@
+"""``hvdprof predict``: efficiency bands at numbers of ranks that were not measured."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from hvdprof import api
+from hvdprof.api.options import OUTPUT, PredictOptions
+from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.measuring.shown_forecast import forecast_renderer, throughput_forecast_renderer
+from hvdprof.cli.progress.load_progress import load_progress
+from hvdprof.errors import UsageError
+from hvdprof.report.format_names import ANALYSES, Format
+
+if TYPE_CHECKING:
+    from hvdprof.cli.measuring.shown_forecast import Render
+
+_TABLE_OPTIONS = ("np", "target", "scaling")
+
+
+@takes(PredictOptions)
+def predict(
+    options: PredictOptions,
+    context: typer.Context,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="The run directory of a measured job; several with --score.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="FILE|-",
+            help="Predict from a table of ranks and speeds alone, as `hvdprof scaling` reads it.",
+            show_default=False,
+        ),
+    ] = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score",
+            help="Hold the forecasts of runs against later measurements of the same sizes.",
+        ),
+    ] = False,
+    price: Annotated[
+        float | None,
+        typer.Option(
+            "--price",
+            help="Price of one rank for an hour: adds samples per unit of currency.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    format_: Annotated[
+        Format,
+        format_option(ANALYSES, "How to show the result.", show_default=True, panel=OUTPUT),
+    ] = Format.TERMINAL,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write instead of standard output.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=OUTPUT)
+    ] = False,
+) -> None:
+    """Predict efficiency and throughput at other numbers of ranks, with 50 and 90 % bands.
+
+    From a run directory (of bench or run), from a model without a run (--model with
+    --samples-per-s), or from throughputs alone (--table). A forecast of a run is stored beside it.
+    """
+    options.check()
+    _check(options, context, runs or [], table, score=score, price=price)
+    if score:
+        render = _scored(runs or [], format_)
+    elif table is not None:
+        render = _of_table(options, table, format_)
+    elif runs:
+        found = _of_run(options, runs[0])
+        render = forecast_renderer(found, format_, run=shlex.quote(str(runs[0])), price=price)
+    else:
+        render = forecast_renderer(api.predict_stated(options), format_, price=price)
+    _write(render, output, overwrite=force)
+
+
+def _check(
+    options: PredictOptions,
+    context: typer.Context,
+    runs: list[Path],
+    table: str | None,
+    *,
+    score: bool,
+    price: float | None,
+) -> None:
+    """Refuse what contradicts itself before anything is read.
+
+    Raises:
+        UsageError: There is no source or several, or options of another source.
+    """
+    of_model = options.samples_per_s is not None
+    sources = [bool(runs) and not score, table is not None, score, of_model]
+    if sum(sources) != 1:
+        raise UsageError(
+            "Name one source: a run directory, --table FILE, --score RUN..., or --model with "
+            "--samples-per-s.",
+            hint="hvdprof predict RUN --np 16,32,64",
+        )
+    if price is not None and not price > 0:
+        raise UsageError(f"--price {price:g}: must be above 0.")
+    if score and not runs:
+        raise UsageError("--score requires run directories.", hint="hvdprof predict --score RUN")
+    if len(runs) > 1 and not score:
+        raise UsageError(
+            f"One run is predicted from, not {len(runs)}.", hint="Several runs: --score RUN RUN"
+        )
+    if of_model and not options.model:
+        raise UsageError(
+            "--samples-per-s requires --model.",
+            hint="hvdprof predict --model vgg16 --samples-per-s 154 --link 25Gbit,15us --np 512",
+        )
+    if table is not None or score:
+        _refuse_others(context, () if score else _TABLE_OPTIONS)
+
+
+def _refuse_others(context: typer.Context, allowed: tuple[str, ...]) -> None:
+    known = {*allowed, "runs", "table", "score", "format_", "output", "force"}
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if str(parameter.name) not in known
+        and (source := context.get_parameter_source(str(parameter.name))) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} has no effect here: it is for a forecast of a run or a model.",
+            hint="hvdprof predict RUN --np 16,32,64",
+        )
+
+
+def _of_table(options: PredictOptions, table: str, format_: Format) -> "Render":
+    name = "standard input" if table == "-" else table
+    found = api.predict_throughput(
+        api.small_text(Path(table)).splitlines(),
+        options.np,
+        name=name,
+        strong=options.scaling == "strong",
+        target=options.target,
+    )
+    return throughput_forecast_renderer(found, format_)
+
+
+def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
+    if not api.is_run_directory(folder):
+        return api.predict(folder, options)
+    with load_progress([folder]) as progress:
+        run = api.load_run(folder, progress=progress)
+    return api.predict(api.analyze_run(run), options)
+
+
+def _scored(runs: list[Path], format_: Format) -> "Render":
+    from hvdprof.report.forecast.score_report import RENDERERS
+
+    found = api.score_forecasts(runs)
+
+    def render(stream: IO[str]) -> None:
+        RENDERERS[format_](found.scores, found.errors, found.notes, stream)
+
+    return render
+
+
+def _write(render: "Render", output: Path | None, *, overwrite: bool) -> None:
+    if output is None:
+        render(sys.stdout)
+        return
+    from hvdprof.report.formats import write_text
+
+    write_text(output, render, overwrite=overwrite)
+    sys.stderr.write(f"Wrote {output}\n")

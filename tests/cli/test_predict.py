@@ -1,0 +1,124 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hvdprof.cli.measuring.shown_forecast import forecast_renderer
+from hvdprof.report.format_names import Format
+from tests.builders.finished_forecast import finished_forecast
+from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
+from tests.builders.served_dashboard import measured_run
+
+pytestmark = pytest.mark.slow
+
+TABLE = "np,samples/s\n1,872\n8,6679\n16,12828\n32,23870\n"
+
+
+def predict(*arguments, text=""):
+    command = [sys.executable, "-m", "hvdprof", "predict", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return measured_run(tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_a_run_is_predicted_and_the_forecast_is_stored(run):
+    ended = predict(run, "--np", "2,4,8", "--link", "25Gbit,15us", "--format", "json")
+
+    assert ended.returncode == 0, ended.stderr
+    content = json.loads(ended.stdout)
+    assert [row["np"] for row in content["forecast"]] == [4, 8]
+    assert all(
+        row["efficiency_p5"] is None or row["efficiency_p5"] < row["efficiency_p95"]
+        for row in content["forecast"]
+    )
+    assert "np=2 not predicted: np=2 is measured." in content["assumptions"]
+    (stored,) = (run / "forecasts").glob("*.json")
+    assert json.loads(stored.read_text())["forecast"] == content["forecast"]
+
+
+def test_a_table_is_predicted_as_by_scaling():
+    ended = predict("--table", "-", "--np", "64", "--format", "csv", text=TABLE)
+
+    assert ended.returncode == 0, ended.stderr
+    (row,) = csv.DictReader(io.StringIO(ended.stdout))
+    assert row["np"] == "64"
+    assert 44_000 < float(row["samples_per_s_p50"]) < 48_000
+
+
+def test_a_result_goes_to_a_file_that_is_not_replaced(tmp_path):
+    file = tmp_path / "f.txt"
+    first = predict("--table", "-", "--np", "64", "-o", file, text=TABLE)
+    again = predict("--table", "-", "--np", "64", "-o", file, text=TABLE)
+
+    assert first.returncode == 0, first.stderr
+    assert "scaling efficiency on 64 ranks" in file.read_text()
+    assert again.returncode == 7
+
+
+def test_a_run_without_forecasts_cannot_be_scored(tmp_path):
+    alone = [PassSpec(size=1, segments=[SegmentSpec(parts_ms=typical_parts(10))])]
+    folder = write_run(tmp_path / "run", alone)
+
+    ended = predict("--score", folder)
+
+    assert ended.returncode == 3
+    assert "No forecast to score" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        ((), 2, "Name one source"),
+        (("RUN", "--table", "x.csv"), 2, "Name one source"),
+        (("RUN", "RUN"), 2, "One run is predicted from, not 2."),
+        (("RUN", "--np", "1,2"), 2, "Nothing to predict at np=1, 2: np=2 is measured."),
+        (("RUN", "--np", "8", "--link", "25foo"), 2, "--link '25foo' has no bandwidth"),
+        (("RUN", "--np", "8", "--intra", "x"), 2, "--intra 'x' names no link"),
+        (("RUN", "--np", "8", "--set", "fp16"), 2, "--set 'fp16' is not NAME=VALUE."),
+        (("RUN", "--np", "8", "--engine", "ddp"), 2, "no launch of mnist under DDP"),
+        (("RUN", "--np", "8", "--model", "vgg16"), 2, "The run holds no model 'vgg16'."),
+        (("RUN", "--price", "0"), 2, "--price 0: must be above 0."),
+        (("--score",), 2, "--score requires run directories."),
+        (("--table", "x.csv", "--link", "25Gbit"), 2, "--link has no effect here"),
+        (("nowhere",), 3, "nowhere is not a run directory"),
+        (("--samples-per-s", "154"), 2, "--samples-per-s requires --model."),
+    ],
+)
+def test_bad_input_gives_one_message_and_an_exit_code(run, arguments, code, message):
+    ended = predict(*(run if word == "RUN" else word for word in arguments))
+
+    assert ended.returncode == code, ended.stderr
+    assert message in ended.stderr
+    assert ended.stderr.startswith("hvdprof: ")
+    assert "Traceback" not in ended.stderr
+    assert len(ended.stderr.splitlines()) <= 2
+
+
+def test_one_rank_and_oversubscribed_ranks_alone_are_refused(tmp_path):
+    parts = [SegmentSpec(parts_ms=typical_parts(10))]
+    alone = write_run(tmp_path / "one", [PassSpec(size=1, segments=parts)])
+    crowded = PassSpec(size=4, segments=parts, oversubscribed=True)
+    over = write_run(tmp_path / "over", [PassSpec(size=1, segments=parts), crowded])
+
+    for folder, message in (
+        (alone, "was measured on 1 rank alone"),
+        (over, "ran oversubscribed on 4 ranks"),
+    ):
+        ended = predict(folder, "--np", "8")
+        assert ended.returncode == 2, ended.stderr
+        assert message in ended.stderr
+
+
+@pytest.mark.parametrize("format_", [Format.TERMINAL, Format.JSON, Format.CSV])
+def test_each_format_has_a_renderer(format_):
+    stream = io.StringIO()
+
+    forecast_renderer(finished_forecast(), format_, price=2.5)(stream)
+
+    assert stream.getvalue()

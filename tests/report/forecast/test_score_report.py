@@ -1,0 +1,87 @@
+import io
+import json
+
+import pandas as pd
+
+from hvdprof.analyze.predict.forecast_score import forecast_errors
+from hvdprof.model.tables.forecast_tables import FORECAST_ERRORS, FORECAST_SCORES
+from hvdprof.report.forecast.score_report import (
+    render_scores,
+    render_scores_csv,
+    render_scores_json,
+    score_verdict,
+)
+from tests.builders.declared_rows import declared_rows
+
+
+def scores(*errors: float, counted: bool = True) -> pd.DataFrame:
+    cell = {"model": "resnet50", "engine": "horovod", "scenario": "measured", "predicted_by": "a"}
+    return declared_rows(
+        FORECAST_SCORES,
+        *(
+            cell
+            | {
+                "np": 8,
+                "measured_by": "b",
+                "extrapolation": 2.0,
+                "predicted_samples_per_s": 680.0,
+                "measured_samples_per_s": 680.0 / 1.03,
+                "log_error": error,
+                "in_50": abs(error) < 0.04,
+                "in_90": abs(error) < 0.1,
+                "is_counted": counted,
+            }
+            for error in errors
+        ),
+    )
+
+
+def page(rows: pd.DataFrame) -> str:
+    stream = io.StringIO()
+    render_scores(rows, forecast_errors(rows), ("c was not read.",), stream, width=110)
+    return stream.getvalue()
+
+
+def test_the_verdict_counts_measurements_within_the_band():
+    assert score_verdict(scores(0.03, -0.02, 0.2)) == (
+        "2 of 3 measurements within the 90 % band, median error 3.0 %."
+    )
+
+
+def test_the_page_has_every_score_and_the_errors_so_far():
+    text = page(scores(0.03, -0.02, 0.2))
+
+    assert "+3.0 %" in text
+    assert "-2.0 %" in text
+    assert "outside" in text
+    assert "up to x2" in text
+    assert "A 90 % factor requires 9 scores." in " ".join(text.split())
+    assert "! c was not read." in text
+
+
+def test_nine_scores_give_a_factor():
+    assert "x/÷ 1.105" in page(scores(*[0.01] * 8, 0.1))
+
+
+def test_scores_that_are_not_counted_are_named():
+    assert "1 score not counted" in page(scores(0.03, counted=False))
+
+
+def test_nothing_measured_yet_says_what_to_measure():
+    text = page(FORECAST_SCORES.empty())
+
+    assert text.startswith("No predicted size was measured yet.")
+    assert "Measure a predicted size" in text
+
+
+def test_json_and_csv_hold_the_rows():
+    stream, table = io.StringIO(), io.StringIO()
+    rows = scores(0.03)
+
+    render_scores_json(rows, FORECAST_ERRORS.empty(), (), stream)
+    render_scores_csv(rows, FORECAST_ERRORS.empty(), (), table)
+
+    content = json.loads(stream.getvalue())
+    assert content["forecast_scores"][0]["np"] == 8
+    assert content["schema_version"] == 1
+    assert len(table.getvalue().splitlines()) == 2
