@@ -12,6 +12,9 @@ from hvdprof.analyze.tune.finals import BEST, Finals
 from hvdprof.analyze.tune.racing import Standing, Times
 from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
+WIDEST_LIMIT = 0.1
+"""Without a bound below this share of the step time, the verdict is undecided."""
+
 _ORDER = tuple(TrialOutcome)
 
 
@@ -121,6 +124,12 @@ def sentence(raced: Raced, line: str, status: str) -> str:
     number = units.counted(len(tried), "setting")
     if limit is None or limit == math.inf:
         return f"No gain shown by {number}; too few launches to state a limit."
+    if limit > WIDEST_LIMIT:
+        return (
+            f"Undecided: no gain of {number} is beyond noise, and gains of up to "
+            f"{units.percent(limit)} of the step time are not excluded. Measure on a less busy "
+            "machine, or with longer launches."
+        )
     return (
         f"Nothing to gain beyond {units.percent(limit)} of the step time: no gain of "
         f"{number} is beyond noise."

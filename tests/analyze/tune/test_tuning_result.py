@@ -57,6 +57,14 @@ def test_nothing_to_gain_names_the_largest_gain_that_is_not_excluded():
     assert tuning_result.beyond(found) == pytest.approx(0.025)
 
 
+def test_where_large_gains_are_not_excluded_nothing_is_decided():
+    text = tuning_result.sentence(raced(standing(CYCLE, 0.01, half=0.3)), "", "done")
+    assert text == (
+        "Undecided: no gain of 1 setting is beyond noise, and gains of up to 31.0 % of the step "
+        "time are not excluded. Measure on a less busy machine, or with longer launches."
+    )
+
+
 def test_the_check_of_the_best_lowers_the_limit_of_its_lucky_race():
     found = raced(standing(CYCLE, 0.05), finals=[CYCLE], check_times=times(best=0.001))
     assert found.winner is None
