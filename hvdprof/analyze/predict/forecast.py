@@ -9,8 +9,10 @@ import numpy as np
 from hvdprof.analyze.predict.algorithm_rules import GLOO, always
 from hvdprof.analyze.predict.collective_cost import Algorithm
 from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.ddp_buckets import bucket_limits, ddp_buckets
 from hvdprof.analyze.predict.forecast_cells import ForecastCells, forecast_cells
 from hvdprof.analyze.predict.gradient_trace import (
+    Gradients,
     GradientTrace,
     NoTrace,
     gradient_trace,
@@ -77,7 +79,7 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
         ranks_per_host=cells.ranks_per_host(run),
         own=own,
         spread=spread,
-        reduction=Reduction(trace.gradients, _loop_settings(run, cells)),
+        reduction=_reduction(run, cells, trace.gradients),
         offsets_ns=_offsets(trace),
         costs=links.costs,
         negotiates=_negotiates(run, cells),
@@ -178,15 +180,20 @@ def _environment(run: Run, cells: ForecastCells) -> Mapping[str, str]:
     return run.manifest.environment | own
 
 
-def _loop_settings(run: Run, cells: ForecastCells) -> LoopSettings:
-    if cells.engine == DDP_ENGINE:
-        raise UsageError(
-            "No forecast for DDP yet.", hint="Horovod's launches of the run: --engine horovod."
+def _reduction(run: Run, cells: ForecastCells, gradients: Gradients) -> Reduction:
+    if cells.engine != DDP_ENGINE:
+        settings = LoopSettings.from_environment(
+            _environment(run, cells), cells.ranks_per_host(run)
         )
-    return LoopSettings.from_environment(_environment(run, cells), cells.ranks_per_host(run))
+        return Reduction(gradients, settings)
+    limits = bucket_limits(None)
+    buckets = ddp_buckets(gradients.size_bytes, limits, gradients.dtype_codes)
+    return Reduction(gradients, buckets=buckets)
 
 
 def _negotiates(run: Run, cells: ForecastCells) -> Negotiates:
+    if cells.engine == DDP_ENGINE:
+        return Negotiates.NEVER
     capacity = _environment(run, cells).get("HOROVOD_CACHE_CAPACITY", "")
     return Negotiates.BY_GATHER if capacity == "0" else Negotiates.BY_CACHE
 
@@ -237,6 +244,8 @@ def _assumptions(job: JobInputs, own: OwnWork) -> tuple[str, ...]:
             "Of the compute slowdown against one rank, an unknown share grows with the overlap "
             "with communication."
         )
+    if job.reduction.buckets is not None:
+        found.append("DDP's buckets have their default sizes: 1 MiB first, then 25 MiB.")
     if math.isnan(own.log_ratio.error):
         found.append("No launch was repeated: step times are assumed to vary by 2 %.")
     return tuple(found)

@@ -173,7 +173,9 @@ class _Tables:
         return np.where(efficiency > np.quantile(efficiency, QUANTILES["p5"]), efficiency, np.nan)
 
     def _is_open(self, target: Target) -> bool:
-        return self._job.spread.jitter.is_open(target.num_ranks, LEAST_TAIL)
+        """At measured sizes the slowest rank was measured, too."""
+        size = target.num_ranks
+        return size > self._job.num_ranks and self._job.spread.jitter.is_open(size, LEAST_TAIL)
 
     def _row(self, name: CellName, step: PredictedStep) -> Row:
         size = step.target.num_ranks

@@ -3,26 +3,34 @@
 Tested in ``tests/analyze/predict/test_predicted_step.py``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hvdprof.analyze.predict.cost_draws import CostDraws
+from hvdprof.analyze.predict.ddp_buckets import simulate_ddp
 from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, random_phase, simulate_loop
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.own_work import OwnWork
 from hvdprof.analyze.predict.rank_spread import RankSpread
 from hvdprof.analyze.predict.step_communication import CostNs, StepCommunication
-from hvdprof.model.arrays import Float64s
+from hvdprof.model.arrays import Float64s, Int64s
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What reduces the gradients of a step: the gradients as they are sent, and the engine."""
+    """What reduces the gradients of a step.
+
+    Attributes:
+        gradients: As they are sent, in the order of their ready times.
+        loop: Horovod's loop.
+        buckets: Of DDP, by places of gradients; None under Horovod.
+    """
 
     gradients: Gradients
-    settings: LoopSettings
+    loop: LoopSettings = field(default_factory=LoopSettings)
+    buckets: tuple[Int64s, ...] | None = None
 
     def simulate(
         self,
@@ -39,10 +47,13 @@ class Reduction:
             cost_ns: Time of collectives.
             negotiation_ns: [rows] Time of one negotiation.
         """
-        settings = replace(self.settings, negotiation_ns=negotiation_ns)
+        sent = self.gradients.size_bytes
+        if self.buckets is not None:
+            return simulate_ddp(ready_ns, sent, self.buckets, cost_ns=cost_ns)
+        settings = replace(self.loop, negotiation_ns=negotiation_ns)
         return simulate_loop(
             ready_ns,
-            self.gradients.size_bytes,
+            sent,
             settings,
             cost_ns=cost_ns,
             cycle_start_ns=random_phase(rng, ready_ns, settings),

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hvdprof.analyze.predict.rank_spread import windows_of
+from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.cells import CellTime
 from hvdprof.analyze.steps.launch_facts import Facts
@@ -28,6 +29,10 @@ from hvdprof.model.launch_key import LaunchKey
 
 UNREPEATED_ERROR, UNREPEATED_DEGREES = 0.02, 3.0
 """Error of a step time, and its degrees of freedom, where no launch was repeated."""
+
+_FARTHEST, _MOST_LOG = 0.99, math.log(3)
+"""Draws of step times stay within this quantile and this factor. The exponential of Student's t has
+no mean, so that a few draws of one degree of freedom would decide every mean."""
 
 LEAST_BATCH_EXPONENT = 0.85
 """Compute grows with the batch to the power of this up to 1: small batches use a GPU less well."""
@@ -141,7 +146,9 @@ def _draws(estimate: LogEstimate, rng: np.random.Generator, num_draws: int) -> F
     error, degrees = estimate.error, estimate.degrees
     if math.isnan(error) or not degrees >= 1:
         error, degrees = UNREPEATED_ERROR, UNREPEATED_DEGREES
-    return np.asarray(estimate.value + error * rng.standard_t(degrees, num_draws))
+    reach = min(error * student_quantile(degrees, _FARTHEST), _MOST_LOG)
+    drawn = error * rng.standard_t(degrees, num_draws)
+    return np.asarray(estimate.value + np.clip(drawn, -reach, reach))
 
 
 def _coupled_shares(work: StepWork) -> tuple[float, float]:

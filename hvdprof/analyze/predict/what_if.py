@@ -69,7 +69,9 @@ def targets(job: JobInputs, question: Question, ranks_per_host: int) -> Sequence
 
 def changed_reduction(reduction: Reduction, question: Question, ranks_per_host: int) -> Reduction:
     """The reduction with the changed settings of a question."""
-    gradients, settings = reduction.gradients, reduction.settings
+    if reduction.buckets is not None and {CYCLE, FUSION} & set(question.settings):
+        raise UsageError(f"DDP has neither {CYCLE} nor {FUSION} to predict.")
+    gradients, loop = reduction.gradients, reduction.loop
     compression = question.settings.get(COMPRESSION, NONE)
     if compression not in (FP16, NONE):
         raise UsageError(
@@ -78,11 +80,11 @@ def changed_reduction(reduction: Reduction, question: Question, ranks_per_host: 
     if compression == FP16:
         gradients = gradients.as_fp16()
     if CYCLE in question.settings:
-        settings = replace(settings, cycle_ns=_number(question, CYCLE, 1.0) * 1e6)
+        loop = replace(loop, cycle_ns=_number(question, CYCLE, 1.0) * 1e6)
     if FUSION in question.settings:
         threshold = int(_number(question, FUSION, 0.0, least=0.0))
-        settings = replace(settings, fusion_bytes=rounded_threshold(threshold, ranks_per_host))
-    return Reduction(gradients, settings)
+        loop = replace(loop, fusion_bytes=rounded_threshold(threshold, ranks_per_host))
+    return replace(reduction, gradients=gradients, loop=loop)
 
 
 def _number(question: Question, name: str, default: float, least: float = 1e-3) -> float:

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,8 +69,9 @@ def test_draws_are_as_wide_as_the_measured_times() -> None:
 
     found = draw_own_work(own, np.random.default_rng(0), 20_000)
 
-    # Student's t of 10 degrees of freedom is wider than a normal distribution by sqrt(10 / 8).
-    assert np.log(found.baseline_ns).std() == pytest.approx(0.01 * math.sqrt(10 / 8), rel=0.05)
+    # Student's t of 10 degrees of freedom is wider than a normal distribution by sqrt(10 / 8),
+    # less what lies beyond its 99 % quantile.
+    assert np.log(found.baseline_ns).std() == pytest.approx(0.01 * math.sqrt(10 / 8), rel=0.08)
     ratio = np.log(found.reference_ns / found.baseline_ns)
     assert ratio.mean() == pytest.approx(own.log_ratio.value, abs=1e-3)
 
@@ -89,3 +91,21 @@ def test_launches_without_repeats_have_an_assumed_error() -> None:
     reach = np.quantile(np.log(found.baseline_ns), 0.95) - job.own.log_step.value
     # Student's t of 3 degrees of freedom.
     assert reach == pytest.approx(2.353 * UNREPEATED_ERROR, rel=0.05)
+
+
+def test_one_degree_of_freedom_leaves_the_means_finite() -> None:
+    job = stated_job()
+    own = replace(job.own, log_step=LogEstimate(math.log(100 * MS), 0.5, 1.0))
+
+    found = draw_own_work(own, np.random.default_rng(0), 20_000)
+
+    assert 100 * MS / 3.01 < found.baseline_ns.min() < found.baseline_ns.max() < 301 * MS
+
+
+def test_draws_keep_the_quantiles_of_a_measured_error() -> None:
+    own = stated_job(error=0.01).own
+
+    found = np.log(draw_own_work(own, np.random.default_rng(0), 20_000).baseline_ns)
+
+    # 1.812 is the 95 % quantile of Student's t with 10 degrees of freedom.
+    assert np.quantile(found, 0.95) - own.log_step.value == pytest.approx(0.01812, rel=0.05)

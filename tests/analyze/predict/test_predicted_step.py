@@ -258,3 +258,16 @@ def test_prices_are_means_where_measured_times_scatter() -> None:
 
     assert balanced == pytest.approx(plain)
     assert stalled == pytest.approx(1.25 * plain)
+
+
+def test_buckets_of_ddp_are_reduced_in_order_without_negotiation() -> None:
+    costs = stated_costs(intra=(0, 0), inter=(0, 1.0))
+    job = stated_job(costs=costs, offsets_ns=np.zeros((1, 10)))
+    buckets = (np.arange(5), np.arange(5, 10))
+
+    found = _step(job, Target(16, 4, replace(job.reduction, buckets=buckets)))
+
+    # All gradients are ready at once: both buckets are exposed, 40 MB over the ring of 16 ranks.
+    expected = 2 * 15 / 16 * 40e6
+    assert found.causes[EXPOSED_TRANSFER, BANDWIDTH] == pytest.approx(np.full(NUM_DRAWS, expected))
+    assert found.causes[EXPOSED_TRANSFER, NEGOTIATION] == pytest.approx(np.zeros(NUM_DRAWS))

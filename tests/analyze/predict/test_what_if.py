@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hvdprof.analyze.predict.what_if import LARGEST_SIZE, SETTINGS, checked, targets
@@ -53,8 +54,8 @@ def test_settings_change_the_reduction_and_the_batch() -> None:
 
     found = targets(JOB, replace(QUESTION, settings=settings), 4)[0]
 
-    assert found.reduction.settings.cycle_ns == 3.5e6
-    assert found.reduction.settings.fusion_bytes == 489 * 2048
+    assert found.reduction.loop.cycle_ns == 3.5e6
+    assert found.reduction.loop.fusion_bytes == 489 * 2048
     assert found.reduction.gradients.total_bytes == JOB.reduction.gradients.total_bytes // 2
     assert (found.passes, found.batch) == (2, 0.5)
 
@@ -77,4 +78,11 @@ def test_values_that_cannot_be_predicted(settings: dict[str, str]) -> None:
 def test_fusion_can_be_turned_off() -> None:
     question = replace(QUESTION, settings={"HOROVOD_FUSION_THRESHOLD": "0"})
 
-    assert targets(JOB, question, 4)[0].reduction.settings.fusion_bytes == 0
+    assert targets(JOB, question, 4)[0].reduction.loop.fusion_bytes == 0
+
+
+def test_ddp_has_no_settings_of_horovod() -> None:
+    job = replace(JOB, reduction=replace(JOB.reduction, buckets=(np.arange(10),)))
+
+    with pytest.raises(UsageError, match="DDP has neither"):
+        targets(job, replace(QUESTION, settings={"HOROVOD_CYCLE_TIME": "2"}), 4)
