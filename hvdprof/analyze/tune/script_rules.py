@@ -83,13 +83,13 @@ def ddp_buckets(job: TunedJob) -> Iterator[Proposal]:
         return
     if job.is_bench:
         given = job.evidence.run.manifest.settings.get("fusion_threshold_mb")
-        flag, present = "", float(given or DEFAULT_BUCKET_MB)
+        flag, present = "", None if given is None else float(given)
     else:
         flag = _flag(job, BUCKET_FLAGS)
         if not flag:
             yield _takes_no_argument(job, "bucket_cap_mb", "bucket_cap_mb=")
             return
-        present = _value(job.arguments, flag) or DEFAULT_BUCKET_MB
+        present = _value(job.arguments, flag)
     whole = job.sent_bytes / 2**20
     now = _num_buckets(whole, present)
     seen = {now}
@@ -107,9 +107,11 @@ def ddp_buckets(job: TunedJob) -> Iterator[Proposal]:
         )
 
 
-def _num_buckets(whole_mb: float, size_mb: float) -> int:
-    # The first bucket of DDP holds 1 MiB.
-    return 1 + max(1, math.ceil((whole_mb - 1) / size_mb)) if whole_mb > 1 else 1
+def _num_buckets(whole_mb: float, size_mb: float | None) -> int:
+    """How many buckets hold the gradients; a first one of 1 MiB where no size is given."""
+    if size_mb is None:
+        return 1 + math.ceil(max(0.0, whole_mb - 1) / DEFAULT_BUCKET_MB)
+    return max(1, math.ceil(whole_mb / size_mb))
 
 
 def _by_switch(

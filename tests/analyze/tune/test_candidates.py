@@ -261,8 +261,12 @@ def test_accumulation_multiplies_what_the_script_has() -> None:
 
 def test_buckets_of_ddp_are_tried_where_they_change_anything() -> None:
     given = job(engine="ddp", bench=True, sent_bytes=46 * MB)
-    # 10 and 6 buckets instead of 3 with the default of 25 MB; 2 with 50 MB and with 100 MB.
-    assert values(given, "bucket_cap_mb") == ["5", "10", "50"]
+    # 10, 5, 2 and 1 buckets instead of 3: without a size the first one holds 1 MiB.
+    assert values(given, "bucket_cap_mb") == ["5", "10", "25", "50"]
+    set_to_25 = job(
+        engine="ddp", bench=True, sent_bytes=46 * MB, settings={"fusion_threshold_mb": 25}
+    )
+    assert values(set_to_25, "bucket_cap_mb") == ["5", "10", "50"]
     assert named(given, "bucket_cap_mb=5").options == {"fusion_threshold_mb": 5.0}
     assert values(job(engine="ddp", bench=True, sent_bytes=MB // 2), "bucket_cap_mb") == []
 
