@@ -1,5 +1,7 @@
 """A forecast of scaling: bands over the number of ranks, and lost points by cause."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
@@ -23,6 +25,8 @@ from hvdprof.model.frame_row import FrameRow
 _WIDE_OPACITY, _NARROW_OPACITY = 0.12, 0.22
 _MEASURED_COLOUR = "#222222"
 _SMALLEST_SHARE = 0.0005
+_ROOM = 1.3
+"""Factor by which the axis reaches beyond the sizes."""
 
 
 def forecast_curve(forecast: Forecast, scaling: pd.DataFrame) -> go.Figure:
@@ -54,9 +58,14 @@ def forecast_curve(forecast: Forecast, scaling: pd.DataFrame) -> go.Figure:
         figure.add_trace(_points(measured))
     _add_limits(figure, forecast)
     figure.update_xaxes(
-        title_text="ranks (np)", type="log", tickvals=sizes, ticktext=[str(size) for size in sizes]
+        title_text="ranks (np)",
+        type="log",
+        tickvals=sizes,
+        ticktext=[str(size) for size in sizes],
+        range=[math.log10(sizes[0] / _ROOM), math.log10(sizes[-1] * _ROOM)],
     )
-    top = max(1.05, float(forecast.rows["efficiency_p95"].max()) + 0.02)
+    highest = pd.concat([forecast.rows["efficiency_p95"], measured["efficiency"]]).max()
+    top = max(1.05, float(highest) + 0.05)
     figure.update_yaxes(title_text="scaling efficiency", tickformat=".0%", range=[0, top])
     return figure
 
@@ -196,8 +205,15 @@ def _add_limits(figure: go.Figure, forecast: Forecast) -> None:
         figure.add_vline(
             x=knee,
             line={"color": NEUTRAL_COLOUR, "dash": "dot", "width": 1.5},
-            annotation_text=f"knee {knee}",
-            annotation_position="top left",
+        )
+        # On a logarithmic axis plotly places lines by their value, but texts by its logarithm.
+        figure.add_annotation(
+            text=f"knee {knee}",
+            x=math.log10(knee),
+            y=0,
+            xanchor="left",
+            yanchor="bottom",
+            showarrow=False,
         )
 
 

@@ -19,5 +19,7 @@ def limit_sentence(limits: Limits, target: float) -> str:
         beyond = f"{goal} or more is likely up to {units.count(limits.largest_np)} ranks and beyond"
         return f"{beyond} ({interval})."
     if limits.largest_np < 1:
-        return f"{goal} is likely missed at every predicted size ({interval})."
+        return (
+            f"{goal} is likely missed at every predicted size (90 % interval up to {high} ranks)."
+        )
     return f"{goal} is reached up to {units.count(limits.largest_np)} ranks ({interval})."

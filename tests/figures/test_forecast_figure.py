@@ -61,7 +61,12 @@ def test_each_network_has_a_line_and_the_knee_is_marked():
         "1Gbit (50 and 90 % band)",
         "25Gbit (50 and 90 % band)",
     ]
-    assert [note.text for note in figure.layout.annotations] == ["knee 16"]
+    (note,) = figure.layout.annotations
+    # Texts on a logarithmic axis are placed by the logarithm: 16 would stretch it to 10^16.
+    assert (note.text, note.x) == ("knee 16", pytest.approx(np.log10(16)))
+    low, high = figure.layout.xaxis.range
+    assert low < np.log10(SIZES[0])
+    assert np.log10(SIZES[-1]) < high < np.log10(2 * SIZES[-1])
     assert [shape.y0 for shape in figure.layout.shapes if shape.y0 == shape.y1] == [0.8]
 
 
