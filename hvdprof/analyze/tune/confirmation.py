@@ -1,23 +1,21 @@
 """Whether the gain of a setting is beyond noise, by launches that chose nothing.
 
 What wins a race is partly lucky, so that its gain there is too large. It is measured anew, by turns
-with the present setting, and judged by the differences of neighbours. It is looked at up to three
-times; each look has the level of S. J. Pocock with which all together keep 5 %, two-sided
-(constants: Jennison and Turnbull, Group Sequential Methods with Applications to Clinical Trials,
-2000, table 2.1), divided by the number of settings that are checked. Tested in
+with the present setting, and judged by the differences of neighbours. The 5 % that an interval may
+miss are divided by the looks and by the settings that are checked: constants of Pocock are those of
+known variances, and Student's t of few launches exceeds 5 % with them. Tested in
 ``tests/analyze/tune/test_racing.py``.
 """
 
 import math
 from dataclasses import dataclass
 
-from hvdprof.analyze.stats.distributions import normal_below, student_quantile
+from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.tune.racing import PRESENT, Times, gain_of
 from hvdprof.model.tuning import Estimate
 
 CONFIDENCE = 0.95
-_POCOCK = (1.960, 2.178, 2.289)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class CheckRules:
 
     Attributes:
         margin: Smallest gain that matters, a share of the step time.
-        num_looks: How often it is looked at, three times at most.
+        num_looks: How often it is looked at.
         num_settings: The settings that are checked against the present one.
     """
 
@@ -37,7 +35,7 @@ class CheckRules:
     @property
     def level(self) -> float:
         """The two-sided level of one interval."""
-        return 2 * normal_below(-_POCOCK[self.num_looks - 1]) / self.num_settings
+        return (1 - CONFIDENCE) / self.num_looks / self.num_settings
 
 
 @dataclass(frozen=True, slots=True)
