@@ -122,3 +122,31 @@ def test_each_format_has_a_renderer(format_):
     forecast_renderer(finished_forecast(), format_, price=2.5)(stream)
 
     assert stream.getvalue()
+
+
+def test_a_model_without_a_run_is_predicted_from_the_throughput_of_one_rank():
+    pytest.importorskip("torch")
+    network = ("--link", "25Gbit,15us", "--hosts-of", "4")
+
+    ended = predict(
+        *("--model", "resnet18", "--samples-per-s", "300-330", "--np", "8,64"),
+        *network,
+        *("--draws", "200", "--format", "json"),
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    content = json.loads(ended.stdout)
+    assert [(row["np"], row["num_hosts"]) for row in content["forecast"]] == [(8, 2), (64, 16)]
+    assert content["scenarios"] == ["25Gbit,15us"]
+
+
+def test_a_run_in_progress_is_predicted_from_what_has_ended(tmp_path):
+    parts = [SegmentSpec(parts_ms=typical_parts(10, 2))]
+    passes = [PassSpec(size=size, segments=parts) for size in (1, 2)]
+    folder = write_run(tmp_path / "run", passes, status="running")
+
+    ended = predict(folder, "--np", "8", "--format", "json")
+
+    assert ended.returncode == 0, ended.stderr
+    sentence = "The run is in progress: 2 of 2 launches are used."
+    assert sentence in json.loads(ended.stdout)["assumptions"]
