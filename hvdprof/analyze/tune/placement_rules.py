@@ -81,10 +81,11 @@ def _is_hard_coded(job: TunedJob) -> bool:
     """Whether the script decides over its threads: not as the environment, nor as the cores say."""
     if job.sets_threads:
         return False
+    usual = {int(job.ranks["num_affinity_cores"].max()), job.setting.num_cores}
     text = job.variable(THREADS.variable)
     if text is not None and text.isdecimal():
-        return job.threads != int(text)
-    usual = {int(job.ranks["num_affinity_cores"].max()), job.setting.num_cores}
+        # torch takes no more threads than cores, however many are asked for.
+        return job.threads not in {int(text), *(min(int(text), cores) for cores in usual)}
     # torch may count two hyper-threads as one core.
     halves = set() if _SETS_THREADS in job.means.script_text else {number // 2 for number in usual}
     return job.threads not in usual | halves

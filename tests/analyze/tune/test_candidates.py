@@ -144,6 +144,10 @@ def test_too_many_threads_become_the_fair_share_and_one_less() -> None:
     assert "8 threads each on 4 cores: more threads than cores" in named(given, f"{THREADS}=2").why
 
 
+def test_torch_takes_no_more_threads_than_cores() -> None:
+    assert values(job(environment={THREADS: "8"}, threads=2, cores=2), THREADS) == ["1"]
+
+
 def test_idle_cores_are_given_to_threads() -> None:
     assert values(job(environment={THREADS: "1"}, cores=16), THREADS) == ["8", "7", "4"]
 
