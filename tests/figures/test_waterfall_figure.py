@@ -2,7 +2,7 @@ import pytest
 
 from hvdprof.figures.style.palette import CAUSE_COLOURS
 from hvdprof.figures.waterfall_figure import WaterfallCell, waterfall_cells, waterfall_figure
-from hvdprof.model.causes import CAUSES, PAUSE, STRAGGLER
+from hvdprof.model.causes import CAUSES, MODEL_ERROR, PAUSE, STRAGGLER
 from tests.builders import finished_analysis
 from tests.builders.analysis import analysis_of, sweep, with_a_straggler
 from tests.builders.run_directory import PassSpec, SegmentSpec
@@ -60,8 +60,9 @@ def test_without_a_waterfall_it_says_so():
 
 
 def test_every_cause_has_a_colour_of_its_own():
-    assert set(CAUSE_COLOURS) == set(CAUSES)
-    assert len(set(CAUSE_COLOURS.values())) == len(CAUSES)
+    # Forecasts have the error of their model beside the causes that are measured.
+    assert set(CAUSE_COLOURS) == {*CAUSES, MODEL_ERROR}
+    assert len(set(CAUSE_COLOURS.values())) == len(CAUSE_COLOURS)
 
 
 def test_a_cell_that_takes_exactly_as_long_as_its_baseline(tmp_path):

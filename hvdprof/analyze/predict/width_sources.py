@@ -5,7 +5,8 @@ A (Saltelli et al., Computer Physics Communications 181, 2010):
 
     S_i = mean(f(A) * (f(B_i) - f(B))) / Var(f)
 
-is the share of the variance that disappears, on average, once the input i is known.
+is the share of the variance that disappears, on average, once the input i is known. The shares of
+independent inputs sum to 1 at most; estimates that exceed it are scaled down together.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +43,10 @@ def width_sources(
     for name, group in GROUPS.items():
         mixed = efficiency(replace(second, **{group: getattr(first, group)}))
         found[name] = _index(of_first, of_second, mixed)
-    return found
+    whole = max(1.0, sum(one.first_order for one in found.values()))
+    return {
+        name: WidthSource(one.first_order / whole, one.error / whole) for name, one in found.items()
+    }
 
 
 def _index(first: Float64s, second: Float64s, mixed: Float64s) -> WidthSource:

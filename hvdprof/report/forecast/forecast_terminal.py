@@ -90,9 +90,9 @@ def _print_scenario(
 
 
 def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
-    heads = ["np", "hosts", "efficiency\n%", "50 % band\n%", "90 % band\n%"]
-    heads += ["samples/s\n(90 % band)", f"≥ {units.percent_limit(target)}\nlikely"]
-    heads += ["samples per\ncurrency unit"] if price else []
+    heads = ["np", "hosts", "efficiency %\n(90 % band)", "50 %\nband", "samples/s\n(90 % band)"]
+    heads += [f"≥ {units.percent_limit(target)}\nlikely"]
+    heads += ["samples per\ncurrency"] if price else []
     table = _frame(heads)
     table.add_column("limited by", vertical="middle")
     costs = samples_per_currency(rows, price)["samples_per_currency_p50"] if price else rows["np"]
@@ -100,10 +100,9 @@ def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
         cells = [
             units.count(row["np"]),
             units.count(row["num_hosts"]),
-            f"{100 * row['efficiency_p50']:.1f}",
+            f"{100 * row['efficiency_p50']:.1f} ({_percents(row, 'p5', 'p95')})",
             _percents(row, "p25", "p75"),
-            _percents(row, "p5", "p95"),
-            f"{units.rate(row['samples_per_s_p50'])} ({_rates(row)})",
+            f"{units.rate(row['samples_per_s_p50'])}\n{_rates(row)}",
             units.percent(row["meets_target"], 0),
         ]
         cells += [units.rate(cost)] if price else []

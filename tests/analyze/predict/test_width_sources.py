@@ -1,3 +1,4 @@
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,18 @@ def test_a_sum_of_two_inputs_has_their_shares_of_the_variance() -> None:
     for name in set(INPUTS) - {"own-work", "model"}:
         assert found[name].first_order == 0
     assert 0 < found["own-work"].error < 0.05
+
+
+def test_estimated_shares_never_exceed_the_whole() -> None:
+    def efficiency(draws: Draws) -> Float64s:
+        own = np.log(draws.own.baseline_ns)
+        return np.asarray((own - own.mean()) / own.std() + 9 * draws.model.of_step[:, 0])
+
+    job, rng = stated_job(error=0.01), np.random.default_rng(3)
+    few = [draw(job, rng, 20, Topology(16, 4)) for _ in range(20)]
+    found = [width_sources(efficiency, a, b) for a, b in itertools.pairwise(few)]
+
+    assert max(sum(one.first_order for one in shares.values()) for shares in found) <= 1 + 1e-9
 
 
 def test_an_interaction_alone_is_no_first_order() -> None:

@@ -21,15 +21,15 @@ Next: about 1 min on np=2 narrows the 90 % band on 64 ranks from 37 to about 25 
       hvdprof net --hosts HOST1,HOST2
 
 resnet50 over the measured network, against torch np=1
-             efficiency   50 % band   90 % band                samples/s   ≥ 80 %
-np   hosts            %           %           %              (90 % band)   likely   limited by
-────────────────────────────────────────────────────────────────────────────────────────────────────
- 8       2         85.0    81 to 89    75 to 94         680 (603 to 752)     78 %   exposed transfer
-                                                                                    (bandwidth)
-16       4         80.0    74 to 86    67 to 92   1,280 (1,075 to 1,472)     50 %   exposed transfer
-                                                                                    (bandwidth)
-64      16         70.0    62 to 78    51 to 88   4,480 (3,251 to 5,632)     22 %   exposed transfer
-                                                                                    (bandwidth)
+                efficiency %       50 %        samples/s   ≥ 80 %
+np   hosts       (90 % band)       band      (90 % band)   likely   limited by
+────────────────────────────────────────────────────────────────────────────────────────────────
+ 8       2   85.0 (75 to 94)   81 to 89              680     78 %   exposed transfer (bandwidth)
+                                              603 to 752
+16       4   80.0 (67 to 92)   74 to 86            1,280     50 %   exposed transfer (bandwidth)
+                                          1,075 to 1,472
+64      16   70.0 (51 to 88)   62 to 78            4,480     22 %   exposed transfer (bandwidth)
+                                          3,251 to 5,632
 Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
 
 Lost points of efficiency by cause
@@ -52,9 +52,9 @@ Not in the run
 """
 
 
-def page(forecast: Forecast, **given: float) -> str:
+def page(forecast: Forecast, width: int = 100, **given: float) -> str:
     stream = io.StringIO()
-    render_forecast(forecast, stream, run="runs/a", width=100, **given)
+    render_forecast(forecast, stream, run="runs/a", width=width, **given)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
@@ -63,11 +63,15 @@ def test_the_page_begins_with_a_verdict_of_two_lines_and_the_next_measurement():
 
 
 def test_a_price_adds_what_the_samples_cost():
-    assert "currency unit" not in page(finished_forecast())
+    assert "samples per" not in page(finished_forecast())
     priced = page(finished_forecast(), price=2.5)
     # 680 samples/s on 8 ranks at 2.5 per rank-hour.
-    assert "currency unit" in priced
+    assert "samples per" in priced
     assert "122,400" in priced
+
+
+def test_a_terminal_of_80_columns_shows_every_number_whole():
+    assert "…" not in page(finished_forecast(sizes=(64, 512)), width=80, price=2.5)
 
 
 def test_networks_that_are_unknown_give_a_range_and_a_table_each():
