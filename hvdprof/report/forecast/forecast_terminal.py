@@ -90,8 +90,9 @@ def _print_scenario(
 
 
 def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
-    heads = ["np", "hosts", "efficiency %\n(90 % band)", "50 %\nband", "samples/s\n(90 % band)"]
-    heads += [f"≥ {units.percent_limit(target)}\nlikely"]
+    # With a price, 80 columns hold one band.
+    heads = ["np", "hosts", "efficiency %\n(90 % band)", *([] if price else ["50 %\nband"])]
+    heads += ["samples/s\n(90 % band)", f"≥ {units.percent_limit(target)}\nlikely"]
     heads += ["samples per\ncurrency"] if price else []
     table = _frame(heads)
     table.add_column("limited by", vertical="middle")
@@ -101,7 +102,7 @@ def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
             units.count(row["np"]),
             units.count(row["num_hosts"]),
             f"{100 * row['efficiency_p50']:.1f} ({_percents(row, 'p5', 'p95')})",
-            _percents(row, "p25", "p75"),
+            *([] if price else [_percents(row, "p25", "p75")]),
             f"{units.rate(row['samples_per_s_p50'])}\n{_rates(row)}",
             units.percent(row["meets_target"], 0),
         ]
