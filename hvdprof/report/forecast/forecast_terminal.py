@@ -90,24 +90,25 @@ def _print_scenario(
 
 
 def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
-    # With a price, 80 columns hold one band.
-    heads = ["np", "hosts", "efficiency %\n(90 % band)", *([] if price else ["50 %\nband"])]
+    heads = ["np", "hosts", "efficiency %\n(90 % band)", "50 %\nband"]
     heads += ["samples/s\n(90 % band)", f"≥ {units.percent_limit(target)}\nlikely"]
     heads += ["samples per\ncurrency"] if price else []
     table = _frame(heads)
-    table.add_column("limited by", vertical="middle")
+    # Not both fit into 80 columns; the causes are in a table of their own.
+    if not price:
+        table.add_column("limited by")
     costs = samples_per_currency(rows, price)["samples_per_currency_p50"] if price else rows["np"]
     for row, cost in zip(rows.to_dict("records"), costs, strict=True):
         cells = [
             units.count(row["np"]),
             units.count(row["num_hosts"]),
             f"{100 * row['efficiency_p50']:.1f} ({_percents(row, 'p5', 'p95')})",
-            *([] if price else [_percents(row, "p25", "p75")]),
+            _percents(row, "p25", "p75"),
             f"{units.rate(row['samples_per_s_p50'])}\n{_rates(row)}",
             units.percent(row["meets_target"], 0),
         ]
-        cells += [units.rate(cost)] if price else []
-        table.add_row(*cells, limited_by(row) or "no single cause")
+        cells += [units.rate(cost) if price else limited_by(row) or "no single cause"]
+        table.add_row(*cells)
     return table
 
 
