@@ -92,7 +92,7 @@ def _print_scenario(
 def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
     heads = ["np", "hosts", "efficiency %\n(90 % band)", "50 %\nband"]
     heads += ["samples/s\n(90 % band)", f"≥ {units.percent_limit(target)}\nlikely"]
-    heads += ["samples per\ncurrency"] if price else []
+    heads += ["samples/\ncurrency"] if price else []
     table = _frame(heads)
     # Not both fit into 80 columns; the causes are in a table of their own.
     if not price:
