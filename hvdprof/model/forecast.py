@@ -19,6 +19,9 @@ from hvdprof.model.tables.forecast_tables import (
 
 DEFAULT_NUM_DRAWS = 2000
 DEFAULT_SEED = 20180215
+STATED_BASELINE = "stated np=1"
+"""Baseline of a model without a run: the throughput of one rank is stated, nothing is measured."""
+
 DEFAULT_TARGET = 0.8
 """Efficiency that the largest useful number of ranks still reaches."""
 

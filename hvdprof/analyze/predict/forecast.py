@@ -22,6 +22,7 @@ from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.link_evidence import LinkEvidence, link_evidence
+from hvdprof.analyze.predict.measure_command import MeasureCommand, measure_command
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
@@ -72,7 +73,7 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
             hint="Measure more steps: hvdprof bench --num-steps 50.",
         )
     trace = _trace(analysis, cells, works)
-    evidence = link_evidence(analysis)
+    evidence = link_evidence(analysis, network_is_stated=bool(question.links))
     links = _costs(evidence, question, rng)
     job = JobInputs(
         num_ranks=cells.reference.cell.np,
@@ -206,8 +207,9 @@ def _facts(
     links: _Links,
 ) -> JobFacts:
     reference = cells.reference
-    launch_s = math.exp(reference.log_step_time.value) / 1e9
-    launch_s *= reference.num_steps / max(len(reference.launches), 1)
+    num_steps = reference.num_steps / max(len(reference.launches), 1)
+    launch_s = math.exp(reference.log_step_time.value) / 1e9 * num_steps
+    command = measure_command(analysis.run.manifest, cells.model, cells.engine)
     known = KnownLinks(links.is_measured, evidence.knows_network)
     return JobFacts(
         baseline=baseline_name(cells.baseline),
@@ -217,16 +219,17 @@ def _facts(
         algorithm=links.algorithm,
         algorithm_probability=links.probability,
         so_far=MeasuredSoFar(
-            model=cells.model,
+            command=command,
             sizes=cells.measured_np,
             ranks_per_host=job.ranks_per_host,
             num_launches=len(reference.launches),
+            num_steps=round(num_steps),
             launch_s=launch_s,
             rank_degrees=job.spread.of_ranks.degrees,
             has_network=known.inter,
         ),
         assumptions=_assumptions(job, own=job.own),
-        missing=(*_missing(cells, job), *evidence.missing),
+        missing=(*_missing(cells, job, command), *evidence.missing),
     )
 
 
@@ -251,15 +254,14 @@ def _assumptions(job: JobInputs, own: OwnWork) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _missing(cells: ForecastCells, job: JobInputs) -> tuple[Missing, ...]:
+def _missing(cells: ForecastCells, job: JobInputs, command: MeasureCommand) -> tuple[Missing, ...]:
     found = []
-    command = f"hvdprof bench --models {cells.model} --np"
     if len(cells.measured_np) == 1:
         found.append(
             Missing(
                 f"The run measured {cells.measured_np[0]} ranks alone.",
                 "efficiencies refer to this size itself",
-                f"{command} 1,{cells.measured_np[0]}",
+                command.at([1, cells.measured_np[0]]),
             )
         )
     if math.isnan(job.spread.jitter.tail_index):
@@ -267,7 +269,7 @@ def _missing(cells: ForecastCells, job: JobInputs) -> tuple[Missing, ...]:
             Missing(
                 f"{job.spread.jitter.num_values} residuals do not show the tail of the jitter.",
                 "the band is open below where the tail matters",
-                f"{command} {job.num_ranks} --num-steps 200",
+                command.at([job.num_ranks], "--num-steps 200"),
             )
         )
     return tuple(found)

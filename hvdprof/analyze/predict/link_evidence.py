@@ -35,7 +35,8 @@ LEAST_SPAN = 8.0
 """Payloads that differ by less cannot separate latency from bandwidth, as in LINK_FIT."""
 
 _TCP_LATENCY_ERROR, _TCP_BANDWIDTH_ERROR = 0.7, 0.3
-_NO_SCENARIO = "the forecast has one band for each of 1, 10, 25, 100 and 400 Gb/s"
+_SCENARIOS = "the forecast has one band for each of 1, 10, 25, 100 and 400 Gb/s"
+_STATED = "the forecast is for the stated network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,14 @@ class LinkEvidence:
         )
 
 
-def link_evidence(analysis: RunAnalysis) -> LinkEvidence:
-    """The evidence of a run; of a run without any, an object without observations or sources."""
+def link_evidence(analysis: RunAnalysis, *, network_is_stated: bool = False) -> LinkEvidence:
+    """The evidence of a run; of a run without any, an object without observations or sources.
+
+    Args:
+        analysis: The run.
+        network_is_stated: Whether the question names networks between hosts; what the run lacks
+            has another consequence then.
+    """
     run = analysis.run
     controllers = pd.Series({record.id: record.controller for record in run.manifest.passes})
     controller = str(controllers.mode().iloc[0]) if len(controllers) else ""
@@ -97,7 +104,9 @@ def link_evidence(analysis: RunAnalysis) -> LinkEvidence:
     sources |= dict.fromkeys(_measured_levels(observed), "measured allreduces")
     uses_nccl = any(len(recording.communicators) for recording in run.nccl)
     rule = NCCL if uses_nccl else documented_rule(controller, run.manifest.versions.get("mpi", ""))
-    return LinkEvidence(observed, priors, sources, rule, _missing(observed, sources))
+    without_network = _STATED if network_is_stated else _SCENARIOS
+    missing = _missing(observed, sources, without_network)
+    return LinkEvidence(observed, priors, sources, rule, missing)
 
 
 def documented_rule(controller: str, mpi_version: str) -> Rule | None:
@@ -138,14 +147,16 @@ def _measured_levels(observed: Observations) -> list[str]:
     return [level for level, is_used in levels.items() if is_used.any()]
 
 
-def _missing(observed: Observations, sources: Mapping[str, str]) -> tuple[Missing, ...]:
+def _missing(
+    observed: Observations, sources: Mapping[str, str], without_network: str
+) -> tuple[Missing, ...]:
     """What would narrow the cost of collectives, the widest gap first."""
     found = []
     if "inter" not in sources:
         found.append(
             Missing(
                 "The run holds nothing on the network between hosts: all of its ranks were on one.",
-                _NO_SCENARIO,
+                without_network,
                 "hvdprof net --hosts HOST1,HOST2",
             )
         )

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.rank_spread import PRIOR_DEGREES
 from hvdprof.analyze.predict.width_sources import WidthSource
 
@@ -30,19 +31,21 @@ class MeasuredSoFar:
     """What the run consists of.
 
     Attributes:
-        model: Model of the run.
+        command: What starts another measurement of the job.
         sizes: Measured numbers of ranks that the fit uses.
         ranks_per_host: On a full host.
         num_launches: Launches per size.
-        launch_s: Length of the measured steps of one launch.
+        num_steps: Measured steps of one launch.
+        launch_s: Their length.
         rank_degrees: Degrees of freedom of the differences between ranks.
         has_network: Whether the links between hosts were measured.
     """
 
-    model: str
+    command: MeasureCommand
     sizes: tuple[int, ...]
     ranks_per_host: int
     num_launches: int
+    num_steps: int
     launch_s: float
     rank_degrees: float
     has_network: bool
@@ -116,7 +119,6 @@ def _candidates(
 ) -> Sequence[tuple[Measurement, Mapping[str, float]]]:
     """Each with the share of the variance that it leaves of each input."""
     largest, launch_s = known.sizes[-1], known.launch_s + _STARTUP_S
-    sizes = ",".join(str(size) for size in known.sizes)
     found: list[tuple[Measurement, Mapping[str, float]]] = [
         (
             _measurement(
@@ -124,8 +126,7 @@ def _candidates(
                 known,
                 largest,
                 launch_s * known.num_launches * len(known.sizes),
-                f"hvdprof bench --resume RUN --models {known.model} --np {sizes} "
-                f"--repeats {2 * known.num_launches}",
+                known.command.at(known.sizes, f"--repeats {2 * known.num_launches}"),
             ),
             {"own-work": 0.5, "jitter": 0.5, "contention": 0.75},
         ),
@@ -135,7 +136,7 @@ def _candidates(
                 known,
                 largest,
                 _STARTUP_S + _STEP_FACTOR * known.launch_s,
-                f"hvdprof bench --models {known.model} --np {largest} --steps MORE",
+                known.command.at([largest], f"--num-steps {_STEP_FACTOR * known.num_steps}"),
             ),
             {"jitter": 1 / _STEP_FACTOR, "ready-times": 1 / _STEP_FACTOR, "negotiation": 0.5},
         ),
@@ -163,7 +164,7 @@ def _at_more_ranks(known: MeasuredSoFar, size: int) -> Measurement:
         known,
         size,
         known.launch_s + _STARTUP_S,
-        f"hvdprof bench --models {known.model} --np {size}",
+        known.command.at([size]),
     )
 
 

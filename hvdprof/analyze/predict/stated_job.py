@@ -23,7 +23,7 @@ from hvdprof.analyze.predict.own_work import OwnWork, StepParts
 from hvdprof.analyze.predict.rank_spread import RankSpread, Variance
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.forecast import Missing
+from hvdprof.model.forecast import STATED_BASELINE, Missing
 
 Range = tuple[float, float]
 
@@ -170,7 +170,7 @@ def stated_facts(job: StatedJob, name: str) -> JobFacts:
         "Input, update and a compute slowdown while communicating cost nothing.",
     )
     return JobFacts(
-        baseline="stated np=1",
+        baseline=STATED_BASELINE,
         measured={1: 1.0},
         algorithm=str(_rule(job.algorithm).name),
         assumptions=assumptions,

@@ -1,6 +1,5 @@
 """A forecast as terminal text: verdict, bands per network, lost points by cause, open questions."""
 
-import textwrap
 from typing import IO
 
 import pandas as pd
@@ -113,14 +112,16 @@ def _bands(rows: pd.DataFrame, target: float, price: float | None) -> Table:
 
 
 def _points(points: pd.DataFrame) -> Table:
-    shown = points.loc[:, (points.abs() >= _SMALLEST_SHARE).any()]
-    names = [FORECAST_TERMS[str(term)] for term in shown.columns]
-    table = _frame(
-        ["np", *("\n".join(textwrap.wrap(name.partition(" (")[0], 12)) for name in names), "sum"]
-    )
-    for size, row in zip(shown.index, shown.to_numpy(), strict=True):
-        texts = (f"{100 * share:.1f}" for share in row)
-        table.add_row(units.count(int(size)), *texts, f"{100 * points.loc[size].sum():.1f}")
+    """Causes as rows: a forecast has more of them than sizes."""
+    table = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False, border_style="dim")
+    table.add_column("")
+    for size in points.index:
+        table.add_column(f"np={units.count(int(size))}", justify="right", no_wrap=True)
+    for term in points.columns[(points.abs() >= _SMALLEST_SHARE).any()]:
+        shares = (f"{100 * share:.1f}" for share in points[term])
+        table.add_row(FORECAST_TERMS[str(term)].partition(" (")[0], *shares)
+    table.add_section()
+    table.add_row("sum", *(f"{100 * share:.1f}" for share in points.sum(axis=1)))
     return table
 
 

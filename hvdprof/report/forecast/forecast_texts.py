@@ -9,7 +9,7 @@ import pandas as pd
 
 from hvdprof import units
 from hvdprof.model.causes import FORECAST_TERMS
-from hvdprof.model.forecast import INPUTS, MEASURED, Forecast, Limits
+from hvdprof.model.forecast import INPUTS, MEASURED, STATED_BASELINE, Forecast, Limits
 from hvdprof.model.frame_row import FrameRow
 from hvdprof.model.limit_sentence import limit_sentence
 
@@ -51,6 +51,8 @@ def reach_of(forecast: Forecast) -> str:
         return ""
     if len(forecast.limits) == 1:
         return limit_sentence(forecast.limits[0], forecast.question.target)
+    if all(one.largest_np < 1 for one in forecast.limits):
+        return f"No predicted size reaches {goal} over any of these networks."
     parts = ", ".join(f"{one.scenario}: {_reached(one)}" for one in forecast.limits)
     return f"Largest number of ranks at {goal}: {parts}."
 
@@ -62,6 +64,8 @@ def caveat_of(forecast: Forecast) -> str:
     used = ", ".join(str(size) for size in forecast.measured_np)
     farthest = float(forecast.rows["extrapolation"].max())
     parts = [f"Extrapolated to {farthest:.3g} times the largest measured size (np={used})."]
+    if forecast.baseline == STATED_BASELINE:
+        parts = ["Nothing was measured: the throughput of one rank is stated."]
     if forecast.excluded_np:
         sizes = ", ".join(str(size) for size in forecast.excluded_np)
         parts.append(f"np={sizes} not used: more ranks than cores.")

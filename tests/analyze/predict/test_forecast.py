@@ -10,6 +10,7 @@ from hvdprof.analyze.predict.forecast import forecast
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
 from hvdprof.errors import UsageError
@@ -28,10 +29,11 @@ DEFAULTS: dict[str, Any] = {
     "num_draws": 400,
 }
 SO_FAR = MeasuredSoFar(
-    model="m",
+    command=MeasureCommand("hvdprof bench --models m", (), 4),
     sizes=(1, 4),
     ranks_per_host=4,
     num_launches=3,
+    num_steps=50,
     launch_s=40.0,
     rank_degrees=3,
     has_network=False,

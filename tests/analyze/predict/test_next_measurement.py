@@ -2,15 +2,17 @@ from dataclasses import replace
 
 import pytest
 
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar, next_measurements
 from hvdprof.analyze.predict.width_sources import WidthSource
 from hvdprof.model.forecast import MEASUREMENTS
 
 RUN = MeasuredSoFar(
-    model="resnet50",
+    command=MeasureCommand("hvdprof bench --models resnet50", (), 4),
     sizes=(1, 2, 4),
     ranks_per_host=4,
     num_launches=3,
+    num_steps=50,
     launch_s=40.0,
     rank_degrees=3,
     has_network=False,
@@ -58,5 +60,5 @@ def test_what_narrows_nothing_is_not_listed() -> None:
 def test_commands_name_model_and_sizes() -> None:
     found = next_measurements(RUN, {"model": WidthSource(0.9, 0.0)}, 0.2, 16)
 
-    assert found[0].command == "hvdprof bench --models resnet50 --np 8"
+    assert found[0].command == "hvdprof bench --models resnet50 --np 8 --hosts HOST1:4,HOST2:4"
     assert found[0].rank_hours == pytest.approx(8 * 60 / 3600)

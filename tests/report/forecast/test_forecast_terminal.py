@@ -1,7 +1,7 @@
 import dataclasses
 import io
 
-from hvdprof.model.forecast import Forecast
+from hvdprof.model.forecast import STATED_BASELINE, Forecast
 from hvdprof.model.tables.forecast_tables import FORECAST_MEASURE
 from hvdprof.report.forecast.forecast_terminal import render_forecast
 from hvdprof.report.forecast.forecast_texts import (
@@ -33,12 +33,13 @@ np   hosts       (90 % band)       band      (90 % band)   likely   limited by
 Knee at 16 ranks: the next doubling costs more than 5 points of efficiency (probability 70 %).
 
 Lost points of efficiency by cause
-      exposed            error of the
-np   transfer   jitter          model    sum
-────────────────────────────────────────────
- 8       10.5      3.8            0.8   15.0
-16       14.0      5.0            1.0   20.0
-64       21.0      7.5            1.5   30.0
+                     np=8   np=16   np=64
+─────────────────────────────────────────
+exposed transfer     10.5    14.0    21.0
+jitter                3.8     5.0     7.5
+error of the model    0.8     1.0     1.5
+─────────────────────────────────────────
+sum                  15.0    20.0    30.0
 
 Variance of the efficiency on 64 ranks by input: latency and bandwidth of the links 55 %, error of
 the model beyond the measured sizes 30 %, jitter from step to step 10 %.
@@ -88,6 +89,15 @@ def test_networks_that_are_unknown_give_a_range_and_a_table_each():
     assert "Lost points" not in text
 
 
+def test_a_target_that_no_network_reaches_is_one_sentence():
+    forecast = finished_forecast(("1Gbit", "25Gbit"), losses=(0.12, 0.05))
+    limits = tuple(dataclasses.replace(one, largest_np=0) for one in forecast.limits)
+
+    assert reach_of(dataclasses.replace(forecast, limits=limits)) == (
+        "No predicted size reaches 80 % over any of these networks."
+    )
+
+
 def test_an_open_band_has_no_lower_end():
     text = page(finished_forecast(is_open=True))
 
@@ -96,6 +106,13 @@ def test_an_open_band_has_no_lower_end():
     assert "The tail of the jitter is not known, so the band is open below." in words
     assert "88 or less" in text
     assert "nan" not in text
+
+
+def test_a_model_without_a_run_says_that_nothing_was_measured():
+    forecast = dataclasses.replace(finished_forecast(), baseline=STATED_BASELINE)
+
+    assert "Nothing was measured" in page(forecast)
+    assert "largest measured size" not in page(forecast)
 
 
 def test_without_a_dominating_cause_none_is_named():
