@@ -18,6 +18,7 @@ from hvdprof.analyze.predict.horovod_loop import LoopSettings
 from hvdprof.analyze.predict.jitter import normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
+from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.own_work import OwnWork, StepParts
 from hvdprof.analyze.predict.rank_spread import RankSpread, Variance
@@ -175,9 +176,16 @@ def stated_facts(job: StatedJob, name: str) -> JobFacts:
         algorithm=str(_rule(job.algorithm).name),
         assumptions=assumptions,
         missing=(
-            Missing(f"a run of {name}", "priors stand in for it", "hvdprof bench --np 1,2,4"),
+            Missing(f"A run of {name}", "priors stand in for it", _measuring(name).at([1, 2, 4])),
         ),
     )
+
+
+def _measuring(name: str) -> MeasureCommand:
+    # A module of the user's own, such as train:make_model, is trained by a script.
+    if ":" in name and not name.startswith("emulate:"):
+        return MeasureCommand("hvdprof run", ("python", "train.py"))
+    return MeasureCommand(f"hvdprof bench --models {name}")
 
 
 def _rule(algorithm: Algorithm | None) -> Rule:

@@ -99,4 +99,18 @@ def test_what_is_stated_is_listed():
     )
     assert "Horovod negotiates without its response cache." in facts.assumptions
     assert facts.algorithm == "ring"
-    assert facts.missing[0].what == "a run of vgg16"
+    assert facts.missing[0].what == "A run of vgg16"
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("vgg16", "hvdprof bench --models vgg16 --np 1,2,4"),
+        ("emulate:vgg16", "hvdprof bench --models emulate:vgg16 --np 1,2,4"),
+        ("train:make_model", "hvdprof run --np 1,2,4 -- python train.py"),
+    ],
+)
+def test_what_to_measure_is_the_model_itself(name, command):
+    (missing,) = stated_facts(JOB, name).missing
+
+    assert missing.command == command
