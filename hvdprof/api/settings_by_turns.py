@@ -111,18 +111,20 @@ class SettingsByTurns:
         self._joined.num_sweeps = len(self._runs)
 
     def run(self, after_round: Callable[[int], Collection[str]]) -> None:
-        """Make the folders and run the rounds.
+        """Make the folders, ready the hosts and run the rounds.
 
         Args:
             after_round: Asked after every round, with its number: the names of the settings that
                 run again; none does where the present one is not among them.
 
         Raises:
+            EnvironmentNotReadyError: A host cannot run the present setting.
             StorageError: A folder cannot be made, or the disk is full.
             InterruptedRunError: Ctrl-C or SIGTERM; what was measured is kept.
         """
         for run in self._runs.values():
             run.make_folder()
+        self._ready_hosts()
         sweeps = {name: run.started_sweep() for name, run in self._runs.items()}
         racing = set(sweeps)
 
@@ -138,6 +140,23 @@ class SettingsByTurns:
             return [sweeps[name] for name in gone]
 
         run_race(list(sweeps.values()), dropped)
+
+    def _ready_hosts(self) -> None:
+        """Ready the hosts for each setting; one that a host cannot run is refused.
+
+        Raises:
+            EnvironmentNotReadyError: A host cannot run the present setting.
+            StorageError: A run directory cannot be written.
+        """
+        for name, run in list(self._runs.items()):
+            try:
+                run.ready_hosts()
+            except EnvironmentNotReadyError as error:
+                if name == PRESENT:
+                    raise
+                self.refused[name] = error.message
+                del self._runs[name]
+        self._joined.num_sweeps = len(self._runs)
 
     def read(self, names: Collection[str] | None = None) -> None:
         """Read the times of some settings, all when not given, from their run directories."""
@@ -173,7 +192,9 @@ class SettingsByTurns:
         return ": ".join([causes[0][0], *causes[0][1]]) if causes else ""
 
     def is_given_up(self, name: str) -> bool:
-        """Whether a setting failed too often; after a hang no launch of it is retried."""
+        """Whether a setting is refused or failed too often; after a hang none is retried."""
+        if name in self.refused:
+            return True
         return len(list(_failed(self._runs[name].manifest))) >= MOST_FAILURES
 
     def folder_of(self, name: str) -> Path:
@@ -182,6 +203,8 @@ class SettingsByTurns:
 
     def loss_change(self, name: str) -> Estimate | None:
         """The relative change of the final loss; None where it is not recorded."""
+        if name in self.refused:
+            return None
         try:
             cells = [self._cell(one) for one in (PRESENT, name)]
         except UnreadableInputError:
