@@ -3,7 +3,8 @@
 Tested in ``tests/api/test_tuning_candidates.py``.
 """
 
-from collections.abc import Iterable
+import shlex
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from hvdprof.analyze.tune.tuned_job import GLOO, MPI, Means, TunedJob, tuned_job
 from hvdprof.api.options import TuneOptions
 from hvdprof.errors import UsageError
 from hvdprof.launch.plan.tune_options import OPTION_VARIABLES
-from hvdprof.launch.plan.variables import parse_variables
+from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.launch.run.bench_run import Tools
-from hvdprof.launch.run.script_command import script_of
+from hvdprof.launch.run.script_command import script_of, variables_of_env
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tuning import Candidate, Trial, TrialOutcome
+from hvdprof.rundir.masking import mask_command, mask_value
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 
@@ -38,6 +40,30 @@ class Choice:
     candidates: tuple[Candidate, ...]
     untried: tuple[Trial, ...]
     notes: tuple[str, ...]
+
+
+def check_command(command: tuple[str, ...]) -> None:
+    """Check that variables reach the script.
+
+    Raises:
+        UsageError: ``env`` in front of the script replaces variables of the tuning.
+    """
+    words = variables_of_env(command) if command else ()
+    if not words:
+        return
+    rest = shlex.join(mask_command(command[1 + len(words) :]))
+    if all("=" in word and not word.startswith("-") for word in words):
+        parted = [word.partition("=") for word in words]
+        pairs = [(name, mask_value(name, value)) for name, _, value in parted]
+        moved = shlex.join(word for name, value in pairs for word in ("--env", f"{name}={value}"))
+        hint = f"hvdprof tune {moved} -- {rest}"
+    else:
+        hint = f"Change the environment before hvdprof starts: hvdprof tune -- {rest}"
+    raise UsageError(
+        f"{shlex.join(mask_command(('env', *words)))} in front of the script "
+        "replaces variables that are tried.",
+        hint=hint,
+    )
 
 
 def job_of(analysis: RunAnalysis, options: TuneOptions, tools: Tools, margin: float) -> TunedJob:
@@ -62,9 +88,9 @@ def choose(job: TunedJob, options: TuneOptions) -> Choice:
         UsageError: ``--only`` names no setting.
     """
     found = proposals(job)
-    asked = [_asked_for(job, *pair) for pair in parse_variables("--try", options.try_).items()]
+    asked = [_asked_for(job, *pair) for pair in variable_pairs("--try", options.try_)]
     every = {one.name: one for one in (*found.candidates, *asked)}
-    wanted = _wanted(every.values(), options.only)
+    wanted = _wanted(every.values(), options.only, {one.name for one in asked})
     predicted = with_predictions(job, wanted)
     allowed = [one for one in predicted if options.allow_numerics or not one.changes_numerics]
     return Choice(
@@ -83,7 +109,10 @@ def _predicted(candidate: Candidate) -> float:
     return candidate.predicted.value if candidate.predicted is not None else 0.0
 
 
-def _wanted(candidates: Iterable[Candidate], only: str | None) -> list[Candidate]:
+def _wanted(
+    candidates: Iterable[Candidate], only: str | None, asked: Collection[str]
+) -> list[Candidate]:
+    """The candidates that ``--only`` names, and those that ``--try`` asks for."""
     given = list(candidates)
     if only is None:
         return given
@@ -95,7 +124,7 @@ def _wanted(candidates: Iterable[Candidate], only: str | None) -> list[Candidate
             f"--only {','.join(sorted(unknown))}: no setting to try has this name.",
             hint=f"Settings of this job: {known}. Others: --try NAME=VALUE",
         )
-    return [one for one in given if _names(one) & names]
+    return [one for one in given if one.name in asked or _names(one) & names]
 
 
 def _names(candidate: Candidate) -> set[str]:

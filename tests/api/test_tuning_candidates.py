@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.api import tuning_candidates
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.tuning_candidates import choose
+from hvdprof.api.tuning_candidates import check_command, choose
 from hvdprof.errors import UsageError
 from hvdprof.model.tuning import Candidate, Estimate
 
@@ -89,3 +89,38 @@ def test_threads_that_hvdprof_sets_are_an_option_of_scripts_too():
             sets_threads=sets_threads, try_=("OMP_NUM_THREADS=1",), only="OMP_NUM_THREADS=1"
         )
         assert choice.candidates[0].options == options
+
+
+def test_several_values_of_one_variable_are_all_tried():
+    choice = chosen(try_=("NCCL_ALGO=Ring", "NCCL_ALGO=Tree"))
+    assert {"NCCL_ALGO=Ring", "NCCL_ALGO=Tree"} <= set(names(choice.candidates))
+
+
+def test_what_the_user_tries_stays_beside_only():
+    choice = chosen(only="HOROVOD_CYCLE_TIME", try_=("NCCL_ALGO=Ring",))
+    assert names(choice.candidates) == [CYCLE.name, "NCCL_ALGO=Ring"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("env", "A=1", "B=x y"), "hvdprof tune --env A=1 --env 'B=x y' -- python train.py"),
+        (("/usr/bin/env", "-u", "OMP_NUM_THREADS"), "hvdprof tune -- python train.py"),
+    ],
+)
+def test_variables_of_env_in_front_of_the_script_are_refused(words, hint):
+    with pytest.raises(UsageError, match="replaces variables that are tried") as error:
+        check_command((*words, "python", "train.py"))
+    assert error.value.hint.endswith(hint)
+
+
+def test_a_secret_behind_env_is_masked():
+    with pytest.raises(UsageError) as error:
+        check_command(("env", "API_TOKEN=hunter2", "python", "train.py"))
+    assert "hunter2" not in f"{error.value.message} {error.value.hint}"
+
+
+def test_env_without_variables_and_models_are_tuned():
+    check_command(("env", "python", "train.py"))
+    check_command(("python", "train.py", "A=1"))
+    check_command(())

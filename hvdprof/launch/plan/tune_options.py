@@ -3,6 +3,7 @@
 Tested in ``tests/launch/plan/test_tune_options.py``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,7 +23,7 @@ from hvdprof.launch.plan.options import (
     record_of,
 )
 from hvdprof.launch.plan.run_options import MOST_REPEATS, RunOptions
-from hvdprof.launch.plan.variables import parse_variables
+from hvdprof.launch.plan.variables import variable_pairs
 from hvdprof.model.tuning import Candidate
 from hvdprof.rundir.json_codec import decode
 
@@ -37,6 +38,14 @@ OPTION_VARIABLES: Mapping[str, str] = {
     "num_threads": "OMP_NUM_THREADS",
 }
 """The variables that options of ``run`` and ``bench`` set; the threshold in bytes."""
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NUMBERS: Mapping[str, tuple[float, str]] = {
+    "HOROVOD_CYCLE_TIME": (1e6, "2.5"),
+    "HOROVOD_FUSION_THRESHOLD": (2.0**40, "67108864"),
+    "HOROVOD_CACHE_CAPACITY": (2.0**31, "2048"),
+}
+"""Variables that hold a number: the largest that makes sense, and an example."""
 
 EXAMPLE = "hvdprof tune --np 2 -- python train.py"
 
@@ -135,7 +144,24 @@ def check_tune_options(options: TuneOptions) -> None:
             f"--models {options.models}: one model is tuned at a time.",
             hint="hvdprof tune --models resnet50 --np 2",
         )
-    parse_variables("--try", options.try_)
+    for name, value in variable_pairs("--try", options.try_):
+        _check_number_of_horovod(name, value)
+
+
+def _check_number_of_horovod(name: str, value: str) -> None:
+    """Refuse what Horovod would read as another number than the user means.
+
+    Raises:
+        UsageError: The variable holds a number, and the value is none in its range.
+    """
+    if name not in _NUMBERS:
+        return
+    largest, example = _NUMBERS[name]
+    if not _NUMBER.fullmatch(value) or float(value) > largest:
+        raise UsageError(
+            f"--try {name}={value}: Horovod reads a number from 0 to {largest:g} here.",
+            hint=f"--try {name}={example}",
+        )
 
 
 def tuned_sizes(options: TuneOptions, *, num_cores: int, num_gpus: int) -> tuple[int, ...]:

@@ -12,6 +12,15 @@ from hvdprof.launch.plan.environment import sets_itself
 def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
     """The variables of ``NAME=VALUE`` texts; the last of one name counts.
 
+    Raises:
+        UsageError: As ``variable_pairs``.
+    """
+    return dict(variable_pairs(flag, given))
+
+
+def variable_pairs(flag: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Names and values of ``NAME=VALUE`` texts, in their order; a name may occur several times.
+
     Args:
         flag: The option that messages name.
         given: The texts.
@@ -19,7 +28,7 @@ def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: A text has no name or no ``=``, or names a variable that hvdprof sets itself.
     """
-    found: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
@@ -31,5 +40,5 @@ def parse_variables(flag: str, given: Sequence[str]) -> dict[str, str]:
                 f"{flag} {name}: hvdprof sets this variable itself in every launch.",
                 hint="Omit it.",
             )
-        found[name] = value
-    return found
+        found.append((name, value))
+    return tuple(found)

@@ -26,6 +26,11 @@ def with_own_python(command: tuple[str, ...]) -> tuple[str, ...]:
     return (*command[:start], sys.executable, *command[start + 1 :])
 
 
+def variables_of_env(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of ``env`` in front of a command that change its environment; empty for none."""
+    return tuple(command[1 : _num_of_env(command)])
+
+
 def script_name(command: tuple[str, ...]) -> str:
     """The name of a command in results: the script without `.py`, or the module.
 

@@ -32,12 +32,22 @@ FOLDER = Path("runs/t")
         ({"command": SCRIPT, "host_discovery_script": "./d.sh"}, "elastic job cannot be tuned"),
         ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME",)}, "--try"),
         ({"command": SCRIPT, "try_": ("HOROVOD_TIMELINE=x",)}, "--try"),
+        ({"command": SCRIPT, "try_": ("HOROVOD_FUSION_THRESHOLD=64MB",)}, "64MB: Horovod reads"),
+        ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=",)}, "TIME=: Horovod reads"),
+        ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=inf",)}, "inf: Horovod reads"),
+        ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=1e400",)}, "1e400: Horovod reads"),
+        ({"command": SCRIPT, "try_": ("HOROVOD_CYCLE_TIME=-1",)}, "-1: Horovod reads"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message) as error:
         check_tune_options(TuneOptions(**options))
     assert error.value.hint
+
+
+@pytest.mark.parametrize("text", ["HOROVOD_CYCLE_TIME=2.5", "HOROVOD_FUSION_THRESHOLD=0", "A=x"])
+def test_numbers_of_horovod_and_other_variables_can_be_tried(text: str) -> None:
+    check_tune_options(TuneOptions(command=SCRIPT, try_=(text,)))
 
 
 def test_the_ranks_are_those_given_else_the_slots_else_the_gpus_or_cores() -> None:
