@@ -18,9 +18,9 @@ from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.api.settings_by_turns import JobToTune
 from hvdprof.api.tuning_candidates import Choice as Choice
-from hvdprof.api.tuning_candidates import choose, job_of, untried
+from hvdprof.api.tuning_candidates import check_command, choose, job_of, untried
+from hvdprof.api.tuning_file import check_folder, write_tuning
 from hvdprof.api.tuning_file import load_tuning as load_tuning
-from hvdprof.api.tuning_file import write_tuning
 from hvdprof.api.tuning_race import RaceOfSettings
 from hvdprof.api.tuning_race import RacePlan as RacePlan
 from hvdprof.api.tuning_race import TuningObserver as TuningObserver
@@ -91,9 +91,10 @@ class TuningMeasurement:
         Raises:
             UsageError: An option cannot be used, or the budget is too short.
             EnvironmentNotReadyError: This machine cannot run the job.
-            StorageError: The folder holds something.
+            StorageError: The folder holds something, or is a file.
         """
         check_tune_options(options)
+        check_command(options.command)
         if not 0 < margin < 1:
             raise UsageError(
                 f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"
@@ -109,8 +110,7 @@ class TuningMeasurement:
         )
         self.num_ranks = sizes[-1]
         self.folder = new_run_folder(options.folder, options.name or "tune")
-        if self.folder.exists() and any(self.folder.iterdir()):
-            raise StorageError(f"{self.folder} is not empty, and tunings are not overwritten.")
+        check_folder(self.folder)
         self._paths = TuningPaths(self.folder)
         self._present_options = present_options(options, sizes, self._paths.present)
         self.present = plan_measurement(self._present_options, observer=observer, tools=self._tools)

@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict
 from pathlib import Path
 
-from hvdprof.errors import UnreadableInputError
+from hvdprof.errors import StorageError, UnreadableInputError
 from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.rundir.json_codec import decode
 from hvdprof.rundir.layout import TuningPaths
@@ -28,6 +28,26 @@ def write_tuning(tuning: Tuning, folder: Path) -> None:
     content = {"schema_version": TUNING_SCHEMA_VERSION, **asdict(tuning)}
     text = json.dumps(_without_nan(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(TuningPaths(folder).result, text)
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a new tuning can be saved in a folder.
+
+    Raises:
+        StorageError: The folder holds something, or is no folder.
+    """
+    try:
+        is_used = folder.exists() and any(folder.iterdir())
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot hold a tuning: {error.strerror}.",
+            hint="Name a new folder with --runs.",
+        ) from error
+    if is_used:
+        raise StorageError(
+            f"{folder} is not empty, and tunings are not overwritten.",
+            hint="Name a new folder with --runs.",
+        )
 
 
 def load_tuning(folder: str | Path) -> Tuning:

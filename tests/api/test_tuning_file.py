@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hvdprof.api import load_tuning
-from hvdprof.api.tuning_file import write_tuning
-from hvdprof.errors import UnreadableInputError
+from hvdprof.api.tuning_file import check_folder, write_tuning
+from hvdprof.errors import StorageError, UnreadableInputError
 from tests.builders.finished_tuning import tuning
 
 
@@ -37,3 +37,14 @@ def test_a_damaged_result_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "tuning.json").write_text(text)
     with pytest.raises(UnreadableInputError, match="is damaged"):
         load_tuning(tmp_path)
+
+
+def test_a_file_or_a_used_folder_cannot_hold_a_new_tuning(tmp_path: Path) -> None:
+    check_folder(tmp_path / "new")
+    check_folder(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path, message in ((file, "cannot hold a tuning"), (tmp_path, "is not empty")):
+        with pytest.raises(StorageError, match=message) as error:
+            check_folder(path)
+        assert "--runs" in error.value.hint
