@@ -26,19 +26,29 @@ from hvdprof.model.cell_key import HOROVOD_ENGINE
 from hvdprof.model.forecast import Question
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
-from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.manifest import Manifest, Mode
 from hvdprof.rundir.whole_file import write_whole
 
 FITS = ((1, 2), (1, 2, 4))
 FORECAST, EMPIRICAL = "forecast", "throughput alone"
 SECTION = "prediction"
+SMALL_DIFFERENCE = 0.05
+"""Cells whose launches differ by less have a table of their own."""
+
+_LEFT_OUT = ("manifest.json", "passes", "cache", "net.jsonl")
+"""Its allreduces ran at the largest number of ranks of the sweep, which is predicted."""
+
 _DRAWS, _SEED = 4000, 1
 _FORECAST_DRAWS = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One prediction of one method; rates in samples/s, ends of bands NaN where it has none."""
+    """One prediction of one method; rates in samples/s, ends of bands NaN where it has none.
+
+    ``repeat_difference`` is that of two launches at the predicted size, divided by their mean; NaN
+    where it was launched once.
+    """
 
     job: str
     model: str
@@ -51,6 +61,7 @@ class Cell:
     high50: float = float("nan")
     low90: float = float("nan")
     high90: float = float("nan")
+    repeat_difference: float = float("nan")
 
     @property
     def ratio(self) -> int:
@@ -63,9 +74,14 @@ class Cell:
         return self.predicted / self.measured - 1
 
     def covers(self, share: int) -> bool | None:
-        """Whether a band of 50 or 90 % holds the measured rate; None without a band."""
+        """Whether a band of 50 or 90 % holds the measured rate; None without two ends."""
         low, high = (self.low50, self.high50) if share == 50 else (self.low90, self.high90)
-        return None if np.isnan(high) else bool(not self.measured < low and self.measured <= high)
+        return None if np.isnan(low) else bool(low <= self.measured <= high)
+
+    def lies_below(self) -> bool | None:
+        """Whether the rate is below the upper end of an open 90 % band; None for other bands."""
+        is_open = np.isnan(self.low90) and not np.isnan(self.high90)
+        return bool(self.measured <= self.high90) if is_open else None
 
 
 Rates = dict[int, float]
@@ -116,10 +132,12 @@ def cells_of(folders: Sequence[Path]) -> Iterator[Cell]:
     fits = {path.name.partition("-np1-")[0]: path for path in _runs(folders, "*-np1-2-4")}
     with tempfile.TemporaryDirectory() as scratch:
         for job, folder in sorted(fits.items()):
-            measured = _rates(folder)
+            measured, differences = _measured(folder)
             for size in (8, 16):
                 for run in _runs(folders, f"{job}-np{size}"):
-                    for model, rates in _rates(run).items():
+                    found, repeated = _measured(run)
+                    differences |= repeated
+                    for model, rates in found.items():
                         measured[model] |= rates
             for fitted in FITS:
                 if max(max(rates) for rates in measured.values()) <= fitted[-1]:
@@ -127,7 +145,9 @@ def cells_of(folders: Sequence[Path]) -> Iterator[Cell]:
                 part = _restricted(folder, fitted, Path(scratch) / f"{job}-{fitted[-1]}")
                 analysis = api.analyze_run(api.load_run(part))
                 for model, rates in measured.items():
-                    yield from _predictions(job, model, analysis, fitted, rates)
+                    for cell in _predictions(job, model, analysis, fitted, rates):
+                        difference = differences.get((model, cell.size), float("nan"))
+                        yield replace(cell, repeat_difference=difference)
 
 
 def _runs(folders: Sequence[Path], pattern: str) -> Iterator[Path]:
@@ -135,13 +155,25 @@ def _runs(folders: Sequence[Path], pattern: str) -> Iterator[Path]:
         yield from (path for path in folder.glob(pattern) if Path(f"{path}.done").exists())
 
 
-def _rates(folder: Path) -> dict[str, Rates]:
-    """Measured throughputs of Horovod by model and number of ranks."""
-    scaling = api.analyze_run(api.load_run(folder)).scaling
-    found: dict[str, Rates] = {}
+def _measured(folder: Path) -> tuple[dict[str, Rates], dict[tuple[str, int], float]]:
+    """Throughputs of Horovod by model and number of ranks, and how far repeated launches differ."""
+    analysis = api.analyze_run(api.load_run(folder))
+    scaling = analysis.scaling
+    rates: dict[str, Rates] = {}
     for row in scaling[scaling["engine"] == HOROVOD_ENGINE].to_dict("records"):
-        found.setdefault(str(row["model"]), {})[int(row["np"])] = float(row["samples_per_s"])
-    return found
+        rates.setdefault(str(row["model"]), {})[int(row["np"])] = float(row["samples_per_s"])
+    launches = analysis.launches.merge(
+        analysis.run.segments, on=["pass_id", "segment"], suffixes=("", "_of_segment")
+    )
+    differences: dict[tuple[str, int], float] = {}
+    is_own = launches["engine"].astype(str) == HOROVOD_ENGINE
+    own = launches[is_own & (launches["mode"].astype(str) == Mode.THROUGHPUT)]
+    for (model, size), group in own.groupby(["model", "size"], observed=True):
+        times = group["step_time_ns"]
+        if len(times) > 1:
+            spread = float((times.max() - times.min()) / times.mean())
+            differences[str(model), int(str(size))] = spread
+    return rates, differences
 
 
 def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
@@ -151,7 +183,7 @@ def _restricted(folder: Path, sizes: Sequence[int], target: Path) -> Path:
     chosen = [one for one in manifest.passes if one.size in sizes]
     replace(manifest, passes=chosen).write(RunPaths(target))
     for path in folder.iterdir():
-        if path.name not in ("manifest.json", "passes", "cache") and not path.name.startswith("."):
+        if path.name not in _LEFT_OUT and not path.name.startswith("."):
             (target / path.name).symlink_to(path.resolve())
     for one in chosen:
         # Copied: hvdprof does not follow links of passes.
@@ -234,7 +266,10 @@ def table(cells: Sequence[Cell]) -> str:
     return "\n".join(lines)
 
 
-_HEAD = "median error / 90 % of errors / bias; covered by the 50 and 90 % band"
+_HEAD = (
+    "median error / 90 % of errors / bias; covered by bands with two ends; "
+    "below the upper end of open 90 % bands"
+)
 
 
 def _summary(cells: Sequence[Cell]) -> str:
@@ -248,8 +283,52 @@ def _summary(cells: Sequence[Cell]) -> str:
     for share in (50, 90):
         known = [covered for cell in cells if (covered := cell.covers(share)) is not None]
         if known:
-            text += f"{';' if share == 50 else ','} {sum(known)} of {len(known)}"
-    return text
+            text += f"; {share} %: {sum(known)} of {len(known)}"
+    opened = [below for cell in cells if (below := cell.lies_below()) is not None]
+    return f"{text}; open: {sum(opened)} of {len(opened)}" if opened else text
+
+
+def repeat_differences(cells: Sequence[Cell]) -> str:
+    """The noise floor: a row per job and predicted size, a column per model."""
+    every = {(cell.job, cell.size, cell.model): cell.repeat_difference for cell in cells}
+    models = sorted({model for _, _, model in every})
+    lines = [
+        "| job | ranks | " + " | ".join(models) + " |",
+        "|---" * (len(models) + 2) + "|",
+    ]
+    for job, size in sorted({(job, size) for job, size, _ in every}):
+        found = [every.get((job, size, model), float("nan")) for model in models]
+        texts = ["one launch" if np.isnan(one) else f"{100 * one:.1f} %" for one in found]
+        lines.append(f"| {job} | {size} | " + " | ".join(texts) + " |")
+    known = [one for one in every.values() if not np.isnan(one)]
+    if known:
+        lines += ["", f"Median: {100 * np.median(known):.1f} %."]
+    return "\n".join(lines)
+
+
+def page_text(cells: Sequence[Cell]) -> str:
+    """Errors by controller, of all cells and of those that repeat well, and the noise floor."""
+    parts = []
+    for controller in sorted({cell.job.partition("-")[0] for cell in cells}):
+        own = [cell for cell in cells if cell.job.startswith(controller)]
+        parts += [f"**{controller}**, {_counted(own)}:", table(own), worse_than_naive(own)]
+        quiet = [cell for cell in own if cell.repeat_difference < SMALL_DIFFERENCE]
+        limit = f"{100 * SMALL_DIFFERENCE:g} %"
+        if quiet:
+            parts += [
+                f"**{controller}**, launches differ by less than {limit}, {_counted(quiet)}:",
+                table(quiet),
+                worse_than_naive(quiet),
+            ]
+        else:
+            parts.append(f"In no cell of {controller} do launches differ by less than {limit}.")
+    floor = "**Noise floor**: difference of two launches of the predicted size, of their mean:"
+    return "\n\n".join([*parts, floor, repeat_differences(cells)])
+
+
+def _counted(cells: Sequence[Cell]) -> str:
+    number = len({(cell.job, cell.model, cell.fitted, cell.size) for cell in cells})
+    return f"{number} cell" if number == 1 else f"{number} cells"
 
 
 def worse_than_naive(cells: Sequence[Cell]) -> str:
@@ -283,12 +362,7 @@ def main() -> None:
         if options.cells:
             write_whole(options.cells, json.dumps([asdict(cell) for cell in every], indent=1))
     cells = [cell for cell in every if cell.size <= options.largest]
-    text = "\n\n".join(
-        f"**{controller}**, {len({(cell.job, cell.model) for cell in own})} jobs:\n\n{table(own)}"
-        f"\n\n{worse_than_naive(own)}"
-        for controller in sorted({cell.job.partition("-")[0] for cell in cells})
-        if (own := [cell for cell in cells if cell.job.startswith(controller)])
-    )
+    text = page_text(cells)
     print(text)
     for page in options.write:
         write_section(page, SECTION, text)

@@ -31,6 +31,9 @@ BURST_S = 0.01
 CYCLE_MS = 5.0
 """Of 2018. At 1 ms the negotiations of 16 ranks would fill both cores of a small machine."""
 
+NUM_STEPS = 50
+"""Two launches of 50 steps give 100 residuals, as many as the tail of the jitter needs."""
+
 FUSION_MB = 64 / DIVISOR
 
 
@@ -67,7 +70,14 @@ def arguments_of(sweep: Sweep, hosts: str, folder: Path) -> list[str]:
     return [
         *("bench", "--np", ",".join(map(str, sweep.sizes)), "--models", ",".join(model_names())),
         *("--hosts", hosts, "--controller", sweep.controller, "--output", str(folder), "--quiet"),
-        *("--num-steps", "10", "--num-warmup-batches", "3", "--repeats", "2" if fitted else "1"),
+        *(
+            "--num-steps",
+            str(NUM_STEPS),
+            "--num-warmup-batches",
+            "3",
+            "--repeats",
+            "2" if fitted else "1",
+        ),
         *("--fusion-threshold-mb", f"{FUSION_MB:g}", "--cycle-time-ms", f"{CYCLE_MS:g}"),
         *("--batch-size", "64", "--image-size", "75", "--num-threads", "1"),
         *(() if fitted else ("--no-net",)),

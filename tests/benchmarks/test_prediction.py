@@ -4,9 +4,18 @@ import math
 import pytest
 
 from benchmarks import prediction
-from benchmarks.prediction import EMPIRICAL, FORECAST, NAIVE, Cell, table, worse_than_naive
+from benchmarks.prediction import (
+    EMPIRICAL,
+    FORECAST,
+    NAIVE,
+    Cell,
+    page_text,
+    table,
+    worse_than_naive,
+)
 from hvdprof import api
 from hvdprof.errors import UsageError
+from hvdprof.rundir.manifest import Mode
 from tests.builders.run_directory import PassSpec, SegmentSpec, typical_parts, write_run
 
 PERFECT = {1: 100.0, 2: 200.0}
@@ -49,10 +58,32 @@ def test_a_band_covers_what_lies_between_its_ends():
     cell = _cell(FORECAST, 90.0, low50=95.0, high50=99.0, low90=80.0, high90=110.0)
     assert (cell.covers(50), cell.covers(90)) == (False, True)
     assert (cell.ratio, round(cell.error, 9)) == (4, -0.1)
-    # An open band has no lower end.
-    assert _cell(FORECAST, 90.0, low90=math.nan, high90=110.0).covers(90)
-    assert not _cell(FORECAST, 90.0, low90=math.nan, high90=90.0).covers(90)
     assert _cell(EMPIRICAL, 90.0).covers(90) is None
+
+
+def test_a_band_without_a_lower_end_covers_nothing_and_is_counted_apart():
+    inside = _cell(FORECAST, 90.0, low90=math.nan, high90=110.0)
+    assert (inside.covers(90), inside.lies_below()) == (None, True)
+    outside = _cell(FORECAST, 90.0, low90=math.nan, high90=90.0)
+    assert (outside.covers(90), outside.lies_below()) == (None, False)
+    assert _cell(FORECAST, 90.0, low90=80.0, high90=110.0).lies_below() is None
+    assert _cell(EMPIRICAL, 90.0).lies_below() is None
+    assert "%; open: 1 of 2 |" in table([inside, outside])
+
+
+def test_repeatable_cells_have_a_table_of_their_own():
+    names = (FORECAST, "efficiency stays")
+    noisy = [_cell(name, 150.0, job="gloo-50", repeat_difference=0.12) for name in names]
+    quiet = [_cell(name, 102.0, repeat_difference=0.04) for name in names]
+    text = page_text([*noisy, *quiet])
+    assert "**gloo**, 2 cells:" in text
+    assert "less than 5 %, 1 cell:\n\n| model |" in text
+    assert "| forecast | 26.0 /" in text
+    assert "| forecast | 2.0 /" in text
+    assert "| gloo-50 | 8 | 12.0 % |" in text
+    assert "Median: 8.0 %." in text
+    assert "In no cell of gloo" in page_text(noisy)
+    assert "| gloo-100 | 8 | one launch |" in page_text([_cell(name, 90.0) for name in names])
 
 
 def test_the_table_has_a_column_per_ratio():
@@ -66,8 +97,8 @@ def test_the_table_has_a_column_per_ratio():
     lines = table(cells).splitlines()
     assert lines[0].startswith("| model | x2: ")
     assert "| x4: " in lines[0]
-    assert lines[2] == "| forecast | 10.0 / 10.0 / -10.0 %; 0 of 1, 1 of 1 " + (
-        "| 4.0 / 4.0 / +4.0 %; 1 of 1, 0 of 1 |"
+    assert lines[2] == "| forecast | 10.0 / 10.0 / -10.0 %; 50 %: 0 of 1; 90 %: 1 of 1 " + (
+        "| 4.0 / 4.0 / +4.0 %; 50 %: 1 of 1; 90 %: 0 of 1 |"
     )
     assert lines[3] == "| efficiency stays | 30.0 / 30.0 / +30.0 % | 3.0 / 3.0 / +3.0 % |"
     assert "`efficiency stays` is closer than the forecast in 1 of 2 cells" in (
@@ -98,6 +129,24 @@ def test_a_fit_sees_its_own_sizes_alone(recorded, tmp_path):
     run = api.load_run(part)
     assert set(run.segments["size"]) == {1, 2}
     assert set(run.steps["pass_id"]) == set(run.segments["pass_id"])
+
+
+def test_allreduces_at_the_predicted_size_are_left_out(recorded, tmp_path):
+    folder = recorded / "gloo-100-np1-2-4"
+    (folder / "net.jsonl").write_text("{}\n", encoding="utf-8")
+    (folder / "other.jsonl").write_text("{}\n", encoding="utf-8")
+    part = prediction._restricted(folder, (1, 2), tmp_path / "part")
+    assert not (part / "net.jsonl").is_symlink()
+    assert (part / "other.jsonl").is_symlink()
+
+
+def test_two_launches_of_a_size_differ(tmp_path):
+    segments = [SegmentSpec(parts_ms=typical_parts(ms, 0.1), num_steps=20) for ms in (9.5, 10.5)]
+    traced = SegmentSpec(parts_ms=typical_parts(30.0, 0.1), num_steps=20)
+    passes = [PassSpec(size=2, segments=[one]) for one in segments]
+    write_run(tmp_path / "run", [*passes, PassSpec(size=2, mode=Mode.TRACE, segments=[traced])])
+    _, differences = prediction._measured(tmp_path / "run")
+    assert list(differences.values()) == [pytest.approx(0.1, rel=0.1)]
 
 
 def test_every_larger_size_of_every_job_is_a_cell(recorded, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from benchmarks.prediction_runs import arguments_of, model_names, sweeps
+from hvdprof.analyze.predict.jitter import LEAST_EXCEEDANCES, TAIL_SHARE
 from hvdprof.rundir.plan import ModelName
 
 
@@ -20,3 +21,9 @@ def test_models_are_scaled_alike_with_the_fusion_threshold():
     assert divisors == {64 / threshold_mb}
     # Two launches per number of ranks, or nothing says how far launches differ.
     assert words[words.index("--repeats") + 1] == "2"
+
+
+def test_the_runs_of_a_fit_show_the_tail_of_the_jitter():
+    words = arguments_of(next(sweeps()), "a:1,b:1", Path("run"))
+    launches, steps = (int(words[words.index(name) + 1]) for name in ("--repeats", "--num-steps"))
+    assert launches * steps * TAIL_SHARE >= LEAST_EXCEEDANCES

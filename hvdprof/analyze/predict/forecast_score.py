@@ -87,6 +87,8 @@ def forecast_errors(scores: pd.DataFrame) -> pd.DataFrame:
         if group.empty:
             continue
         errors = group["log_error"].to_numpy(dtype=np.float64)
+        is_open = group["is_open"].to_numpy(dtype=bool)
+        in_90 = group["in_90"].to_numpy(dtype=bool)
         rows.append(
             {
                 "extrapolation": name,
@@ -94,7 +96,9 @@ def forecast_errors(scores: pd.DataFrame) -> pd.DataFrame:
                 "median_error": math.expm1(float(np.median(np.abs(errors)))),
                 "bias": math.expm1(float(errors.mean())),
                 "in_50": float(group["in_50"].mean()),
-                "in_90": float(group["in_90"].mean()),
+                "in_90": float(in_90[~is_open].mean()) if not is_open.all() else NAN,
+                "num_open": int(is_open.sum()),
+                "open_in_95": float(in_90[is_open].mean()) if is_open.any() else NAN,
                 "factor_50": conformal_factor(errors, 0.5),
                 "factor_90": conformal_factor(errors, 0.9),
             }
@@ -146,6 +150,7 @@ def _score(
         "log_error": math.log(median / rate),
         "in_50": _within(rate, row, "p25", "p75"),
         "in_90": _within(rate, row, "p5", "p95"),
+        "is_open": math.isnan(float(row["samples_per_s_p5"])),
         "is_counted": len(forecast.scenarios) == 1 and not forecast.question.settings,
     }
 

@@ -234,7 +234,13 @@ FORECAST_SCORES = Table(
             "was slower than predicted.",
         ),
         Column("in_50", "bool", "", "The measured throughput lies in the 50 % band."),
-        Column("in_90", "bool", "", "The measured throughput lies in the 90 % band."),
+        Column(
+            "in_90",
+            "bool",
+            "",
+            "The measured throughput lies in the 90 % band; in an open one, below its upper end.",
+        ),
+        Column("is_open", "bool", "", "The 90 % band has no lower end."),
         Column(
             "is_counted",
             "bool",
@@ -255,7 +261,19 @@ FORECAST_ERRORS = Table(
         Column("median_error", "float64", "ratio", "Median of the absolute relative error."),
         Column("bias", "float64", "ratio", "Mean relative error; above 0 jobs were slower."),
         Column("in_50", "float64", "ratio", "Share of measurements in the 50 % band."),
-        Column("in_90", "float64", "ratio", "Share of measurements in the 90 % band."),
+        Column(
+            "in_90",
+            "float64",
+            "ratio",
+            "Share of measurements in the 90 % band, of bands with two ends; NaN without any.",
+        ),
+        Column("num_open", "int64", "", "Scores of 90 % bands without a lower end."),
+        Column(
+            "open_in_95",
+            "float64",
+            "ratio",
+            "Share of these below the upper end, of which 95 % are expected; NaN without any.",
+        ),
         Column(
             "factor_50",
             "float64",

@@ -86,12 +86,15 @@ def score_verdict(scores: pd.DataFrame) -> str:
     """How many measurements the 90 % bands contain, and the median error."""
     if scores.empty:
         return "No predicted size was measured yet."
-    inside, number = int(scores["in_90"].sum()), len(scores)
+    is_open, held = (scores[name].to_numpy(dtype=bool) for name in ("is_open", "in_90"))
     error = math.expm1(float(scores["log_error"].abs().median()))
-    return (
-        f"{inside} of {units.counted(number, 'measurement')} within the 90 % band, median error "
-        f"{units.percent(error)}."
-    )
+    number = units.counted(int((~is_open).sum()), "measurement")
+    parts = [f"{int(held[~is_open].sum())} of {number} within the 90 % band"]
+    if is_open.any():
+        number = units.counted(int(is_open.sum()), "measurement")
+        below = f"{int(held[is_open].sum())} of {number} below the upper end of an open band"
+        parts = [below] if is_open.all() else [*parts, below]
+    return f"{', '.join(parts)}, median error {units.percent(error)}."
 
 
 def _caveat(scores: pd.DataFrame, errors: pd.DataFrame) -> str:
@@ -117,6 +120,7 @@ def _scores(scores: pd.DataFrame) -> Table:
         table.add_column(head, overflow="fold")
     for row in scores.to_dict("records"):
         band = "50 %" if row["in_50"] else "90 %" if row["in_90"] else "outside"
+        band = f"{band}, open" if row["is_open"] else band
         table.add_row(
             units.count(row["np"]),
             units.rate(row["predicted_samples_per_s"]),
@@ -132,7 +136,8 @@ def _scores(scores: pd.DataFrame) -> Table:
 
 def _errors(errors: pd.DataFrame) -> Table:
     heads = ("extrapolation", "scores", "median\nerror", "bias", "in 50 %\nband")
-    table = _frame([*heads, "in 90 %\nband", "50 %\nfactor", "90 %\nfactor"])
+    opened = ("open\nbands", "below open\nband's end")
+    table = _frame([*heads, "in 90 %\nband", *opened, "50 %\nfactor", "90 %\nfactor"])
     for row in errors.to_dict("records"):
         table.add_row(
             str(row["extrapolation"]),
@@ -140,10 +145,16 @@ def _errors(errors: pd.DataFrame) -> Table:
             units.percent(row["median_error"]),
             f"{100 * row['bias']:+.1f} %",
             units.percent(row["in_50"], 0),
-            units.percent(row["in_90"], 0),
+            _share(row["in_90"]),
+            units.count(row["num_open"]),
+            _share(row["open_in_95"]),
             *(_factor(row[name]) for name in ("factor_50", "factor_90")),
         )
     return table
+
+
+def _share(value: float) -> str:
+    return units.MISSING if math.isnan(value) else units.percent(value, 0)
 
 
 def _factor(value: float) -> str:

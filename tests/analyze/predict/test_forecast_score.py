@@ -2,6 +2,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hvdprof.analyze.predict.forecast_score import (
@@ -88,6 +89,24 @@ def test_possible_networks_settings_and_repetitions_do_not_count():
         [predicted(finished_forecast(), finished_forecast())], [measured(8, 650.0)]
     )
     assert again["is_counted"].tolist() == [True, False]
+
+
+def test_a_band_without_a_lower_end_is_counted_apart():
+    """Without an end below it holds every slow run, so it says less than a band with two ends."""
+    opened = finished_forecast()
+    opened.rows["samples_per_s_p5"] = math.nan
+    closed = [predicted(finished_forecast())], [measured(8, 500.0)]
+    open_ones = [predicted(opened)], [measured(8, 1.0), measured(8, 5000.0)]
+
+    scores = pd.concat([forecast_scores(*closed), forecast_scores(*open_ones)])
+    scores["is_counted"] = True
+    row = forecast_errors(scores).iloc[0]
+
+    assert scores["is_open"].tolist() == [False, True, True]
+    assert (row["in_90"], row["num_open"], row["open_in_95"]) == (0.0, 2, 0.5)
+    alone = forecast_errors(scores[scores["is_open"].to_numpy()]).iloc[0]
+    assert math.isnan(alone["in_90"])
+    assert math.isnan(forecast_errors(forecast_scores(*closed)).iloc[0]["open_in_95"])
 
 
 def test_errors_are_grouped_by_extrapolation():

@@ -14,7 +14,7 @@ from hvdprof.report.forecast.score_report import (
 from tests.builders.declared_rows import declared_rows
 
 
-def scores(*errors: float, counted: bool = True) -> pd.DataFrame:
+def scores(*errors: float, counted: bool = True, is_open: bool = False) -> pd.DataFrame:
     cell = {"model": "resnet50", "engine": "horovod", "scenario": "measured", "predicted_by": "a"}
     return declared_rows(
         FORECAST_SCORES,
@@ -29,6 +29,7 @@ def scores(*errors: float, counted: bool = True) -> pd.DataFrame:
                 "log_error": error,
                 "in_50": abs(error) < 0.04,
                 "in_90": abs(error) < 0.1,
+                "is_open": is_open,
                 "is_counted": counted,
             }
             for error in errors
@@ -46,6 +47,17 @@ def test_the_verdict_counts_measurements_within_the_band():
     assert score_verdict(scores(0.03, -0.02, 0.2)) == (
         "2 of 3 measurements within the 90 % band, median error 3.0 %."
     )
+
+
+def test_bands_without_a_lower_end_are_counted_apart():
+    both = pd.concat([scores(0.03, 0.2), scores(0.03, is_open=True)])
+
+    assert score_verdict(both) == (
+        "1 of 2 measurements within the 90 % band, 1 of 1 measurement below the upper end "
+        "of an open band, median error 3.0 %."
+    )
+    assert score_verdict(scores(0.03, is_open=True)).startswith("1 of 1 measurement below")
+    assert "50 %, open" in page(both)
 
 
 def test_the_page_has_every_score_and_the_errors_so_far():
