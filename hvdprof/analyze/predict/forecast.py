@@ -86,7 +86,7 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
         negotiates=_negotiates(run, cells),
     )
     named = replace(question, model=cells.model, engine=cells.engine)
-    return job_forecast(job, named, _facts(analysis, cells, job, evidence, links))
+    return job_forecast(job, named, _facts(analysis, cells, job, evidence, links, question))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,6 @@ class _Links:
     costs: CostDraws
     algorithm: str
     probability: float
-    is_measured: bool
 
 
 def _costs(evidence: LinkEvidence, question: Question, rng: np.random.Generator) -> _Links:
@@ -109,7 +108,7 @@ def _costs(evidence: LinkEvidence, question: Question, rng: np.random.Generator)
     if question.algorithm:
         costs = with_rule(costs, always(_algorithm(question.algorithm)))
         name, probability = question.algorithm, NAN
-    return _Links(costs, name, probability, choice is not None)
+    return _Links(costs, name, probability)
 
 
 def _algorithm(name: str) -> Algorithm:
@@ -205,12 +204,13 @@ def _facts(
     job: JobInputs,
     evidence: LinkEvidence,
     links: _Links,
+    question: Question,
 ) -> JobFacts:
     reference = cells.reference
     num_steps = reference.num_steps / max(len(reference.launches), 1)
     launch_s = math.exp(reference.log_step_time.value) / 1e9 * num_steps
     command = measure_command(analysis.run.manifest, cells.model, cells.engine)
-    known = KnownLinks(links.is_measured, evidence.knows_network)
+    known = KnownLinks(evidence.measured("intra"), evidence.knows_network)
     return JobFacts(
         baseline=baseline_name(cells.baseline),
         measured=cells.efficiencies(analysis.scaling),
@@ -229,7 +229,11 @@ def _facts(
             has_network=known.inter,
         ),
         assumptions=_assumptions(job, own=job.own),
-        missing=(*_missing(cells, job, command), *evidence.missing),
+        missing=(
+            *_missing(cells, job, command),
+            *_missing_inside(question, job, command, known),
+            *evidence.missing,
+        ),
     )
 
 
@@ -273,3 +277,20 @@ def _missing(cells: ForecastCells, job: JobInputs, command: MeasureCommand) -> t
             )
         )
     return tuple(found)
+
+
+def _missing_inside(
+    question: Question, job: JobInputs, command: MeasureCommand, known: KnownLinks
+) -> tuple[Missing, ...]:
+    """The links inside a host, where the question puts several ranks on one."""
+    each = question.ranks_per_host or job.ranks_per_host
+    if known.intra or question.intra or each == 1:
+        return ()
+    return (
+        Missing(
+            f"No allreduce between ranks of one host was measured, but {each} ranks per host are "
+            "predicted.",
+            "the links inside a host are assumptions",
+            replace(command, slots=0).at([1, each], f"--hosts HOST1:{each}"),
+        ),
+    )

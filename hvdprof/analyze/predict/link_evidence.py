@@ -35,6 +35,7 @@ LEAST_SPAN = 8.0
 """Payloads that differ by less cannot separate latency from bandwidth, as in LINK_FIT."""
 
 _TCP_LATENCY_ERROR, _TCP_BANDWIDTH_ERROR = 0.7, 0.3
+_ALLREDUCES = "measured allreduces"
 _SCENARIOS = "the forecast has one band for each of 1, 10, 25, 100 and 400 Gb/s"
 _STATED = "the forecast is for the stated network"
 
@@ -57,6 +58,10 @@ class LinkEvidence:
     sources: Mapping[str, str]
     documented: Rule | None
     missing: tuple[Missing, ...]
+
+    def measured(self, level: str) -> bool:
+        """Whether allreduces ran over the links of a level, ``intra`` or ``inter``."""
+        return self.sources.get(level) == _ALLREDUCES
 
     @property
     def knows_network(self) -> bool:
@@ -101,7 +106,7 @@ def link_evidence(analysis: RunAnalysis, *, network_is_stated: bool = False) -> 
     for found, name in ((estimated, "NCCL's tuning table"), (over_tcp, "TCP between the hosts")):
         priors |= found
         sources |= {parameter.partition("_")[0]: name for parameter in found}
-    sources |= dict.fromkeys(_measured_levels(observed), "measured allreduces")
+    sources |= dict.fromkeys(_measured_levels(observed), _ALLREDUCES)
     uses_nccl = any(len(recording.communicators) for recording in run.nccl)
     rule = NCCL if uses_nccl else documented_rule(controller, run.manifest.versions.get("mpi", ""))
     without_network = _STATED if network_is_stated else _SCENARIOS

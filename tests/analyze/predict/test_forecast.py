@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.forecast import forecast
+from hvdprof.analyze.predict.forecast import _missing_inside, forecast
 from hvdprof.analyze.predict.jitter import jitter_of, normal_jitter
 from hvdprof.analyze.predict.job_forecast import JobFacts, job_forecast
 from hvdprof.analyze.predict.job_inputs import JobInputs
@@ -152,6 +152,26 @@ def test_measured_sizes_are_shown_beside_their_prediction() -> None:
 
     assert rows["measured_efficiency"].iloc[0] == 0.93
     assert math.isnan(rows["measured_efficiency"].iloc[1])
+
+
+@pytest.mark.parametrize(
+    ("ranks_per_host", "intra", "known", "expected"),
+    [
+        (4, "", KnownLinks(False, True), ["hvdprof run --np 1,4 --hosts HOST1:4"]),
+        (1, "", KnownLinks(False, True), []),
+        (4, "10GB/s", KnownLinks(False, True), []),
+        (4, "", KnownLinks(True, True), []),
+    ],
+)
+def test_unmeasured_links_inside_hosts_are_missing(
+    ranks_per_host: int, intra: str, known: KnownLinks, expected: list[str]
+) -> None:
+    question = Question(sizes=(8,), ranks_per_host=ranks_per_host, intra=intra)
+    command = MeasureCommand("hvdprof run", (), 2)
+
+    found = _missing_inside(question, stated_job(ranks_per_host=1), command, known)
+
+    assert [one.command for one in found] == expected
 
 
 def test_the_knee_and_the_largest_size_at_the_target() -> None:

@@ -62,6 +62,13 @@ def test_the_network_of_the_run_is_measured_by_its_allreduces_and_over_tcp() -> 
     assert len(found.observations) == 3 + 45
 
 
+def test_one_rank_per_host_measures_nothing_inside_a_host() -> None:
+    between = link_evidence(_analysis([1_000, 10_000, 100_000], ranks=TWO_HOSTS))
+    assert (between.measured("intra"), between.measured("inter")) == (False, True)
+    inside = link_evidence(_analysis([1_000, 10_000, 100_000]))
+    assert (inside.measured("intra"), inside.measured("inter")) == (True, False)
+
+
 def test_a_network_measured_alone_is_known() -> None:
     found = link_evidence(_analysis([], net=True))
     assert found.knows_network
