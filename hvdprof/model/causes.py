@@ -49,8 +49,9 @@ FORECAST_TERMS: dict[str, str] = {
 """Names of the terms of ``model.tables.forecast_tables.FORECAST_CAUSES``, in its order."""
 
 BANDWIDTH, LATENCY, NEGOTIATION = "bandwidth", "latency", "negotiation"
-TRANSFER_PARTS = (BANDWIDTH, LATENCY, NEGOTIATION)
-"""Parts of exposed transfer in a forecast."""
+NOT_IN_MODEL = "not in the model"
+TRANSFER_PARTS = (BANDWIDTH, LATENCY, NEGOTIATION, NOT_IN_MODEL)
+"""Parts of exposed transfer in a forecast; the last is what was measured beyond the simulation."""
 
 ALL_RANKS, ANY_RANK = "all", "any"
 """Ranks of a pause; ranks of delays that hit now one rank, now another."""

@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 from hvdprof.analyze.predict.algorithm_rules import Rule
 from hvdprof.analyze.predict.collective_cost import Floats, Link, Topology
 
+_MOST_NEAR, _NEAR_FACTOR = 40, 2.0
+"""Neighbours of a cost: at most so many, within this factor. Small allreduces scatter by factors
+that large ones do not have, so the nearest by rank alone are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class CostDraws:
@@ -66,15 +70,29 @@ class CostDraws:
     ) -> NDArray[np.float64]:
         """Costs as single allreduces have them: each times a measured over a fitted time.
 
-        The factor is that of one of the 40 observations whose fitted times are closest.
+        The factor is that of one of the neighbours, 1 without any.
         """
-        if not len(self.log_residuals):
-            return costs_ns
-        near = min(40, len(self.log_residuals))
-        places = np.searchsorted(self.residual_costs_ns, costs_ns)
-        first = np.clip(places - near // 2, 0, len(self.log_residuals) - near)
-        drawn = first + random.integers(0, near, size=costs_ns.shape)
-        return np.asarray(costs_ns * np.exp(self.log_residuals[drawn]))
+        first, stop = self.neighbours(costs_ns)
+        has_any = stop > first
+        drawn = random.integers(first, np.maximum(stop, first + 1))
+        factors = np.exp(self.log_residuals[drawn[has_any]])
+        found = np.array(costs_ns, dtype=np.float64)
+        found[has_any] *= factors
+        return found
+
+    def neighbours(
+        self, costs_ns: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of each cost, the first and one past the last of the residuals that are near it.
+
+        These are at most 40 within a factor of 2 in time; none far from all measured times.
+        """
+        fitted = self.residual_costs_ns
+        low = np.searchsorted(fitted, costs_ns / _NEAR_FACTOR)
+        high = np.searchsorted(fitted, costs_ns * _NEAR_FACTOR, side="right")
+        centred = np.searchsorted(fitted, costs_ns) - _MOST_NEAR // 2
+        first = np.clip(centred, low, np.maximum(low, high - _MOST_NEAR))
+        return first, np.minimum(first + _MOST_NEAR, high)
 
 
 def _chosen(link: Link, places: NDArray[np.int64]) -> Link:

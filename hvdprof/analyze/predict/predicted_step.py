@@ -6,7 +6,8 @@ With the window of a rank as in ``own_work`` and the slowest rank as in ``rank_s
     exposed = max(0, simulated + (measured - simulated at the reference))
 
 ``simulated`` is the engine's loop, from the last rank's wait to its last collective. The difference
-anchors it: copies and wake-ups that the loop does not hold cost the same at every size.
+anchors it: copies and wake-ups that the loop does not hold cost the same at every size. Where less
+was measured than simulated, all parts of the loop shrink alike.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from hvdprof.model.causes import (
     LATENCY,
     MODEL_ERROR,
     NEGOTIATION,
+    NOT_IN_MODEL,
     SERIALIZATION,
     STRAGGLER,
 )
@@ -103,6 +105,17 @@ class _Exposed:
     @property
     def total(self) -> Float64s:
         return np.asarray(self.bandwidth + self.latency + self.negotiation)
+
+    def causes(self, rest: Float64s) -> dict[CauseKey, Float64s]:
+        """Its parts; ``rest``, at least minus the total, is measured time beyond the loop."""
+        share = 1 + np.minimum(rest, 0.0) / np.maximum(self.total, 1e-9)
+        parts = {
+            BANDWIDTH: self.bandwidth * share,
+            LATENCY: self.latency * share,
+            NEGOTIATION: self.negotiation * share,
+            NOT_IN_MODEL: np.maximum(rest, 0.0),
+        }
+        return {(EXPOSED_TRANSFER, part): time for part, time in parts.items()}
 
 
 class StepModel:
@@ -247,9 +260,7 @@ def _predicted(job: JobInputs, draws: Draws, target: Target, parts: _Parts) -> P
     weight /= baseline.batch_size
     level = draws.own.baseline_ns / baseline.step_ns
     causes = {
-        (EXPOSED_TRANSFER, BANDWIDTH): exposed.bandwidth,
-        (EXPOSED_TRANSFER, LATENCY): exposed.latency,
-        (EXPOSED_TRANSFER, NEGOTIATION): exposed.negotiation + rest,
+        **exposed.causes(rest),
         (STRAGGLER, ""): lasting,
         (JITTER, ""): jitter,
         (COMPUTE_INFLATION, ""): compute - weight * level * _compute(baseline),

@@ -11,7 +11,10 @@ from hvdprof.analyze.predict.collective_cost import Link, Topology
 from hvdprof.analyze.predict.cost_draws import CostDraws
 from hvdprof.model.arrays import Float64s, Int64s
 
-_NEAR = 40
+_NUM_TYPICAL = 5
+"""So many observations at the typical time are added to the neighbours of a cost: few of them say
+little on the mean."""
+
 _LARGEST_FACTOR = 2.0
 """A mean far above the typical time comes from stalls, which are no property of the link."""
 
@@ -36,7 +39,6 @@ class Pricing:
             links = (picked_link(link, draw_of[rows]) for link in (costs.intra, costs.inter))
             self._parts.append((rule, all_rows, *links))
         residuals = costs.log_residuals
-        self._near = min(_NEAR, len(residuals))
         self._sums = np.concatenate([[0.0], np.cumsum(np.exp(np.clip(residuals, -2.0, 2.0)))])
 
     def cost_ns(self, size_bytes: Float64s) -> Float64s:
@@ -59,11 +61,9 @@ class Pricing:
 
     def _with_mean_factor(self, typical: Float64s) -> Float64s:
         """Times how much the mean of measured times exceeds the typical one, near each time."""
-        if not self._near:
-            return typical
-        first = np.searchsorted(self._costs.residual_costs_ns, typical) - self._near // 2
-        first = np.clip(first, 0, len(self._costs.log_residuals) - self._near)
-        factors = (self._sums[first + self._near] - self._sums[first]) / self._near
+        first, stop = self._costs.neighbours(typical)
+        near = self._sums[stop] - self._sums[first]
+        factors = (near + _NUM_TYPICAL) / (stop - first + _NUM_TYPICAL)
         return np.asarray(typical * np.minimum(factors, _LARGEST_FACTOR))
 
 

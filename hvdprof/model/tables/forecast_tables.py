@@ -80,8 +80,7 @@ FORECAST = Table(
             "dominating_part",
             "str",
             "",
-            "For exposed transfer, its largest part: bandwidth, latency or negotiation; else "
-            "empty.",
+            "For exposed transfer, its largest part, as in `forecast_causes`; else empty.",
         ),
         Column(
             "dominating_probability",
@@ -113,8 +112,8 @@ FORECAST_CAUSES = Table(
             "part",
             "str",
             "",
-            "Of exposed transfer: bandwidth, latency or negotiation (with Horovod's cycle); else "
-            "empty.",
+            "Of exposed transfer: bandwidth, latency, negotiation (with Horovod's cycle) or not in "
+            "the model (measured beyond the simulation, kept at all sizes); else empty.",
         ),
         Column("time_ns", "float64", "ns", "Mean time per step."),
         Column("time_p5_ns", "float64", "ns", "5 % quantile over draws."),

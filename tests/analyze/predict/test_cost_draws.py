@@ -41,7 +41,15 @@ def test_scatter_comes_from_observations_of_similar_cost() -> None:
     # Cheap allreduces scatter by 2, expensive ones by 1.
     draws = _draws([np.log(2.0)] * 50 + [0.0] * 50, [1e3] * 50 + [1e6] * 50)
     assert draws.scattered(np.full((4, 5), 1e3), random) == pytest.approx(np.full((4, 5), 2e3))
-    assert draws.scattered(np.full((4, 5), 1e7), random) == pytest.approx(np.full((4, 5), 1e7))
+    assert draws.scattered(np.full((4, 5), 1e6), random) == pytest.approx(np.full((4, 5), 1e6))
+
+
+def test_scatter_of_few_expensive_allreduces_is_not_that_of_cheap_ones() -> None:
+    random = np.random.default_rng(0)
+    draws = _draws([np.log(2.0)] * 50 + [0.0] * 5, [1e3] * 50 + [1e6] * 5)
+    for cost in (1e6, 1e9):
+        costs = np.full((4, 5), cost)
+        assert np.array_equal(draws.scattered(costs, random), costs)
 
 
 def test_without_observations_there_is_no_scatter() -> None:
