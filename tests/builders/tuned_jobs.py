@@ -3,6 +3,7 @@
 from typing import Any
 
 from hvdprof.analyze.tune.tuned_job import Means, TunedJob, tuned_job
+from hvdprof.model.causes import INPUT_BOUND
 from hvdprof.model.table_catalogue import TABLES
 from hvdprof.model.tables.finding_tables import FINDINGS
 from tests.builders.declared_rows import declared_rows
@@ -48,6 +49,9 @@ def job(
     findings=(),
     hosts=("node1", "node1"),
     cores=4,
+    machine_cores=None,
+    affinity_cores=None,
+    input_bound=None,
     threads=1,
     cuda=False,
     controller="mpi",
@@ -78,7 +82,14 @@ def job(
         environment={},
         options=options or {},
         settings=(settings or {}) | ({} if bench else {"script": script}),
-        hosts=[{"hostname": "node1", "num_cores": cores, "gpus": []}],
+        hosts=[
+            {
+                "hostname": "node1",
+                "num_cores": cores,
+                "num_machine_cores": machine_cores or cores,
+                "gpus": [],
+            }
+        ],
     )
     ranks = [
         {
@@ -87,7 +98,7 @@ def job(
             "hostname": host,
             "device": "cuda:0" if cuda else "cpu",
             "num_threads": threads,
-            "num_affinity_cores": cores,
+            "num_affinity_cores": affinity_cores or cores,
         }
         for rank, host in enumerate(hosts)
     ]
@@ -109,12 +120,15 @@ def job(
     }
     here = CELL | own | {"np": len(hosts)}
     term = here | {"term": "exposed-transfer", "share": exposed, "share_high": exposed}
+    terms = [term]
+    if input_bound is not None:
+        terms.append(here | {"term": INPUT_BOUND, "time_ns": input_bound})
     found = analysis(
         [cell(**(own | {"np": len(hosts)} | values))],
         run=run(manifest=recorded, **of_run),
         derived={
             "collectives": table("collectives", *executions(*sizes)),
-            "waterfall": table("waterfall", term),
+            "waterfall": table("waterfall", *terms),
         },
         findings=FINDINGS.frame([finding(id=one) for one in findings]),
     )

@@ -106,12 +106,27 @@ def thread_affinity(job: TunedJob) -> Iterator[Proposal]:
     local, cores = job.ranks_per_host, job.setting.num_cores
     spare = cores - local * max(1, job.threads)
     if job.matters and not job.setting.on_gpus and job.threads and spare >= local:
+        if not _has_all_cores(job):
+            yield Untried(
+                AFFINITY,
+                f"The job may use {cores} cores, a part of those of the machine; the ids of free "
+                "ones are unknown.",
+            )
+            return
         last = ",".join(map(str, range(cores - local, cores)))
         yield Candidate(
             name=f"{AFFINITY}={last}",
             environment={AFFINITY: last},
             why=f"{spare} of {cores} cores run no thread of a rank and can run Horovod's.",
         )
+
+
+def _has_all_cores(job: TunedJob) -> bool:
+    """Whether cores are numbered from 0: the job may use all cores of each of its hosts."""
+    hosts = job.evidence.run.manifest.hosts
+    cores = job.setting.num_cores
+    known = {(host.get("num_cores"), host.get("num_machine_cores")) for host in hosts}
+    return known == {(cores, cores)} and not (job.ranks["num_affinity_cores"] < cores).any()
 
 
 def controller(job: TunedJob) -> Iterator[Proposal]:

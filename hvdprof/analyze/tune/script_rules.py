@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hvdprof import units
+from hvdprof.analyze.findings.cell_finding import has_data_phase
 from hvdprof.analyze.tune.proposal import Proposal, Untried
 from hvdprof.analyze.tune.tuned_job import TunedJob
 from hvdprof.model.tuning import Candidate
@@ -64,6 +65,10 @@ def accumulation(job: TunedJob) -> Iterator[Proposal]:
     if not flag:
         yield _takes_no_argument(job, what, f"{what}=")
         return
+    why_not = _uncounted_samples(job)
+    if why_not:
+        yield Untried(what, why_not)
+        return
     present = _value(job.arguments, flag) or 1
     for factor in (2, 4):
         number = round(present * factor)
@@ -75,6 +80,21 @@ def accumulation(job: TunedJob) -> Iterator[Proposal]:
             f"{number} backward passes, and exposed transfer takes "
             f"{units.percent(job.exposed_share)} of the step.",
         )
+
+
+def _uncounted_samples(job: TunedJob) -> str:
+    """Why more backward passes per step would not count as more samples; empty where they do."""
+    if job.options.get("batch_size") is not None:
+        return (
+            "With --batch-size the samples per step are fixed, so the gain cannot be measured. "
+            "Omit it to try accumulation."
+        )
+    if not has_data_phase(job.evidence, job.cell):
+        return (
+            "Without a data loader, the samples of a step are those of its first forward pass, so "
+            "the gain cannot be measured."
+        )
+    return ""
 
 
 def ddp_buckets(job: TunedJob) -> Iterator[Proposal]:

@@ -197,6 +197,13 @@ def test_horovods_thread_gets_a_spare_core() -> None:
     assert values(job(environment={THREADS: "1"}, cuda=True), AFFINITY) == []
 
 
+@pytest.mark.parametrize("part", [{"machine_cores": 16}, {"affinity_cores": 3}])
+def test_on_a_part_of_the_cores_their_ids_are_unknown(part) -> None:
+    given = job(environment={THREADS: "1"}, **part)
+    assert values(given, AFFINITY) == []
+    assert "a part of those of the machine" in untried(given)[AFFINITY]
+
+
 def test_a_given_affinity_is_undone() -> None:
     assert named(job(environment={AFFINITY: "0,0"}), f"{AFFINITY}=").environment == {AFFINITY: ""}
 
@@ -261,6 +268,24 @@ def test_accumulation_multiplies_what_the_script_has() -> None:
     ]
     assert "takes no argument" in untried(job(text="x = 1"))["backward_passes_per_step"]
     assert "backward_passes_per_step" not in untried(job(exposed=0.04))
+
+
+@pytest.mark.parametrize(
+    ("present", "reason"),
+    [
+        ({"options": {"batch_size": 32}}, "With --batch-size the samples per step are fixed"),
+        ({"input_bound": 0.0}, "Without a data loader"),
+    ],
+)
+def test_accumulation_is_not_tried_where_its_samples_do_not_count(present, reason) -> None:
+    given = job(text='add_argument("--batches-per-allreduce", type=int)', **present)
+    assert not [one for one in proposals(given).candidates if one.changes_numerics]
+    assert untried(given)["backward_passes_per_step"].startswith(reason)
+
+
+def test_accumulation_is_tried_where_a_data_loader_counts_its_samples() -> None:
+    given = job(text='add_argument("--batches-per-allreduce", type=int)', input_bound=1e6)
+    assert "--batches-per-allreduce 2" in names(given)
 
 
 def test_buckets_of_ddp_are_tried_where_they_change_anything() -> None:
