@@ -131,7 +131,10 @@ def outcomes(tunings: Mapping[Job, Tuning]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for job, found in tunings.items():
         tried = sum(one.num_rounds > 0 for one in found.trials)
-        line = f"`{found.line}`" if found.line else "nothing"
+        named = [
+            f"{name}={value}" for name, value in {**found.environment, **found.options}.items()
+        ]
+        line = f"`{' '.join([*named, *found.arguments])}`" if found.line else "nothing"
         yield (
             f"| {job.what} | {tried} | {line} | {_text(found.gain)} | "
             f"{'yes' if job.is_solved(found) else 'no'} | {found.elapsed_s / 60:.1f} |"

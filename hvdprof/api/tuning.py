@@ -4,7 +4,6 @@ Tested in ``tests/test_tune_end_to_end.py``.
 """
 
 import math
-import shlex
 from dataclasses import replace
 
 from hvdprof.analyze.tune import tuning_result
@@ -32,17 +31,16 @@ from hvdprof.errors import (
     SweepIncompleteError,
     UsageError,
 )
-from hvdprof.launch.plan.options import arguments_of
 from hvdprof.launch.plan.time_budget import TimeBudget
 from hvdprof.launch.plan.tune_options import (
     MOST_ROUNDS,
     Options,
-    as_variables,
     check_tune_options,
     present_options,
     tuned_sizes,
     with_changes,
 )
+from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
 from hvdprof.launch.plan.validators import parse_duration
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
@@ -243,14 +241,8 @@ class TuningMeasurement:
         failure: HvdprofError | None,
     ) -> Tuning:
         named = joined(raced.named)
-        environment, options = as_variables(named.environment, named.options)
-        line = " ".join(
-            [
-                *(shlex.quote(f"{name}={value}") for name, value in environment.items()),
-                *arguments_of(with_changes(type(self._present_options)(), options)),
-                *named.arguments,
-            ]
-        )
+        setting = tuned_setting(named, self._present_options)
+        line = tuned_command(setting, self._present_options, self.num_ranks) if raced.named else ""
         status = "done"
         if failure is not None:
             is_interrupted = isinstance(failure, InterruptedRunError)
@@ -259,15 +251,15 @@ class TuningMeasurement:
         checks = tuning_result.checks(raced)
         confirmed = [one for one in checks if one.names == tuple(c.name for c in raced.named)]
         return Tuning(
-            sentence=tuning_result.sentence(raced, line, status),
+            sentence=tuning_result.sentence(raced, setting.text, status),
             caveat=" ".join(tuning_result.caveats(raced)),
             status=status,
             command=self.command,
             num_ranks=self.num_ranks,
             present=analysis.verdict.sentence,
-            environment=environment,
-            options=options,
-            arguments=named.arguments,
+            environment=dict(setting.environment),
+            options=dict(setting.options),
+            arguments=setting.arguments,
             line=line,
             gain=confirmed[0].gain if raced.named else None,
             beyond=None if raced.named else tuning_result.beyond(raced),

@@ -46,8 +46,8 @@ def tune(
     """Try settings of Horovod on a job; name those that pay, with their gain.
 
     The settings follow from a run of the present one. They race against it by turns, and what wins
-    is measured anew. Line 1 is the verdict, line 2 what to set. `hvdprof tune FOLDER` shows an
-    earlier result.
+    is measured anew. Line 1 is the verdict, line 2 the command to copy. `hvdprof tune FOLDER` shows
+    an earlier result.
     """
     from hvdprof.report.formats import check_output, write_text
     from hvdprof.report.tuning.tuning_formats import RENDERERS, tuning_format

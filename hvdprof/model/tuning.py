@@ -157,7 +157,7 @@ class Tuning:
         environment: The variables to set; empty where nothing pays.
         options: The options of ``hvdprof run`` or ``bench`` to set beside them.
         arguments: Words to add behind the command of the script.
-        line: Both as one line to copy; empty where nothing pays.
+        line: The command with all of it, for a shell, secrets masked; empty where nothing pays.
         gain: The gain of these over the present setting; None where nothing pays.
         beyond: The largest gain that is not excluded for the candidates that ran; None where none
             ran, or where something pays.

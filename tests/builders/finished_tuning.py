@@ -43,7 +43,8 @@ def tuning() -> Tuning:
         environment={"HOROVOD_CYCLE_TIME": "1", "OMP_NUM_THREADS": "1"},
         options={},
         arguments=(),
-        line="HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1",
+        line="HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1 hvdprof run --np 2 "
+        "-- python train.py --name 'a b'",
         gain=Estimate(0.521, 0.502, 0.54),
         beyond=None,
         margin=0.02,

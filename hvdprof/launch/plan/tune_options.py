@@ -259,24 +259,3 @@ def with_changes(options: Options, changes: Mapping[str, object]) -> Options:
         )
     except ValueError as error:
         raise UsageError(f"A setting cannot be used: {error}.") from error
-
-
-def as_variables(
-    environment: Mapping[str, str], options: OptionValues
-) -> tuple[dict[str, str], dict[str, str | int | float | bool]]:
-    """Variables, and the options that no variable replaces.
-
-    Args:
-        environment: Variables.
-        options: Options of ``run`` or ``bench``.
-    """
-    variables, others = dict(environment), {}
-    for name, value in options.items():
-        variable = OPTION_VARIABLES.get(name)
-        if variable is None:
-            others[name] = value
-        elif name == "fusion_threshold_mb":
-            variables[variable] = str(round(float(value) * 2**20))
-        else:
-            variables[variable] = str(value)
-    return variables, others

@@ -14,6 +14,8 @@ TRAINING_MODULE = "hvdprof.bench_models.train"
 SCRIPT_SEGMENT = "main"
 LEAST_STEPS = 20
 
+_TORCH_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
 # Otherwise a program that starts in a clone of Horovod's source would import the clone.
 INSTALLED_ALONE = {"PYTHONSAFEPATH": "1"}
 """Keeps the current folder out of ``sys.path`` of hvdprof's own programs."""
@@ -26,6 +28,12 @@ def program_of(settings: BenchSettings, plan: Path) -> tuple[str, ...]:
     return settings.script.command
 
 
+def thread_variables(num_threads: int) -> dict[str, str]:
+    """The variables by which torch, MKL and TensorFlow take a number of threads."""
+    # TensorFlow reads only the last.
+    return dict.fromkeys((*_TORCH_THREADS, "TF_NUM_INTRAOP_THREADS"), str(num_threads))
+
+
 def workload_environment(
     settings: BenchSettings, record: PassRecord, paths: PassPaths, python_path: str
 ) -> dict[str, str]:
@@ -35,11 +43,9 @@ def workload_environment(
     the front of PYTHONPATH that starts its recording. A function starts its recording itself,
     because its launcher may set PYTHONPATH.
     """
-    threads = str(settings.num_threads)
-    thread_variables = {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     script = settings.script
     if script is None:
-        return thread_variables | INSTALLED_ALONE
+        return dict.fromkeys(_TORCH_THREADS, str(settings.num_threads)) | INSTALLED_ALONE
     automatic = AutoSettings(
         num_warmup_steps=settings.num_warmup_batches,
         num_steps=settings.num_steps,
@@ -52,8 +58,7 @@ def workload_environment(
         folders = [str(STARTUP_FOLDER), *filter(None, [python_path])]
         variables["PYTHONPATH"] = os.pathsep.join(folders)
     if script.sets_threads:
-        # TensorFlow reads only the last variable.
-        variables |= thread_variables | {"TF_NUM_INTRAOP_THREADS": threads}
+        variables |= thread_variables(settings.num_threads)
     return variables
 
 

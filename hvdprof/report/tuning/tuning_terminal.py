@@ -23,7 +23,7 @@ _STYLES = {
 
 
 def render_tuning(tuning: Tuning, stream: IO[str], *, width: int | None = None) -> None:
-    """Write the result for a reader: the verdict in line 1, what to set in line 2."""
+    """Write the result for a reader: the verdict in line 1, the command to copy in 2."""
     console = Console(file=stream, width=width, highlight=False, emoji=False)
     page = tuning_texts(tuning)
     # Each whole on one line, however long: scripts read the first, and the second is copied.

@@ -45,7 +45,7 @@ class TuningTexts:
 
     Attributes:
         sentence: The verdict.
-        line: What to set, to copy; empty where nothing pays.
+        line: The command to copy; empty where nothing pays.
         caveat: What limits the verdict.
         job: The training and the number of ranks.
         present: The verdict on the present setting.

@@ -10,7 +10,6 @@ from hvdprof.launch.plan.run_options import RunOptions
 from hvdprof.launch.plan.tune_options import (
     BENCH_SECONDS,
     TuneOptions,
-    as_variables,
     check_tune_options,
     present_options,
     tuned_sizes,
@@ -113,17 +112,3 @@ def test_a_setting_that_is_no_option_of_the_run_is_refused(options: dict[str, ob
     setting = Candidate(name="x", options=options)
     with pytest.raises(UsageError, match="A setting cannot be used"):
         variant_options(RunOptions(command=SCRIPT), setting, FOLDER, num_ranks=2, repeats=6)
-
-
-def test_options_that_variables_replace_become_these() -> None:
-    variables, others = as_variables(
-        {"NCCL_ALGO": "Ring"},
-        {"fusion_threshold_mb": 0.5, "cycle_time_ms": 2.5, "num_threads": 2, "controller": "mpi"},
-    )
-    assert variables == {
-        "NCCL_ALGO": "Ring",
-        "HOROVOD_FUSION_THRESHOLD": "524288",
-        "HOROVOD_CYCLE_TIME": "2.5",
-        "OMP_NUM_THREADS": "2",
-    }
-    assert others == {"controller": "mpi"}

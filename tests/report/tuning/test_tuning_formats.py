@@ -18,7 +18,7 @@ from tests.builders.finished_tuning import nothing_to_gain, tuning
 TERMINAL = """\
 Set HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1: step time -52.1 % (95 % CI -54.0 % to -50.2 %), \
 throughput +108.8 %.
-HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1
+HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1 hvdprof run --np 2 -- python train.py --name 'a b'
 Caveat: NCCL_ALGO=x failed.
 
 python train.py --name 'a b' on 2 ranks
@@ -94,7 +94,7 @@ def test_markdown_of_nothing_to_gain_is_short():
 
 def test_markdown_has_the_line_as_code_and_tables_of_all_that_ran():
     text = written(render_tuning_markdown, tuning())
-    assert "\n    HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1\n" in text
+    assert "\n    HOROVOD_CYCLE_TIME=1 OMP_NUM_THREADS=1 hvdprof run --np 2 -- " in text
     assert (
         "| HOROVOD\\_CYCLE\\_TIME=1 | 45.0 % (40.0 to 50.0) | 43.0 % (38.0 to 47.8) | 4 |" in text
     )
