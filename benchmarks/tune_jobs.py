@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page_section import write_section
+from hvdprof.analyze.tune.prediction_score import agrees
 from hvdprof.api import load_tuning
 from hvdprof.model.tuning import Estimate, Tuning
 from hvdprof.rundir.layout import TuningPaths
@@ -150,10 +151,10 @@ def predictions(tunings: Mapping[Job, Tuning]) -> Iterator[str]:
             one, gain = trial.candidate.predicted, trial.gain
             if one is None or gain is None:
                 continue
-            agree = one.low <= gain.high and gain.low <= one.high
+            agree = {True: "yes", False: "no", None: "-"}[agrees(one, gain)]
             yield (
                 f"| {job.what} | `{trial.candidate.name}` | {_text(one)} | {_text(gain)} | "
-                f"{'yes' if agree else 'no'} |"
+                f"{agree} |"
             )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from hvdprof.analyze.compare.cell_changes import changes_of
 from hvdprof.analyze.compare.sides import SideCell, cells_of_run
 from hvdprof.analyze.tune.launch_times import log_times
+from hvdprof.analyze.tune.raced import LaunchCount
 from hvdprof.analyze.tune.racing import PRESENT
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.measurement import Measurement
@@ -20,6 +21,7 @@ from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.errors import EnvironmentNotReadyError, UnreadableInputError, UsageError
 from hvdprof.ingest.load import load_throughput
 from hvdprof.launch.plan.tune_options import Options, variant_options
+from hvdprof.launch.run.attempts import WAS_INTERRUPTED
 from hvdprof.launch.run.bench_run import Tools
 from hvdprof.launch.run.interleaved_sweeps import run_race
 from hvdprof.launch.run.joined_observer import JoinedObserver
@@ -27,12 +29,11 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.launch.run.sweep_observer import SweepObserver
 from hvdprof.model.comparison import FINAL_LOSS
 from hvdprof.model.tuning import Candidate, Estimate
-from hvdprof.rundir.manifest import Manifest, Mode, SegmentRecord, Status
+from hvdprof.rundir.manifest import Manifest, Mode, PassRecord, SegmentRecord, Status
 
 MOST_FAILURES = 2
 """A setting that fails in so many launches is given up."""
 
-_RESULTS = (Status.DONE, Status.PARTIAL)
 _LONGEST_NAME = 60
 
 
@@ -161,11 +162,14 @@ class SettingsByTurns:
     def read(self, names: Collection[str] | None = None) -> None:
         """Read the times of some settings, all when not given, from their run directories."""
         for name in self._runs if names is None else names:
+            run = self._runs[name]
             try:
-                self.times[name] = log_times(load_throughput(self._runs[name].folder))
+                found = log_times(load_throughput(run.folder))
             except UnreadableInputError:
                 # Without a manifest its folder could not be made: nothing was measured.
-                self.times[name] = {}
+                found = {}
+            failed = failed_repeats(run.manifest)
+            self.times[name] = {one: time for one, time in found.items() if one not in failed}
 
     @property
     def launch_s(self) -> float:
@@ -184,7 +188,7 @@ class SettingsByTurns:
             return self.refused[name]
         found = [
             (segment.failure.reason, segment.failure.lines[-1:])
-            for segment in _failed(self._runs[name].manifest)
+            for _, segment in _failed(self._runs[name].manifest)
             if segment.failure is not None
         ]
         # A launch that is not retried says nothing of the cause.
@@ -192,10 +196,12 @@ class SettingsByTurns:
         return ": ".join([causes[0][0], *causes[0][1]]) if causes else ""
 
     def is_given_up(self, name: str) -> bool:
-        """Whether a setting is refused or failed too often; after a hang none is retried."""
-        if name in self.refused:
-            return True
-        return len(list(_failed(self._runs[name].manifest))) >= MOST_FAILURES
+        """Whether a setting is refused, or failed too often; no hang is retried."""
+        return name in self.refused or self.launches(name).num_failed >= MOST_FAILURES
+
+    def launches(self, name: str) -> LaunchCount:
+        """The launches of a setting that ended, and those of them that failed."""
+        return LaunchCount() if name in self.refused else launch_count(self._runs[name].manifest)
 
     def folder_of(self, name: str) -> Path:
         """The run directory of a setting."""
@@ -224,12 +230,32 @@ class SettingsByTurns:
         return next(iter(cells.values()), None)
 
 
-def _failed(manifest: Manifest) -> Iterator[SegmentRecord]:
-    return (
+def launch_count(manifest: Manifest) -> LaunchCount:
+    """The launches of a run that ended by themselves, and those of them that failed."""
+    num_failed = len(list(_failed(manifest)))
+    done = [
         segment
         for record in manifest.passes
         for segment in record.segments
-        if segment.status not in _RESULTS and segment.failure is not None
+        if segment.status == Status.DONE
+    ]
+    return LaunchCount(len(done) + num_failed, num_failed)
+
+
+def failed_repeats(manifest: Manifest) -> frozenset[int]:
+    """The repeats with a failed launch; their times do not count, even if steps were recorded."""
+    return frozenset(record.repeat for record, _ in _failed(manifest))
+
+
+def _failed(manifest: Manifest) -> Iterator[tuple[PassRecord, SegmentRecord]]:
+    """What failed; a launch that the user ended did not."""
+    return (
+        (record, segment)
+        for record in manifest.passes
+        for segment in record.segments
+        if segment.status != Status.DONE
+        and segment.failure is not None
+        and segment.failure.reason != WAS_INTERRUPTED
     )
 
 

@@ -10,8 +10,8 @@ from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.confirmation import CONFIDENCE
 from hvdprof.analyze.tune.finals import joined
 from hvdprof.analyze.tune.prediction_score import prediction_score
+from hvdprof.analyze.tune.raced import Raced
 from hvdprof.analyze.tune.racing import Standing as Standing
-from hvdprof.analyze.tune.tuning_result import Raced
 from hvdprof.api.measured_runs import plan_measurement
 from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run

@@ -1,6 +1,6 @@
 """The race of a tuning and the check of what wins, with real launches.
 
-Tested in ``tests/test_tune_end_to_end.py``.
+Tested in ``tests/api/test_tuning_race.py`` and ``tests/test_tune_end_to_end.py``.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hvdprof.analyze.tune.finals import Finals, joined
+from hvdprof.analyze.tune.raced import Raced
 from hvdprof.analyze.tune.racing import PRESENT, Race, RaceRules, Standing
-from hvdprof.analyze.tune.tuning_result import Raced
 from hvdprof.api.settings_by_turns import JobToTune, SettingsByTurns
 from hvdprof.api.tuning_candidates import Choice
-from hvdprof.errors import HvdprofError, InterruptedRunError, StorageError, SweepIncompleteError
+from hvdprof.errors import HvdprofError, InterruptedRunError, SweepIncompleteError
 from hvdprof.launch.plan.time_budget import (
     LEAST_ROUNDS,
     MOST_CHECKED,
@@ -89,30 +89,39 @@ class RaceOfSettings:
     shown: TuningObserver | None
 
     def run(self, choice: Choice) -> tuple[Raced, HvdprofError | None]:
-        """The race and the check, and what ended them early."""
-        race = Race(choice.candidates, RaceRules(self.margin, self.plan.most_rounds))
+        """The race and the check, and what ended them early; what was measured is kept."""
+        state = _State(Race(choice.candidates, RaceRules(self.margin, self.plan.most_rounds)))
+        failure: HvdprofError | None = None
+        try:
+            self._run_all(choice, state)
+        except HvdprofError as error:
+            failure = error
+        try:
+            return self._raced(choice, state, is_complete=failure is None), failure
+        except InterruptedRunError as error:
+            # A second signal; ``interruptible`` ignores further ones.
+            return self._raced(choice, state, is_complete=False), failure or error
+
+    def _run_all(self, choice: Choice, state: "_State") -> None:
+        race = state.race
         settings = {one.name: one for one in choice.candidates}
-        turns = SettingsByTurns(
+        state.turns = SettingsByTurns(
             self.job, settings, self.paths.race, most_rounds=self.plan.most_rounds
         )
-        for name in turns.refused:
+        for name in state.turns.refused:
             race.drop(name, TrialOutcome.FAILED)
-        failure = self._run_race(race, turns) if race.racing else None
-        numeric = [one.candidate.name for one in race.standings if _is_numeric(one)]
-        raced = Raced(
-            margin=self.margin,
-            standings=race.standings,
-            untried=choice.untried,
-            reasons={one.name: turns.reason(one.name) for one in choice.candidates},
-            losses=_losses(turns, numeric),
-        )
+        if race.racing:
+            self._run_race(race, state.turns)
         finalists = race.finalists()
-        if failure is not None or not finalists:
-            return raced, failure
-        return self._checked(raced, finalists)
+        if finalists:
+            self._run_check(finalists, state)
 
-    def _run_race(self, race: Race, turns: SettingsByTurns) -> HvdprofError | None:
-        """Run the rounds; what ended them early."""
+    def _run_race(self, race: Race, turns: SettingsByTurns) -> None:
+        """Run the rounds.
+
+        Raises:
+            SweepIncompleteError: The present setting fails.
+        """
 
         def after_round(number: int) -> Collection[str]:
             _drop_given_up(race, turns)
@@ -123,48 +132,95 @@ class RaceOfSettings:
             is_over = race.is_decided or next_s > self.budget.left_s
             return () if is_over or turns.is_given_up(PRESENT) else {PRESENT, *race.racing}
 
-        try:
-            turns.run(after_round)
-        except (InterruptedRunError, StorageError) as error:
-            turns.read()
-            _drop_given_up(race, turns)
-            race.look(turns.times)
-            return error
-        if turns.is_given_up(PRESENT):
-            return SweepIncompleteError(f"{_PRESENT_FAILED}: {turns.reason(PRESENT)}.")
-        return None
+        turns.run(after_round)
+        _require_present(turns)
 
-    def _checked(
-        self, raced: Raced, finalists: Sequence[Candidate]
-    ) -> tuple[Raced, HvdprofError | None]:
-        """The check of what won the race."""
+    def _run_check(self, finalists: Sequence[Candidate], state: "_State") -> None:
+        """Measure anew what won the race.
+
+        Raises:
+            SweepIncompleteError: The present setting fails.
+        """
         most = self.plan.most_repeats
         finals = Finals(finalists, margin=self.margin, most_repeats=most)
         if self.shown is not None:
             self.shown.check_started(finals.entries)
         entries = {name: joined(entry) for name, entry in finals.entries.items()}
         turns = SettingsByTurns(self.job, entries, self.paths.check, most_rounds=most)
+        state.finals, state.check = finals, turns
 
         def after_repeat(number: int) -> Collection[str]:
-            alive = {name for name in entries if not turns.is_given_up(name)}
+            given_up = _given_up(finals, turns)
+            alive = entries.keys() - given_up
             next_s = (1 + len(alive)) * turns.launch_s
-            is_over = finals.is_decided(turns.times, number) or next_s > self.budget.left_s
+            is_decided = not alive or finals.is_decided(turns.times, number, given_up)
+            is_over = is_decided or next_s > self.budget.left_s
             return () if is_over or turns.is_given_up(PRESENT) else {PRESENT, *alive}
 
-        failure: HvdprofError | None = None
-        try:
+        if entries.keys() - _given_up(finals, turns):
             turns.run(after_repeat)
-        except (InterruptedRunError, StorageError) as error:
+            _require_present(turns)
+
+    def _raced(self, choice: Choice, state: "_State", *, is_complete: bool) -> Raced:
+        """What the race and the check measured so far."""
+        race, turns, check = state.race, state.turns, state.check
+        raced = Raced(margin=self.margin, standings=race.standings, untried=choice.untried)
+        if turns is None:
+            return raced
+        if not is_complete and check is None:
             turns.read()
-            failure = error
-        numeric = [name for name, one in entries.items() if one.changes_numerics]
+            _drop_given_up(race, turns)
+            race.look(turns.times)
+        numeric = [one.candidate.name for one in race.standings if _is_numeric(one)]
+        raced = replace(
+            raced,
+            standings=race.standings,
+            reasons={one.name: turns.reason(one.name) for one in choice.candidates},
+            losses=_losses(turns, numeric),
+            launches={one.name: turns.launches(one.name) for one in choice.candidates},
+            present_failed=_present_failed(turns),
+        )
+        if check is None or state.finals is None:
+            return raced
+        if not is_complete:
+            check.read()
+        entries = state.finals.entries
+        numeric = [name for name, one in entries.items() if joined(one).changes_numerics]
         return replace(
             raced,
-            finals=finals,
-            check_times=turns.times,
-            check_reasons={name: turns.reason(name) for name in entries},
-            check_losses=_losses(turns, numeric),
-        ), failure
+            finals=state.finals,
+            check_times=check.times,
+            check_reasons={name: check.reason(name) for name in entries},
+            check_losses=_losses(check, numeric),
+            check_launches={name: check.launches(name) for name in entries},
+            given_up=_given_up(state.finals, check),
+            present_failed=_present_failed(check),
+        )
+
+
+@dataclass(slots=True)
+class _State:
+    """How far a tuning has got; each part is there as soon as its launches are prepared."""
+
+    race: Race
+    turns: SettingsByTurns | None = None
+    finals: Finals | None = None
+    check: SettingsByTurns | None = None
+
+
+def _require_present(turns: SettingsByTurns) -> None:
+    reason = _present_failed(turns)
+    if reason:
+        raise SweepIncompleteError(f"{_PRESENT_FAILED}: {reason}.")
+
+
+def _present_failed(turns: SettingsByTurns) -> str:
+    """Why the present setting failed too often; empty where it did not."""
+    return turns.reason(PRESENT) if turns.is_given_up(PRESENT) else ""
+
+
+def _given_up(finals: Finals, turns: SettingsByTurns) -> frozenset[str]:
+    return frozenset(name for name in finals.entries if turns.is_given_up(name))
 
 
 def _drop_given_up(race: Race, turns: SettingsByTurns) -> None:

@@ -124,7 +124,8 @@ class PredictionScore:
 
     Attributes:
         num_predicted: Candidates with a prediction.
-        num_scored: Those of them with a measured gain.
+        num_scored: Those of them whose measured gain has an interval that is closed, and no wider
+            than the whole step time.
         num_covered: Those whose predicted and measured intervals overlap.
         median_error: Median absolute difference of predicted and measured gain, a share of the
             step time; None where none is scored.

@@ -1,5 +1,7 @@
 """The jobs of benchmarks.tune_jobs, and how a tuning of them is judged."""
 
+from dataclasses import replace
+
 from benchmarks.tune_jobs import JOBS, outcomes, predictions
 from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome, Tuning
 
@@ -51,10 +53,12 @@ def test_the_tables_hold_outcome_and_predictions() -> None:
         gain=Estimate(0.55, 0.52, 0.58),
         num_rounds=3,
     )
-    found = {CYCLE: tuning({"HOROVOD_CYCLE_TIME": "1"}, trial)}
+    wide = replace(trial, gain=Estimate(0.4, -0.9, 1.0))
+    found = {CYCLE: tuning({"HOROVOD_CYCLE_TIME": "1"}, wide, trial)}
     assert list(outcomes(found))[-1] == (
-        "| cycle of 50 ms | 1 | `HOROVOD_CYCLE_TIME=1` | 50 % (40 to 60) | yes | 1.5 |"
+        "| cycle of 50 ms | 2 | `HOROVOD_CYCLE_TIME=1` | 50 % (40 to 60) | yes | 1.5 |"
     )
+    assert list(predictions(found))[-2].endswith("| 40 % (-90 to 100) | - |")
     assert list(predictions(found))[-1] == (
         "| cycle of 50 ms | `HOROVOD_CYCLE_TIME=1` | 45 % (40 to 50) | 55 % (52 to 58) | no |"
     )

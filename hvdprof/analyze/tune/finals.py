@@ -4,11 +4,14 @@ Winners that are used together may gain less than their sum, or more. Tested in
 ``tests/analyze/tune/test_racing.py``.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 
+from hvdprof.analyze.stats.distributions import student_quantile
+from hvdprof.analyze.stats.launch_spread import spread
 from hvdprof.analyze.tune.confirmation import CheckRules, Confirmation, confirmation
-from hvdprof.analyze.tune.racing import Times
-from hvdprof.model.tuning import Candidate
+from hvdprof.analyze.tune.racing import Times, gain_of
+from hvdprof.model.tuning import Candidate, Estimate
 from hvdprof.rundir.comparison_looks import comparison_looks
 
 BEST, TOGETHER = "best", "together"
@@ -35,24 +38,46 @@ class Finals:
         """What is known of each entry."""
         return {name: confirmation(times, name, self._rules) for name in self.entries}
 
-    def is_decided(self, times: Times, repeat: int) -> bool:
+    def is_decided(self, times: Times, repeat: int, given_up: Collection[str] = ()) -> bool:
         """Whether it is looked at after this repeat, and more could change nothing."""
         return repeat in self.looks and all(
-            one.is_confirmed or one.is_refuted for one in self.confirmations(times).values()
+            one.is_confirmed or one.is_refuted
+            for name, one in self.confirmations(times).items()
+            if name not in given_up
         )
 
-    def winner(self, times: Times) -> str | None:
+    def winner(self, times: Times, given_up: Collection[str] = ()) -> str | None:
         """The confirmed entry with the larger gain; None without any.
 
-        All together win only where they gain the margin more than the best one: what gains nothing
-        need not be set.
+        All together win only where they gain the margin more than the best one, and where that
+        difference is beyond noise: what gains nothing need not be set.
+
+        Args:
+            times: Those of the check.
+            given_up: Entries whose launches failed too often; they cannot win.
         """
         found = self.confirmations(times)
-        confirmed = [name for name, one in found.items() if one.is_confirmed]
+        confirmed = [
+            name for name, one in found.items() if one.is_confirmed and name not in given_up
+        ]
         if len(confirmed) < 2:
             return confirmed[0] if confirmed else None
         more = found[TOGETHER].gain.value - found[BEST].gain.value
-        return TOGETHER if more >= self._rules.margin else BEST
+        is_more = more >= self._rules.margin and self.added(times).low > 0
+        return TOGETHER if is_more else BEST
+
+    def added(self, times: Times) -> Estimate:
+        """The gain of all together over the best one, by their common repeats.
+
+        Open ends below two of them, NaN without any.
+        """
+        best, together = times.get(BEST, {}), times.get(TOGETHER, {})
+        change = spread([together[one] - best[one] for one in sorted(best.keys() & together)])
+        half = math.inf
+        if change.degrees >= 1:
+            quantile = student_quantile(change.degrees, 1 - self._rules.level / 2)
+            half = quantile * math.sqrt(change.variance)
+        return gain_of(Estimate(change.value, change.value - half, change.value + half))
 
 
 def joined(candidates: Sequence[Candidate]) -> Candidate:

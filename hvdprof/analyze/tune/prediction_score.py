@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from hvdprof import units
 from hvdprof.model.tuning import Estimate, PredictionScore, Trial
 
+WIDEST = 1.0
+"""A measured interval that is wider than the whole step time agrees with any prediction."""
+
 LEAST_FOR_ORDER = 3
 """Below this many pairs, the order of gains is by chance."""
 
@@ -17,8 +20,8 @@ LEAST_FOR_ORDER = 3
 def prediction_score(trials: Sequence[Trial]) -> PredictionScore:
     """The score over all trials whose gain was predicted.
 
-    A prediction is covered where its interval and that of the measured gain overlap. A gain that
-    was measured without an interval is covered where the predicted interval holds it.
+    A prediction is covered where its interval and that of the measured gain overlap. A measured
+    interval that is open, or wider than the whole step time, agrees with anything: it is left out.
 
     Args:
         trials: What was tried.
@@ -27,7 +30,9 @@ def prediction_score(trials: Sequence[Trial]) -> PredictionScore:
     pairs = [
         (one.candidate.predicted, one.gain)
         for one in predicted
-        if one.candidate.predicted is not None and one.gain is not None
+        if one.candidate.predicted is not None
+        and one.gain is not None
+        and agrees(one.candidate.predicted, one.gain) is not None
     ]
     if not pairs:
         return PredictionScore(
@@ -37,10 +42,10 @@ def prediction_score(trials: Sequence[Trial]) -> PredictionScore:
             median_error=None,
             bias=None,
             rank_correlation=None,
-            sentence=_unscored(len(predicted)),
+            sentence=_unscored(predicted),
         )
     errors = np.array([one.value - gain.value for one, gain in pairs])
-    covered = sum(_overlap(one, gain) for one, gain in pairs)
+    covered = sum(agrees(one, gain) is True for one, gain in pairs)
     order = _rank_correlation(pairs)
     return PredictionScore(
         num_predicted=len(predicted),
@@ -53,11 +58,17 @@ def prediction_score(trials: Sequence[Trial]) -> PredictionScore:
     )
 
 
-def _overlap(predicted: Estimate, measured: Estimate) -> bool:
-    low, high = (
-        measured.value if math.isnan(end) else end for end in (measured.low, measured.high)
-    )
-    return predicted.low <= high and low <= predicted.high
+def agrees(predicted: Estimate, measured: Estimate) -> bool | None:
+    """Whether two intervals of a gain overlap; None where the measured one is too wide.
+
+    Args:
+        predicted: The predicted gain.
+        measured: The measured gain; NaN or infinite ends are open.
+    """
+    width = measured.high - measured.low
+    if not math.isfinite(width) or width > WIDEST:
+        return None
+    return predicted.low <= measured.high and measured.low <= predicted.high
 
 
 def _rank_correlation(pairs: Sequence[tuple[Estimate, Estimate]]) -> float | None:
@@ -73,8 +84,12 @@ def _rank_correlation(pairs: Sequence[tuple[Estimate, Estimate]]) -> float | Non
     return float(np.corrcoef(predicted, measured)[0, 1])
 
 
-def _unscored(num_predicted: int) -> str:
-    return "No predicted gain was measured." if num_predicted else "No gain was predicted."
+def _unscored(predicted: Sequence[Trial]) -> str:
+    if not predicted:
+        return "No gain was predicted."
+    if any(one.gain is not None for one in predicted):
+        return "No predicted gain was measured precisely enough to be scored."
+    return "No predicted gain was measured."
 
 
 def _sentence(num: int, covered: int, errors: NDArray[np.float64], order: float | None) -> str:

@@ -183,7 +183,7 @@ def gain_of(change: Estimate) -> Estimate:
 
 def _share(change: float) -> float:
     """A gain of a bound of a change; an open bound stays open."""
-    return -math.inf if change == math.inf else -math.expm1(change)
+    return -change if math.isinf(change) else -math.expm1(change)
 
 
 def _num_shared(times: Times, one: str, other: str) -> int:

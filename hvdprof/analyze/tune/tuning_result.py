@@ -4,56 +4,19 @@ Tested in ``tests/analyze/tune/test_tuning_result.py``.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hvdprof import units
-from hvdprof.analyze.tune.finals import BEST, Finals
-from hvdprof.analyze.tune.racing import Standing, Times
+from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals
+from hvdprof.analyze.tune.raced import LaunchCount, Raced
+from hvdprof.analyze.tune.racing import Standing
 from hvdprof.model.tuning import Candidate, Check, Estimate, Trial, TrialOutcome
 
 WIDEST_LIMIT = 0.1
 """Without a bound below this share of the step time, the verdict is undecided."""
 
 _ORDER = tuple(TrialOutcome)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raced:
-    """What a race and its check measured.
-
-    Attributes:
-        margin: Smallest gain that matters.
-        standings: The candidates at the end of the race.
-        untried: Trials of what did not race.
-        reasons: Why candidates failed in the race, by name.
-        losses: Changes of the final loss in the race, by name.
-        finals: The check; None where nothing reached it.
-        check_times: The times of the check.
-        check_reasons: Why entries failed in the check, by name.
-        check_losses: Changes of the final loss in the check, by name.
-    """
-
-    margin: float
-    standings: tuple[Standing, ...] = ()
-    untried: tuple[Trial, ...] = ()
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    losses: Mapping[str, Estimate] = field(default_factory=dict)
-    finals: Finals | None = None
-    check_times: Times = field(default_factory=dict)
-    check_reasons: Mapping[str, str] = field(default_factory=dict)
-    check_losses: Mapping[str, Estimate] = field(default_factory=dict)
-
-    @property
-    def winner(self) -> str | None:
-        """The entry of the check that is named; None where nothing pays."""
-        return None if self.finals is None else self.finals.winner(self.check_times)
-
-    @property
-    def named(self) -> tuple[Candidate, ...]:
-        """The candidates that are named."""
-        winner = self.winner
-        return () if self.finals is None or winner is None else self.finals.entries[winner]
 
 
 def checks(raced: Raced) -> tuple[Check, ...]:
@@ -66,7 +29,7 @@ def checks(raced: Raced) -> tuple[Check, ...]:
             names=tuple(one.name for one in raced.finals.entries[name]),
             gain=_known(one.gain),
             num_repeats=one.num_repeats,
-            is_confirmed=one.is_confirmed,
+            is_confirmed=one.is_confirmed and name not in raced.given_up,
             reason=raced.check_reasons.get(name, ""),
             loss_change=raced.check_losses.get(name),
         )
@@ -83,17 +46,22 @@ def trials(raced: Raced) -> tuple[Trial, ...]:
 
 
 def beyond(raced: Raced) -> float | None:
-    """The largest gain that is not excluded for what raced; None where nothing did.
+    """The largest gain that is not excluded for what raced; None where there is no such limit.
 
-    A candidate that was checked alone has the bound of its check where that is lower.
+    A candidate that was checked alone has the bound of its check where that is lower. What is
+    slower than the present setting gains nothing, and what fails cannot be used.
     """
-    highs = {one.candidate.name: one.gain.high for one in raced.standings if one.num_rounds}
-    if raced.finals is not None:
+    highs = {
+        one.candidate.name: 0.0 if one.outcome is TrialOutcome.WORSE else one.gain.high
+        for one in raced.tried
+    }
+    if raced.finals is not None and BEST not in raced.given_up:
         gain = raced.finals.confirmations(raced.check_times)[BEST].gain
         (best,) = raced.finals.entries[BEST]
         if not math.isnan(gain.high):
             highs[best.name] = min(gain.high, highs.get(best.name, math.inf))
-    return max(0.0, *highs.values()) if highs else None
+    limit = max([0.0, *highs.values()])
+    return limit if highs and math.isfinite(limit) else None
 
 
 def sentence(raced: Raced, line: str, status: str) -> str:
@@ -102,10 +70,9 @@ def sentence(raced: Raced, line: str, status: str) -> str:
     Args:
         raced: The race and its check.
         line: What is named, as a line to copy.
-        status: ``done`` or ``interrupted``.
+        status: ``done``, ``interrupted`` or ``failed``.
     """
-    tried = [one for one in raced.standings if one.num_rounds]
-    winner = raced.winner
+    tried, winner = raced.tried, raced.winner
     if winner is not None and raced.finals is not None:
         gain = raced.finals.confirmations(raced.check_times)[winner].gain
         return (
@@ -114,16 +81,19 @@ def sentence(raced: Raced, line: str, status: str) -> str:
             f"throughput {_percent(1 / (1 - gain.value) - 1)}."
         )
     if not raced.standings:
-        return "Nothing to try: no setting of this job can save as much as matters."
+        return _nothing_raced(raced)
     if not tried:
-        why = "every setting failed" if raced.reasons else "no round of the race ended"
-        return f"Nothing is known: {why}."
+        return f"Nothing is known: {_no_result(raced)}."
+    if raced.present_failed:
+        return f"Undecided: the present setting failed: {raced.present_failed}."
     if status != "done":
         return f"Undecided: {_interrupted(raced, tried)}"
     limit = beyond(raced)
     number = units.counted(len(tried), "setting")
-    if limit is None or limit == math.inf:
+    if limit is None:
         return f"No gain shown by {number}; too few launches to state a limit."
+    if all(one.outcome is TrialOutcome.WORSE for one in tried):
+        return f"Nothing to gain: {number} tried, none faster than the present one."
     if limit > WIDEST_LIMIT:
         return (
             f"Undecided: no gain of {number} is beyond noise, and gains of up to "
@@ -134,6 +104,22 @@ def sentence(raced: Raced, line: str, status: str) -> str:
         f"Nothing to gain beyond {units.percent(limit)} of the step time: no gain of "
         f"{number} is beyond noise."
     )
+
+
+def _nothing_raced(raced: Raced) -> str:
+    if not raced.untried:
+        return "Nothing to try: no setting of this job can save as much as matters."
+    names = ", ".join(one.candidate.name for one in raced.untried)
+    reasons = "; ".join(dict.fromkeys(one.reason for one in raced.untried))
+    return f"Nothing was tried. Left out: {names} ({reasons})."
+
+
+def _no_result(raced: Raced) -> str:
+    """Why no candidate has a result."""
+    if raced.present_failed:
+        return f"the present setting failed: {raced.present_failed}"
+    is_all = len(raced.failed) == len(raced.standings)
+    return "every setting failed" if is_all else "no round of the race ended"
 
 
 def _interrupted(raced: Raced, tried: Sequence[Standing]) -> str:
@@ -153,9 +139,32 @@ def caveats(raced: Raced) -> Iterator[str]:
         of_winner = next(one for one in checks(raced) if one.names == _names(raced.named))
         if any(one.changes_numerics for one in raced.named):
             yield _of_loss(of_winner)
-    failed = [one for one in raced.standings if one.outcome is TrialOutcome.FAILED]
-    if failed:
-        yield f"{', '.join(one.candidate.name for one in failed)} failed."
+        yield from _failed_launches(raced, raced.winner)
+        if raced.present_failed:
+            yield f"The present setting failed: {raced.present_failed}."
+    if raced.failed:
+        yield f"{', '.join(_names(raced.failed))} failed."
+    if TOGETHER in raced.given_up:
+        yield f"All settings together failed{_because(raced.check_reasons.get(TOGETHER, ''))}."
+
+
+def _failed_launches(raced: Raced, winner: str) -> Iterator[str]:
+    """What is named, and failed in some of its launches."""
+    reasons = [raced.check_reasons.get(winner, "")]
+    launches = raced.check_launches.get(winner, LaunchCount())
+    for one in raced.named:
+        launches += raced.launches.get(one.name, LaunchCount())
+        reasons.append(raced.reasons.get(one.name, ""))
+    if launches.num_failed:
+        reason = next(filter(None, reasons), "")
+        yield (
+            f"{launches.num_failed} of {launches.num} launch{'es' if launches.num > 1 else ''} "
+            f"of {' + '.join(_names(raced.named))} failed{_because(reason)}."
+        )
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else ""
 
 
 def _of_loss(check: Check) -> str:
@@ -171,7 +180,7 @@ def _of_loss(check: Check) -> str:
 
 def _trial(raced: Raced, standing: Standing) -> Trial:
     name = standing.candidate.name
-    outcome, reason = standing.outcome, raced.reasons.get(name, "")
+    outcome, reason = standing.outcome, ""
     if outcome is None:
         outcome, reason = _outcome_of_check(raced, standing.candidate)
     return Trial(
@@ -179,7 +188,7 @@ def _trial(raced: Raced, standing: Standing) -> Trial:
         outcome=str(outcome),
         gain=_known(standing.gain),
         num_rounds=standing.num_rounds,
-        reason=reason,
+        reason=reason or raced.reasons.get(name, ""),
         loss_change=raced.losses.get(name),
     )
 
@@ -190,10 +199,21 @@ def _outcome_of_check(raced: Raced, candidate: Candidate) -> tuple[TrialOutcome,
         return TrialOutcome.CONFIRMED, ""
     if raced.finals is None or candidate not in _checked(raced.finals):
         return TrialOutcome.UNDECIDED, ""
-    if raced.named:
-        less = units.percent_limit(raced.margin)
-        return TrialOutcome.NOT_CONFIRMED, f"adds less than {less} to {raced.named[0].name}"
+    if candidate in raced.failed:
+        return TrialOutcome.FAILED, raced.check_reasons.get(BEST, "")
+    if TOGETHER in raced.given_up and candidate not in raced.finals.entries[BEST]:
+        return TrialOutcome.UNDECIDED, "all settings together failed"
+    if raced.winner == BEST:
+        return TrialOutcome.NOT_CONFIRMED, _beside_best(raced, raced.finals)
     return TrialOutcome.NOT_CONFIRMED, ""
+
+
+def _beside_best(raced: Raced, finals: Finals) -> str:
+    """Why the others are not named beside the best one."""
+    added, best = finals.added(raced.check_times), raced.named[0].name
+    if added.high < raced.margin:
+        return f"adds less than {units.percent_limit(raced.margin)} to {best}"
+    return f"no gain beside {best} is beyond noise"
 
 
 def _checked(finals: Finals) -> list[Candidate]:

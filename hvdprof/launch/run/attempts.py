@@ -10,6 +10,9 @@ from hvdprof.rundir.manifest import Failure, PassRecord, SegmentRecord, Status
 
 MAX_FAILURES = 2
 
+WAS_INTERRUPTED = "it was interrupted"
+"""Why a launch that the user ended has no more than part of its steps."""
+
 _ATTEMPT = re.compile(r"-attempt(\d+)$")
 
 
@@ -67,7 +70,7 @@ def interrupt(
             segment.status = Status.DONE
         elif is_enough:
             segment.status = Status.PARTIAL
-            segment.failure = Failure(reason="it was interrupted")
+            segment.failure = Failure(reason=WAS_INTERRUPTED)
         else:
             segment.status = Status.INTERRUPTED
     record.status = Status.INTERRUPTED

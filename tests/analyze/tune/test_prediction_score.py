@@ -45,9 +45,14 @@ def test_gains_that_are_all_equal_have_no_order() -> None:
     assert prediction_score([trial(0.1, one) for one in (0.1, 0.2, 0.3)]).rank_correlation is None
 
 
-def test_a_gain_without_an_interval_counts_as_its_value() -> None:
-    inside, outside = trial(0.2, 0.24, width=NAN), trial(0.2, 0.26, width=NAN)
-    assert prediction_score([inside, outside]).num_covered == 1
+@pytest.mark.parametrize("width", [NAN, float("inf"), 0.6])
+def test_an_interval_that_agrees_with_anything_is_not_scored(width) -> None:
+    found = prediction_score([trial(0.2, -3.9, width=width)])
+    assert (found.num_predicted, found.num_scored, found.num_covered) == (1, 0, 0)
+    assert found.median_error is None
+    assert found.sentence == "No predicted gain was measured precisely enough to be scored."
+    known = prediction_score([trial(0.2, -3.9, width=width), trial(0.2, 0.22)])
+    assert (known.num_scored, known.num_covered) == (1, 1)
 
 
 def test_trials_without_a_prediction_or_a_gain_are_not_scored() -> None:

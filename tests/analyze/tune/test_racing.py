@@ -59,6 +59,16 @@ def test_a_gain_among_settings_that_gain_nothing_is_found(gain, noise, power):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.03, 0.05, 0.08])
+def test_settings_without_effect_are_named_beside_the_best_in_at_most_5_percent(noise):
+    random = np.random.default_rng(4)
+    gains = [0, 0.3, 0, 0, 0, 0, 0, 0]
+    races = [simulated_race(random, gains, Noise(noise, shared=0.05)) for _ in range(300)]
+    named = [one.named for one in races if one.named]
+    assert np.mean([one != ("c1",) for one in named]) <= 0.05
+
+
+@pytest.mark.slow
 def test_the_measured_gain_of_a_winner_is_not_too_large():
     """Where several gain the same, the winner of the race is the luckiest one."""
     random = np.random.default_rng(9)
@@ -103,7 +113,7 @@ def test_after_one_round_nothing_is_known_of_one_candidate():
     race.look(times_of(1, c0=0.5))
     (standing,) = race.standings
     assert standing.outcome is None and not standing.is_ahead
-    assert standing.gain.low == -math.inf
+    assert (standing.gain.low, standing.gain.high) == (-math.inf, math.inf)
 
 
 def test_a_candidate_without_a_result_stays_unknown_and_is_no_finalist():
@@ -157,6 +167,32 @@ def test_all_together_win_where_they_gain_more_than_the_best_alone(together, win
     finals = Finals([one, other], margin=0.02, most_repeats=10)
     times = times_of(6, **{BEST: 0.2, TOGETHER: together})
     assert finals.winner(times) == winner
+
+
+def test_a_lucky_difference_is_no_reason_to_set_more_than_the_best():
+    one, _, other = candidates(3)
+    finals = Finals([one, other], margin=0.02, most_repeats=10)
+    best = {number: math.log(0.7) for number in range(1, 7)}
+    shifts = (-0.2, 0.1, -0.2, 0.1, -0.15, 0.1)
+    together = {number: best[number] + by for number, by in enumerate(shifts, start=1)}
+    times = {PRESENT: dict.fromkeys(best, 0.0), BEST: best, TOGETHER: together}
+    found = finals.confirmations(times)
+    assert found[TOGETHER].gain.value - found[BEST].gain.value >= 0.02
+    assert all(one.is_confirmed for one in found.values())
+    assert finals.winner(times) == BEST
+    assert finals.added(times).low < 0 < finals.added(times).high
+
+
+def test_what_failed_too_often_cannot_win_and_is_not_waited_for():
+    one, _, other = candidates(3)
+    finals = Finals([one, other], margin=0.02, most_repeats=10)
+    times = times_of(6, **{BEST: 0.2, TOGETHER: 0.4})
+    assert finals.winner(times, {TOGETHER}) == BEST
+    assert finals.winner(times, {BEST}) == TOGETHER
+    assert finals.winner(times, {BEST, TOGETHER}) is None
+    del times[TOGETHER]
+    assert not finals.is_decided(times, 6)
+    assert finals.is_decided(times, 6, {TOGETHER})
 
 
 def test_a_gain_that_is_not_beyond_noise_is_not_confirmed():

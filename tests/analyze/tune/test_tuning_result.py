@@ -6,8 +6,8 @@ import pytest
 
 from hvdprof.analyze.tune import tuning_result
 from hvdprof.analyze.tune.finals import BEST, TOGETHER, Finals, joined
+from hvdprof.analyze.tune.raced import LaunchCount, Raced
 from hvdprof.analyze.tune.racing import PRESENT, Standing
-from hvdprof.analyze.tune.tuning_result import Raced
 from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
 
 CYCLE = Candidate(name="HOROVOD_CYCLE_TIME=1", environment={"HOROVOD_CYCLE_TIME": "1"})
@@ -88,6 +88,92 @@ def test_what_adds_nothing_to_the_best_is_not_named():
     )
 
 
+@pytest.mark.parametrize(
+    ("together", "reason"),
+    [
+        ({}, "no gain beside HOROVOD_CYCLE_TIME=1 is beyond noise"),
+        (
+            {1: -0.7, 2: -0.4, 3: -0.7, 4: -0.4, 5: -0.7, 6: -0.4},
+            "no gain beside HOROVOD_CYCLE_TIME=1 is beyond noise",
+        ),
+    ],
+    ids=["crashed", "noisy"],
+)
+def test_little_is_added_only_where_the_difference_is_measured(together, reason):
+    found = raced(
+        standing(CYCLE, 0.4),
+        standing(GLOO, 0.03),
+        finals=[CYCLE, GLOO],
+        check_times={**times(best=0.4), TOGETHER: together},
+    )
+    assert found.named == (CYCLE,)
+    assert tuning_result.trials(found)[-1].reason == reason
+
+
+def test_a_setting_that_fails_in_the_check_is_not_named():
+    found = raced(
+        standing(CYCLE, 0.4),
+        finals=[CYCLE],
+        check_times=times(best=0.4),
+        check_reasons={BEST: "rank 0 exited with code 1"},
+        given_up=frozenset({BEST}),
+    )
+    assert found.named == ()
+    (trial,), (check,) = tuning_result.trials(found), tuning_result.checks(found)
+    assert (trial.outcome, trial.reason) == ("failed", "rank 0 exited with code 1")
+    assert not check.is_confirmed
+    assert tuning_result.sentence(found, "", "done") == "Nothing is known: every setting failed."
+    assert list(tuning_result.caveats(found)) == ["HOROVOD_CYCLE_TIME=1 failed."]
+    assert tuning_result.beyond(found) is None
+
+
+def test_all_together_that_fail_leave_the_best_alone():
+    found = raced(
+        standing(CYCLE, 0.4),
+        standing(GLOO, 0.2),
+        finals=[CYCLE, GLOO],
+        check_times=times(**{BEST: 0.4, TOGETHER: 0.5}),
+        check_reasons={TOGETHER: "rank 0 exited with code 1"},
+        given_up=frozenset({TOGETHER}),
+    )
+    assert found.named == (CYCLE,)
+    assert tuning_result.trials(found)[-1].reason == "all settings together failed"
+    assert list(tuning_result.caveats(found)) == [
+        "All settings together failed: rank 0 exited with code 1."
+    ]
+
+
+def test_failed_launches_of_what_is_named_are_a_caveat():
+    found = raced(
+        standing(CYCLE, 0.4),
+        finals=[CYCLE],
+        check_times=times(best=0.4),
+        reasons={CYCLE.name: "rank 1 exited with code 3"},
+        launches={CYCLE.name: LaunchCount(4, 1)},
+        check_launches={BEST: LaunchCount(6, 0)},
+    )
+    assert list(tuning_result.caveats(found)) == [
+        "1 of 10 launches of HOROVOD_CYCLE_TIME=1 failed: rank 1 exited with code 3."
+    ]
+    (trial,) = tuning_result.trials(found)
+    assert (trial.outcome, trial.reason) == ("confirmed", "rank 1 exited with code 3")
+
+
+def test_what_is_far_slower_or_failed_does_not_widen_the_limit():
+    slow = standing(CYCLE, -7.0, half=math.inf, outcome=TrialOutcome.WORSE, rounds=1)
+    crash = standing(FP16, 0.1, half=math.inf, outcome=TrialOutcome.FAILED, rounds=1)
+    found = raced(slow, crash, standing(GLOO, 0.005, half=0.02))
+    assert tuning_result.beyond(found) == pytest.approx(0.025)
+    assert tuning_result.sentence(found, "", "done").startswith("Nothing to gain beyond 2.5 %")
+    assert tuning_result.beyond(raced(crash)) is None
+
+
+def test_where_all_are_slower_there_is_nothing_to_gain():
+    slow = standing(CYCLE, -7.0, half=math.inf, outcome=TrialOutcome.WORSE, rounds=1)
+    text = tuning_result.sentence(raced(slow), "", "done")
+    assert text == "Nothing to gain: 1 setting tried, none faster than the present one."
+
+
 def test_a_setting_that_changes_the_arithmetic_reports_the_loss_or_its_absence():
     fields = {"finals": [FP16], "check_times": times(best=0.2)}
     without = " ".join(tuning_result.caveats(raced(standing(FP16, 0.2), **fields)))
@@ -122,6 +208,26 @@ def test_a_failed_setting_is_an_outcome_with_its_cause():
             ),
             "done",
             "Nothing is known: every setting failed.",
+        ),
+        (
+            raced(standing(CYCLE, math.nan, rounds=0), reasons={CYCLE.name: ""}),
+            "interrupted",
+            "Nothing is known: no round of the race ended.",
+        ),
+        (
+            raced(standing(CYCLE, math.nan, rounds=0), present_failed="rank 0 exited with code 1"),
+            "failed",
+            "Nothing is known: the present setting failed: rank 0 exited with code 1.",
+        ),
+        (
+            raced(standing(CYCLE, 0.4), present_failed="rank 0 exited with code 1"),
+            "failed",
+            "Undecided: the present setting failed: rank 0 exited with code 1.",
+        ),
+        (
+            raced(untried=(Trial(candidate=FP16, outcome="not tried", reason="no --allow"),)),
+            "done",
+            "Nothing was tried. Left out: --fp16 (no --allow).",
         ),
         (
             raced(standing(CYCLE, 0.4)),

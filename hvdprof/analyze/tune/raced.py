@@ -1,0 +1,89 @@
+"""What a race of settings and its check measured.
+
+Tested in ``tests/analyze/tune/test_tuning_result.py``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hvdprof.analyze.tune.finals import BEST, Finals
+from hvdprof.analyze.tune.racing import Standing, Times
+from hvdprof.model.tuning import Candidate, Estimate, Trial, TrialOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCount:
+    """The launches of a setting that ended, and those of them that failed."""
+
+    num: int = 0
+    num_failed: int = 0
+
+    def __add__(self, other: "LaunchCount") -> "LaunchCount":
+        """Both together."""
+        return LaunchCount(self.num + other.num, self.num_failed + other.num_failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raced:
+    """What a race and its check measured.
+
+    Attributes:
+        margin: Smallest gain that matters.
+        standings: The candidates at the end of the race.
+        untried: Trials of what did not race.
+        reasons: Why candidates failed in the race, by name.
+        losses: Changes of the final loss in the race, by name.
+        launches: Launches in the race, by name.
+        present_failed: Why the present setting failed too often; empty where it did not.
+        finals: The check; None where nothing reached it.
+        check_times: The times of the check.
+        check_reasons: Why entries failed in the check, by name.
+        check_losses: Changes of the final loss in the check, by name.
+        check_launches: Launches in the check, by name.
+        given_up: Entries of the check that failed too often.
+    """
+
+    margin: float
+    standings: tuple[Standing, ...] = ()
+    untried: tuple[Trial, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    losses: Mapping[str, Estimate] = field(default_factory=dict)
+    launches: Mapping[str, LaunchCount] = field(default_factory=dict)
+    present_failed: str = ""
+    finals: Finals | None = None
+    check_times: Times = field(default_factory=dict)
+    check_reasons: Mapping[str, str] = field(default_factory=dict)
+    check_losses: Mapping[str, Estimate] = field(default_factory=dict)
+    check_launches: Mapping[str, LaunchCount] = field(default_factory=dict)
+    given_up: frozenset[str] = frozenset()
+
+    @property
+    def winner(self) -> str | None:
+        """The entry of the check that is named; None where nothing pays."""
+        if self.finals is None:
+            return None
+        return self.finals.winner(self.check_times, self.given_up)
+
+    @property
+    def named(self) -> tuple[Candidate, ...]:
+        """The candidates that are named."""
+        winner = self.winner
+        return () if self.finals is None or winner is None else self.finals.entries[winner]
+
+    @property
+    def failed(self) -> tuple[Candidate, ...]:
+        """The candidates that failed too often, in the race or alone in the check."""
+        alone = self.finals.entries[BEST] if self.finals and BEST in self.given_up else ()
+        return tuple(
+            one.candidate
+            for one in self.standings
+            if one.outcome is TrialOutcome.FAILED or one.candidate in alone
+        )
+
+    @property
+    def tried(self) -> tuple[Standing, ...]:
+        """The candidates with a result that did not fail."""
+        failed = self.failed
+        return tuple(
+            one for one in self.standings if one.num_rounds and one.candidate not in failed
+        )
