@@ -27,7 +27,7 @@ from hvdprof.analyze.predict.negotiation_draws import Negotiates
 from hvdprof.analyze.predict.network_scenarios import KnownLinks
 from hvdprof.analyze.predict.next_measurement import MeasuredSoFar
 from hvdprof.analyze.predict.own_work import OwnWork, own_work
-from hvdprof.analyze.predict.rank_spread import RankSpread, rank_spread
+from hvdprof.analyze.predict.rank_spread import rank_spread
 from hvdprof.analyze.predict.stated_links import assumed_draws, with_rule
 from hvdprof.analyze.predict.what_if import checked
 from hvdprof.analyze.stats.uncertainty import NAN
@@ -65,8 +65,15 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     cells = forecast_cells(measured, question)
     works = with_all_ranks(step_work(run.steps, run.events, measured.of_job), run.segments)
     rng = np.random.default_rng(question.seed)
-    own = own_work(cells.reference, cells.baseline, cells.log_ratio, measured.facts, works)
-    spread = _spread(analysis, cells, works, question, rng)
+    late = _late(analysis, cells, works, question)
+    own = own_work(cells.reference, cells.baseline, cells.log_ratio, measured.facts, works, late)
+    spread = rank_spread(
+        [works[key] for key in cells.reference.launches if key in works],
+        cells.host_of_rank(run),
+        late,
+        rng,
+        keeps_stragglers=question.keeps_stragglers,
+    )
     if own is None or spread is None:
         raise UsageError(
             f"The run holds no steady steps of all ranks at np={cells.reference.cell.np}.",
@@ -121,13 +128,13 @@ def _algorithm(name: str) -> Algorithm:
         ) from None
 
 
-def _spread(
+def _late(
     analysis: RunAnalysis,
     cells: ForecastCells,
     works: Mapping[LaunchKey, StepWork],
     question: Question,
-    rng: np.random.Generator,
-) -> RankSpread | None:
+) -> dict[int, float]:
+    """Mean lateness of each named straggler of the reference, ns."""
     launches = [key for key in cells.reference.launches if key in works]
     table = analysis.stragglers
     late: dict[int, list[float]] = {}
@@ -135,13 +142,7 @@ def _spread(
     for row in table[table["pattern"].isin(patterns).to_numpy()].to_dict("records"):
         if (str(row["pass_id"]), str(row["segment"])) in launches:
             late.setdefault(int(row["rank"]), []).append(float(row["lateness_ns"]))
-    return rank_spread(
-        [works[key] for key in launches],
-        cells.host_of_rank(analysis.run),
-        {rank: float(np.mean(times)) for rank, times in late.items()},
-        rng,
-        keeps_stragglers=question.keeps_stragglers,
-    )
+    return {rank: float(np.mean(times)) for rank, times in late.items()}
 
 
 def _trace(

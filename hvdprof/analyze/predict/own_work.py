@@ -9,21 +9,22 @@ The step of the reference cell, the largest measured one that is not oversubscri
 last rank arrives than the mean, and ``exposed`` the rest: the wait after the last arrival. The
 window does not depend on N but for what communication takes from the cores that compute (compute
 slowdown). How much of the measured slowdown that is, against one rank, is not known, so it is a
-draw; what ranks on the same host cost each other without communication stays as measured.
+draw; what ranks on the same host cost each other without communication stays as measured. Named
+stragglers are no part of the mean: ``rank_spread`` adds how much later they are than the others.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hvdprof.analyze.predict.rank_spread import windows_of
+from hvdprof.analyze.predict.rank_spread import ranks_on_time, windows_of
 from hvdprof.analyze.stats.distributions import student_quantile
 from hvdprof.analyze.stats.uncertainty import LogEstimate
 from hvdprof.analyze.steps.cells import CellTime
-from hvdprof.analyze.steps.launch_facts import Facts
-from hvdprof.analyze.steps.step_work import StepWork
+from hvdprof.analyze.steps.launch_facts import Facts, LaunchFacts
+from hvdprof.analyze.steps.step_work import OWN_PARTS, StepWork
 from hvdprof.model.arrays import Float64s
 from hvdprof.model.launch_key import LaunchKey
 
@@ -100,6 +101,7 @@ def own_work(
     log_ratio: LogEstimate,
     facts: Facts,
     works: Mapping[LaunchKey, StepWork],
+    late: Collection[int] = (),
 ) -> OwnWork | None:
     """Own work of a cell and its baseline; None where the ranks of the cell were not recorded.
 
@@ -109,14 +111,16 @@ def own_work(
         log_ratio: Logarithm of the step time of the reference divided by that of the baseline.
         facts: The parts of the step of each launch.
         works: The steps of each launch.
+        late: Named stragglers of the cell.
     """
     known = [key for key in reference.launches if key in works]
-    shares = [_coupled_shares(works[key]) for key in known]
+    shares = [_coupled_shares(works[key], late) for key in known]
     if not shares:
         return None
     window, exposed = (float(one) for one in np.mean(shares, axis=0))
     base = _parts(baseline, facts, baseline.launches)
-    found = _parts(reference, facts, known, window=window, exposed=exposed)
+    on_time = {key: _on_time(facts[key], works[key], late) for key in known}
+    found = _parts(reference, on_time, known, window=window, exposed=exposed)
     slowdown = 0.0
     if baseline.cell.np == 1 and reference.cell.np > 1:
         samples = found.batch_size / base.batch_size
@@ -151,13 +155,25 @@ def _draws(estimate: LogEstimate, rng: np.random.Generator, num_draws: int) -> F
     return np.asarray(estimate.value + np.clip(drawn, -reach, reach))
 
 
-def _coupled_shares(work: StepWork) -> tuple[float, float]:
-    """Mean window and exposed time as shares of the mean step."""
+def _coupled_shares(work: StepWork, late: Collection[int]) -> tuple[float, float]:
+    """Mean window of the ranks on time and exposed time as shares of the mean step."""
     windows = windows_of(work)
     if not len(windows):
         return 1.0, 0.0
     step = float(work.step_times.mean())
-    return float(windows.mean()) / step, 1.0 - float(windows.max(axis=1).mean()) / step
+    window = float(windows[:, ranks_on_time(work, late)].mean())
+    return window / step, 1.0 - float(windows.max(axis=1).mean()) / step
+
+
+def _on_time(facts: LaunchFacts, work: StepWork, late: Collection[int]) -> LaunchFacts:
+    """The facts of a launch with the phases of the ranks on time."""
+    ranks = ranks_on_time(work, late)
+    parts = dict(facts.parts_ns)
+    for part in OWN_PARTS:
+        mean = float(work.parts[part].mean())
+        if mean > 0:
+            parts[part] *= float(work.parts[part][:, ranks].mean()) / mean
+    return replace(facts, parts_ns=parts)
 
 
 def _parts(

@@ -9,7 +9,7 @@ ranks were measured, so it is a draw too, and the differences are Student's t ov
 alone say next to nothing, and a weak prior keeps their variance finite.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from hvdprof.analyze.predict.collective_cost import Topology
 from hvdprof.analyze.predict.jitter import Jitter, jitter_of
 from hvdprof.analyze.stats.uncertainty import autocorrelation_time
 from hvdprof.analyze.steps.step_work import StepWork, Times
-from hvdprof.model.arrays import Float32s, Float64s, Int64s
+from hvdprof.model.arrays import Bools, Float32s, Float64s, Int64s
 
 PRIOR_SD, PRIOR_DEGREES = 0.005, 2.0
 """Differences of ranks before any is measured: 0.5 % of a step, worth two further ranks."""
@@ -57,7 +57,8 @@ class RankSpread:
 
     Attributes:
         jitter: From step to step.
-        of_ranks: Variance between the ranks of a host.
+        of_ranks: Variance between the ranks of a host; without degrees of freedom where each host
+            has one rank.
         of_hosts: Variance between hosts; None where one host was measured.
         num_ranks: Measured ranks without named stragglers: their mean is that of the own work.
         stragglers: Named stragglers that are expected again; None without any.
@@ -121,6 +122,12 @@ def windows_of(work: StepWork) -> Times:
     return np.asarray(window[known])
 
 
+def ranks_on_time(work: StepWork, late: Collection[int]) -> Bools:
+    """[ranks] Whether each is none of the named stragglers; all where every rank is one."""
+    on_time = np.asarray(~np.isin(work.ranks, list(late)))
+    return on_time if on_time.any() else ~on_time
+
+
 def rank_spread(
     works: Sequence[StepWork],
     hosts: Mapping[int, str],
@@ -143,10 +150,10 @@ def rank_spread(
         window = windows_of(work)
         if len(window) < _LEAST_STEPS:
             continue
-        normal = ~np.isin(work.ranks, list(late))
-        own = window[:, normal] if normal.any() else window
+        on_time = ranks_on_time(work, late)
+        own = window[:, on_time]
         windows.append(own / own.mean())
-        means.append((work.ranks if not normal.any() else work.ranks[normal], own.mean()))
+        means.append((work.ranks[on_time], own.mean()))
     if not windows:
         return None
     ranks = means[0][0]
@@ -215,9 +222,15 @@ def draw_differences(
     host_sd = np.zeros(num_draws)
     if spread.of_hosts is not None:
         host_sd = spread.of_hosts.draws(rng, num_draws)
+        if not spread.of_ranks.degrees:
+            # With one rank per host the differences of hosts are those of the ranks.
+            rank_sd = np.zeros(num_draws)
     normals = rng.standard_normal((num_draws, largest.num_ranks), dtype=np.float32)
     host_normals = rng.standard_normal((num_draws, largest.num_hosts))
     offset = rank_sd * rng.standard_normal(num_draws) / np.sqrt(spread.num_ranks)
+    if spread.of_hosts is not None:
+        num_hosts = spread.of_hosts.degrees + 1
+        offset += host_sd * rng.standard_normal(num_draws) / np.sqrt(num_hosts)
     late = np.zeros((num_draws, 1))
     if spread.stragglers is not None:
         num, of = len(spread.stragglers.delays), spread.stragglers.num_ranks

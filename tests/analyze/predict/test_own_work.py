@@ -56,6 +56,23 @@ def test_a_step_splits_into_window_slowest_rank_and_exposed_time() -> None:
     assert found.baseline.window_ns == pytest.approx(95 * MS)
 
 
+def test_a_named_straggler_is_no_own_work() -> None:
+    extra = {"backward": np.array([0.0, 0.0, 0.0, 40.0]) * np.ones((200, 1))}
+    work = simulated(200, 4, extra_ms=extra, noise=0.0, tail_ms=5.0)
+    slow = PARTS_MS | {"backward": PARTS_MS["backward"] + 10}
+    facts = {KEYS[1]: _facts(95, **PARTS_MS), KEYS[4]: _facts(140, **slow)}
+    ratio = LogEstimate(math.log(140 / 95), 0.01, 4)
+
+    found = own_work(_time(4, 140), _time(1, 95), ratio, facts, {KEYS[4]: work}, late={3})
+
+    assert found is not None
+    assert found.reference.window_ns == pytest.approx(95 * MS)
+    assert found.reference.compute_ns == pytest.approx(90 * MS)
+    assert found.reference.outside_ns == pytest.approx(0, abs=1)
+    assert found.reference.exposed_ns == pytest.approx(5 * MS)
+    assert found.slowdown == pytest.approx(0)
+
+
 def test_ranks_that_were_not_recorded_have_no_own_work() -> None:
     facts = {key: _facts(95, **PARTS_MS) for key in KEYS.values()}
 

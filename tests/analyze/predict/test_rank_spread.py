@@ -139,6 +139,27 @@ def test_ranks_of_a_host_share_its_difference(rng: np.random.Generator) -> None:
     assert shared == pytest.approx(0.00564, rel=0.1)
 
 
+def test_one_rank_per_host_differs_as_its_host(rng: np.random.Generator) -> None:
+    extra = {"forward": np.array([0.0, 1.0, 2.0, 3.0]) * np.ones((300, 1))}
+    work = simulated(300, 4, extra_ms=extra, noise=0.005)
+    found = rank_spread([work], {rank: str(rank) for rank in range(4)}, {}, rng)
+    assert found is not None
+
+    drawn = draw_differences(found, rng, DRAWS, Topology(64, 1))
+
+    assert not drawn.rank_sd.any()
+    assert np.median(drawn.host_sd) == pytest.approx(0.0134, rel=0.15)
+
+
+def test_the_error_of_the_mean_holds_that_of_the_hosts(rng: np.random.Generator) -> None:
+    spread = RankSpread(no_jitter(), Variance(1e-4, 1e9), Variance(0.02**2, 3.0), num_ranks=16)
+
+    drawn = draw_differences(spread, rng, 20 * DRAWS, Topology(64, 4))
+
+    expected = 1e-4 / 16 + np.mean(drawn.host_sd**2) / 4
+    assert drawn.offset.var() == pytest.approx(expected, rel=0.1)
+
+
 def test_too_few_steps_have_no_spread(rng: np.random.Generator) -> None:
     assert rank_spread([simulated(3, 2)], {}, {}, rng) is None
 
