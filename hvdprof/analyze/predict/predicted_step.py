@@ -20,7 +20,6 @@ from hvdprof.analyze.predict.cost_draws import CostDraws
 from hvdprof.analyze.predict.draws import NUM_STEPS, Draws
 from hvdprof.analyze.predict.job_inputs import JobInputs, Reduction
 from hvdprof.analyze.predict.negotiation_draws import negotiation_ns
-from hvdprof.analyze.predict.own_work import StepParts
 from hvdprof.analyze.predict.pricing import Pricing
 from hvdprof.analyze.predict.rank_spread import Slowest, slowest_of
 from hvdprof.model.arrays import Float64s
@@ -53,7 +52,8 @@ class Target:
     """What is predicted.
 
     ``batch`` is samples per rank and micro-batch divided by those of the reference, ``passes`` the
-    micro-batches per step. ``reduction`` is that of the predicted settings.
+    micro-batches per step. ``reduction`` is that of the predicted settings. ``shared`` is the
+    factor in ``batch`` from sharing the global batch (strong scaling): the baseline has all of it.
     """
 
     num_ranks: int
@@ -61,6 +61,7 @@ class Target:
     reduction: Reduction
     batch: float = 1.0
     passes: int = 1
+    shared: float = 1.0
 
     @property
     def topology(self) -> Topology:
@@ -122,7 +123,7 @@ class StepModel:
     """Predicts the steps of some targets of a job from draws.
 
     What two sets of draws have in common is computed once: sensitivities replace one group of
-    draws at a time. ``forget`` frees that memory.
+    draws at a time.
 
     Args:
         job: What is known of the job.
@@ -150,10 +151,6 @@ class StepModel:
             parts = _Parts(scale, slowest[target.num_ranks], exposed, anchor)
             found.append(_predicted(self._job, draws, target, parts))
         return found
-
-    def forget(self) -> None:
-        """Drop what was kept for later draws."""
-        self._slowest, self._exposed, self._groups = {}, {}, []
 
     def _slowest_of(self, draws: Draws) -> dict[int, Slowest]:
         key = (id(draws.differences), id(draws.jitter))
@@ -256,24 +253,22 @@ def _predicted(job: JobInputs, draws: Draws, target: Target, parts: _Parts) -> P
     of_step, of_loss = draws.model.logs(target.num_ranks / job.num_ranks)
     modelled = window + lost
     error = modelled * np.expm1(of_step) + np.maximum(lost, 0.0) * np.expm1(of_loss)
-    baseline, weight = job.own.baseline, own.batch_size * target.batch * passes
-    weight /= baseline.batch_size
-    level = draws.own.baseline_ns / baseline.step_ns
+    base = _baseline(job, draws, target)
     causes = {
         **exposed.causes(rest),
         (STRAGGLER, ""): lasting,
         (JITTER, ""): jitter,
-        (COMPUTE_INFLATION, ""): compute - weight * level * _compute(baseline),
-        (INPUT_BOUND, ""): data - weight * level * baseline.data_ns,
-        (SERIALIZATION, ""): outside - weight * level * baseline.outside_ns,
+        (COMPUTE_INFLATION, ""): compute - base.compute,
+        (INPUT_BOUND, ""): data - base.data,
+        (SERIALIZATION, ""): outside - base.outside,
         (MODEL_ERROR, ""): error,
-        (BASELINE_CREDIT, ""): -weight * level * (baseline.step_ns - baseline.window_ns),
+        (BASELINE_CREDIT, ""): -base.waits,
     }
     return PredictedStep(
         target,
         own.batch_size * target.batch * passes,
         modelled + error,
-        weight * draws.own.baseline_ns,
+        base.data + base.compute + base.outside + base.waits,
         causes,
     )
 
@@ -281,8 +276,32 @@ def _predicted(job: JobInputs, draws: Draws, target: Target, parts: _Parts) -> P
 _NOTHING = _Exposed(*(np.zeros(1) for _ in range(4)))
 
 
-def _compute(parts: StepParts) -> float:
-    return parts.compute_ns + parts.update_ns
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """The step of the baseline for as many samples, [draws]; ``compute`` with the update."""
+
+    data: Float64s
+    compute: Float64s
+    outside: Float64s
+    waits: Float64s
+
+
+def _baseline(job: JobInputs, draws: Draws, target: Target) -> _Baseline:
+    """The baseline with the predicted batch and micro-batches.
+
+    Its steps are as those of the target: one update per step, and compute with the batch's
+    exponent. Samples beyond (strong scaling, or another measured batch) are further steps.
+    """
+    parts, batch = job.own.baseline, target.batch / target.shared
+    steps = job.own.reference.batch_size / parts.batch_size * target.shared
+    level = steps * draws.own.baseline_ns / parts.step_ns
+    grown = batch**draws.own.batch_exponent * target.passes
+    return _Baseline(
+        data=parts.data_ns * level * batch * target.passes,
+        compute=level * (parts.compute_ns * grown + parts.update_ns),
+        outside=parts.outside_ns * level,
+        waits=(parts.step_ns - parts.window_ns) * level,
+    )
 
 
 def _slowdown(job: JobInputs, draws: Draws, compute: Float64s, parts: _Parts) -> Float64s:

@@ -63,7 +63,7 @@ def targets(job: JobInputs, question: Question, ranks_per_host: int) -> Sequence
     found = []
     for size in question.sizes:
         share = job.num_ranks / size if question.scaling == STRONG else 1.0
-        found.append(Target(size, ranks_per_host, reduction, batch * share, passes))
+        found.append(Target(size, ranks_per_host, reduction, batch * share, passes, share))
     return found
 
 

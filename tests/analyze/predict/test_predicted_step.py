@@ -122,10 +122,10 @@ def test_what_the_loop_simulates_beyond_the_measured_shrinks_all_parts_alike() -
         assert np.min(parts) >= 0
     total = sum(near[EXPOSED_TRANSFER, part] for part in TRANSFER_PARTS)
     assert total == pytest.approx(np.full(NUM_DRAWS, 9.0 * MS))
-    kept = far[EXPOSED_TRANSFER, LATENCY] / free[EXPOSED_TRANSFER, LATENCY]
-    assert kept.max() < 0.9
+    share = far[EXPOSED_TRANSFER, LATENCY] / free[EXPOSED_TRANSFER, LATENCY]
+    assert share.max() < 0.9
     for part in (BANDWIDTH, NEGOTIATION):
-        assert far[EXPOSED_TRANSFER, part] == pytest.approx(kept * free[EXPOSED_TRANSFER, part])
+        assert far[EXPOSED_TRANSFER, part] == pytest.approx(share * free[EXPOSED_TRANSFER, part])
 
 
 def test_jitter_and_lasting_differences_wait_for_the_slowest() -> None:
@@ -178,6 +178,26 @@ def test_micro_batches_communicate_once() -> None:
     assert two.step_ns - one.step_ns == pytest.approx(101 * MS)
     assert two.samples == 2 * one.samples
     assert (two.efficiency > one.efficiency).all()
+    # The baseline has two micro-batches and one update per step, too.
+    assert two.reference_ns == pytest.approx(np.full(NUM_DRAWS, 205 * MS))
+
+
+@pytest.mark.parametrize(("batch", "passes"), [(4.0, 1), (0.25, 1), (1.0, 4), (4.0, 4)])
+def test_without_communication_other_batches_are_as_efficient(batch: float, passes: int) -> None:
+    job = stated_job(gradient_bytes=0, costs=stated_costs(intra=(0, 0), inter=(0, 0)))
+
+    found = _step(job, replace(_plain(job, 16), batch=batch, passes=passes))
+
+    assert found.efficiency == pytest.approx(np.ones(NUM_DRAWS), abs=1e-3)
+
+
+def test_strong_scaling_pays_the_update_once_per_smaller_batch() -> None:
+    job = stated_job(gradient_bytes=0, costs=stated_costs(intra=(0, 0), inter=(0, 0)))
+
+    found = _step(job, replace(_plain(job, 16), batch=0.25, shared=0.25))
+
+    assert found.reference_ns == pytest.approx(np.full(NUM_DRAWS, 104 * MS / 4))
+    assert (found.efficiency < 0.95).all()
 
 
 def test_fp16_halves_the_time_of_a_network_without_latency() -> None:
@@ -220,7 +240,6 @@ def test_shared_groups_are_computed_once_and_give_the_same() -> None:
     model.steps(second)
 
     assert model.steps(mixed)[0].step_ns == pytest.approx(_step(job, target, mixed).step_ns)
-    model.forget()
     assert model.steps(first)[0].step_ns == pytest.approx(_step(job, target, first).step_ns)
 
 
