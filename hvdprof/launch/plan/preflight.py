@@ -55,7 +55,7 @@ def require_space(folder: Path) -> None:
         raise StorageError(
             f"{folder} has {free / 1e6:.0f} MB of disk space left; "
             f"a run needs at least {MIN_FREE_BYTES / 1e6:.0f} MB.",
-            hint="Free some space or name another folder with --output.",
+            hint="Free some space, or name a folder on another disk.",
         )
 
 
