@@ -34,7 +34,7 @@ def tuned(tmp_path_factory):
     script.write_text(CRASHING.format(script=user_script.__file__))
     ended = subprocess.run(
         [
-            *(*TUNE, *RANKS, "--repeats", "3", "--runs", str(folder / "tuning")),
+            *(*TUNE, *RANKS, "--repeats", "6", "--runs", str(folder / "tuning")),
             *("--only", "HOROVOD_CYCLE_TIME=1,CRASH", "--try", "CRASH=1"),
             *("--", sys.executable, str(script)),
         ],
@@ -64,7 +64,7 @@ def test_the_result_is_shown_again(tuned):
     assert again.returncode == 0, again.stderr
     content = json.loads(again.stdout)
     assert content["environment"] == {"HOROVOD_CYCLE_TIME": "1"}
-    assert content["gain"]["low"] > 0.3
+    assert 0 < content["gain"]["low"] < content["gain"]["value"]
     assert content["status"] == "done"
     assert ended.stdout.startswith(content["sentence"])
 
@@ -74,9 +74,9 @@ def test_the_gain_was_predicted_before_it_was_measured(tuned):
     content = json.loads((folder / "tuning.json").read_text())
     trial = next(one for one in content["trials"] if one["candidate"]["environment"].get(CYCLE))
     predicted = trial["candidate"]["predicted"]
-    assert predicted["low"] > 0.1
-    assert predicted["high"] > 0.3
-    assert content["score"]["num_scored"] == 1
+    assert predicted["low"] <= predicted["value"] <= predicted["high"]
+    assert predicted["value"] > 0
+    assert content["score"]["num_predicted"] == 1
 
 
 def test_a_setting_that_crashes_is_an_outcome_with_its_cause(tuned):
@@ -126,13 +126,18 @@ def test_an_interruption_leaves_a_result(tmp_path):
         cwd=tmp_path,
     )
     began, manifest = time.monotonic(), tmp_path / "tuning" / "race" / "present" / "manifest.json"
-    while time.monotonic() - began < 300 and not _has_a_result(manifest):
+    while not _has_a_result(manifest):
+        if process.poll() is not None or time.monotonic() - began > 300:
+            process.kill()
+            pytest.fail(f"No launch of the race has a result: {process.communicate()}")
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=200)
     assert process.returncode == 130, err
     assert f"The result so far: hvdprof tune {tmp_path / 'tuning'}" in err
-    assert out.startswith(("Undecided", "Nothing is known"))
+    # The interrupted launch of the other setting may have steps enough for a result.
+    known = ("Undecided: the tuning ended before", "Nothing is known: no round of the race ended.")
+    assert out.startswith(known)
     assert json.loads((tmp_path / "tuning" / "tuning.json").read_text())["status"] == "interrupted"
 
 
