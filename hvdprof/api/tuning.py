@@ -1,6 +1,6 @@
 """Try settings against the present one, and name what pays: TuningMeasurement.
 
-Tested in ``tests/test_tune_end_to_end.py``.
+Tested in ``tests/api/test_tuning.py`` and ``tests/test_tune_end_to_end.py``.
 """
 
 import math
@@ -42,6 +42,7 @@ from hvdprof.launch.plan.tune_options import (
 )
 from hvdprof.launch.plan.tuned_command import tuned_command, tuned_setting
 from hvdprof.launch.plan.validators import parse_duration
+from hvdprof.launch.processes.interruption import interruptible
 from hvdprof.launch.run.bench_run import find_tools
 from hvdprof.launch.run.run_folder import new_run_folder
 from hvdprof.launch.run.silent_observer import SilentObserver
@@ -130,7 +131,8 @@ class TuningMeasurement:
         """Measure the present setting, race the others, check what wins; save the result.
 
         Returns:
-            The result, and what ended the tuning early: an interruption, or a full disk.
+            The result, and what ended the tuning early: an interruption, a full disk, a present
+            setting that fails beside the others, or a job that can be launched no more.
 
         Raises:
             UsageError: ``--only`` names no setting, or the budget is too short.
@@ -139,31 +141,50 @@ class TuningMeasurement:
             InterruptedRunError: Ctrl-C or SIGTERM before anything was tried.
             StorageError: The disk is full, or a folder cannot be made.
         """
-        analysis = self._measured_present()
-        job = job_of(analysis, self._options, self._tools, self._margin)
-        choice = self._that_fit(choose(job, self._options))
-        if self._shown is not None:
-            self._shown.present_measured(analysis, choice, self._plan(choice))
-        raced = Raced(margin=self._margin, untried=choice.untried)
-        failure: HvdprofError | None = None
-        if choice.candidates:
-            race = RaceOfSettings(
-                job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._observer),
-                paths=self._paths,
-                plan=self._plan(choice),
-                margin=self._margin,
-                budget=self._budget,
-                shown=self._shown,
-            )
-            raced, failure = race.run(choice)
-        if failure is not None:
-            failure.hint = f"The result so far: hvdprof tune {self.folder}"
+        with interruptible():
+            try:
+                analysis = self._measured_present()
+                job = job_of(analysis, self._options, self._tools, self._margin)
+                choice = self._that_fit(choose(job, self._options))
+                if self._shown is not None:
+                    self._shown.present_measured(analysis, choice, self._plan(choice))
+            except (InterruptedRunError, StorageError) as error:
+                error.hint = f"No setting was tried. The present one: {self.present.folder}"
+                raise
+            raced, failure = self._raced(choice)
+            try:
+                return self._saved(analysis, choice, raced, failure)
+            except InterruptedRunError as error:
+                # ``interruptible`` ignores further signals: this time it is written.
+                tuning, failure = self._saved(analysis, choice, raced, failure)
+                return tuning, failure or error
+
+    def _raced(self, choice: Choice) -> tuple[Raced, HvdprofError | None]:
+        """The race and the check, where there is anything to try."""
+        if not choice.candidates:
+            return Raced(margin=self._margin, untried=choice.untried), None
+        race = RaceOfSettings(
+            job=JobToTune(self._bounded(), self.num_ranks, self._tools, self._observer),
+            paths=self._paths,
+            plan=self._plan(choice),
+            margin=self._margin,
+            budget=self._budget,
+            shown=self._shown,
+        )
+        return race.run(choice)
+
+    def _saved(
+        self, analysis: RunAnalysis, choice: Choice, raced: Raced, failure: HvdprofError | None
+    ) -> tuple[Tuning, HvdprofError | None]:
+        """The result, written to its folder; the error where that fails."""
         tuning = self._result(analysis, choice, raced, failure)
         try:
             write_tuning(tuning, self.folder)
         except StorageError as error:
             # The result is worth more than its file.
-            failure = failure or error
+            return tuning, failure or error
+        if failure is not None:
+            failure.hint = f"The result so far: hvdprof tune {self.folder}"
         return tuning, failure
 
     def _require_budget(self) -> None:
@@ -190,9 +211,6 @@ class TuningMeasurement:
                     hint=f"hvdprof analyze {self.present.folder}",
                 ) from error
             return analysis
-        except (InterruptedRunError, StorageError) as error:
-            error.hint = f"No setting was tried. The present one: {self.present.folder}"
-            raise
         return analyze_run(load_run(self.present.folder))
 
     def _launch_s(self) -> float:
