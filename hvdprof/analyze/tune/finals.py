@@ -40,11 +40,16 @@ class Finals:
 
     def is_decided(self, times: Times, repeat: int, given_up: Collection[str] = ()) -> bool:
         """Whether it is looked at after this repeat, and more could change nothing."""
-        return repeat in self.looks and all(
-            one.is_confirmed or one.is_refuted
-            for name, one in self.confirmations(times).items()
-            if name not in given_up
-        )
+        found = {
+            name: one for name, one in self.confirmations(times).items() if name not in given_up
+        }
+        if repeat not in self.looks:
+            return False
+        if len(found) > 1 and all(one.is_confirmed for one in found.values()):
+            # Launches decide what all together add, where they seem to add what matters.
+            more = found[TOGETHER].gain.value - found[BEST].gain.value
+            return more < self._rules.margin or self.added(times).low > 0
+        return all(one.is_confirmed or one.is_refuted for one in found.values())
 
     def winner(self, times: Times, given_up: Collection[str] = ()) -> str | None:
         """The confirmed entry with the larger gain; None without any.

@@ -69,6 +69,13 @@ def test_settings_without_effect_are_named_beside_the_best_in_at_most_5_percent(
 
 
 @pytest.mark.slow
+def test_two_settings_that_both_gain_are_named_together():
+    random = np.random.default_rng(7)
+    races = [simulated_race(random, [0, 0.3, 0.15, 0], USUAL) for _ in range(100)]
+    assert np.mean([set(one.named) == {"c1", "c2"} for one in races]) >= 0.8
+
+
+@pytest.mark.slow
 def test_the_measured_gain_of_a_winner_is_not_too_large():
     """Where several gain the same, the winner of the race is the luckiest one."""
     random = np.random.default_rng(9)
@@ -180,6 +187,7 @@ def test_a_lucky_difference_is_no_reason_to_set_more_than_the_best():
     assert found[TOGETHER].gain.value - found[BEST].gain.value >= 0.02
     assert all(one.is_confirmed for one in found.values())
     assert finals.winner(times) == BEST
+    assert not finals.is_decided(times, 6)
     assert finals.added(times).low < 0 < finals.added(times).high
 
 
