@@ -312,13 +312,13 @@ def page_text(cells: Sequence[Cell]) -> str:
     for controller in sorted({cell.job.partition("-")[0] for cell in cells}):
         own = [cell for cell in cells if cell.job.startswith(controller)]
         parts += [f"**{controller}**, {_counted(own)}:", table(own), worse_than_naive(own)]
-        quiet = [cell for cell in own if cell.repeat_difference < SMALL_DIFFERENCE]
+        repeated = [cell for cell in own if cell.repeat_difference < SMALL_DIFFERENCE]
         limit = f"{100 * SMALL_DIFFERENCE:g} %"
-        if quiet:
+        if repeated:
             parts += [
-                f"**{controller}**, launches differ by less than {limit}, {_counted(quiet)}:",
-                table(quiet),
-                worse_than_naive(quiet),
+                f"**{controller}**, launches differ by less than {limit}, {_counted(repeated)}:",
+                table(repeated),
+                worse_than_naive(repeated),
             ]
         else:
             parts.append(f"In no cell of {controller} do launches differ by less than {limit}.")

@@ -27,7 +27,7 @@ def test_settings_reach_the_prediction():
     half = predict_model(_asked(model="resnet18", settings={"compression": "fp16"}), 2000)
     assert half.rows.set_index("np").loc[64, "efficiency_p50"] > plain.loc[64, "efficiency_p50"]
     uncached = predict_model(_asked(settings={"HOROVOD_CACHE_CAPACITY": "0"}), 154)
-    assert "Horovod negotiates without its response cache." in uncached.assumptions
+    assert "Horovod negotiates over MPI without its response cache." in uncached.assumptions
 
 
 def test_without_a_link_stated_speeds_are_scenarios():

@@ -74,8 +74,8 @@ def test_a_band_without_a_lower_end_covers_nothing_and_is_counted_apart():
 def test_repeatable_cells_have_a_table_of_their_own():
     names = (FORECAST, "efficiency stays")
     noisy = [_cell(name, 150.0, job="gloo-50", repeat_difference=0.12) for name in names]
-    quiet = [_cell(name, 102.0, repeat_difference=0.04) for name in names]
-    text = page_text([*noisy, *quiet])
+    repeated = [_cell(name, 102.0, repeat_difference=0.04) for name in names]
+    text = page_text([*noisy, *repeated])
     assert "**gloo**, 2 cells:" in text
     assert "less than 5 %, 1 cell:\n\n| model |" in text
     assert "| forecast | 26.0 /" in text

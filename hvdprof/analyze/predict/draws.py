@@ -107,7 +107,7 @@ def draw(
     most = max(largest.num_ranks, job.num_ranks)
     extrapolation = max(largest.num_ranks / job.num_ranks, job.num_ranks)
     return Draws(
-        own=draw_own_work(job.own, of["own-work"], num_draws),
+        own=_own_draws(job, of["own-work"], num_draws),
         contention=ContentionDraws(of["contention"].random(num_draws)),
         differences=draw_differences(
             job.spread, of["rank-differences"], num_draws, Topology(most, largest.ranks_per_host)
@@ -120,6 +120,17 @@ def draw(
         links=_link_draws(job.costs, of["links"], num_draws),
         negotiation=draw_negotiation(of["negotiation"], num_draws),
         model=draw_model_error(of["model"], num_draws, extrapolation, past_errors),
+    )
+
+
+def _own_draws(job: JobInputs, rng: np.random.Generator, num_draws: int) -> OwnDraws:
+    drawn = draw_own_work(job.own, rng, num_draws)
+    reach = np.log(job.step_factor)
+    factors = np.exp(rng.uniform(-reach, reach, num_draws))
+    return replace(
+        drawn,
+        baseline_ns=drawn.baseline_ns * factors,
+        reference_ns=drawn.reference_ns * factors,
     )
 
 

@@ -196,7 +196,11 @@ def _negotiates(run: Run, cells: ForecastCells) -> Negotiates:
     if cells.engine == DDP_ENGINE:
         return Negotiates.NEVER
     capacity = _environment(run, cells).get("HOROVOD_CACHE_CAPACITY", "")
-    return Negotiates.BY_GATHER if capacity == "0" else Negotiates.BY_CACHE
+    if capacity == "0":
+        return Negotiates.BY_GATHER
+    passes = {key[0] for key in cells.reference.launches}
+    controller = next((one.controller for one in run.manifest.passes if one.id in passes), "")
+    return Negotiates.BY_GLOO_CACHE if controller == "gloo" else Negotiates.BY_MPI_CACHE
 
 
 def _facts(

@@ -90,7 +90,10 @@ def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecas
         facts.known_links,
         is_one_host=question.sizes[-1] <= ranks_per_host,
     )
-    tables = _Tables(job, question, facts, wanted)
+    is_searched = job.num_ranks not in question.sizes and job.num_ranks < question.sizes[-1]
+    asked = (job.num_ranks,) if is_searched else ()
+    reference = targets(job, replace(question, sizes=asked), ranks_per_host)
+    tables = _Tables(job, question, facts, wanted, reference)
     for network in networks:
         tables.add(network)
     base = job.own.baseline
@@ -114,14 +117,24 @@ def job_forecast(job: JobInputs, question: Question, facts: JobFacts) -> Forecas
     )
 
 
+def _num_ranks(step: PredictedStep) -> int:
+    return step.target.num_ranks
+
+
 class _Tables:
     """The rows of a forecast, scenario by scenario."""
 
     def __init__(
-        self, job: JobInputs, question: Question, facts: JobFacts, wanted: Sequence[Target]
+        self,
+        job: JobInputs,
+        question: Question,
+        facts: JobFacts,
+        wanted: Sequence[Target],
+        reference: Sequence[Target],
     ) -> None:
         self._job, self._question, self._facts = job, question, facts
         self._model, self._last = StepModel(job, wanted), StepModel(job, wanted[-1:])
+        self._reference = StepModel(job, reference) if reference else None
         counts = (question.num_draws, *[min(WIDTH_DRAWS, question.num_draws)] * 2)
         self._draws = [
             draw(
@@ -149,21 +162,26 @@ class _Tables:
             question.settings.get(COMPRESSION, NONE),
             network.name,
         )
-        steps = self._model.steps(under(self._draws[0], network))
+        drawn = under(self._draws[0], network)
+        steps = self._model.steps(drawn)
         for step in steps:
             self.rows.append(self._row(name, step))
             self.causes += cause_rows(name, step)
-        efficiencies = np.stack([self._with_open_end(step) for step in steps], axis=1)
+        # The first doubling beyond the reference may be the knee already.
+        searched = sorted([*self._at_reference(drawn), *steps], key=_num_ranks)
         self.limits.append(
             drawn_limits(
                 network.name,
-                question.sizes,
-                efficiencies,
+                [_num_ranks(step) for step in searched],
+                np.stack([self._with_open_end(step) for step in searched], axis=1),
                 question.target,
                 min(self._job.num_ranks, question.sizes[-1]),
             )
         )
         self._add_widths(name, network, steps[-1])
+
+    def _at_reference(self, draws: Draws) -> list[PredictedStep]:
+        return list(self._reference.steps(draws)) if self._reference else []
 
     def _with_open_end(self, step: PredictedStep) -> Float64s:
         """[draws] The efficiency; where the band is open, its lowest draws have no value."""

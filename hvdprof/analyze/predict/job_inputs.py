@@ -77,6 +77,8 @@ class JobInputs:
         negotiates: How the ranks agree on what is ready.
         is_anchored: Whether the exposed time of the reference was measured: the difference to the
             model is then kept at all sizes.
+        step_factor: Of a stated job, the baseline's step time lies within the stated one divided
+            and multiplied by it, uniform in the logarithm.
     """
 
     num_ranks: int
@@ -86,5 +88,6 @@ class JobInputs:
     reduction: Reduction
     offsets_ns: Float64s
     costs: CostDraws
-    negotiates: Negotiates = Negotiates.BY_CACHE
+    negotiates: Negotiates = Negotiates.BY_MPI_CACHE
     is_anchored: bool = True
+    step_factor: float = 1.0

@@ -9,6 +9,7 @@ Errors of earlier forecasts, where there are any, scale both: they join the prio
 degrees of freedom.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ STEP_ERROR = 0.01
 LOSS_ERROR = 0.15
 """The same of the time lost to other ranks and to communication."""
 
-NOMINAL_ERROR = 0.04
+NOMINAL_ERROR = math.hypot(STEP_ERROR, LOSS_ERROR * 0.2)
 """Error of a forecast per doubling that the two make for a job that loses a fifth of its steps."""
 
 _PRIOR_DEGREES = 8.0

@@ -1,9 +1,12 @@
 """The time in which the ranks agree on which gradients are ready, by number of ranks.
 
 With the response cache every cycle is one or two allreduces of a few bytes: a bit per cached tensor
-(``CoordinateCacheAndState`` of Horovod). Without it rank 0 gathers a message of every rank and
-broadcasts the answer, so that the time grows with N. Both follow from the latencies of the links;
-how many allreduces a cycle makes, and how much work a message is, are draws.
+(``CoordinateCacheAndState`` of Horovod). They run over the controller, MPI or Gloo, on the CPU,
+also where NCCL reduces the gradients: by recursive doubling under MPI, as a ring under Gloo.
+Without the cache rank 0 gathers the lengths and then the messages of all ranks, and broadcasts the
+length of the answer and the answer; it works on every message, so that the time grows with N. All
+follow from the latencies of the links; how many allreduces a cycle makes, and how much work a
+message is, are draws.
 """
 
 from dataclasses import dataclass
@@ -11,15 +14,18 @@ from enum import StrEnum
 
 import numpy as np
 
-from hvdprof.analyze.predict.collective_cost import Topology
+from hvdprof.analyze.predict.algorithm_rules import always
+from hvdprof.analyze.predict.collective_cost import Algorithm, Topology
 from hvdprof.analyze.predict.cost_draws import CostDraws
 from hvdprof.analyze.predict.pricing import Pricing
+from hvdprof.analyze.predict.stated_links import with_rule
 from hvdprof.model.arrays import Float64s
 
 _BITS_BYTES = 64.0
 """The bits of some hundred cached tensors."""
 
 _ALLREDUCES = (1.0, 2.0)
+_GATHERS_AND_BROADCASTS = 4.0
 _MESSAGE_WORK_NS = (1_000.0, 15_000.0)
 """Work of rank 0 for the requests of one other rank, without the response cache."""
 
@@ -27,7 +33,8 @@ _MESSAGE_WORK_NS = (1_000.0, 15_000.0)
 class Negotiates(StrEnum):
     """How the ranks agree."""
 
-    BY_CACHE = "cache"
+    BY_MPI_CACHE = "cache, MPI"
+    BY_GLOO_CACHE = "cache, Gloo"
     BY_GATHER = "gather"
     NEVER = "never"
     """DDP's buckets are fixed."""
@@ -56,13 +63,17 @@ def negotiation_ns(
     Args:
         how: How the ranks agree.
         draws: What is not known of it.
-        costs: Time of collectives.
+        costs: Links; the algorithm is that of the controller.
         topology: Ranks and hosts.
     """
     nothing = np.zeros(costs.num_draws)
     if how is Negotiates.NEVER or topology.num_ranks == 1:
         return nothing
-    small = Pricing(costs, topology, 1).cost_ns(nothing + _BITS_BYTES)
-    if how is Negotiates.BY_CACHE:
-        return np.asarray(draws.allreduces * small)
-    return np.asarray(small + (topology.num_ranks - 1) * draws.message_ns)
+    is_ring = how is Negotiates.BY_GLOO_CACHE
+    rule = always(Algorithm.RING if is_ring else Algorithm.RECURSIVE_DOUBLING)
+    small = Pricing(with_rule(costs, rule), topology, 1).cost_ns(nothing + _BITS_BYTES)
+    if how is Negotiates.BY_GATHER:
+        # A tree has as many rounds as recursive doubling.
+        work = (topology.num_ranks - 1) * draws.message_ns
+        return np.asarray(_GATHERS_AND_BROADCASTS * small + work)
+    return np.asarray(draws.allreduces * small)

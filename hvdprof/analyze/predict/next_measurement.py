@@ -11,7 +11,7 @@ what is worth measuring, not what the next band will be.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvdprof.analyze.predict.measure_command import MeasureCommand
 from hvdprof.analyze.predict.rank_spread import PRIOR_DEGREES
@@ -55,20 +55,17 @@ class MeasuredSoFar:
 class Measurement:
     """A possible measurement, with the width of the band that it is expected to leave.
 
-    ``kind`` is one of ``model.forecast.MEASUREMENTS``.
+    ``kind`` is one of ``model.forecast.MEASUREMENTS``, ``num_ranks`` the largest number of ranks.
+    Launches of fewer ranks hold fewer of them: ``rank_hours`` is the sum over all launches.
     """
 
     kind: str
     num_ranks: int
     num_hosts: int
     duration_s: float
+    rank_hours: float
     band_after: float
     command: str
-
-    @property
-    def rank_hours(self) -> float:
-        """Ranks times the length."""
-        return self.num_ranks * self.duration_s / 3600
 
     def reduction_per_rank_hour(self, band_before: float) -> float:
         """How much narrower the band becomes, per rank-hour."""
@@ -104,29 +101,21 @@ def _with_band(
         source.first_order * (1 - remaining.get(name, 1.0)) for name, source in sources.items()
     )
     after = band * math.sqrt(max(1 - gone, 0.0))
-    return Measurement(
-        kind=one.kind,
-        num_ranks=one.num_ranks,
-        num_hosts=one.num_hosts,
-        duration_s=one.duration_s,
-        band_after=after,
-        command=one.command,
-    )
+    return replace(one, band_after=after)
 
 
 def _candidates(
     known: MeasuredSoFar, num_ranks: int
 ) -> Sequence[tuple[Measurement, Mapping[str, float]]]:
     """Each with the share of the variance that it leaves of each input."""
-    largest, launch_s = known.sizes[-1], known.launch_s + _STARTUP_S
+    largest = known.sizes[-1]
     found: list[tuple[Measurement, Mapping[str, float]]] = [
         (
             _measurement(
                 "repeats",
                 known,
-                largest,
-                launch_s * known.num_launches * len(known.sizes),
-                known.command.at(known.sizes, f"--repeats {2 * known.num_launches}"),
+                known.sizes,
+                launches=2 * known.num_launches,
             ),
             {"own-work": 0.5, "jitter": 0.5, "contention": 0.75},
         ),
@@ -134,9 +123,9 @@ def _candidates(
             _measurement(
                 "steps",
                 known,
-                largest,
-                _STARTUP_S + _STEP_FACTOR * known.launch_s,
-                known.command.at([largest], f"--num-steps {_STEP_FACTOR * known.num_steps}"),
+                known.sizes,
+                launches=known.num_launches,
+                step_factor=_STEP_FACTOR,
             ),
             {"jitter": 1 / _STEP_FACTOR, "ready-times": 1 / _STEP_FACTOR, "negotiation": 0.5},
         ),
@@ -147,25 +136,18 @@ def _candidates(
             num_ranks=2,
             num_hosts=2,
             duration_s=_NETWORK_S,
+            rank_hours=2 * _NETWORK_S / 3600,
             band_after=math.nan,
             command="hvdprof net --hosts HOST1,HOST2",
         )
         found.append((network, {"links": 0.05}))
     size = 2 * largest
     while size < num_ranks:
-        found.append((_at_more_ranks(known, size), _left_by(known, size, num_ranks)))
+        sizes = (*known.sizes, size)
+        more = _measurement("ranks", known, sizes, launches=known.num_launches)
+        found.append((more, _left_by(known, size, num_ranks)))
         size *= 2
     return found
-
-
-def _at_more_ranks(known: MeasuredSoFar, size: int) -> Measurement:
-    return _measurement(
-        "ranks",
-        known,
-        size,
-        known.launch_s + _STARTUP_S,
-        known.command.at([size]),
-    )
 
 
 def _left_by(known: MeasuredSoFar, size: int, num_ranks: int) -> Mapping[str, float]:
@@ -184,13 +166,24 @@ def _left_by(known: MeasuredSoFar, size: int, num_ranks: int) -> Mapping[str, fl
 
 
 def _measurement(
-    kind: str, known: MeasuredSoFar, num_ranks: int, duration_s: float, command: str
+    kind: str,
+    known: MeasuredSoFar,
+    sizes: Sequence[int],
+    *,
+    launches: int,
+    step_factor: int = 1,
 ) -> Measurement:
+    """Launches of all sizes: a run without the smallest one has another baseline."""
+    launch_s = _STARTUP_S + step_factor * known.launch_s
+    options = [f"--repeats {launches}"]
+    if step_factor > 1:
+        options.append(f"--num-steps {step_factor * known.num_steps}")
     return Measurement(
         kind=kind,
-        num_ranks=num_ranks,
-        num_hosts=-(-num_ranks // known.ranks_per_host),
-        duration_s=duration_s,
+        num_ranks=sizes[-1],
+        num_hosts=-(-sizes[-1] // known.ranks_per_host),
+        duration_s=launches * len(sizes) * launch_s,
+        rank_hours=launches * sum(sizes) * launch_s / 3600,
         band_after=math.nan,
-        command=command,
+        command=known.command.at(sizes, " ".join(options)),
     )

@@ -56,7 +56,7 @@ class StatedJob:
     Attributes:
         gradients: In the order of backward.
         costs: What backward spends before each, in any unit.
-        samples_per_s: Throughput of one rank alone: the ends of a uniform range.
+        samples_per_s: Throughput of one rank alone: the ends of a range, uniform in the logarithm.
         batch_size: Samples per rank and step.
         ranks_per_host: Ranks on a full host.
         cycle_ns: Horovod's cycle time.
@@ -112,8 +112,6 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
         outside_ns=0.0,
     )
     low, high = job.samples_per_s
-    # The standard deviation of a uniform variable is its width divided by the root of 12.
-    error = math.log(high / low) / math.sqrt(12)
     backward_ns = BACKWARD_SHARE * step_ns
     offsets = assumed_ready(job.costs, backward_ns) - backward_ns
     # A stated network between hosts takes the place of this one in every scenario.
@@ -124,7 +122,7 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
         own=OwnWork(
             reference=parts,
             baseline=parts,
-            log_step=LogEstimate(math.log(step_ns), error, _CERTAIN),
+            log_step=LogEstimate(math.log(step_ns), 0.0, _CERTAIN),
             log_ratio=LogEstimate(0.0, 0.0, _CERTAIN),
             slowdown=0.0,
         ),
@@ -146,8 +144,9 @@ def stated_inputs(job: StatedJob, seed: int) -> JobInputs:
             log_residuals=np.empty(0),
             residual_costs_ns=np.empty(0),
         ),
-        negotiates=Negotiates.BY_CACHE if job.is_cached else Negotiates.BY_GATHER,
+        negotiates=Negotiates.BY_MPI_CACHE if job.is_cached else Negotiates.BY_GATHER,
         is_anchored=False,
+        step_factor=math.sqrt(high / low),
     )
 
 
@@ -167,7 +166,7 @@ def stated_facts(job: StatedJob, name: str) -> JobFacts:
         "Backward takes two thirds of a step, shared by layers as their multiplications.",
         f"Ranks vary by {jitter[0]:g} to {jitter[1]:g} % of a step; lasting differences are about "
         "0.5 %.",
-        f"Horovod negotiates {cache} its response cache.",
+        f"Horovod negotiates over MPI {cache} its response cache.",
         "Input, update and a compute slowdown while communicating cost nothing.",
     )
     return JobFacts(

@@ -170,7 +170,7 @@ FORECAST_MEASURE = Table(
         Column("measure_np", "int64", "", "Ranks of the measurement."),
         Column("measure_hosts", "int64", "", "Hosts of the measurement."),
         Column("duration_s", "float64", "s", "Estimated length."),
-        Column("rank_hours", "float64", "h", "`measure_np` times the length."),
+        Column("rank_hours", "float64", "h", "Ranks times the length, of all launches."),
         Column("band_before", "float64", "ratio", "Width of the 90 % band of the efficiency now."),
         Column("band_after", "float64", "ratio", "Expected width after the measurement."),
         Column(

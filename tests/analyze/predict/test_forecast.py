@@ -174,6 +174,15 @@ def test_unmeasured_links_inside_hosts_are_missing(
     assert [one.command for one in found] == expected
 
 
+def test_the_first_doubling_beyond_the_reference_may_be_the_knee() -> None:
+    """Of sizes far away, the loss between the measured size and the first one counts, too."""
+    slow = stated_job(costs=stated_costs(inter=(2e7, 0.01)))
+
+    (limits,) = _forecast(slow, sizes=(8,)).limits
+
+    assert limits.knee == 4
+
+
 def test_the_knee_and_the_largest_size_at_the_target() -> None:
     slow = stated_job(costs=stated_costs(inter=(2e6, 0.01)))
 

@@ -49,6 +49,14 @@ def test_past_errors_scale_the_bands(times: float, expected: float) -> None:
     assert own.std() / prior.std() == pytest.approx(expected, rel=0.1)
 
 
+def test_the_nominal_error_is_that_of_a_job_that_loses_a_fifth() -> None:
+    of_step, of_loss = draw_model_error(np.random.default_rng(0), 50_000, 2.0).logs(2.0)
+
+    assert (of_step + 0.2 * of_loss).std() == pytest.approx(
+        NOMINAL_ERROR * np.sqrt(8 / 6), rel=0.05
+    )
+
+
 def test_a_past_forecast_of_a_measured_size_says_nothing_on_extrapolation() -> None:
     with_it = draw_model_error(np.random.default_rng(0), 10, 8.0, [(1.0, 0.5)])
     without = draw_model_error(np.random.default_rng(0), 10, 8.0)

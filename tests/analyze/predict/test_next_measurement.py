@@ -60,5 +60,21 @@ def test_what_narrows_nothing_is_not_listed() -> None:
 def test_commands_name_model_and_sizes() -> None:
     found = next_measurements(RUN, {"model": WidthSource(0.9, 0.0)}, 0.2, 16)
 
-    assert found[0].command == "hvdprof bench --models resnet50 --np 8 --hosts HOST1:4,HOST2:4"
-    assert found[0].rank_hours == pytest.approx(8 * 60 / 3600)
+    assert found[0].command == (
+        "hvdprof bench --models resnet50 --np 1,2,4,8 --repeats 3 --hosts HOST1:4,HOST2:4"
+    )
+    # Three launches of 60 s at each of 1, 2, 4 and 8 ranks.
+    assert found[0].rank_hours == pytest.approx(3 * 15 * 60 / 3600)
+    assert found[0].duration_s == pytest.approx(3 * 4 * 60)
+
+
+def test_repeats_and_steps_are_priced_as_their_commands_run() -> None:
+    sources = {"own-work": WidthSource(0.5, 0.0), "jitter": WidthSource(0.4, 0.0)}
+
+    found = {one.kind: one for one in next_measurements(RUN, sources, 0.2, 16)}
+
+    start = "hvdprof bench --models resnet50 --np 1,2,4 --repeats"
+    assert found["repeats"].command == f"{start} 6"
+    assert found["repeats"].rank_hours == pytest.approx(6 * 7 * 60 / 3600)
+    assert found["steps"].command == f"{start} 3 --num-steps 200"
+    assert found["steps"].rank_hours == pytest.approx(3 * 7 * 180 / 3600)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hvdprof.analyze.predict.collective_cost import Algorithm
+from hvdprof.analyze.predict.collective_cost import Algorithm, Topology
+from hvdprof.analyze.predict.draws import draw
 from hvdprof.analyze.predict.gradient_trace import Gradients
 from hvdprof.analyze.predict.job_forecast import job_forecast
 from hvdprof.analyze.predict.negotiation_draws import Negotiates
@@ -68,7 +69,7 @@ def test_a_tree_has_fewer_messages_than_a_ring():
 
 def test_without_the_cache_rank_0_gathers_from_every_rank():
     small = replace(JOB, gradients=Gradients.of_sizes([1000] * 20), costs=(1.0,) * 20)
-    assert stated_inputs(small, 1).negotiates is Negotiates.BY_CACHE
+    assert stated_inputs(small, 1).negotiates is Negotiates.BY_MPI_CACHE
     old = replace(small, is_cached=False)
     with_cache = _median(small, size=512, link="100Gbit,1ns")["efficiency_p50"]
     assert _median(old, size=512, link="100Gbit,1ns")["efficiency_p50"] < with_cache - 0.005
@@ -92,12 +93,24 @@ def test_a_range_of_throughputs_widens_the_band():
     assert width(wide) > 1.1 * width(narrow)
 
 
+def test_stated_throughputs_are_the_ends_of_the_draws():
+    job = stated_inputs(replace(JOB, samples_per_s=(200.0, 512.0)), 1)
+    drawn = draw(job, np.random.default_rng(0), 4000, Topology(64, 1)).own
+    rates = 64 / drawn.baseline_ns * 1e9
+
+    assert (rates.min(), rates.max()) == pytest.approx((200, 512), rel=0.01)
+    # Uniform in the logarithm: a quarter of the draws in each quarter of the range.
+    quarters = np.histogram(np.log(rates), bins=4)[0] / len(rates)
+    assert quarters == pytest.approx(0.25, abs=0.03)
+    assert drawn.reference_ns == pytest.approx(drawn.baseline_ns)
+
+
 def test_what_is_stated_is_listed():
     facts = stated_facts(replace(JOB, samples_per_s=(115.0, 162.0), is_cached=False), "vgg16")
     assert facts.assumptions[0] == (
         "One rank reaches 115 to 162 samples/s at batch 64, as stated, not measured."
     )
-    assert "Horovod negotiates without its response cache." in facts.assumptions
+    assert "Horovod negotiates over MPI without its response cache." in facts.assumptions
     assert facts.algorithm == "ring"
     assert facts.missing[0].what == "A run of vgg16"
 
