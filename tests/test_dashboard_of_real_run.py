@@ -21,6 +21,8 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real") / "run"
     done = hvdprof("bench", *SMALL, "--quiet", "--output", str(folder))
     assert done.returncode == 0, done.stderr
+    predicted = hvdprof("predict", str(folder), "--np", "4,8", "--link", "25Gbit,15us")
+    assert predicted.returncode == 0, predicted.stderr
     return folder
 
 
