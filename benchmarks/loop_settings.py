@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.loop_times import loop_times
+from hvdprof.analyze.predict.cycle_marks import cycle_marks
 from hvdprof.analyze.predict.gradient_trace import (
     GradientTrace,
     gradient_trace,
@@ -25,7 +27,6 @@ from hvdprof.analyze.predict.horovod_loop import (
     DEFAULT_FUSION_BYTES,
     LoopSettings,
 )
-from hvdprof.analyze.predict.loop_times import cycle_marks, loop_times
 from hvdprof.analyze.steps.measured_launches import measured_launches
 from hvdprof.analyze.steps.step_work import step_work
 from hvdprof.analyze.tune.collective_draws import CollectiveDraws

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hvdprof.analyze.predict.cycle_marks import cycle_marks
 from hvdprof.analyze.predict.horovod_loop import (
     CycleMarks,
     LoopSettings,
     idle_period,
     simulate_loop,
 )
-from hvdprof.analyze.predict.loop_times import cycle_marks
 from hvdprof.analyze.steps.step_work import StepWork
 from hvdprof.model.arrays import Float64s, Int64s
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch

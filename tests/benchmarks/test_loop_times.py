@@ -1,9 +1,7 @@
 import numpy as np
 
+from benchmarks.loop_times import loop_times
 from hvdprof.analyze.predict.horovod_loop import LoopSettings, idle_period
-from hvdprof.analyze.predict.loop_times import cycle_marks, loop_times
-from hvdprof.model.tables.run_tables import EVENTS
-from tests.builders.declared_rows import declared_rows
 
 US, MS = 1e3, 1e6
 
@@ -33,15 +31,3 @@ def test_executions_before_the_first_mark_do_not_count():
 
     assert len(times.negotiation_ns) == 0
     assert len(loop_times(np.empty(0), np.array([5.0]), 10.0).wakeup_ns) == 0
-
-
-def test_marks_are_found_by_launch():
-    rows = [
-        {"pass_id": "a", "segment": "s", "activity": "CYCLE_START", "start_ns": 7},
-        {"pass_id": "b", "segment": "s", "activity": "ALLREDUCE", "start_ns": 9},
-        {"pass_id": "a", "segment": "s", "activity": "CYCLE_START", "start_ns": 5},
-    ]
-
-    marks = cycle_marks(declared_rows(EVENTS, *rows))
-
-    assert {key: starts.tolist() for key, starts in marks.items()} == {("a", "s"): [5.0, 7.0]}

@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from hvdprof.model.arrays import Float64s
-from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
-
-CYCLE_MARK = "CYCLE_START"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +18,6 @@ class LoopTimes:
 
     negotiation_ns: Float64s
     wakeup_ns: Float64s
-
-
-def cycle_marks(events: pd.DataFrame) -> dict[LaunchKey, Float64s]:
-    """The starts of cycles of each launch whose timeline marks them, ascending, ns.
-
-    Args:
-        events: EVENTS.
-    """
-    marks = events.loc[(events["activity"] == CYCLE_MARK).to_numpy(), [*LAUNCH, "start_ns"]]
-    return {
-        key: np.sort(marks["start_ns"].to_numpy(dtype=np.float64)[rows])
-        for key, rows in rows_by_launch(marks)
-    }
 
 
 def loop_times(marks_ns: Float64s, execution_starts_ns: Float64s, cycle_ns: float) -> LoopTimes:
