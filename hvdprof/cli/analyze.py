@@ -1,14 +1,14 @@
 """`hvdprof analyze`: the finished analysis of a run directory or of any files."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hvdprof import api
 from hvdprof.cli.measuring.choice import format_option
+from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
@@ -16,8 +16,6 @@ from hvdprof.report.format_names import ANALYSES, Format
 if TYPE_CHECKING:
     from hvdprof.api.runs import Run
     from hvdprof.report.reporter import Reporter
-
-Render = Callable[[IO[str]], object]
 
 
 def analyze(
@@ -38,14 +36,9 @@ def analyze(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write instead of standard output; its name chooses the format.",
-            show_default=False,
-        ),
+        output_option(),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    force: Annotated[bool, force_option()] = False,
     section: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,13 +67,7 @@ def analyze(
         run = api.load_run(paths, progress=progress)
         # An archive may hold a run directory.
         render = (_rendered_run if run.recorded else _rendered_files)(run, format_, output)
-    if output is None:
-        render(sys.stdout)
-        return
-    from hvdprof.report.formats import write_text
-
-    write_text(output, render, overwrite=force)
-    sys.stderr.write(f"Wrote {output}\n")
+    show_or_write(render, output, overwrite=force)
 
 
 def _reporter(format_: Format | None, output: Path | None) -> "Reporter":

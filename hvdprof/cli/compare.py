@@ -10,6 +10,7 @@ from hvdprof import api
 from hvdprof.api.options import CompareOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import observer_for
 from hvdprof.cli.progress.pair_preview import announce_pair
 from hvdprof.errors import (
@@ -55,19 +56,11 @@ def compare(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write instead of standard output; its name chooses the format.",
-            show_default=False,
-        ),
+        output_option(),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force",
-            help="Compare runs that are not comparable; replace an existing file of --output.",
-        ),
+        force_option("Compare runs that are not comparable; replace an existing file of --output."),
     ] = False,
     silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
@@ -76,12 +69,14 @@ def compare(
     A change counts beyond the margin with 95 % confidence, by launch, corrected for the number of
     cells. Exit codes: 0; 20 if a condition of --fail-on failed, 21 undecided, 22 not comparable.
     """
-    from hvdprof.report.comparison.comparison_formats import RENDERERS, comparison_format
-    from hvdprof.report.formats import check_output, write_text
+    from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
+    from hvdprof.report.formats import check_output, format_of_file
 
     if report is not None:
         check_output(report, overwrite=force)
-    chosen = format_ or (comparison_format(report) if report else ComparisonFormat.TERMINAL)
+    chosen = format_ or (
+        format_of_file(report, SUFFIXES, "a comparison") if report else ComparisonFormat.TERMINAL
+    )
     conditions = [text for text in fail_on or [] if text.strip() != _FAIL_ON_OPEN]
     failure: HvdprofError | None = None
     if options.run:
@@ -103,11 +98,7 @@ def compare(
         comparison = api.compare(
             first, second, margin=margin_of(margin), fail_on=conditions, force=force
         )
-    if report is None:
-        RENDERERS[chosen](comparison, sys.stdout)
-    else:
-        write_text(report, lambda file: RENDERERS[chosen](comparison, file), overwrite=force)
-        sys.stderr.write(f"Wrote {report}\n")
+    show_or_write(lambda file: RENDERERS[chosen](comparison, file), report, overwrite=force)
     if failure is not None:
         raise failure
     _raise_for(comparison, fails_open=len(conditions) < len(fail_on or []))

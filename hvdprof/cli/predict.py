@@ -1,9 +1,8 @@
 """``hvdprof predict``: efficiency bands at numbers of ranks that were not measured."""
 
 import shlex
-import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, Annotated
 
 import typer
 
@@ -12,12 +11,10 @@ from hvdprof.api.options import OUTPUT, PredictOptions
 from hvdprof.cli.measuring.choice import format_option
 from hvdprof.cli.measuring.option_signature import takes
 from hvdprof.cli.measuring.shown_forecast import forecast_renderer, throughput_forecast_renderer
+from hvdprof.cli.measuring.written_output import Render, force_option, output_option, show_or_write
 from hvdprof.cli.progress.load_progress import load_progress
 from hvdprof.errors import UsageError
 from hvdprof.report.format_names import ANALYSES, Format
-
-if TYPE_CHECKING:
-    from hvdprof.cli.measuring.shown_forecast import Render
 
 _TABLE_OPTIONS = ("np", "target", "scaling")
 
@@ -65,17 +62,9 @@ def predict(
     ] = Format.TERMINAL,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write instead of standard output.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
+        output_option("File to write instead of standard output.", panel=OUTPUT),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file.", rich_help_panel=OUTPUT)
-    ] = False,
+    force: Annotated[bool, force_option(panel=OUTPUT)] = False,
 ) -> None:
     """Predict efficiency and throughput at other numbers of ranks, with 50 and 90 % bands.
 
@@ -93,7 +82,7 @@ def predict(
         render = forecast_renderer(found, format_, run=shlex.quote(str(runs[0])), price=price)
     else:
         render = forecast_renderer(api.predict_stated(options), format_, price=price)
-    _write(render, output, overwrite=force)
+    show_or_write(render, output, overwrite=force)
 
 
 def _check(
@@ -151,7 +140,7 @@ def _refuse_others(context: typer.Context, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _of_table(options: PredictOptions, table: str, format_: Format) -> "Render":
+def _of_table(options: PredictOptions, table: str, format_: Format) -> Render:
     name = "standard input" if table == "-" else table
     found = api.predict_throughput(
         api.small_text(Path(table)).splitlines(),
@@ -171,7 +160,7 @@ def _of_run(options: PredictOptions, folder: Path) -> "api.Forecast":
     return api.predict(api.analyze_run(run), options)
 
 
-def _scored(runs: list[Path], format_: Format) -> "Render":
+def _scored(runs: list[Path], format_: Format) -> Render:
     from hvdprof.report.forecast.score_report import RENDERERS
 
     found = api.score_forecasts(runs)
@@ -180,13 +169,3 @@ def _scored(runs: list[Path], format_: Format) -> "Render":
         RENDERERS[format_](found.scores, found.errors, found.notes, stream)
 
     return render
-
-
-def _write(render: "Render", output: Path | None, *, overwrite: bool) -> None:
-    if output is None:
-        render(sys.stdout)
-        return
-    from hvdprof.report.formats import write_text
-
-    write_text(output, render, overwrite=overwrite)
-    sys.stderr.write(f"Wrote {output}\n")

@@ -10,6 +10,7 @@ from hvdprof import api
 from hvdprof.api.options import TuneOptions
 from hvdprof.cli.measuring.choice import format_option, margin_of
 from hvdprof.cli.measuring.option_signature import takes
+from hvdprof.cli.measuring.written_output import force_option, output_option, show_or_write
 from hvdprof.cli.progress.bench_progress import observer_for
 from hvdprof.cli.progress.tune_progress import announce_tuning, tuning_observer
 from hvdprof.errors import HvdprofError
@@ -31,16 +32,9 @@ def tune(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File to write instead of standard output; its name chooses the format.",
-            show_default=False,
-        ),
+        output_option(),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing file of --output.")
-    ] = False,
+    force: Annotated[bool, force_option("Replace an existing file of --output.")] = False,
     silent: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Try settings of Horovod on a job; name those that pay, with their gain.
@@ -49,12 +43,14 @@ def tune(
     is measured anew. Line 1 is the verdict, line 2 the command to copy. `hvdprof tune FOLDER` shows
     an earlier result.
     """
-    from hvdprof.report.formats import check_output, write_text
-    from hvdprof.report.tuning.tuning_formats import RENDERERS, tuning_format
+    from hvdprof.report.formats import check_output, format_of_file
+    from hvdprof.report.tuning.tuning_formats import RENDERERS, SUFFIXES
 
     if report is not None:
         check_output(report, overwrite=force)
-    chosen = format_ or (tuning_format(report) if report else TuningFormat.TERMINAL)
+    chosen = format_ or (
+        format_of_file(report, SUFFIXES, "a tuning") if report else TuningFormat.TERMINAL
+    )
     failure: HvdprofError | None = None
     if len(options.command) == 1 and Path(options.command[0]).is_dir():
         tuning = api.load_tuning(options.command[0])
@@ -68,10 +64,6 @@ def tune(
         if not silent:
             announce_tuning(measurement, sys.stderr)
         tuning, failure = measurement.measure()
-    if report is None:
-        RENDERERS[chosen](tuning, sys.stdout)
-    else:
-        write_text(report, lambda file: RENDERERS[chosen](tuning, file), overwrite=force)
-        sys.stderr.write(f"Wrote {report}\n")
+    show_or_write(lambda file: RENDERERS[chosen](tuning, file), report, overwrite=force)
     if failure is not None:
         raise failure

@@ -1,8 +1,9 @@
 """The formats that hvdprof writes, and how one is chosen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from hvdprof.errors import UsageError
 from hvdprof.model.run import RunAnalysis
@@ -14,6 +15,8 @@ from hvdprof.report.reporter import Reporter
 from hvdprof.report.tables.csv_report import CsvReporter
 from hvdprof.report.terminal.terminal_report import TerminalReporter
 from hvdprof.rundir.whole_file import check_new, open_whole
+
+Kind = TypeVar("Kind", bound=StrEnum)
 
 REPORTERS: tuple[type[Reporter], ...] = (
     TerminalReporter,
@@ -52,6 +55,26 @@ def reporter_for(name_or_path: str | Path) -> Reporter:
             hint=f"Formats: {names}; file names that end in {endings}.",
         )
     return REPORTERS[max(matching)[1]]()
+
+
+def format_of_file(output: Path, suffixes: Mapping[str, Kind], result: str) -> Kind:
+    """The format that the end of a file name chooses; ``.gz`` after it does not count.
+
+    Args:
+        output: The file.
+        suffixes: Ends of file names and what they choose.
+        result: What is written, such as ``a comparison``.
+
+    Raises:
+        UsageError: No format has such files.
+    """
+    for suffix, chosen in suffixes.items():
+        if output.name.removesuffix(".gz").endswith(suffix):
+            return chosen
+    raise UsageError(
+        f"No format of {result} has files such as {output.name}.",
+        hint=f"File names that end in {', '.join(suffixes)}; or give --format.",
+    )
 
 
 def write_with(

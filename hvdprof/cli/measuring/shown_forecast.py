@@ -3,15 +3,13 @@
 Tested in ``tests/cli/test_predict.py``.
 """
 
-from collections.abc import Callable
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from hvdprof.cli.measuring.written_output import Render
 from hvdprof.report.format_names import Format
 
 if TYPE_CHECKING:
     from hvdprof.api.prediction import Forecast, ThroughputForecast
-
-Render = Callable[[IO[str]], object]
 
 
 def throughput_forecast_renderer(forecast: "ThroughputForecast", format_: Format) -> Render:

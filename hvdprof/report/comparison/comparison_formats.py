@@ -1,13 +1,11 @@
-"""The formats of a comparison, and how one is chosen.
+"""The formats of a comparison, and the ends of file names that choose one.
 
 Tested in ``tests/report/comparison/test_comparison_formats.py``.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import UsageError
 from hvdprof.model.comparison import Comparison
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
 from hvdprof.report.comparison.comparison_github import render_comparison_github
@@ -35,18 +33,3 @@ SUFFIXES: dict[str, ComparisonFormat] = {
     ".txt": ComparisonFormat.TERMINAL,
 }
 """The ends of file names that choose a format."""
-
-
-def comparison_format(output: Path) -> ComparisonFormat:
-    """The format that the end of a file name chooses.
-
-    Raises:
-        UsageError: No format has such files.
-    """
-    for suffix, chosen in SUFFIXES.items():
-        if output.name.removesuffix(".gz").endswith(suffix):
-            return chosen
-    raise UsageError(
-        f"No format of a comparison has files such as {output.name}.",
-        hint=f"File names that end in {', '.join(SUFFIXES)}; or give --format.",
-    )

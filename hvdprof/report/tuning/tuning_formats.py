@@ -1,14 +1,12 @@
-"""The formats of a tuning, and how one is chosen.
+"""The formats of a tuning, and the ends of file names that choose one.
 
 Tested in ``tests/report/tuning/test_tuning_formats.py``.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import IO
 
-from hvdprof.errors import UsageError
 from hvdprof.model.tuning import TUNING_SCHEMA_VERSION, Tuning
 from hvdprof.report.format_names import TuningFormat
 from hvdprof.report.json_values import JsonObject, json_value, write_json
@@ -36,18 +34,3 @@ SUFFIXES: dict[str, TuningFormat] = {
     ".txt": TuningFormat.TERMINAL,
 }
 """The ends of file names that choose a format."""
-
-
-def tuning_format(output: Path) -> TuningFormat:
-    """The format that the end of a file name chooses.
-
-    Raises:
-        UsageError: No format has such files.
-    """
-    for suffix, chosen in SUFFIXES.items():
-        if output.name.removesuffix(".gz").endswith(suffix):
-            return chosen
-    raise UsageError(
-        f"No format of a tuning has files such as {output.name}.",
-        hint=f"File names that end in {', '.join(SUFFIXES)}; or give --format.",
-    )

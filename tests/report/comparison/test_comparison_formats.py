@@ -11,7 +11,7 @@ import pytest
 from hvdprof.errors import StorageError, UsageError
 from hvdprof.model.comparison import Outcome
 from hvdprof.report.comparison.comparison_csv import render_comparison_csv
-from hvdprof.report.comparison.comparison_formats import RENDERERS, comparison_format
+from hvdprof.report.comparison.comparison_formats import RENDERERS, SUFFIXES
 from hvdprof.report.comparison.comparison_github import (
     MOST_SUMMARY_BYTES,
     SUMMARY_VARIABLE,
@@ -22,6 +22,7 @@ from hvdprof.report.comparison.comparison_junit import render_comparison_junit
 from hvdprof.report.comparison.comparison_markdown import render_comparison_markdown
 from hvdprof.report.comparison.comparison_terminal import render_comparison
 from hvdprof.report.format_names import ComparisonFormat
+from hvdprof.report.formats import format_of_file
 from tests.builders.finished_comparison import comparison
 
 TERMINAL = """\
@@ -207,7 +208,9 @@ def test_csv_has_a_line_a_run_and_a_column_a_metric():
 
 
 def test_a_file_name_chooses_the_format(tmp_path):
-    assert comparison_format(tmp_path / "gate.xml") is ComparisonFormat.JUNIT
-    assert comparison_format(tmp_path / "gate.json.gz") is ComparisonFormat.JSON
+    assert format_of_file(tmp_path / "gate.xml", SUFFIXES, "a comparison") is ComparisonFormat.JUNIT
+    assert (
+        format_of_file(tmp_path / "gate.json.gz", SUFFIXES, "a comparison") is ComparisonFormat.JSON
+    )
     with pytest.raises(UsageError, match=r"gate\.pdf"):
-        comparison_format(tmp_path / "gate.pdf")
+        format_of_file(tmp_path / "gate.pdf", SUFFIXES, "a comparison")

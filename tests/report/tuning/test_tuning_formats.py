@@ -9,7 +9,8 @@ import pytest
 from hvdprof.errors import UsageError
 from hvdprof.model.tuning import Estimate
 from hvdprof.report.format_names import TuningFormat
-from hvdprof.report.tuning.tuning_formats import RENDERERS, render_tuning_json, tuning_format
+from hvdprof.report.formats import format_of_file
+from hvdprof.report.tuning.tuning_formats import RENDERERS, SUFFIXES, render_tuning_json
 from hvdprof.report.tuning.tuning_markdown import render_tuning_markdown
 from hvdprof.report.tuning.tuning_terminal import render_tuning
 from hvdprof.report.tuning.tuning_texts import gain_text
@@ -121,10 +122,10 @@ def test_every_format_has_what_writes_it():
 
 
 def test_the_name_of_a_file_chooses_its_format():
-    assert tuning_format(Path("a.json")) is TuningFormat.JSON
-    assert tuning_format(Path("a.md.gz")) is TuningFormat.MARKDOWN
+    assert format_of_file(Path("a.json"), SUFFIXES, "a tuning") is TuningFormat.JSON
+    assert format_of_file(Path("a.md.gz"), SUFFIXES, "a tuning") is TuningFormat.MARKDOWN
     with pytest.raises(UsageError, match="No format of a tuning"):
-        tuning_format(Path("a.csv"))
+        format_of_file(Path("a.csv"), SUFFIXES, "a tuning")
 
 
 @pytest.mark.parametrize(
