@@ -17,7 +17,7 @@ from hvdprof.api.options import TuneOptions
 from hvdprof.api.runs import analyze_run, load_run
 from hvdprof.api.settings_by_turns import JobToTune
 from hvdprof.api.tuning_candidates import Choice as Choice
-from hvdprof.api.tuning_candidates import check_command, choose, job_of, untried
+from hvdprof.api.tuning_candidates import check_command, check_only, choose, job_of, untried
 from hvdprof.api.tuning_file import check_folder, write_tuning
 from hvdprof.api.tuning_file import load_tuning as load_tuning
 from hvdprof.api.tuning_race import RaceOfSettings
@@ -94,6 +94,7 @@ class TuningMeasurement:
         """
         check_tune_options(options)
         check_command(options.command)
+        check_only(options)
         if not 0 < margin < 1:
             raise UsageError(
                 f"A margin of {100 * margin:g} % is not between 0 and 100 %.", hint="--margin 2%"

@@ -3,12 +3,14 @@
 Tested in ``tests/api/test_tuning_candidates.py``.
 """
 
+import difflib
+import re
 import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.analyze.tune.candidates import proposals
+from hvdprof.analyze.tune.candidates import VARIABLES, proposals
 from hvdprof.analyze.tune.predicted_gain import with_predictions
 from hvdprof.analyze.tune.tuned_job import GLOO, MPI, Means, TunedJob, tuned_job
 from hvdprof.api.options import TuneOptions
@@ -23,6 +25,7 @@ from hvdprof.rundir.masking import mask_command, mask_value
 
 LARGEST_SCRIPT_BYTES = 1_000_000
 
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 _NOT_ALLOWED = "it changes the arithmetic; --allow-numerics tries it"
 _ASKED_FOR = "--try asks for it."
 
@@ -64,6 +67,23 @@ def check_command(command: tuple[str, ...]) -> None:
         "replaces variables that are tried.",
         hint=hint,
     )
+
+
+def check_only(options: TuneOptions) -> None:
+    """Find a misspelt variable in ``--only`` before anything is measured.
+
+    Raises:
+        UsageError: A name looks like a variable, and no rule and no ``--try`` sets it.
+    """
+    known = {*VARIABLES, *(name for name, _ in variable_pairs("--try", options.try_))}
+    for text in (options.only or "").split(","):
+        name = text.strip().partition("=")[0]
+        if _VARIABLE.fullmatch(name) and name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"--only {name}: tune sets no variable of this name.",
+                hint=f"Did you mean {close[0]}?" if close else f"Also try it: --try {name}=VALUE",
+            )
 
 
 def job_of(analysis: RunAnalysis, options: TuneOptions, tools: Tools, margin: float) -> TunedJob:

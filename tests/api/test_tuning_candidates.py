@@ -6,7 +6,7 @@ import pytest
 
 from hvdprof.api import tuning_candidates
 from hvdprof.api.options import TuneOptions
-from hvdprof.api.tuning_candidates import check_command, choose
+from hvdprof.api.tuning_candidates import check_command, check_only, choose
 from hvdprof.errors import UsageError
 from hvdprof.model.tuning import Candidate, Estimate
 
@@ -57,6 +57,22 @@ def test_only_with_an_unknown_name_lists_those_that_are_known():
     with pytest.raises(UsageError, match="--only X: no setting") as error:
         chosen(only="X")
     assert CYCLE.name in error.value.hint
+
+
+def test_a_misspelt_variable_is_refused_before_anything_is_measured():
+    with pytest.raises(UsageError, match="--only HOROVOD_CYCLE_TIM: tune sets no") as error:
+        check_only(TuneOptions(command=SCRIPT, only="HOROVOD_CYCLE_TIM=1"))
+    assert error.value.hint == "Did you mean HOROVOD_CYCLE_TIME?"
+    with pytest.raises(UsageError) as error:
+        check_only(TuneOptions(command=SCRIPT, only="NCCL_ALGO"))
+    assert error.value.hint == "Also try it: --try NCCL_ALGO=VALUE"
+
+
+@pytest.mark.parametrize(
+    "only", [None, "HOROVOD_CYCLE_TIME=0.1, controller gloo", "NCCL_ALGO", "--fp16", "fp16"]
+)
+def test_names_that_a_rule_may_propose_wait_for_the_present_run(only):
+    check_only(TuneOptions(command=SCRIPT, only=only, try_=("NCCL_ALGO=Ring",)))
 
 
 def test_a_variable_of_the_user_is_tried_too():

@@ -33,6 +33,19 @@ RULES: tuple[Rule, ...] = (
     script.accumulation,
 )
 
+VARIABLES: tuple[str, ...] = (
+    horovod.CYCLE.variable,
+    horovod.FUSION.variable,
+    horovod.CACHE.variable,
+    horovod.HIERARCHICAL,
+    *(one.variable for one in horovod.SWITCHES),
+    placement.THREADS.variable,
+    placement.MKL_THREADS,
+    placement.WAIT_POLICY,
+    placement.AFFINITY,
+)
+"""The variables that candidates set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Proposals:

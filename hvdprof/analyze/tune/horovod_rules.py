@@ -157,7 +157,7 @@ def hierarchical_allreduce(job: TunedJob) -> Iterator[Proposal]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Switch:
+class Switch:
     """A variable that is off its default by hand, and the value that undoes it."""
 
     variable: str
@@ -168,12 +168,12 @@ class _Switch:
     between_hosts: bool = False
 
 
-_SWITCHES: tuple[_Switch, ...] = (
-    _Switch("NCCL_P2P_DISABLE", ("1",), "0", "NCCL copies between GPUs through the host"),
-    _Switch("NCCL_SHM_DISABLE", ("1",), "0", "NCCL uses the network inside a host"),
-    _Switch("NCCL_IB_DISABLE", ("1",), "0", "NCCL uses sockets instead of InfiniBand", True, True),
-    _Switch("HOROVOD_BATCH_D2D_MEMCOPIES", ("0",), "1", "Horovod copies gradients one by one"),
-    _Switch(
+SWITCHES: tuple[Switch, ...] = (
+    Switch("NCCL_P2P_DISABLE", ("1",), "0", "NCCL copies between GPUs through the host"),
+    Switch("NCCL_SHM_DISABLE", ("1",), "0", "NCCL uses the network inside a host"),
+    Switch("NCCL_IB_DISABLE", ("1",), "0", "NCCL uses sockets instead of InfiniBand", True, True),
+    Switch("HOROVOD_BATCH_D2D_MEMCOPIES", ("0",), "1", "Horovod copies gradients one by one"),
+    Switch(
         "HOROVOD_DISABLE_GROUP_FUSION",
         ("1",),
         "0",
@@ -188,7 +188,7 @@ def switches(job: TunedJob) -> Iterator[Proposal]:
     """Switches that are off their default by hand."""
     if not job.is_horovod:
         return
-    for one in _SWITCHES:
+    for one in SWITCHES:
         applies = (job.setting.on_gpus or not one.on_gpus) and (
             job.setting.num_hosts > 1 or not one.between_hosts
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hvdprof.analyze.tune.candidates import proposals
+from hvdprof.analyze.tune.candidates import VARIABLES, proposals
 from hvdprof.analyze.tune.tuned_job import Means, tuned_job
 from hvdprof.errors import UsageError
 from tests.builders.finished_analysis import analysis, cell
@@ -10,7 +10,10 @@ from tests.builders.tuned_jobs import MB, job
 
 
 def names(given):
-    return [one.name for one in proposals(given).candidates]
+    found = proposals(given).candidates
+    # `--only` is checked against this list before there is a run.
+    assert {variable for one in found for variable in one.environment} <= set(VARIABLES)
+    return [one.name for one in found]
 
 
 def named(given, name):
