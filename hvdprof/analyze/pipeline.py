@@ -8,6 +8,7 @@ from hvdprof.analyze.causes.pop import pop
 from hvdprof.analyze.causes.waterfall import waterfall
 from hvdprof.analyze.causes.waterfall_diff import engine_diffs
 from hvdprof.analyze.communication.communication_tables import communication_tables
+from hvdprof.analyze.communication.matched_collectives import matched_collectives
 from hvdprof.analyze.communication.network import network_tables, network_verdict
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.run_findings import findings
@@ -30,6 +31,7 @@ from hvdprof.analyze.verdict.verdict_caveat import verdict_caveat
 from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
+from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES, RANK_COLLECTIVES
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import (
@@ -89,6 +91,9 @@ def analyze_run(run: Run) -> RunAnalysis:
         STRAGGLERS.name: without_observer(waits.stragglers, run.segments),
         LATENESS.name: lateness_table(recorded),
         **communication_tables(run, of_job, waits.collective_arrivals),
+        MATCHED_COLLECTIVES.name: matched_collectives(
+            run.table(RANK_COLLECTIVES.name), waits.clocks
+        ),
         **session_tables(run, of_job),
     }
     derived[ENGINE_DIFFS.name] = engine_diffs(derived[WATERFALL.name])

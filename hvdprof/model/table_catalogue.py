@@ -13,6 +13,7 @@ from hvdprof.model.tables.log_tables import LOG_TABLES
 from hvdprof.model.tables.nccl_call_tables import NCCL_CALL_TABLES
 from hvdprof.model.tables.nccl_tables import NCCL_TABLES
 from hvdprof.model.tables.net_tables import NET_TABLES
+from hvdprof.model.tables.rank_collective_tables import RANK_COLLECTIVE_TABLES
 from hvdprof.model.tables.run_tables import (
     ARRIVALS,
     EVENTS,
@@ -53,6 +54,7 @@ TABLES: tuple[Table, ...] = (
     *WATERFALL_TABLES,
     *WAITING_TABLES,
     *COLLECTIVE_TABLES,
+    *RANK_COLLECTIVE_TABLES,
     *NET_TABLES,
     *SESSION_TABLES,
     TIMELINES,

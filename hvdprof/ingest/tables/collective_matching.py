@@ -1,0 +1,128 @@
+"""Which calls of several ranks are one collective: by sequence number, or by checked order."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from hvdprof.model.arrays import Int64s
+from hvdprof.model.tables.rank_collective_tables import NO_MATCH
+
+Signature = tuple[str, str, int | None]
+"""Collective, type and bytes: what is the same on every rank."""
+
+POINT_TO_POINT = ("SEND", "RECV")
+"""Their two ends differ, so that order and signature do not match them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedCall:
+    """What identifies a call on one rank, in the order of submission within ``group``.
+
+    ``step`` is -1 outside steps; ``seq`` is None where the source has no sequence numbers.
+    """
+
+    group: str
+    step: int
+    seq: int | None
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """By rank the number of the collective of each call, ``NO_MATCH`` without a partner.
+
+    ``num_calls`` counts the calls compared, ``num_unmatched`` those of them without a partner.
+    """
+
+    ids: Mapping[int, Int64s]
+    num_calls: int
+    num_unmatched: int
+
+
+Place = tuple[int, int]
+"""A rank, and the place of a call among its calls."""
+
+
+def match_collectives(calls: Mapping[int, Sequence[SubmittedCall]]) -> Matching:
+    """The collectives of several ranks.
+
+    A call with a sequence number matches those of the same group and number, provided that
+    collective, type and size are the same. Others match by their order within a step and a group;
+    where the ranks differ, those in between are skipped, and the next step begins anew.
+
+    Args:
+        calls: The calls of each rank.
+    """
+    ids = {rank: np.full(len(own), NO_MATCH, dtype=np.int64) for rank, own in calls.items()}
+    num_calls, number = 0, 0
+    for members in _groups(calls).values():
+        if len(members) < 2:
+            continue
+        num_calls += sum(map(len, members.values()))
+        for places in _matched(members, calls):
+            for rank, place in places:
+                ids[rank][place] = number
+            number += 1
+    num_matched = sum(int((found != NO_MATCH).sum()) for found in ids.values())
+    return Matching(ids, num_calls, num_calls - num_matched)
+
+
+def _groups(
+    calls: Mapping[int, Sequence[SubmittedCall]],
+) -> dict[tuple[str, int], dict[int, list[int]]]:
+    """The places of the calls of each rank by group and step; without the step where all have seq.
+
+    A step begins at another moment on another rank, but a sequence number stays the same.
+    """
+    numbered = {
+        group: all(call.seq is not None for own in calls.values() for call in own
+                   if call.group == group)
+        for group in {call.group for own in calls.values() for call in own}
+    }  # fmt: skip
+    found: dict[tuple[str, int], dict[int, list[int]]] = {}
+    for rank, own in calls.items():
+        for place, call in enumerate(own):
+            if call.signature[0] not in POINT_TO_POINT:
+                key = call.group, -1 if numbered[call.group] else call.step
+                found.setdefault(key, {}).setdefault(rank, []).append(place)
+    return found
+
+
+def _matched(
+    members: Mapping[int, Sequence[int]], calls: Mapping[int, Sequence[SubmittedCall]]
+) -> Iterator[list[Place]]:
+    if all(calls[rank][place].seq is not None for rank, own in members.items() for place in own):
+        yield from _by_number(members, calls)
+        return
+    signatures = {
+        rank: tuple(calls[rank][place].signature for place in own) for rank, own in members.items()
+    }
+    usual = Counter(signatures.values()).most_common(1)[0][0]
+    columns: list[list[Place]] = [[] for _ in usual]
+    for rank, own in signatures.items():
+        if own == usual:
+            pairs = [(place, place) for place in range(len(usual))]
+        else:
+            blocks = SequenceMatcher(None, usual, own, autojunk=False).get_matching_blocks()
+            pairs = [(b.a + i, b.b + i) for b in blocks for i in range(b.size)]
+        for column, place in pairs:
+            columns[column].append((rank, members[rank][place]))
+    yield from (column for column in columns if len(column) > 1)
+
+
+def _by_number(
+    members: Mapping[int, Sequence[int]], calls: Mapping[int, Sequence[SubmittedCall]]
+) -> Iterator[list[Place]]:
+    found: dict[tuple[int | None, int, Signature], list[Place]] = {}
+    for rank, own in members.items():
+        seen: Counter[int | None] = Counter()
+        for place in own:
+            call = calls[rank][place]
+            # The calls of a coalesced group share a number.
+            key = call.seq, seen[call.seq], call.signature
+            seen[call.seq] += 1
+            found.setdefault(key, []).append((rank, place))
+    yield from (places for places in found.values() if len(places) > 1)
