@@ -13,7 +13,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run
 from hvdprof.launch.plan.environment import RECORDER_DIR
-from hvdprof.launch.processes.launch_process import marked_processes
+from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.rundir.manifest import Manifest, Status
 from tests.builders import user_script
 from tests.builders.network_hosts import network_hosts

@@ -10,7 +10,7 @@ import pytest
 
 from hvdprof.api import analyze_run, load_run, write_report
 from hvdprof.launch.plan.environment import RECORDER_DIR
-from hvdprof.launch.processes.launch_process import marked_processes
+from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Failure, Manifest, Status

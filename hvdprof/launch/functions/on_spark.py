@@ -21,7 +21,9 @@ from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.functions.in_session import call_session
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
-from hvdprof.launch.processes.launch_process import Launch, Outcome, end_marked
+from hvdprof.launch.processes.launch_process import Launch, Outcome
+from hvdprof.launch.processes.marked_processes import end_marked
+from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.rundir.log_prefixes import TAG
 
 _GROUP = "horovod.spark.run.{number}"
@@ -114,8 +116,12 @@ class OnSpark:
                     )
                 return ends
 
-            ended = call_session(call, launch, end)
-        end_marked(mark, None)
+            guard = OrphanGuard.of_mark(mark)
+            try:
+                ended = call_session(call, launch, end)
+            finally:
+                end_marked(mark, None)
+                guard.dismiss()
         return self.function.take_back(ended.ends, launch, ended.outcome)
 
 

@@ -1,12 +1,9 @@
 """Running one launch to its end: output to files, a watch over progress, and no orphans.
 
-Launchers move their ranks into sessions and process groups of their own, so a group cannot be
-ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
-found again and ended by pid.
+Every process of a launch carries a mark in its environment, by which it is ended
+(``marked_processes``): also where hvdprof itself is killed (``orphan_guard``).
 """
 
-import os
-import signal
 import subprocess
 import time
 import uuid
@@ -19,13 +16,12 @@ from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.interruption import to_its_end
+from hvdprof.launch.processes.marked_processes import end_marked
+from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
 
 POLL_INTERVAL_S = 0.5
-GRACE_S = 10.0
-STARTING_S = 1.0
-_ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +116,7 @@ class LaunchProcesses:
         self._started_s = self._ended_s = time.monotonic()
         self._launched_ns: int | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
+        self._guard: OrphanGuard | None = None
 
     @property
     def mark(self) -> str:
@@ -135,6 +132,7 @@ class LaunchProcesses:
             EnvironmentNotReadyError: The launcher itself could not be started.
             StorageError: The files for its output cannot be written.
         """
+        self._guard = OrphanGuard.of_mark(self._mark)
         self._started_s, self._launched_ns = time.monotonic(), time.time_ns()
         with _appended(stdout) as out, _appended(stderr) as err:
             self._launcher = _start(command, {**environment, PASS_MARK: self._mark}, out, err)
@@ -154,6 +152,9 @@ class LaunchProcesses:
         # After a signal between the start and the assignment only the mark finds the processes.
         end_marked(self._mark, self._launcher)
         self._ended_s = time.monotonic()
+        if self._guard is not None:
+            self._guard.dismiss()
+            self._guard = None
 
     def outcome(self, *, hung: bool) -> Outcome:
         """How the launch ended; to be asked after ``start`` and ``end``."""
@@ -164,43 +165,6 @@ class LaunchProcesses:
             self._ended_s - self._started_s,
             launched_ns=self._launched_ns,
         )
-
-
-def end_marked(
-    mark: str, child: "subprocess.Popen[bytes] | None", *, variable: str = PASS_MARK
-) -> None:
-    """End a launcher and every process that carries its mark: asked first, then killed.
-
-    Args:
-        mark: The value of the variable.
-        child: The launcher, where it is a child of this process.
-        variable: The variable in the environment that marks the processes.
-    """
-    if child is not None and child.poll() is None:
-        # The launcher knows its remote ranks and ends them when it is asked to.
-        child.terminate()
-        _wait_or_kill(child, GRACE_S)
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        left = marked_processes(mark, variable)
-        if not left:
-            break
-        for pid in left:
-            _send(pid, sign)
-            # A stopped process takes a signal only when it continues.
-            _send(pid, signal.SIGCONT)
-        _until_gone(mark, variable, GRACE_S)
-    if child is not None:
-        child.wait()
-
-
-def marked_processes(mark: str, variable: str = PASS_MARK) -> list[int]:
-    """The ids of the processes on this host whose environment carries a mark."""
-    wanted = f"{variable}={mark}".encode()
-    return [
-        int(folder.name)
-        for folder in Path("/proc").glob("[0-9]*")
-        if wanted in _environment_of(folder).split(b"\0")
-    ]
 
 
 class ProgressTimeout:
@@ -252,48 +216,3 @@ def _wait(processes: LaunchProcesses, watch: Watch) -> bool:
             return True
     watch.progress()
     return False
-
-
-def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:
-    try:
-        child.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        child.kill()
-
-
-def _until_gone(mark: str, variable: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while marked_processes(mark, variable) and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
-def _send(pid: int, sign: signal.Signals) -> None:
-    try:
-        os.kill(pid, sign)
-    except ProcessLookupError:
-        return
-
-
-def _environment_of(folder: Path) -> bytes:
-    environment = folder / "environ"
-    try:
-        if found := environment.read_bytes():
-            return found
-        deadline = time.monotonic() + STARTING_S
-        while _is_starting(folder) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return environment.read_bytes()
-    except OSError:
-        # Gone meanwhile, or another user's, or a thread of the kernel: none of them is ours.
-        return b""
-
-
-def _is_starting(folder: Path) -> bool:
-    """Whether a process has its program already, but not yet its environment.
-
-    Raises:
-        OSError: It has no program: it is a thread of the kernel, or has ended.
-    """
-    (folder / "exe").readlink()
-    fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    return fields[_ENV_END] == "0"

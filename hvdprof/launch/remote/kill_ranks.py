@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hvdprof.launch.plan.environment import RECORDER_DIR
-from hvdprof.launch.processes.launch_process import end_marked
+from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.rundir.layout import PassPaths
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from hvdprof import units
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.plan.hosts import is_this_host
+from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.plan.settings import BenchSettings
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
+from hvdprof.launch.processes.orphan_guard import OrphanGuard
 from hvdprof.launch.remote.fetch import FILES, WatchFetch, fetch, module_error, on_each
 from hvdprof.launch.remote.fit_threads import capacity_of, fit_to_hosts
 from hvdprof.launch.remote.host_watch import HostWatch
@@ -22,6 +24,7 @@ from hvdprof.launch.run.sweep import Sweep
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure, Manifest, PassRecord, Status
 
+_KILL_RANKS = "hvdprof.launch.remote.kill_ranks"
 _MOST_LINES = 8
 _KEEPS = "keeps the files of its ranks; --resume fetches them"
 
@@ -87,6 +90,12 @@ class LaunchOnHosts:
         if gone:
             return Outcome(1, False, 0.0, _failure("has vanished", gone, ranks))
         self._answered |= watch.hosts.keys()
+        guard = OrphanGuard(
+            *(
+                self.shell.command(name, python_program(_KILL_RANKS, str(launch.paths.folder)))
+                for name in others
+            )
+        )
         try:
             watch_fetch = WatchFetch(launch.paths, apart, self.shell)
             watched = _HostWatchedLaunch(launch, watch, watch_fetch)
@@ -95,10 +104,12 @@ class LaunchOnHosts:
             # Ctrl-C above all, and a full disk: no rank is left behind after any exception.
             record.left_behind = list(apart)
             self._end(launch.paths, list(others))
+            guard.dismiss()
             raise
         if outcome.hung or outcome.exit_code:
             watch.ask_to_the_end()
             self._end(launch.paths, [name for name in others if name not in watch.lost])
+        guard.dismiss()
         lost = {
             name: f"no answer for {units.seconds(silent_s)}"
             for name, silent_s in watch.lost.items()
@@ -130,9 +141,7 @@ class LaunchOnHosts:
         """End what a failed launch has left on hosts; one that is not reached is skipped."""
 
         def end(name: str) -> str:
-            return module_error(
-                self.shell, name, ("hvdprof.launch.remote.kill_ranks", str(paths.folder))
-            )
+            return module_error(self.shell, name, (_KILL_RANKS, str(paths.folder)))
 
         on_each(names, end)
 

@@ -9,7 +9,7 @@ from hvdprof.errors import InterruptedRunError, StorageError, SweepIncompleteErr
 from hvdprof.launch.plan.environment import RECORDER_DIR
 from hvdprof.launch.plan.preflight import require_space
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.processes.launch_process import end_marked
+from hvdprof.launch.processes.marked_processes import end_marked
 from hvdprof.launch.run.attempts import split_unfinished
 from hvdprof.launch.run.disk_reserve import hold_disk_reserve, release_disk_reserve
 from hvdprof.launch.run.pass_launches import PassLaunches

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from hvdprof.launch.processes.interruption import to_its_end
 from hvdprof.launch.processes.launch_process import Outcome
-from hvdprof.launch.turns.orphan_guard import orphan_guard
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 
 _GATHERING_S = 0.05
@@ -33,7 +32,6 @@ def run_residents(
         InterruptedRunError: Ctrl-C or SIGTERM.
     """
     with contextlib.ExitStack() as ends:
-        ends.enter_context(orphan_guard([launch.mark for launch in launches]))
         # Each listens already: also where an earlier one cannot start.
         for launch in launches:
             ends.callback(to_its_end, launch.end)

@@ -12,7 +12,8 @@ import pytest
 
 from hvdprof.errors import EnvironmentNotReadyError, InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible, interruptible_within_others
-from hvdprof.launch.processes.launch_process import Outcome, Watch, marked_processes, run_to_end
+from hvdprof.launch.processes.launch_process import Outcome, Watch, run_to_end
+from hvdprof.launch.processes.marked_processes import marked_processes
 from tests.builders.processes import is_running
 
 NO_WATCH = Watch(progress=lambda: 0, timeout_s=60.0)
@@ -66,7 +67,7 @@ def test_progress_keeps_a_slow_launchis_running(tmp_path: Path) -> None:
 def test_a_launcher_that_ignores_being_asked_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hvdprof.launch.processes.launch_process.GRACE_S", 0.5)
+    monkeypatch.setattr("hvdprof.launch.processes.marked_processes.GRACE_S", 0.5)
     watch = Watch(progress=lambda: 1, timeout_s=0.5)
     outcome = _run(tmp_path, "trap '' TERM; while true; do sleep 0.1; done", watch)
     assert outcome.exit_code == -signal.SIGKILL
@@ -76,7 +77,7 @@ def test_a_launcher_that_ignores_being_asked_is_killed(
 def test_a_signal_ends_every_process_and_a_second_one_does_not_cut_that_short(
     tmp_path: Path, sign: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hvdprof.launch.processes.launch_process.GRACE_S", 1.0)
+    monkeypatch.setattr("hvdprof.launch.processes.marked_processes.GRACE_S", 1.0)
     pid_file = tmp_path / "pid"
     main = threading.main_thread().ident
     assert main is not None
@@ -140,7 +141,7 @@ def test_nohup_keeps_its_word(block: Callable[[], AbstractContextManager[None]])
 def test_a_signal_while_ranks_are_ended_does_not_leave_them_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hvdprof.launch.processes.launch_process.GRACE_S", 1.0)
+    monkeypatch.setattr("hvdprof.launch.processes.marked_processes.GRACE_S", 1.0)
     pid_file, asked = tmp_path / "pid", tmp_path / "asked"
     # It hangs, is asked to end and does not; then the user loses patience too.
     stubborn = f"trap 'echo 1 > {asked}' TERM; while true; do sleep 0.1; done"

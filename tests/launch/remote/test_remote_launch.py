@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from hvdprof.launch.remote.remote_shell import HostShell
 from hvdprof.rundir.layout import PassPaths, RunPaths
 from hvdprof.rundir.manifest import Manifest, PassRecord
 from tests.builders.bench_settings import bench_settings
+from tests.builders.places import ROOT
 from tests.builders.processes import is_running
 from tests.builders.run_directory import write_run
 
@@ -187,6 +189,30 @@ def test_every_end_of_the_watch_over_a_launch_ends_its_ranks(
         rank.kill()
         rank.wait()
     assert on_hosts.manifest.passes[0].left_behind == ["far"]
+
+
+def test_a_killed_launching_side_leaves_no_rank_behind_on_other_hosts(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "here").of_pass("p1")
+    there = PassPaths(Path(str(paths.folder).replace("/here/", "/there/")))
+    environment = {**os.environ, "HVDPROF_RECORDER_DIR": str(there.recorder_folder)}
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from tests.launch.remote.test_remote_launch import _launch, _on_hosts\n"
+        "on_hosts, paths = _on_hosts(Path(sys.argv[1]))\n"
+        "on_hosts.run = lambda launch: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "on_hosts(_launch(paths, 'exit 0'))\n"
+    )
+    with subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True) as rank:
+        try:
+            launching = subprocess.run(
+                [sys.executable, "-c", script, str(tmp_path)],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            assert launching.returncode == -signal.SIGKILL
+            assert rank.wait(30) != 0
+        finally:
+            rank.kill()
 
 
 def test_ranks_that_a_launcher_leaves_behind_are_ended(tmp_path: Path) -> None:

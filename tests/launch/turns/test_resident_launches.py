@@ -14,7 +14,8 @@ import pytest
 from hvdprof.collect.turn_gate import TurnGate
 from hvdprof.errors import InterruptedRunError, StorageError
 from hvdprof.launch.processes.interruption import interruptible
-from hvdprof.launch.processes.launch_process import Watch, marked_processes
+from hvdprof.launch.processes.launch_process import Watch
+from hvdprof.launch.processes.marked_processes import marked_processes
 from hvdprof.launch.turns import resident_launch
 from hvdprof.launch.turns.resident_launch import ResidentLaunch
 from hvdprof.launch.turns.resident_launches import run_residents

@@ -1,0 +1,114 @@
+"""The processes of a launch, found by a mark in their environment, and ended.
+
+Launchers move their ranks into sessions and process groups of their own, so a group cannot be
+ended as a whole. Every process of a pass carries a mark in its environment instead, by which it is
+found again and ended by pid. ``python -m hvdprof.launch.processes.marked_processes MARK`` ends
+those of a launch whose launching side is gone.
+
+Tested in ``tests/launch/processes/test_launch_process.py``.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hvdprof.launch.plan.environment import PASS_MARK
+
+GRACE_S = 10.0
+STARTING_S = 1.0
+_ENV_END = 48  # proc_pid_stat(5) counts it as 51, from the process id on
+
+
+def end_marked(
+    mark: str, child: "subprocess.Popen[bytes] | None", *, variable: str = PASS_MARK
+) -> None:
+    """End a launcher and every process that carries its mark: asked first, then killed.
+
+    Args:
+        mark: The value of the variable.
+        child: The launcher, where it is a child of this process.
+        variable: The variable in the environment that marks the processes.
+    """
+    if child is not None and child.poll() is None:
+        # The launcher knows its remote ranks and ends them when it is asked to.
+        child.terminate()
+        _wait_or_kill(child, GRACE_S)
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        left = marked_processes(mark, variable)
+        if not left:
+            break
+        for pid in left:
+            _send(pid, sign)
+            # A stopped process takes a signal only when it continues.
+            _send(pid, signal.SIGCONT)
+        _until_gone(mark, variable, GRACE_S)
+    if child is not None:
+        child.wait()
+
+
+def marked_processes(mark: str, variable: str = PASS_MARK) -> list[int]:
+    """The ids of the processes on this host whose environment carries a mark."""
+    wanted = f"{variable}={mark}".encode()
+    return [
+        int(folder.name)
+        for folder in Path("/proc").glob("[0-9]*")
+        if wanted in _environment_of(folder).split(b"\0")
+    ]
+
+
+def main() -> None:
+    """End the processes with the mark that is the argument."""
+    (mark,) = sys.argv[1:]
+    end_marked(mark, None)
+
+
+def _wait_or_kill(child: "subprocess.Popen[bytes]", seconds: float) -> None:
+    try:
+        child.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        child.kill()
+
+
+def _until_gone(mark: str, variable: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while marked_processes(mark, variable) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _send(pid: int, sign: signal.Signals) -> None:
+    try:
+        os.kill(pid, sign)
+    except ProcessLookupError:
+        return
+
+
+def _environment_of(folder: Path) -> bytes:
+    environment = folder / "environ"
+    try:
+        if found := environment.read_bytes():
+            return found
+        deadline = time.monotonic() + STARTING_S
+        while _is_starting(folder) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return environment.read_bytes()
+    except OSError:
+        # Gone meanwhile, or another user's, or a thread of the kernel: none of them is ours.
+        return b""
+
+
+def _is_starting(folder: Path) -> bool:
+    """Whether a process has its program already, but not yet its environment.
+
+    Raises:
+        OSError: It has no program: it is a thread of the kernel, or has ended.
+    """
+    (folder / "exe").readlink()
+    fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    return fields[_ENV_END] == "0"
+
+
+if __name__ == "__main__":
+    main()
