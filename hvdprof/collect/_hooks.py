@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hvdprof.collect.session import Session
+from hvdprof.collect.steps.step_marks import Collective
 from hvdprof.rundir.recorder_format import RecorderLine
 
 MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
@@ -72,6 +73,11 @@ def extend_forward() -> None:
 def blocked_unseen() -> None:
     """Record the blocked time of the open step as missing, such as that of a graph on a GPU."""
     PROCESS.session.waits.unseen()
+
+
+def blocked_in(collective: Collective) -> AbstractContextManager[None]:
+    """Time in which the rank waits for other ranks in that collective of the script."""
+    return PROCESS.session.waits.blocked(collective)
 
 
 def count_waits(change: int) -> None:

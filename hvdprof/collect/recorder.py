@@ -94,6 +94,7 @@ class Recorder(Guarded, Session):
             step=self._recording.number,
             is_open=marks.is_open,
             waits=marks.num_waits > 0,
+            collective=" ".join(filter(None, marks.waits_in)) if marks.num_waits else "",
             phase=marks.innermost(),
             ready=[name for name, is_ready in readiness if is_ready],
             missing=[name for name, is_ready in readiness if not is_ready],

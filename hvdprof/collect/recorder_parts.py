@@ -16,7 +16,13 @@ from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT, SegmentRecording
 from hvdprof.collect.session import GradientCalls, LineCalls, Piece, StepCalls, WaitCalls
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.collect.steps.step_marks import COLLECTIVE_PHASE, Number, StepMarks
+from hvdprof.collect.steps.step_marks import (
+    COLLECTIVE_PHASE,
+    UNKNOWN_COLLECTIVE,
+    Collective,
+    Number,
+    StepMarks,
+)
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.rundir.recorder_format import RecorderLine
@@ -137,8 +143,10 @@ class RecordedWaits(Guarded, WaitCalls):
         # One for all: a script that reduces by hand waits once for each of its gradients.
         self._context = GuardedContext(self._begin, self._end)
 
-    def blocked(self) -> AbstractContextManager[None]:
-        """A context in which the rank waits for other ranks."""
+    def blocked(self, collective: Collective = UNKNOWN_COLLECTIVE) -> AbstractContextManager[None]:
+        """A context in which the rank waits for other ranks, to be entered at once."""
+        if not self._marks.num_waits:
+            self._marks.waits_in = collective
         return self._context
 
     @guarded

@@ -12,7 +12,7 @@ from pathlib import Path
 from hvdprof.collect.clock.clock_exchange import ClockTurns
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
-from hvdprof.collect.steps.step_marks import Number
+from hvdprof.collect.steps.step_marks import UNKNOWN_COLLECTIVE, Collective, Number
 from hvdprof.rundir.recorder_format import RecorderLine
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -52,7 +52,7 @@ class StepCalls:
 class WaitCalls:
     """Waits of the rank for other ranks."""
 
-    def blocked(self) -> AbstractContextManager[None]:
+    def blocked(self, collective: Collective = UNKNOWN_COLLECTIVE) -> AbstractContextManager[None]:
         """A context that does nothing."""
         return _NOTHING
 

@@ -29,15 +29,17 @@ LONGEST_BEAT_S = 5.0
 class Standing:
     """Where a rank is.
 
-    ``waits`` says that it is in a collective and waits for others, ``phase`` is that of the open
-    step (empty outside phases). ``ready`` are the gradients of the step that the rank has
-    submitted, ``missing`` the others. ``ended`` says that the recording is over.
+    ``waits`` says that it is in a collective and waits for others, ``collective`` in which, with
+    the name of its tensor, where known. ``phase`` is that of the open step (empty outside phases).
+    ``ready`` are the gradients of the step that the rank has submitted, ``missing`` the others.
+    ``ended`` says that the recording is over.
     """
 
     segment: str = ""
     step: int = 0
     is_open: bool = False
     waits: bool = False
+    collective: str = ""
     phase: str = ""
     ready: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)

@@ -4,12 +4,26 @@
 Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 STALLS_FILE = "stalls.jsonl"
 
 STACK_MARK = "; stack: "
 """In the message of a stall's row of INCIDENTS, what comes before the innermost stack line."""
+
+
+MISMATCH = "in different collectives"
+"""In the message of a stall in which every rank waits, but not all in the same collective."""
+
+
+class RankWaitRecord(TypedDict):
+    """What a rank waits in, as ``launch.diagnose.rank_wait.RankWait`` describes it."""
+
+    rank: int
+    step: int
+    collective: str
+    place: str
+    tensors: list[str]
 
 
 class StalledRankRecord(TypedDict):
@@ -36,6 +50,7 @@ class StallLine(TypedDict):
     waited_s: float
     waiting: list[int]
     late: list[StalledRankRecord]
+    waits: NotRequired[list[RankWaitRecord]]
 
 
 class StallOverLine(TypedDict):

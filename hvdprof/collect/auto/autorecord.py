@@ -25,7 +25,7 @@ from hvdprof.collect.auto.discovery import (
     TrainedOptimizers,
     device_of,
 )
-from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call
+from hvdprof.collect.auto.horovod_calls import BLOCKING, replace_call, tensor_name_of
 from hvdprof.collect.auto.plain_updates import REDUCING, PlainUpdates, time_updates
 from hvdprof.collect.auto.process_recording import ProcessRecording
 from hvdprof.collect.auto.session_recording import ELASTIC, ElasticSessions
@@ -267,6 +267,7 @@ class AutoRecorder(ProcessRecording):
     def _blocked(self, name: str, call: Callable[P, R]) -> Callable[P, R]:
         updates, reduces = self._updates, name in REDUCING
         inner = call if reduces else updates.nested(call)
+        tensor_name = tensor_name_of(call)
 
         @functools.wraps(call)
         def waiting(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -274,7 +275,7 @@ class AutoRecorder(ProcessRecording):
                 self.guarded(updates.reduced)
             if not self.is_here():
                 return inner(*args, **kwargs)
-            with collect.blocked():
+            with _hooks.blocked_in((name, tensor_name(args, kwargs))):
                 return inner(*args, **kwargs)
 
         return waiting

@@ -3,8 +3,9 @@
 Tested by tests/collect/test_real_calls.py.
 """
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -45,3 +46,20 @@ def replace_call(
     home = sys.modules.get(getattr(call, "__module__", None) or "")
     if home is not None and vars(home).get(name) is call:
         setattr(home, name, replaced)
+
+
+def tensor_name_of(
+    call: Callable[..., object],
+) -> Callable[[Sequence[object], Mapping[str, object]], str]:
+    """A function from the arguments of a call to the name of its tensor, empty without one."""
+    try:
+        parameters = list(inspect.signature(call).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    place = parameters.index("name") if "name" in parameters else sys.maxsize
+
+    def tensor_name(args: Sequence[object], kwargs: Mapping[str, object]) -> str:
+        name = args[place] if len(args) > place else kwargs.get("name")
+        return name if isinstance(name, str) else ""
+
+    return tensor_name

@@ -18,6 +18,13 @@ MAX_PIECES = 20_000
 """Pieces of phases in one step; a step with more has no end, and would only fill the memory."""
 
 
+Collective = tuple[str, str]
+"""The call that a rank waits in, and the name that the script gave its tensor; empty if unknown."""
+
+UNKNOWN_COLLECTIVE: Collective = ("", "")
+OF_GRADIENTS: Collective = ("the reduction of gradients", "")
+
+
 class Number(Protocol):
     """A number, or a tensor with one element."""
 
@@ -43,8 +50,9 @@ class StepMarks:
     Phases may nest: the inner phase interrupts the outer one, which continues after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
     the nested collectives in which the rank waits now, ``num_engine_waits`` those of them in which
-    an engine waits for gradients. ``sees_blocked`` is false where the rank may have been blocked
-    in the step without a mark; ``has_evaluation`` says that the step contains an evaluation.
+    an engine waits for gradients, and ``waits_in`` is the outermost of them. ``sees_blocked`` is
+    false where the rank may have been blocked in the step without a mark; ``has_evaluation`` says
+    that the step contains an evaluation.
     """
 
     __slots__ = (
@@ -63,12 +71,14 @@ class StepMarks:
         "num_waits",
         "phases",
         "sees_blocked",
+        "waits_in",
     )
 
     def __init__(self, source: TimeSource) -> None:
         self._now = source.now
         self.is_open = self.is_overfull = False
         self.num_waits = self.num_engine_waits = 0
+        self.waits_in = UNKNOWN_COLLECTIVE
         self.failure: Exception | None = None
         self._clear()
 
@@ -182,6 +192,8 @@ class StepMarks:
 
     def engine_waits(self, change: int) -> None:
         """An engine begins (1) or ends (-1) to wait; collectives that it calls are part of it."""
+        if change > 0 and not self.num_waits:
+            self.waits_in = OF_GRADIENTS
         self.num_waits += change
         self.num_engine_waits += change
 

@@ -12,7 +12,7 @@ from hvdprof.ingest.storage.row_buffer import Rows
 from hvdprof.model.tables.log_tables import INCIDENTS, STALLS
 from hvdprof.rundir.json_text import parse_json
 from hvdprof.rundir.regular_file import read_regular
-from hvdprof.rundir.stall_format import STACK_MARK, StallLine
+from hvdprof.rundir.stall_format import MISMATCH, STACK_MARK, StallLine
 
 KIND = "stall"
 _MOST_NAMED = 8
@@ -112,8 +112,26 @@ def _clause(record: StallLine, lasted_s: float | None) -> str:
         else f"for at least {units.seconds(float(record['waited_s']))}"
     )
     where = f"stall at step {record['step']} of {record['segment']}"
-    cause = f"on stalled {stalled}" if stalled else "in a hung collective"
+    cause = f"on stalled {stalled}" if stalled else _without_late(record)
     return f"{where}: {_ranks(record['waiting'])} blocked {lasted} {cause}"
+
+
+def _without_late(record: StallLine) -> str:
+    waits = record.get("waits", [])
+    if not waits:
+        return "in a hung collective"
+    listed = [
+        " ".join(
+            [
+                f"rank {one['rank']} in {one['collective'] or 'a collective'}",
+                *([f"at {one['place']}"] if one["place"] else []),
+            ]
+        )
+        for one in waits[:_MOST_NAMED]
+    ]
+    num_more = len(waits) - len(listed)
+    more = [f"{num_more} more ranks"] if num_more else []
+    return f"{MISMATCH}: {', '.join([*listed, *more])}"
 
 
 def _ranks(ranks: Sequence[int]) -> str:

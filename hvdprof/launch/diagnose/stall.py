@@ -4,18 +4,26 @@ Tested in ``tests/launch/diagnose/test_stall_watch.py``.
 """
 
 import datetime as dt
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hvdprof import units
+from hvdprof.launch.diagnose.rank_wait import (
+    MAX_NAMED_RANKS,
+    MAX_NAMED_TENSORS,
+    RankWait,
+    ranks_text,
+    waits_text,
+)
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, GONE, RUNS, SILENT, STOPPED
-
-MAX_NAMED_TENSORS = 5
-MAX_NAMED_RANKS = 8
+from hvdprof.rundir.stall_format import MISMATCH
 
 _HUNG = (
     "every rank has submitted. Check the network (hvdprof net) and the log of NCCL or Gloo, "
     "then end the job."
+)
+_MISMATCHED = (
+    "call the same collectives in the same order on every rank: compare the conditions that lead "
+    "to these lines, and the number of batches of each rank."
 )
 _ACTIONS = {
     RUNS: "read its stack below: slow input, a checkpoint or a lock. Live: {dump}.",
@@ -83,8 +91,9 @@ class StalledRank:
 class Stall:
     """Ranks that wait in a collective, and the ranks that they wait for.
 
-    ``late`` is empty where all ranks wait: then the collective is hung. ``time_ns`` is when the
-    stall was seen, local time since 1970 as if it were UTC; ``waited_s`` the longest wait by then.
+    ``late`` is empty where all ranks wait: then ``waits`` say what each waits in, and the
+    collective is hung where these are empty. ``time_ns`` is when the stall was seen, local time
+    since 1970 as if it were UTC; ``waited_s`` the longest wait by then.
     """
 
     number: int
@@ -94,6 +103,7 @@ class Stall:
     waited_s: float
     waiting: list[int]
     late: list[StalledRank]
+    waits: list[RankWait] = field(default_factory=list)
 
     def sentence(self) -> str:
         """What happened, where and since when, in one line."""
@@ -102,6 +112,8 @@ class Stall:
         have = "has" if len(self.waiting) == 1 else "have"
         waiting = f"{ranks_text(self.waiting)} {have} been waiting {units.seconds(self.waited_s)}"
         what = f"stall at step {self.step} since {clock}: {waiting}"
+        if self.waits:
+            return f"{what} {MISMATCH}: {waits_text(self.waits)}"
         if not self.late:
             return f"{what}; the collective is hung"
         stalled = (f"{one.name} ({one.activity()})" for one in self.late[:MAX_NAMED_RANKS])
@@ -110,7 +122,9 @@ class Stall:
         return f"{what} for {', '.join(stalled)}{more}"
 
     def action(self) -> str:
-        """What to do: about the first stalled rank, or about a hung collective."""
+        """What to do: about the first stalled rank, or about the collectives."""
+        if self.waits:
+            return _MISMATCHED
         first = self._first()
         return f"{first.name}: {first.action()}" if first else _HUNG
 
@@ -126,10 +140,3 @@ class Stall:
     def _first(self) -> StalledRank | None:
         with_stack = (rank for rank in self.late if rank.stack)
         return next(with_stack, self.late[0] if self.late else None)
-
-
-def ranks_text(ranks: Sequence[int]) -> str:
-    """The ranks as a subject, ``rank 1`` or ``ranks 1, 2``; a long list is cut with its length."""
-    named = ", ".join(map(str, ranks[:MAX_NAMED_RANKS]))
-    more = f" and {len(ranks) - MAX_NAMED_RANKS} more" if len(ranks) > MAX_NAMED_RANKS else ""
-    return f"rank{'' if len(ranks) == 1 else 's'} {named}{more}"

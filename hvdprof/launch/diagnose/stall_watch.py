@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import cast
 
+from hvdprof.launch.diagnose.rank_wait import RankWait, different_waits, script_place
 from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.watch_state import ABSENT, ENDED, RUNS, SILENT, WatchState
@@ -120,7 +121,24 @@ class StallWatch:
             waited_s=max(state.still_s for state in waiting),
             waiting=[rank for rank in self._ranks if rank not in late],
             late=list(late.values()),
+            waits=[] if late else self._waits(states),
         )
+
+    def _waits(self, states: Mapping[int, WatchState]) -> list[RankWait]:
+        """What each rank waits in, where that is not the same."""
+        waits = [
+            RankWait(
+                rank=rank,
+                step=state.step,
+                collective=state.collective,
+                place=script_place(training_stack(self._paths.stack_file(rank))),
+            )
+            for rank, state in sorted(states.items())
+        ]
+        # The gradients of different steps do not compare.
+        is_one_step = len({one.step for one in waits}) == 1
+        ready = {rank: state.ready for rank, state in states.items()} if is_one_step else {}
+        return different_waits(waits, ready)
 
     def _stalled_rank(
         self, rank: int, state: WatchState | None, step: int, submitted: list[str]

@@ -666,6 +666,13 @@ def test_a_stall_without_a_stalled_rank_is_a_hung_collective():
     assert "network" in row["action"]
 
 
+def test_ranks_in_different_collectives_are_no_hung_collective():
+    text = "stall at step 5 of main: ranks 0, 1 blocked for 20.0 s in different collectives: rank 0"
+    row = stalled(text, failed_rank=None)
+    assert (row["title"], row["subject"]) == ("Mismatched collectives", "ranks")
+    assert row["action"].startswith("Call the same collectives in the same order on every rank.")
+
+
 def test_a_controller_that_is_not_known_is_not_called_mpi():
     row = exposed(controller="")
     assert row["id"] == "exposed-transfer"

@@ -64,3 +64,17 @@ def test_a_stall_of_all_ranks_is_a_hung_collective(tmp_path: Path) -> None:
         "stall at step 5 of mnist-none-average: ranks 0, 2 blocked for at least 60.5 s in a hung "
         "collective"
     ]
+
+
+def test_ranks_in_different_collectives_are_each_named(tmp_path: Path) -> None:
+    waits = [
+        {"rank": 0, "step": 5, "collective": "allreduce loss", "place": "t.py:31", "tensors": []},
+        {"rank": 1, "step": 5, "collective": "", "place": "", "tensors": []},
+    ]
+    path = tmp_path / "stalls.jsonl"
+    path.write_text(json.dumps(STALL | {"late": [], "waiting": [0, 1], "waits": waits}))
+    (clause,) = read_stall_file(path, "stalls.jsonl").clauses
+    assert clause == (
+        "stall at step 5 of mnist-none-average: ranks 0, 1 blocked for at least 60.5 s in "
+        "different collectives: rank 0 in allreduce loss at t.py:31, rank 1 in a collective"
+    )

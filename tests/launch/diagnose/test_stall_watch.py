@@ -13,7 +13,12 @@ from hvdprof.launch.diagnose.stack_text import training_stack
 from hvdprof.launch.diagnose.stall import Stall, StalledRank
 from hvdprof.launch.diagnose.stall_watch import StallWatch
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.stall_format import StalledRankRecord, StallLine, StallOverLine
+from hvdprof.rundir.stall_format import (
+    RankWaitRecord,
+    StalledRankRecord,
+    StallLine,
+    StallOverLine,
+)
 
 STACK = """\
 Thread 0x00007f01 (most recent call first):
@@ -46,6 +51,7 @@ class Ranks:
             "step": 7,
             "is_open": True,
             "waits": False,
+            "collective": "",
             "phase": "",
             "ready": [],
             "missing": [],
@@ -125,6 +131,60 @@ def test_where_all_ranks_wait_the_collective_is_hung(ranks: Ranks) -> None:
         seen[0].sentence().endswith("ranks 0, 1 have been waiting 20.0 s; the collective is hung")
     )
     assert "hvdprof net" in seen[0].lines()[1]
+
+
+def _stack_of(line: int) -> str:
+    return (
+        "Thread 0x00007f03 (most recent call first):\n"
+        '  File "/venv/lib/python3.11/site-packages/horovod/torch/mpi_ops.py", line 960 in wait\n'
+        '  File "/repo/hvdprof/collect/auto/autorecord.py", line 280 in waiting\n'
+        f'  File "/home/me/train.py", line {line} in main\n'
+        '  File "/home/me/train.py", line 90 in <module>\n'
+    )
+
+
+def test_ranks_that_wait_in_different_collectives_are_named_with_both(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    ranks.say(0, waits=True, collective="allreduce loss", ready=["a", "b"])
+    ranks.say(1, waits=True, collective="allgather metrics", ready=["a"])
+    ranks.paths.stack_file(0).write_text(_stack_of(31))
+    ranks.paths.stack_file(1).write_text(_stack_of(35))
+    ranks.watch(2, seen).look()
+    (stall,) = seen
+    assert stall.late == []
+    assert stall.sentence().endswith(
+        "ranks 0, 1 have been waiting 20.0 s in different collectives: "
+        "rank 0 in allreduce loss at train.py:31 with b; "
+        "rank 1 in allgather metrics at train.py:35"
+    )
+    assert "same collectives in the same order" in stall.lines()[1]
+    (line, *_) = map(json.loads, ranks.paths.stalls.read_text().splitlines())
+    assert [(one["rank"], one["collective"], one["tensors"]) for one in line["waits"]] == [
+        (0, "allreduce loss", ["b"]),
+        (1, "allgather metrics", []),
+    ]
+    assert line["waits"][0].keys() == get_type_hints(RankWaitRecord).keys()
+
+
+def test_ranks_that_wait_in_different_steps_are_named_with_their_steps(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    for rank, step in enumerate((7, 8, 7)):
+        ranks.say(rank, waits=True, step=step, collective="allreduce loss", ready=["a"])
+    ranks.watch(3, seen).look()
+    assert (
+        seen[0]
+        .sentence()
+        .endswith("ranks 0, 2 in allreduce loss in step 7; rank 1 in allreduce loss in step 8")
+    )
+
+
+def test_one_line_of_the_script_without_names_is_one_collective(ranks: Ranks) -> None:
+    seen: list[Stall] = []
+    for rank in range(2):
+        ranks.say(rank, waits=True, collective="allreduce", ready=["a"])
+        ranks.paths.stack_file(rank).write_text(_stack_of(31))
+    ranks.watch(2, seen).look()
+    assert seen[0].sentence().endswith("the collective is hung")
 
 
 def test_a_silent_stalled_rank_is_reported_later_by_its_process(ranks: Ranks) -> None:

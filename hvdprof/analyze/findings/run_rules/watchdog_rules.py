@@ -12,7 +12,7 @@ from hvdprof import units
 from hvdprof.analyze.findings.evidence import Evidence
 from hvdprof.analyze.findings.finding import Finding, as_sentence, sentences
 from hvdprof.analyze.findings.nccl_rules.nccl_rule import ranks_text
-from hvdprof.rundir.stall_format import STACK_MARK, STALLS_FILE
+from hvdprof.rundir.stall_format import MISMATCH, STACK_MARK, STALLS_FILE
 
 _READ_STACK = (
     "Look at the quoted line of code, where the stalled rank was: slow input, a checkpoint or a "
@@ -25,6 +25,10 @@ _MISSING = (
 _HUNG = (
     "Check the network between the hosts (`hvdprof net --hosts`) and the log of NCCL or Gloo. "
     "Every rank had submitted its tensors."
+)
+_MISMATCHED = (
+    "Call the same collectives in the same order on every rank. Compare the conditions that lead "
+    "to these lines, and the number of batches of each rank."
 )
 
 
@@ -50,17 +54,22 @@ def _of_watchdog(seen: pd.DataFrame, stalls: pd.DataFrame) -> Finding:
     own = stalls[(stalls["line"] == first["line"]) & (stalls["file"] == first["file"])]
     number = "a stall" if len(seen) == 1 else f"{units.count(len(seen))} stalls"
     is_hung = not len(own) and pd.isna(first["failed_rank"])
+    title, action = "Stalled tensors", _READ_STACK if stack else _MISSING
+    if MISMATCH in what:
+        title, action = "Mismatched collectives", _MISMATCHED
+    elif is_hung:
+        title, action = "Hung collective", _HUNG
     return Finding(
         "stalled-tensors",
         "warning",
         "ranks" if pd.isna(first["failed_rank"]) else f"rank {int(first['failed_rank'])}",
-        "Hung collective" if is_hung else "Stalled tensors",
+        title,
         sentences(
             f"hvdprof's watchdog saw {number}.",
             as_sentence(what),
             _first_tensor(own),
         ),
-        _HUNG if is_hung else _READ_STACK if stack else _MISSING,
+        action,
         "certain",
         file=str(first["file"]),
         line=int(first["line"]),

@@ -1,0 +1,96 @@
+"""What each rank waits in where all of them wait: the same collective, or different ones.
+
+Tested in ``tests/launch/diagnose/test_stall_watch.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_NAMED_TENSORS = 5
+MAX_NAMED_RANKS = 8
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "/hvdprof/collect/", "<")
+"""In or before the paths of files that are not the script's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankWait:
+    """A rank that waits in a collective.
+
+    ``collective`` is the call with the name of its tensor, ``tensors`` are the gradients of the
+    step that the rank has submitted and another one has not. ``place`` is the line of the script,
+    ``train.py:31``. Each is empty where it is unknown.
+    """
+
+    rank: int
+    step: int
+    collective: str
+    place: str
+    tensors: list[str] = field(default_factory=list)
+
+    def text(self, other_steps: bool) -> str:
+        """What the rank waits in, with its step where ranks are in different ones."""
+        parts = [self.collective or "a collective"]
+        if self.place:
+            parts.append(f"at {self.place}")
+        if other_steps:
+            parts.append(f"in step {self.step}")
+        if self.tensors:
+            named = ", ".join(self.tensors[:MAX_NAMED_TENSORS])
+            num_more = len(self.tensors) - MAX_NAMED_TENSORS
+            parts.append(f"with {named}" + (f" and {num_more} more" if num_more > 0 else ""))
+        return " ".join(parts)
+
+
+def different_waits(
+    waits: Sequence[RankWait], ready: Mapping[int, Sequence[str]]
+) -> list[RankWait]:
+    """The waits with the tensors that not all ranks have submitted; none where all are the same.
+
+    Args:
+        waits: One for each rank.
+        ready: The gradients of the step that each rank has submitted.
+    """
+    common = set.intersection(*(set(names) for names in ready.values())) if ready else set()
+    kinds = {
+        (one.step, one.collective, one.place, frozenset(ready.get(one.rank, ())) - common)
+        for one in waits
+    }
+    if len(kinds) < 2:
+        return []
+    return [
+        RankWait(
+            rank=one.rank,
+            step=one.step,
+            collective=one.collective,
+            place=one.place,
+            tensors=[name for name in ready.get(one.rank, ()) if name not in common],
+        )
+        for one in waits
+    ]
+
+
+def waits_text(waits: Sequence[RankWait]) -> str:
+    """Which ranks wait in what, ``rank 0 in allreduce loss at train.py:31; rank 1 in ...``."""
+    other_steps = len({one.step for one in waits}) > 1
+    ranks: dict[str, list[int]] = {}
+    for one in waits:
+        ranks.setdefault(one.text(other_steps), []).append(one.rank)
+    return "; ".join(f"{ranks_text(of_it)} in {text}" for text, of_it in ranks.items())
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """The ranks as a subject, ``rank 1`` or ``ranks 1, 2``; a long list is cut with its length."""
+    named = ", ".join(map(str, ranks[:MAX_NAMED_RANKS]))
+    more = f" and {len(ranks) - MAX_NAMED_RANKS} more" if len(ranks) > MAX_NAMED_RANKS else ""
+    return f"rank{'' if len(ranks) == 1 else 's'} {named}{more}"
+
+
+def script_place(stack: Sequence[str]) -> str:
+    """The innermost line of a stack in the script itself, ``train.py:31``; empty if none is."""
+    for frame in stack:
+        path, _, _ = frame.rpartition(" ")
+        if not any(library in path for library in _LIBRARIES):
+            return Path(path).name
+    return ""
