@@ -15,6 +15,7 @@ from hvdprof.model.run import RunAnalysis
 from hvdprof.rundir.layout import RunPaths
 from hvdprof.rundir.manifest import Failure, Manifest, Status
 from tests.builders import user_script
+from tests.builders.processes import is_running
 from tests.builders.running_command import fill_disk, hvdprof, pids_in_step, started, wait_for
 from tests.builders.small_disk import small_disk
 
@@ -139,6 +140,56 @@ def test_ctrl_c_keeps_the_steps_before_and_resume_continues(
     of_rank = analysis.run.steps[analysis.run.steps["pass_id"] == record.id].groupby("rank")
     assert of_rank.size().tolist() == [28, 28]
     assert of_rank["warmup"].sum().tolist() == [3, 3]
+
+
+def test_a_killed_hvdprof_leaves_no_rank_running(tmp_path: Path) -> None:
+    with started(*command("gloo", "--no-trace"), cwd=tmp_path) as process:
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=5))
+        process.send_signal(signal.SIGKILL)
+        wait_for(lambda: not any(map(is_running, pids.values())), seconds=60)
+    assert process.returncode == -signal.SIGKILL
+    wait_for(lambda: nothing_runs(tmp_path / "run"), seconds=60)
+
+
+def test_a_daemon_that_keeps_the_output_open_does_not_keep_the_launch(tmp_path: Path) -> None:
+    done = hvdprof(*command("gloo", "--no-trace", epochs=6), "--daemon", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = "all ranks had exited, but sleep kept their output open. The launch was ended 10 s later"
+    assert text in words(done.stdout)
+    manifest = Manifest.read(tmp_path / "run")
+    assert manifest.status == Status.DONE
+    assert [text in warning for warning in manifest.warnings] == [True]
+    assert nothing_runs(tmp_path / "run")
+    readable(tmp_path)
+
+
+def test_ranks_in_different_collectives_are_named_with_both(tmp_path: Path) -> None:
+    stall = ("--stall-warn", "4", "--stall-kill", "5", "--no-trace")
+    done = hvdprof(*command("gloo", *stall), "--alone-at", str(ENOUGH), cwd=tmp_path)
+    assert done.returncode == 6, done.stderr
+    failure = failure_of(tmp_path / "run")
+    assert "ranks 0, 1 have been waiting" in failure.reason
+    waits = "in different collectives: rank 0 in the reduction of gradients at user_script.py:"
+    assert waits in failure.reason
+    assert "; rank 1 in allreduce validation at user_script.py:" in failure.reason
+    assert "same collectives in the same order" in failure.lines[0]
+    findings = readable(tmp_path).findings
+    (row,) = findings[findings["title"] == "Mismatched collectives"].to_dict("records")
+    assert "rank 1 in allreduce validation at user_script.py:" in row["evidence"]
+
+
+def test_a_rank_that_is_stopped_is_the_cause_of_the_timeout_of_its_peer(tmp_path: Path) -> None:
+    arguments = command("gloo", "--no-trace")
+    with started(*arguments, cwd=tmp_path, HOROVOD_GLOO_TIMEOUT_SECONDS="12") as process:
+        pids = wait_for(lambda: pids_in_step(tmp_path / "run", step=ENOUGH))
+        os.kill(pids[1], signal.SIGSTOP)
+        _, stderr = process.communicate(timeout=300)
+    assert process.returncode == 6, stderr
+    failure = failure_of(tmp_path / "run")
+    assert failure.reason.startswith("rank 1 was stopped by a signal for ")
+    assert "rank 0 gave up waiting: " in failure.reason
+    assert failure.rank == 1
+    assert nothing_runs(tmp_path / "run")
 
 
 def test_a_timeline_that_cannot_be_written(tmp_path: Path) -> None:

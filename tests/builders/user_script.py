@@ -2,6 +2,7 @@
 
 import argparse
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -31,6 +32,8 @@ def given_options() -> argparse.Namespace:
     parser.add_argument("--evaluate", action="store_true")
     parser.add_argument("--fail-at", type=int, default=-1)
     parser.add_argument("--hang-at", type=int, default=-1)
+    parser.add_argument("--alone-at", type=int, default=-1)
+    parser.add_argument("--daemon", action="store_true")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--prefetch", action="store_true")
     parser.add_argument("--exit-code", type=int, default=0)
@@ -78,6 +81,8 @@ def main() -> None:
             evaluate(model, data)
     if hvd.rank() == 0:
         print(f"{num_steps} steps")
+        if options.daemon:
+            subprocess.Popen(["sleep", "86400"], start_new_session=True)
     sys.exit(options.exit_code)
 
 
@@ -135,6 +140,8 @@ def reduce_gradients(model: torch.nn.Module) -> None:
 def misbehave(options: argparse.Namespace, num_steps: int) -> None:
     if num_steps == options.fail_at:
         raise RuntimeError("on purpose")
+    if num_steps == options.alone_at:
+        hvd.allreduce(torch.zeros(1), name="validation")
     if num_steps == options.hang_at:
         block_for_long()
 

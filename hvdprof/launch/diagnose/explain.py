@@ -5,19 +5,21 @@ whichever process ended first, which often is such a victim.
 """
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hvdprof import units
 from hvdprof.launch.diagnose.printed_errors import PrintedErrors
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
-from hvdprof.launch.diagnose.stall import ranks_text
+from hvdprof.launch.diagnose.rank_wait import ranks_text
 from hvdprof.launch.processes.launch_process import Outcome
 from hvdprof.rundir.known_causes import with_known_cause
 from hvdprof.rundir.launcher_exits import HOROVODRUN_EXIT, ProcessExit, process_exits
 from hvdprof.rundir.manifest import Failure, WorkerEnd
 
 MAX_NAMED_RANKS = 8
+LEAST_STOPPED_S = 10.0
+"""A rank that a signal stopped for less is no reason for its peers to fail: Gloo waits 30 s."""
 
 # What the launcher or Horovod itself does to ranks that are left over.
 _CONSEQUENT_SIGNALS = (signal.SIGTERM, signal.SIGABRT)
@@ -33,6 +35,7 @@ class _Evidence:
     output: PrintedErrors
     ended: ProcessExit | None
     timeout_s: float
+    stopped_s: Mapping[int, float]
 
     @property
     def ended_by(self) -> signal.Signals | None:
@@ -56,7 +59,13 @@ class _Evidence:
 
 
 def explain(
-    outcome: Outcome, progress: PassProgress, *, stdout: str, stderr: str, timeout_s: float
+    outcome: Outcome,
+    progress: PassProgress,
+    *,
+    stdout: str,
+    stderr: str,
+    timeout_s: float,
+    stopped_s: Mapping[int, float],
 ) -> Failure:
     """The failure of a pass, from how its launcher ended and what its ranks left behind.
 
@@ -66,6 +75,7 @@ def explain(
         stdout: The end of what was printed.
         stderr: The end of what was printed as errors.
         timeout_s: The time without progress after which a launch counts as hung.
+        stopped_s: For how long a signal stopped a rank, while another one ran.
     """
     evidence = _Evidence(
         outcome=outcome,
@@ -74,6 +84,7 @@ def explain(
         output=PrintedErrors.of(stdout),
         ended=_first_exit(stderr) or _first_exit(stdout),
         timeout_s=timeout_s,
+        stopped_s=stopped_s,
     )
     return next(failure for rule in _RULES if (failure := rule(evidence)) is not None)
 
@@ -133,6 +144,26 @@ def _not_started(evidence: _Evidence) -> Failure | None:
         reason=f"{_named(evidence.rank)} could not be started: {evidence.ended.why_not_started}",
         rank=evidence.rank,
         lines=evidence.errors.last_lines(None),
+    )
+
+
+def _was_stopped(evidence: _Evidence) -> Failure | None:
+    """Peers that timed out are the first that fail; the rank that was stopped is the cause."""
+    lost = evidence.errors.lost_peer_ranks()
+    stopped_s = {
+        rank: seconds
+        for rank, seconds in evidence.stopped_s.items()
+        if seconds >= LEAST_STOPPED_S and set(lost) - {rank}
+    }
+    if not stopped_s:
+        return None
+    rank = max(stopped_s, key=stopped_s.__getitem__)
+    others = [other for other in lost if other != rank]
+    return Failure(
+        reason=f"rank {rank} was stopped by a signal for {units.seconds(stopped_s[rank])} or more, "
+        f"and {ranks_text(others)} gave up waiting: {evidence.errors.lost_peer(others[0])}",
+        rank=rank,
+        lines=evidence.errors.last_lines(others[0]),
     )
 
 
@@ -214,6 +245,7 @@ def _exit_code(evidence: _Evidence) -> Failure:
 _RULES: tuple[Callable[[_Evidence], Failure | None], ...] = (
     _hung,
     _not_started,
+    _was_stopped,
     _ended_by_signal,
     _raised,
     _ended_silently,

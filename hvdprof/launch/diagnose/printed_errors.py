@@ -56,6 +56,18 @@ class PrintedErrors:
                 return rank, errors[-1].strip()
         return None
 
+    def lost_peer_ranks(self) -> list[int]:
+        """The ranks whose last error is that of a lost peer."""
+        return [
+            rank for rank in self.by_rank if rank is not None and self.lost_peer(rank) is not None
+        ]
+
+    def lost_peer(self, rank: int) -> str | None:
+        """The error line by which a rank reports a lost peer; None where it reports none."""
+        errors = _errors(self.lines_of(rank))
+        lost = [line for line in errors if any(part in line for part in _LOST_PEER)]
+        return lost[-1].strip() if lost else None
+
     def silent_ranks(self, ranks: Iterable[int]) -> list[int]:
         """Those of the ranks that printed no error while another rank did; empty if none did."""
         with_error = {

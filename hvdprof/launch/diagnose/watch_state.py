@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
+from hvdprof.launch.processes.process_state import is_stopped, state_letter
+
 RUNS, ENDED, ABSENT, GONE, STOPPED, SILENT = (
     "runs",
     "ended",
@@ -20,16 +22,15 @@ RUNS, ENDED, ABSENT, GONE, STOPPED, SILENT = (
 )
 """States of a rank that others wait for, as ``stalls.jsonl`` names them."""
 
-_STATE_OF_LETTER = {"T": STOPPED, "t": STOPPED, "Z": GONE}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchState:
     """The latest state of one rank.
 
     ``still_s`` are the seconds without progress; ``waits`` says that the rank waits in a
-    collective; ``phase`` is that of the open step; ``ready`` are the gradients of the step that it
-    has submitted; ``ended`` says that its recording is over.
+    collective, and ``collective`` in which, where known. ``phase`` is that of the open step;
+    ``ready`` are the gradients of the step that it has submitted. ``ended`` says that its recording
+    is over.
     """
 
     rank: int
@@ -40,6 +41,7 @@ class WatchState:
     step: int
     is_open: bool
     waits: bool
+    collective: str
     phase: str
     ready: Sequence[str]
     ended: bool
@@ -67,9 +69,7 @@ class WatchState:
         """What the kernel of this host reports of a rank that itself reports nothing."""
         if self.hostname != socket.gethostname():
             return SILENT
-        try:
-            status = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
-        except OSError:
+        letter = state_letter(self.pid)
+        if not letter:
             return GONE
-        letter = status.rpartition(")")[2].split()[0]
-        return _STATE_OF_LETTER.get(letter, SILENT)
+        return STOPPED if is_stopped(letter) else SILENT

@@ -16,8 +16,10 @@ from hvdprof.errors import EnvironmentNotReadyError, StorageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.environment import PASS_MARK
 from hvdprof.launch.processes.interruption import to_its_end
-from hvdprof.launch.processes.marked_processes import end_marked
+from hvdprof.launch.processes.marked_processes import end_marked, marked_processes
 from hvdprof.launch.processes.orphan_guard import OrphanGuard
+from hvdprof.launch.processes.process_state import process_name
+from hvdprof.launch.processes.process_tree import with_descendants
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.manifest import Failure
 
@@ -29,7 +31,9 @@ class Outcome:
     """How a launch ended: the launcher's exit code (negative for a signal), and whether it hung.
 
     ``failure`` is given where the caller that ran the launch knows the reason, ``launched_ns`` is
-    the wall clock when the launcher was started.
+    the wall clock when the launcher was started. ``outlived_by`` are the names of the processes
+    that kept the launcher from ending after all its ranks had exited: it was ended, so the exit
+    code is 0 and says nothing.
     """
 
     exit_code: int
@@ -37,6 +41,7 @@ class Outcome:
     duration_s: float
     failure: Failure | None = None
     launched_ns: int | None = None
+    outlived_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +50,13 @@ class Watch:
 
     ``progress`` returns a number that changes when any rank makes progress; when it stays the same
     for ``timeout_s`` seconds the launch counts as hung and is ended. It is ended as hung at once
-    where ``must_end`` returns true after a look.
+    where ``must_end`` returns true after a look, and as over where ``have_exited`` does.
     """
 
     progress: Callable[[], int]
     timeout_s: float
     must_end: Callable[[], bool] = lambda: False
+    have_exited: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +123,7 @@ class LaunchProcesses:
         self._launched_ns: int | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
         self._guard: OrphanGuard | None = None
+        self._outlived_by: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -147,6 +154,13 @@ class LaunchProcesses:
             return False
         return True
 
+    def note_outlived(self) -> None:
+        """The ranks have exited, but the launcher has not: remember which processes are left."""
+        launcher = with_descendants([self._launcher.pid] if self._launcher is not None else [])
+        left = [pid for pid in marked_processes(self._mark) if pid not in launcher]
+        names = dict.fromkeys(filter(None, map(process_name, left)))
+        self._outlived_by = tuple(names) or ("the launcher",)
+
     def end(self) -> None:
         """End every process that is left, the launcher first."""
         # After a signal between the start and the assignment only the mark finds the processes.
@@ -160,10 +174,11 @@ class LaunchProcesses:
         """How the launch ended; to be asked after ``start`` and ``end``."""
         assert self._launcher is not None
         return Outcome(
-            self._launcher.returncode,
+            0 if self._outlived_by else self._launcher.returncode,
             hung,
             self._ended_s - self._started_s,
             launched_ns=self._launched_ns,
+            outlived_by=self._outlived_by,
         )
 
 
@@ -214,5 +229,8 @@ def _wait(processes: LaunchProcesses, watch: Watch) -> bool:
     while not processes.has_ended(POLL_INTERVAL_S):
         if timeout.is_over():
             return True
+        if watch.have_exited():
+            processes.note_outlived()
+            break
     watch.progress()
     return False

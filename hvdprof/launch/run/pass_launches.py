@@ -147,6 +147,7 @@ class PassLaunches:
                 progress=look,
                 timeout_s=state.settings.timeout_s,
                 must_end=lambda: watched.must_end,
+                have_exited=lambda: watched.have_exited,
             ),
         )
 

@@ -3,13 +3,15 @@
 Tested in ``tests/launch/run/test_sweep.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from hvdprof.launch.diagnose.explain import explain, explain_last, worker_ends
 from hvdprof.launch.diagnose.failure_place import MemoryWatch, with_place
+from hvdprof.launch.diagnose.printed_errors import PrintedErrors
+from hvdprof.launch.diagnose.rank_processes import EXITED_GRACE_S, RankProcesses
 from hvdprof.launch.diagnose.rank_progress import PassProgress
 from hvdprof.launch.diagnose.stall import Stall
 from hvdprof.launch.diagnose.stall_watch import StallWatch
@@ -64,6 +66,10 @@ class WatchedPass(Protocol):
     def must_end(self) -> bool:
         """Whether a stall ends the launch."""
 
+    @property
+    def have_exited(self) -> bool:
+        """Whether every rank has exited a while ago, so that nothing is left to wait for."""
+
     def look(self) -> int:
         """Look at all ranks once; a number that grows when any makes progress."""
 
@@ -85,6 +91,7 @@ class FixedPass:
     def __init__(self, watched: Watched) -> None:
         self._of = watched
         self._memory = MemoryWatch()
+        self._processes = RankProcesses(watched.record.size)
         self._stalls = watched.stalls_of(watched.paths, watched.record.size)
         self.progress = PassProgress(watched.paths)
 
@@ -93,10 +100,16 @@ class FixedPass:
         """Whether a stall ends the launch."""
         return self._stalls.must_end
 
+    @property
+    def have_exited(self) -> bool:
+        """Whether every rank has exited a while ago, so that nothing is left to wait for."""
+        return self._processes.have_exited
+
     def look(self) -> int:
         """Look at all ranks once; a number that grows when any makes progress."""
         seen = self.progress.update()
         self._stalls.look()
+        self._processes.look(self.progress.ranks)
         return seen
 
     def interrupt(self) -> None:
@@ -112,13 +125,25 @@ class FixedPass:
         self._stalls.finish()
         of = self._of
         failure = _stated_failure(outcome, self._stalls)
-        if failure is None and _went_wrong(outcome):
+        if outcome.outlived_by:
+            of.manifest.warnings.append(_outlived_text(of.record, outcome.outlived_by))
+        if failure is None and self._went_wrong(outcome):
             failure = with_place(
-                _explained(of, outcome, self.progress), self.progress, self._memory.num_ended()
+                _explained(of, outcome, self.progress, self._processes.stopped_s),
+                self.progress,
+                self._memory.num_ended(),
             )
         settle(of.record, self.progress, failure, least_steps=least_partial_steps(of.settings))
         refine_from_ranks(of.record, of.manifest, self.progress, of.settings)
         fail_without_timeline(of.record, of.paths, self.progress, _tail(of.paths.stderr))
+
+    def _went_wrong(self, outcome: Outcome) -> bool:
+        if not outcome.outlived_by:
+            return _went_wrong(outcome)
+        # The exit codes of the ranks are unknown then.
+        is_complete = all(state.finished for state in self.progress.ranks.values())
+        errors = PrintedErrors.of(_tail(self._of.paths.stderr))
+        return not is_complete or errors.first_cause() is not None
 
 
 class ElasticPass:
@@ -133,6 +158,11 @@ class ElasticPass:
     def must_end(self) -> bool:
         """Whether a stall ends the launch."""
         return self._stalls.must_end
+
+    @property
+    def have_exited(self) -> bool:
+        """Never: the ranks of a session that is over are followed by others."""
+        return False
 
     def look(self) -> int:
         """Look at the latest ranks once; a number that grows when any makes progress."""
@@ -161,7 +191,7 @@ class ElasticPass:
         if failure is None and outcome.exit_code != 0 and len(self.progress.sessions) > 1:
             failure = explain_last(of.record.worker_ends)
         if failure is None and _went_wrong(outcome):
-            failure = _explained(of, outcome, self.progress)
+            failure = _explained(of, outcome, self.progress, {})
         settle_sessions(of.manifest, of.record, self.progress, of.settings, failure)
 
 
@@ -174,13 +204,23 @@ def _went_wrong(outcome: Outcome) -> bool:
     return outcome.hung or outcome.exit_code != 0
 
 
-def _explained(of: Watched, outcome: Outcome, progress: PassProgress) -> Failure:
+def _outlived_text(record: PassRecord, names: Sequence[str]) -> str:
+    return (
+        f"{record.id}: all ranks had exited, but {', '.join(names)} kept their output open. The "
+        f"launch was ended {EXITED_GRACE_S:g} s later, with all that the script had left running."
+    )
+
+
+def _explained(
+    of: Watched, outcome: Outcome, progress: PassProgress, stopped_s: Mapping[int, float]
+) -> Failure:
     return explain(
         outcome,
         progress,
         stdout=_tail(of.paths.stdout),
         stderr=_tail(of.paths.stderr),
         timeout_s=of.settings.timeout_s,
+        stopped_s=stopped_s,
     )
 
 

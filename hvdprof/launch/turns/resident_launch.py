@@ -151,7 +151,7 @@ class ResidentLaunch:
             return True
         elif self._is_apart():
             self.run_on()
-        if self._processes.has_ended():
+        if self._processes.has_ended() or self._is_outlived():
             self.launch.watch.progress()
             self.end()
             waits = self._has_stood or self._runs_on
@@ -280,6 +280,13 @@ class ResidentLaunch:
             return False
         self._next_look_s = time.monotonic() + POLL_INTERVAL_S
         return self._timeout.is_over()
+
+    def _is_outlived(self) -> bool:
+        """Whether all ranks have exited, and only what they have left behind still runs."""
+        if not self.launch.watch.have_exited():
+            return False
+        self._processes.note_outlived()
+        return True
 
     def _own_cpu_s(self) -> float:
         return own_cpu_seconds() + processes_cpu_seconds(self._socket.process_ids())

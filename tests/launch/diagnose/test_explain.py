@@ -33,7 +33,7 @@ def _progress(folder: Path, steps_by_rank: dict[int, int]) -> PassProgress:
 def _explained(tmp_path: Path, stdout: str, stderr: str, exit_code: int = 1) -> Failure:
     progress = _progress(tmp_path, {0: 10, 1: 10})
     outcome = Outcome(exit_code, hung=False, duration_s=3.0)
-    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0)
+    return explain(outcome, progress, stdout=stdout, stderr=stderr, timeout_s=300.0, stopped_s={})
 
 
 @pytest.mark.parametrize("launcher", ["mpi", "gloo"])
@@ -93,7 +93,7 @@ def test_hydra_names_the_process_alone(
         progress.ranks[number].header = {"pid": pid}
     stdout = (SAMPLES / "hydra_kill.out").read_text()
     outcome = Outcome(9, hung=False, duration_s=3.0)
-    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0)
+    failure = explain(outcome, progress, stdout=stdout, stderr="", timeout_s=300.0, stopped_s={})
     assert failure.reason.startswith(reason)
     assert (failure.rank, failure.signal, failure.exit_code) == (rank, "SIGKILL", 9)
     assert "=   PID 10803 RUNNING AT node1" in failure.lines
@@ -148,11 +148,50 @@ def test_a_hang_names_the_rank_that_is_behind(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
+        stopped_s={},
     )
     assert failure.reason == (
         "no progress on any rank for 30.0 s; rank 0 had done 15 steps; rank 1 had done 14 steps"
     )
     assert failure.rank == 1
+
+
+TIMED_OUT = (
+    "[1,0]<stderr>:Traceback (most recent call last):\n"
+    '[1,0]<stderr>:  File "train.py", line 40, in <module>\n'
+    "[1,0]<stderr>:horovod.common.exceptions.HorovodInternalError: [gloo/transport/tcp/"
+    "unbound_buffer.cc:81] Timed out waiting 30000ms for recv operation to complete\n"
+)
+RESUMED = (
+    "[1,1]<stderr>:horovod.common.exceptions.HorovodInternalError: [gloo/transport/tcp/pair.cc:598]"
+    " Connection closed by peer [127.0.0.1]:4242\n"
+)
+
+
+@pytest.mark.parametrize("stderr", [TIMED_OUT, TIMED_OUT + RESUMED])
+def test_a_rank_that_a_signal_stopped_is_the_cause_of_its_peers_timeout(
+    tmp_path: Path, stderr: str
+) -> None:
+    outcome = Outcome(1, hung=False, duration_s=60.0)
+    progress = _progress(tmp_path, {0: 10, 1: 10})
+    failure = explain(
+        outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, stopped_s={1: 30.4}
+    )
+    assert failure.reason.startswith(
+        "rank 1 was stopped by a signal for 30.4 s or more, and rank 0 gave up waiting: "
+        "horovod.common.exceptions.HorovodInternalError: "
+    )
+    assert "Timed out waiting 30000ms" in failure.reason
+    assert failure.rank == 1
+    # A short stop, or one without a peer that fails, explains nothing.
+    shortly = explain(
+        outcome, progress, stdout="", stderr=stderr, timeout_s=300.0, stopped_s={1: 3.0}
+    )
+    assert "was stopped" not in shortly.reason
+    alone = explain(
+        outcome, progress, stdout="", stderr=RESUMED, timeout_s=300.0, stopped_s={1: 30.4}
+    )
+    assert "was stopped" not in alone.reason
 
 
 def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
@@ -162,6 +201,7 @@ def test_a_hang_of_all_ranks_at_one_step_names_no_rank(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
+        stopped_s={},
     )
     assert failure.rank is None
 
@@ -173,6 +213,7 @@ def test_a_hang_before_any_recording(tmp_path: Path) -> None:
         stdout="",
         stderr="",
         timeout_s=30.0,
+        stopped_s={},
     )
     assert "no rank had begun to record" in failure.reason
 

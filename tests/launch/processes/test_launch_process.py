@@ -64,6 +64,16 @@ def test_progress_keeps_a_slow_launchis_running(tmp_path: Path) -> None:
     assert (outcome.exit_code, outcome.hung) == (0, False)
 
 
+def test_a_launcher_that_outlives_its_ranks_is_ended_with_what_they_left(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    watch = Watch(progress=lambda: 1, timeout_s=60.0, have_exited=pid_file.exists)
+    # As launchers do, it waits for the end of the output that the daemon holds open.
+    outcome = _run(tmp_path, f"(setsid sleep 321.5 & echo $! > {pid_file}) | cat; exit 9", watch)
+    assert (outcome.exit_code, outcome.hung) == (0, False)
+    assert outcome.outlived_by == ("sleep",)
+    assert not is_running(int(pid_file.read_text()))
+
+
 def test_a_launcher_that_ignores_being_asked_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
