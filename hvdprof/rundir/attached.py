@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject
 from hvdprof.rundir.manifest import Manifest
+from hvdprof.rundir.plain_names import check_relative
 
 _SETTING = "attached"
 
@@ -46,13 +48,22 @@ def attached_settings(files: Sequence[AttachedFile]) -> JsonObject:
 
 
 def attached_files(manifest: Manifest) -> tuple[AttachedFile, ...]:
-    """The files that were attached; none for a run that hvdprof measured itself."""
-    return tuple(
-        AttachedFile(
-            kind=AttachedKind(entry["kind"]),
-            given=str(entry["given"]),
-            copy=str(entry["kept"]),
-            rank=entry.get("rank"),
-        )
-        for entry in manifest.settings.get(_SETTING, ())
+    """The files that were attached; none for a run that hvdprof measured itself.
+
+    Raises:
+        UnreadableInputError: The manifest lists them wrongly, or a copy lies elsewhere.
+    """
+    try:
+        return tuple(map(_attached_file, manifest.settings.get(_SETTING, ())))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnreadableInputError(f"The list of attached files is damaged: {error}.") from error
+
+
+def _attached_file(entry: JsonObject) -> AttachedFile:
+    copy, rank = entry["kept"], entry.get("rank")
+    check_relative(copy, "attached file")
+    if rank is not None and type(rank) is not int:
+        raise ValueError(f"rank {rank!a} is no number")
+    return AttachedFile(
+        kind=AttachedKind(entry["kind"]), given=str(entry["given"]), copy=copy, rank=rank
     )

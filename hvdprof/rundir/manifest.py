@@ -12,6 +12,7 @@ from pathlib import Path
 from hvdprof.errors import UnreadableInputError
 from hvdprof.rundir.json_codec import JsonObject, read_json, to_text
 from hvdprof.rundir.layout import MANIFEST_NAME, RunPaths
+from hvdprof.rundir.plain_names import check_plain, is_host_name
 from hvdprof.rundir.plan import HOROVOD_ENGINE, Segment
 from hvdprof.rundir.regular_file import checked_inside
 from hvdprof.rundir.shown_names import shown_name
@@ -208,7 +209,8 @@ class Manifest:
         """The manifest of a run directory.
 
         Raises:
-            UnreadableInputError: There is none, it is damaged, or a newer hvdprof wrote it.
+            UnreadableInputError: There is none, it is damaged or states a name that is none, or a
+                newer hvdprof wrote it.
         """
         paths = RunPaths(folder)
         if not paths.manifest.is_file():
@@ -229,4 +231,26 @@ class Manifest:
                 f"this hvdprof reads up to {MANIFEST_SCHEMA_VERSION}.",
                 hint="pip install --upgrade hvdprof",
             )
+        try:
+            _check_names(manifest)
+        except ValueError as error:
+            raise UnreadableInputError(
+                f"{shown_name(paths.manifest)} is not read: {error}.",
+                hint="hvdprof does not write such names: someone changed the file.",
+            ) from error
         return manifest
+
+
+def _check_names(manifest: Manifest) -> None:
+    """Check every name that becomes a path or a word of a command line.
+
+    Raises:
+        ValueError: One is not plain.
+    """
+    for record in manifest.passes:
+        check_plain(record.id, "pass id")
+        for segment in record.segments:
+            check_plain(segment.segment.id, "segment")
+        for host in record.left_behind:
+            if not is_host_name(host):
+                raise ValueError(f"host {host[:60]!a} is no plain name")

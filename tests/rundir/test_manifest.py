@@ -155,3 +155,19 @@ def test_recorder_files_are_listed_by_rank(tmp_path: Path) -> None:
 )
 def test_the_resume_command_is_that_of_the_run(settings: dict[str, Any], command: str) -> None:
     assert replace(_manifest(), settings=settings).resume_command(Path("my run")) == command
+
+
+@pytest.mark.parametrize("name", ["../../../escape/01", "/etc", "a\x1b[2Jb"])
+@pytest.mark.parametrize("part", ["pass", "segment", "host"])
+def test_names_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str, part: str) -> None:
+    manifest = _manifest()
+    record = manifest.passes[0]
+    if part == "pass":
+        record.id = name
+    elif part == "segment":
+        record.segments[0].segment = replace(SEGMENT, id=name)
+    else:
+        record.left_behind = ["-oProxyCommand=touch x"]
+    manifest.write(RunPaths(tmp_path))
+    with pytest.raises(UnreadableInputError, match="no plain name"):
+        Manifest.read(tmp_path)

@@ -18,7 +18,6 @@ from hvdprof.collect.auto.recorded_function import RankEnd
 from hvdprof.launch.functions.function_job import FunctionJob
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.preflight import GLOO, MPI
-from hvdprof.launch.plan.provenance import python_program
 from hvdprof.launch.processes.launch_process import Launch, Outcome, run_launcher
 from hvdprof.rundir.whole_file import open_whole
 
@@ -51,7 +50,9 @@ class InPython:
         path = ["env", f"PATH={self.path}"] if self.path and self.controller == MPI else []
         return [
             *path,
-            *python_program("hvdprof.launch.functions.in_python", str(self.folder), str(job.size)),
+            # The function may import modules of the working directory.
+            *(sys.executable, "-m", "hvdprof.launch.functions.in_python"),
+            *(str(self.folder), str(job.size)),
             *(self.controller, job.hosts or "", _YIELDING if yields else ""),
         ]
 

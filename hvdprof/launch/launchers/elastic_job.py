@@ -9,6 +9,7 @@ from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.plan.hosts import Host
 from hvdprof.launch.plan.settings import ElasticSettings
+from hvdprof.rundir.plain_names import is_host_name
 
 LOOPBACK = "lo"
 
@@ -165,11 +166,12 @@ def _check(settings: ElasticSettings, size: int) -> None:
 
 def _host(line: str, script: str, slots: int | None) -> Host:
     name, marker, number = line.partition(":")
-    if not marker and slots is not None and name:
-        return Host(name, slots)
-    if name and number.isdecimal() and not any(sign.isspace() for sign in name):
-        return Host(name, int(number))
-    missing = "" if marker else "; without a number it needs --slots"
+    if is_host_name(name):
+        if not marker and slots is not None:
+            return Host(name, slots)
+        if number.isdecimal():
+            return Host(name, int(number))
+    missing = "" if marker or not is_host_name(name) else "; without a number it needs --slots"
     raise UsageError(
         f"--host-discovery-script {script} printed {line!r}, which is not a host with its "
         f"slots{missing}.",

@@ -5,14 +5,30 @@ from dataclasses import dataclass
 
 from hvdprof.collect.clock.clock_exchange import own_addresses
 from hvdprof.errors import UsageError
+from hvdprof.rundir.plain_names import is_host_name
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host and the number of ranks it takes."""
+    """A host and the number of ranks it takes.
+
+    An option, a discovery script or Slurm names it, and it stands on command lines of
+    remote shells.
+
+    Raises:
+        UsageError: The name is none of a host.
+    """
 
     name: str
     slots: int
+
+    def __post_init__(self) -> None:
+        """Refuse what a remote shell would take as an option or as more than a name."""
+        if not is_host_name(self.name):
+            raise UsageError(
+                f"{self.name[:80]!a} is not the name of a host.",
+                hint="Letters, digits and . - _ : @ make a name; it does not begin with -.",
+            )
 
 
 def parse_hosts(text: str) -> tuple[Host, ...]:
@@ -56,7 +72,7 @@ def is_this_host(name: str) -> bool:
 
 def _parse_host(part: str, text: str) -> Host:
     name, _, slots = part.rpartition(":") if ":" in part else (part, "", "1")
-    if not name or not slots.isdecimal() or int(slots) < 1:
+    if not is_host_name(name) or not slots.isdecimal() or int(slots) < 1:
         raise UsageError(
             f"--hosts {text}: {part!r} is not a host with its slots.",
             hint="Write it like Horovod does: --hosts server1:4,server2:4",

@@ -43,8 +43,14 @@ def git_state(folder: Path) -> dict[str, str | bool | None] | None:
 
 
 def python_program(module: str, *arguments: str) -> tuple[str, ...]:
-    """The argument list that runs a module in this interpreter, on every rank alike."""
-    return (sys.executable, "-m", module, *arguments)
+    """The argument list that runs a module in this interpreter, on every rank alike.
+
+    The working directory is not searched for imports: a ``json.py`` in it would run. It is where
+    hvdprof itself was found there, as in a checkout that is not installed.
+    """
+    found_here = Path(__file__).resolve().parents[3] == Path.cwd().resolve()
+    safe = () if found_here else ("-P",)
+    return (sys.executable, *safe, "-m", module, *arguments)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -110,7 +110,8 @@ def host_records(probes: Mapping[str, HostProbe]) -> list[dict[str, Any]]:
 
 
 def _ask(name: str, shell: HostShell, token: Path, timeout_s: float) -> HostProbe | Problem:
-    command = shell.command(name, python_program("hvdprof.launch.remote.host_probe", str(token)))
+    program = python_program("hvdprof.launch.remote.host_probe", str(token))
+    command = shell.command(name, program, as_horovod=True)
     try:
         done = subprocess.run(
             command,

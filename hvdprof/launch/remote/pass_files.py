@@ -13,6 +13,7 @@ import shutil
 import sys
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -20,6 +21,8 @@ from typing import IO
 from hvdprof import units
 from hvdprof.errors import HvdprofError, StorageError, UnreadableInputError
 from hvdprof.rundir.layout import PassPaths
+from hvdprof.rundir.plain_names import check_relative
+from hvdprof.rundir.shown_names import printable
 from hvdprof.rundir.whole_file import open_whole
 
 MAX_BYTES = 8_000_000_000
@@ -70,22 +73,30 @@ def unpack(stream: IO[bytes], folder: Path, allowed: Sequence[Path] | None = Non
         allowed: Folders below it that files may go to; any when not given.
 
     Raises:
-        UnreadableInputError: The stream is not whole, or names a file elsewhere.
+        UnreadableInputError: The stream is not whole, unpacks to more than ``MAX_BYTES``, or holds
+            a link, a device or a file for elsewhere.
         StorageError: A file could not be written.
     """
     _to_archive(stream)
     number = 0
     try:
         with tarfile.open(fileobj=stream, mode="r:gz") as archive:
+            left = MAX_BYTES
             for member in archive:
-                content = archive.extractfile(member)
+                # A link would be followed to another member, or out of the archive.
+                content = archive.extractfile(member) if member.isreg() else None
                 if content is None:
-                    continue
+                    raise UnreadableInputError(f"{printable(member.name)} is no regular file")
+                left -= member.size
+                if left < 0:
+                    raise UnreadableInputError(
+                        f"the files unpack to more than {units.byte_size(MAX_BYTES)}"
+                    )
                 target = _target(folder, member.name, allowed)
                 with open_whole(target, binary=True) as file:
                     shutil.copyfileobj(content, file, _BLOCK_BYTES)  # type: ignore[misc]
                 number += 1
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError, zlib.error) as error:
         raise UnreadableInputError(f"the files cannot be unpacked: {error}") from error
     return number
 
@@ -115,7 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _files(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     for name in names:
-        yield from (path for path in (folder / name).rglob("*") if path.is_file())
+        for path in (folder / name).rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                yield path
 
 
 def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
@@ -148,11 +161,13 @@ def _to_archive(stream: IO[bytes]) -> None:
 
 
 def _target(folder: Path, name: str, allowed: Sequence[Path] | None) -> Path:
-    parts = PurePosixPath(name).parts
-    target = folder.joinpath(*parts)
-    is_inside = ".." not in parts and not name.startswith("/")
-    if not is_inside or (allowed is not None and target.parent not in allowed):
-        raise UnreadableInputError(f"{name} is no file that ranks write")
+    try:
+        check_relative(name, "file")
+    except ValueError as error:
+        raise UnreadableInputError(f"{printable(name)} is no file that ranks write") from error
+    target = folder.joinpath(*PurePosixPath(name).parts)
+    if allowed is not None and target.parent not in allowed:
+        raise UnreadableInputError(f"{printable(name)} is no file that ranks write")
     return target
 
 

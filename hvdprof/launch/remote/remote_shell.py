@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.launchers.launch_job import Job
 from hvdprof.launch.launchers.slurm_allocation import find_allocation, find_srun
 from hvdprof.launch.launchers.srun import placement as srun_placement
@@ -16,6 +16,7 @@ from hvdprof.launch.plan.hosts import is_this_host
 from hvdprof.launch.plan.options import HOROVODRUN, SRUN
 from hvdprof.launch.plan.preflight import GLOO
 from hvdprof.launch.plan.settings import BenchSettings
+from hvdprof.rundir.plain_names import is_host_name
 
 CONNECT_TIMEOUT_S = 10
 
@@ -37,14 +38,28 @@ class HostShell:
 
     ``agent`` are the words in front of the host's name. ``takes_words`` says that the program gets
     its arguments one by one (``srun``); otherwise a shell on the other side splits them (``ssh``).
+    ``horovod_options`` are what Horovod itself gives to ssh when it starts ranks.
     """
 
     agent: tuple[str, ...]
     environment: Mapping[str, str]
     takes_words: bool = False
+    horovod_options: tuple[str, ...] = ()
 
-    def command(self, host: str, program: Sequence[str]) -> list[str]:
-        """The argument list that runs a program there; this host needs no remote shell."""
+    def command(self, host: str, program: Sequence[str], *, as_horovod: bool = False) -> list[str]:
+        """The argument list that runs a program there; this host needs no remote shell.
+
+        Args:
+            host: Its name.
+            program: The program with its arguments.
+            as_horovod: Take a host whose key is new or has changed, as Horovod does. Never where
+                files come back.
+
+        Raises:
+            UsageError: The host has a name that the remote shell would take as something else.
+        """
+        if not is_host_name(host):
+            raise UsageError(f"{host[:80]!a} is not the name of a host.")
         inherited = [f"{k}={self.environment[k]}" for k in _INHERITED if k in self.environment]
         inner = shlex.join(["env", *inherited, *program])
         text = f"cd {shlex.quote(str(Path.cwd()))} 2>/dev/null; exec {inner}"
@@ -52,8 +67,11 @@ class HostShell:
             return ["/bin/sh", "-c", text]
         if self.takes_words:
             return [*self.agent, f"--nodelist={host}", "/bin/sh", "-c", text]
+        options = self.horovod_options if as_horovod else ()
+        # Other agents, such as kubexec.sh of the MPI operator, know no end of options.
+        end = ("--",) if Path(self.agent[0]).name == "ssh" else ()
         # The user may have any shell there: it gets one quoted word.
-        return [*self.agent, host, f"exec /bin/sh -c {shlex.quote(text)}"]
+        return [*self.agent, *options, *end, host, f"exec /bin/sh -c {shlex.quote(text)}"]
 
 
 def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.environ) -> HostShell:
@@ -74,11 +92,12 @@ def host_shell(settings: BenchSettings, environment: Mapping[str, str] = os.envi
             hint="apt-get install openssh-client   (inside Slurm: --launcher srun)",
         )
     agent = found[0]
+    horovod_options: tuple[str, ...] = ()
     if Path(agent[0]).name == "ssh":
         agent += ["-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"]
         if settings.controller == GLOO or settings.launcher == HOROVODRUN:
-            agent += _HOROVOD_OPTIONS
-    return HostShell(tuple(agent), environment)
+            horovod_options = _HOROVOD_OPTIONS
+    return HostShell(tuple(agent), environment, horovod_options=horovod_options)
 
 
 def hosts_with_ranks(settings: BenchSettings, size: int | None = None) -> dict[str, int]:

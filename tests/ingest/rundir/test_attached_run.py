@@ -259,3 +259,19 @@ def test_kinds_are_plain_text_in_the_manifest(tmp_path: Path) -> None:
     attach(tmp_path / "run", Given(outputs=[printed]), Stated(name="a"))
     settings = json.loads((tmp_path / "run" / "manifest.json").read_text())["settings"]
     assert [entry["kind"] for entry in settings["attached"]] == [AttachedKind.OUTPUT]
+
+
+@pytest.mark.parametrize(
+    "changed", [{"kept": "../../etc/passwd"}, {"kept": "/etc/passwd"}, {"kind": "x"}, {"rank": "0"}]
+)
+def test_a_foreign_list_of_attached_files_is_checked(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    given = Given(outputs=[output(tmp_path, "job.log")])
+    manifest = attach(tmp_path / "run", given, Stated(name="a"))
+    manifest.settings["attached"][0] |= changed
+    with pytest.raises(UnreadableInputError, match="list of attached files is damaged"):
+        attached_files(manifest)
+    manifest.settings["attached"] = 5
+    with pytest.raises(UnreadableInputError, match="list of attached files is damaged"):
+        attached_files(manifest)

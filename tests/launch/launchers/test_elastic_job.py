@@ -180,3 +180,9 @@ def test_settings_come_back_from_a_manifest():
     )
 
     assert read_settings(dataclasses.asdict(given)) == given
+
+
+@pytest.mark.parametrize("printed", ["-oProxyCommand=x:2", "-oProxyCommand=x", "h;id:1", "a b:1"])
+def test_what_a_discovery_script_prints_is_a_host_and_no_option(tmp_path, printed):
+    with pytest.raises(UsageError, match="which is not a host"):
+        discover_hosts(script(tmp_path, f"echo '{printed}'"), 1)

@@ -10,7 +10,13 @@ def test_hosts_with_and_without_slots() -> None:
     assert parse_hosts("h1:4, h2,h3:1") == (Host("h1", 4), Host("h2", 1), Host("h3", 1))
 
 
-@pytest.mark.parametrize("text", ["", "h1:", ":4", "h1:0", "h1:x", "h1:2,", "h1:2,h1:2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "h1:", ":4", "h1:0", "h1:x", "h1:2,", "h1:2,h1:2"),
+        *("h1,-oProxyCommand=/x", "-oProxyCommand=/x:2", "h1;id:2", "h1 h2", "$(id):1"),
+    ],
+)
 def test_what_is_not_a_host_is_named(text: str) -> None:
     with pytest.raises(UsageError, match="--hosts"):
         parse_hosts(text)

@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from hvdprof.launch.plan.provenance import git_state
+from hvdprof.launch.plan.provenance import git_state, python_program
 
 
 @pytest.fixture
@@ -32,3 +32,13 @@ def test_outside_of_a_working_tree(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
 
     assert git_state(tmp_path) is None
+
+
+def test_a_helper_imports_nothing_from_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('the working directory was imported')")
+    monkeypatch.chdir(tmp_path)
+    program = python_program("hvdprof.launch.remote.pass_files", "get", str(tmp_path))
+
+    done = subprocess.run(program, capture_output=True, timeout=60)
+
+    assert (done.returncode, done.stderr) == (0, b"")

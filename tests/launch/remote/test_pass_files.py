@@ -81,6 +81,37 @@ def test_a_host_cannot_write_elsewhere(
     assert not list(tmp_path.glob("here/**/x"))
 
 
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_are_refused(
+    tmp_path: Path, kind: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = _pass(tmp_path / "there"), tmp_path / "here" / "p"
+
+    def link(archive: tarfile.TarFile, path: Path, name: str) -> None:
+        member = tarfile.TarInfo(f"recorder/{path.name}")
+        member.type, member.linkname = kind, "/etc/passwd"
+        archive.addfile(member)
+
+    monkeypatch.setattr(host_files, "_add", link)
+    stream = _stream(there)
+    with pytest.raises(UnreadableInputError, match="is no regular file"):
+        unpack(io.BytesIO(stream), here, written_folders(PassPaths(here)))
+    assert not here.exists()
+
+
+def test_a_stream_that_swells_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = _stream(_pass(tmp_path / "there"))
+    monkeypatch.setattr(host_files, "MAX_BYTES", 100)
+    with pytest.raises(UnreadableInputError, match="unpack to more than 100 B"):
+        unpack(io.BytesIO(stream), tmp_path / "here")
+
+
+def test_links_of_a_host_are_not_fetched(tmp_path: Path) -> None:
+    folder = _pass(tmp_path)
+    (folder / "recorder" / "rank-9.jsonl").symlink_to("/etc/passwd")
+    assert "rank-9.jsonl" not in {path.name for path in host_files._files(folder, ["recorder"])}
+
+
 def test_too_much_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _pass(tmp_path)
     monkeypatch.setattr(host_files, "MAX_BYTES", 1000)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hvdprof.errors import EnvironmentNotReadyError
+from hvdprof.errors import EnvironmentNotReadyError, UsageError
 from hvdprof.launch.remote.remote_shell import HostShell, host_shell, hosts_with_ranks
 from tests.builders.bench_settings import bench_settings
 
@@ -48,9 +48,19 @@ def test_ssh_never_asks_and_is_bounded(tmp_path: Path) -> None:
     environment = {"PATH": str(tmp_path)}
     under_mpi = host_shell(bench_settings(hosts="a:1,b:1"), environment).agent
     assert under_mpi == ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10")
-    under_gloo = host_shell(bench_settings(hosts="a:1,b:1", controller="gloo"), environment).agent
-    # As horovodrun does it, which takes keys of hosts that are new.
-    assert "StrictHostKeyChecking=no" in under_gloo
+    gloo = host_shell(bench_settings(hosts="a:1,b:1", controller="gloo"), environment)
+    # As horovodrun does it, which takes keys of hosts that are new; never where files come back.
+    assert "StrictHostKeyChecking=no" in gloo.command("b", ["x"], as_horovod=True)
+    assert "StrictHostKeyChecking=no" not in gloo.command("b", ["x"])
+
+
+def test_a_host_is_never_an_option_of_ssh(tmp_path: Path) -> None:
+    _agent(tmp_path)
+    shell = host_shell(bench_settings(hosts="a:1,b:1"), {"PATH": str(tmp_path)})
+    command = shell.command("no-such.invalid", ["x"])
+    assert command[command.index("no-such.invalid") - 1] == "--"
+    with pytest.raises(UsageError, match="not the name of a host"):
+        shell.command("-oProxyCommand=/x", ["x"])
 
 
 def test_the_agent_of_the_launcher_is_used(tmp_path: Path) -> None:
