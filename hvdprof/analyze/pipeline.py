@@ -32,6 +32,7 @@ from hvdprof.model.run import Run, RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.net_tables import NET_LINKS
 from hvdprof.model.tables.rank_collective_tables import MATCHED_COLLECTIVES, RANK_COLLECTIVES
+from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.timeline_tables import EXECUTIONS, TENSOR_USES
 from hvdprof.model.tables.waiting_tables import (
@@ -70,7 +71,7 @@ def analyze_run(run: Run) -> RunAnalysis:
     learned = final_losses(curves, throughput_cells(times))
     by_cell = scaling(times, facts, learned, _sent_bytes(run))
     lost = losses(times, facts)
-    recorded = step_work(run.steps, run.events, of_job)
+    recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
     waits = waiting_tables(run.arrivals, with_all_ranks(recorded, run.segments))
     works = waits.works
     derived = {

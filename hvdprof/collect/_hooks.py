@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hvdprof.collect.session import Session
-from hvdprof.collect.steps.step_marks import Collective
-from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.collect.steps.step_marks import OF_GRADIENTS, Collective
+from hvdprof.rundir.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
 MarkedStep = Callable[[int, bool], AbstractContextManager[None]]
 
@@ -70,14 +70,24 @@ def extend_forward() -> None:
     PROCESS.session.steps.extend_forward()
 
 
+def gradients_blocked() -> AbstractContextManager[None]:
+    """Time in which the rank waits for reduced gradients, in a call that the script makes."""
+    return PROCESS.session.waits.blocked(OF_GRADIENTS, GRAD_REDUCE)
+
+
 def blocked_unseen() -> None:
     """Record the blocked time of the open step as missing, such as that of a graph on a GPU."""
     PROCESS.session.waits.unseen()
 
 
-def blocked_in(collective: Collective) -> AbstractContextManager[None]:
-    """Time in which the rank waits for other ranks in that collective of the script."""
-    return PROCESS.session.waits.blocked(collective)
+def blocked_in(collective: Collective, kind: str = USER) -> AbstractContextManager[None]:
+    """Time in which the rank waits for other ranks in that collective of the script.
+
+    Args:
+        collective: The collective.
+        kind: One of ``WAIT_KINDS``.
+    """
+    return PROCESS.session.waits.blocked(collective, kind)
 
 
 def count_waits(change: int) -> None:

@@ -3,6 +3,7 @@
 Tested by tests/collect/test_recorder.py.
 """
 
+import functools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -22,10 +23,11 @@ from hvdprof.collect.steps.step_marks import (
     Collective,
     Number,
     StepMarks,
+    WaitMarks,
 )
 from hvdprof.collect.steps.time_source import Mark, TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
-from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.rundir.recorder_format import GRAD_REDUCE, USER, RecorderLine
 
 GiveUp = Callable[[Exception], None]
 
@@ -140,14 +142,24 @@ class RecordedWaits(Guarded, WaitCalls):
         self._marks = marks
         self._begin_mark: Mark | None = None
         self._depth = 0
-        # One for all: a script that reduces by hand waits once for each of its gradients.
-        self._context = GuardedContext(self._begin, self._end)
+        # Few for all: a script that reduces by hand waits once for each of its gradients.
+        self._contexts = {
+            kind: GuardedContext(self._begin, functools.partial(self._end, WaitMarks(kind)))
+            for kind in (USER, GRAD_REDUCE)
+        }
 
-    def blocked(self, collective: Collective = UNKNOWN_COLLECTIVE) -> AbstractContextManager[None]:
-        """A context in which the rank waits for other ranks, to be entered at once."""
+    def blocked(
+        self, collective: Collective = UNKNOWN_COLLECTIVE, kind: str = USER
+    ) -> AbstractContextManager[None]:
+        """A context in which the rank waits for other ranks, to be entered at once.
+
+        Args:
+            collective: What it waits in.
+            kind: One of ``WAIT_KINDS``.
+        """
         if not self._marks.num_waits:
             self._marks.waits_in = collective
-        return self._context
+        return self._contexts[kind]
 
     @guarded
     def unseen(self) -> None:
@@ -169,11 +181,11 @@ class RecordedWaits(Guarded, WaitCalls):
             self._begin_mark = None if is_part else self._marks.enter(COLLECTIVE_PHASE)
 
     @guarded
-    def _end(self, _ran_to_its_end: bool) -> None:
+    def _end(self, wait: WaitMarks, _ran_to_its_end: bool) -> None:
         self._depth -= 1
         self._marks.num_waits -= 1
         if self._depth == 0 and self._begin_mark is not None:
-            self._marks.add_blocked(self._begin_mark, self._marks.leave(COLLECTIVE_PHASE))
+            self._marks.add_blocked(self._begin_mark, self._marks.leave(COLLECTIVE_PHASE), wait)
 
 
 class RecordedGradients(Guarded, GradientCalls):

@@ -13,7 +13,7 @@ from hvdprof.collect.clock.clock_exchange import ClockTurns
 from hvdprof.collect.engines.ddp_reduction import CommHook
 from hvdprof.collect.engines.torch_types import Model, Optimizer
 from hvdprof.collect.steps.step_marks import UNKNOWN_COLLECTIVE, Collective, Number
-from hvdprof.rundir.recorder_format import RecorderLine
+from hvdprof.rundir.recorder_format import USER, RecorderLine
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -52,7 +52,9 @@ class StepCalls:
 class WaitCalls:
     """Waits of the rank for other ranks."""
 
-    def blocked(self, collective: Collective = UNKNOWN_COLLECTIVE) -> AbstractContextManager[None]:
+    def blocked(
+        self, collective: Collective = UNKNOWN_COLLECTIVE, kind: str = USER
+    ) -> AbstractContextManager[None]:
         """A context that does nothing."""
         return _NOTHING
 

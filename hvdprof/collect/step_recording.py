@@ -98,6 +98,7 @@ class StepRecording:
             phases=marks.phases,
             ready=self.watches.ready(),
             blocked=marks.blocked if marks.sees_blocked else None,
+            waits=marks.waits,
             buckets=[self.watches.placed(bucket) for bucket in marks.buckets],
             loss=marks.loss,
             has_evaluation=marks.has_evaluation,

@@ -27,7 +27,15 @@ from hvdprof.ingest.tables.run_builder import RunBuilder
 from hvdprof.ingest.timeline.horovod_timeline import read_timeline_file
 from hvdprof.model.run import Run
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, SEGMENTS, STEPS
+from hvdprof.model.tables.run_tables import (
+    ARRIVALS,
+    EVENTS,
+    GRADIENTS,
+    RANKS,
+    SEGMENTS,
+    STEPS,
+    WAITS,
+)
 from hvdprof.model.tables.session_tables import SESSION_RANKS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.model.tables.timeline_tables import (
@@ -48,6 +56,7 @@ _TABLES = (
     STEPS,
     GRADIENTS,
     ARRIVALS,
+    WAITS,
     EVENTS,
     TENSOR_USES,
     EXECUTIONS,

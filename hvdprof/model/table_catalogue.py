@@ -22,6 +22,7 @@ from hvdprof.model.tables.run_tables import (
     SEGMENTS,
     STEPS,
     TURNS,
+    WAITS,
 )
 from hvdprof.model.tables.scaling_tables import JOB_STEPS, LAUNCHES, LOSSES, SCALING
 from hvdprof.model.tables.session_tables import SESSION_TABLES
@@ -41,6 +42,7 @@ TABLES: tuple[Table, ...] = (
     STEPS,
     GRADIENTS,
     ARRIVALS,
+    WAITS,
     EXECUTIONS,
     TENSOR_USES,
     EVENTS,

@@ -23,6 +23,16 @@ TCP, SAME_CLOCK = "tcp", "same-clock"
 FINISHED, HOSTS_UPDATED, LOST_PEER, RAISED = "finished", "hosts-updated", "lost-peer", "raised"
 """Why a session of an elastic job ended on a rank."""
 
+GRAD_REDUCE, USER = "grad_reduce", "user"
+UNSHARD_FORWARD, UNSHARD_BACKWARD = "unshard_forward", "unshard_backward"
+REDUCE_SCATTER = "reduce_scatter"
+WAIT_KINDS = (GRAD_REDUCE, UNSHARD_FORWARD, UNSHARD_BACKWARD, REDUCE_SCATTER, USER)
+"""What a rank waits for: reduced gradients (Horovod, DDP); the parameters of a group of FSDP2 in
+forward or backward, its reduce-scatter; a collective that the script calls itself."""
+
+NOT_SUBMITTED = -1
+"""In place of the offset at which a rank submitted a collective, where it is unknown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -37,6 +47,9 @@ Phase = tuple[str, int, int]
 
 Interval = tuple[int, int]
 """Offset from the begin of the step and length, ns."""
+
+Wait = tuple[str, int, int]
+"""Kind of a wait, offset at which the rank submitted the collective, ranks that all wait there."""
 
 Bucket = tuple[int, int, Sequence[int]]
 """Offset at which DDP submitted a bucket, length until it was reduced, places of its tensors."""
@@ -169,6 +182,19 @@ class StepLine(TypedDict):
     blocked: Annotated[
         Sequence[Interval] | None,
         Key("[offset, length] of waits for other ranks; `null` where a wait may be unseen", "ns"),
+    ]
+    waits: NotRequired[
+        Annotated[
+            Sequence[Wait],
+            Key(
+                "per interval of `blocked` [kind, offset at which the rank submitted the "
+                "collective, ranks that all wait for each other there]. Kinds: `grad_reduce`, "
+                "`unshard_forward`, `unshard_backward`, `reduce_scatter`, `user`; offset -1 where "
+                "unknown, ranks 0 where unknown or where some do not wait. Absent where every "
+                "wait is a `grad_reduce`",
+                "ns",
+            ),
+        ]
     ]
     buckets: NotRequired[
         Annotated[

@@ -160,7 +160,12 @@ def without_steps(work: StepWork, dropped: ArrayLike) -> StepWork:
     """A launch of which these steps (rows) were recorded, but do not count."""
     keep = np.ones(len(work.steps), dtype=bool)
     keep[np.asarray(dropped)] = False
-    names = {field.name for field in dataclasses.fields(work)} - {"ranks", "follows", "parts"}
+    names = {field.name for field in dataclasses.fields(work)} - {
+        "ranks",
+        "follows",
+        "parts",
+        "syncs",
+    }
     arrays = {name: getattr(work, name)[keep] for name in names}
     follows = np.diff(arrays["steps"], prepend=arrays["steps"][0] - 2) == 1
     parts = {name: times[keep] for name, times in work.parts.items()}

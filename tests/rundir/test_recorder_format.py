@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hvdprof.collect.steps.line_writer import LineWriter
 from hvdprof.ingest.recorder.recorder_file import RecorderFile, SegmentRecording
 from hvdprof.ingest.recorder.recorder_lines import read_recorder_file
+from hvdprof.ingest.recorder.step_phases import UNSEEN
 from hvdprof.launch.diagnose.rank_progress import PassProgress, RankState
 from hvdprof.rundir.layout import PassPaths
 from hvdprof.rundir.recorder_codec import from_bytes, is_step, to_bytes
@@ -63,12 +64,19 @@ def steps(draw: st.DrawFn, segment: str, num_tensors: int) -> list[Line]:
             "blocked": st.none() | st.lists(st.tuples(SHORT_NS, SHORT_NS), max_size=3),
         },
         optional={
+            "waits": st.lists(st.tuples(TEXT, SHORT_NS | st.just(-1), NS), max_size=3),
             "evaluation": st.booleans(),
             "loss": st.floats(),
             "buckets": st.lists(st.tuples(SHORT_NS, SHORT_NS, places), max_size=3),
         },
     )
     drawn = draw(st.lists(step, max_size=3))
+    for one in drawn:
+        waits = one.pop("waits", [])
+        # Every blocked time has a kind, or none has.
+        if waits and one["blocked"] is not None:
+            num = min(len(waits), len(one["blocked"]))
+            one |= {"waits": waits[:num], "blocked": one["blocked"][:num]}
     return [
         {"kind": "step", "segment": segment, "step": number, **one}
         for number, one in enumerate(drawn)
@@ -152,6 +160,20 @@ def check_steps(recording: SegmentRecording, lines: list[Line]) -> None:
             *(("blocked", offset, dur) for offset, dur in line["blocked"] or ()),
         )
     ]
+    kinds = list(recording.wait_kinds)
+    waits = [
+        (row, kinds[code], offset, dur, -1 if submitted == UNSEEN else submitted, num_ranks)
+        for (row, offset, dur, submitted, num_ranks), code in zip(
+            recording.wait_table().tolist(), recording.wait_codes, strict=True
+        )
+    ]
+    assert waits == [
+        (row, text_of(kind), *blocked, submitted, num_ranks)
+        for row, line in enumerate(lines)
+        for (kind, submitted, num_ranks), blocked in zip(
+            line.get("waits", ()), line["blocked"] or () if "waits" in line else (), strict=True
+        )
+    ]
     buckets = [
         (row, *bucket) for row, line in enumerate(lines) for bucket in line.get("buckets", ())
     ]
@@ -217,6 +239,7 @@ def test_every_kind_is_declared_with_its_keys() -> None:
     ]
     assert optional == [
         ("segment", "process_time_ns"),
+        ("step", "waits"),
         ("step", "buckets"),
         ("step", "evaluation"),
         ("step", "loss"),

@@ -76,15 +76,23 @@ def _without_jitter(work: StepWork) -> _Times:
 
 
 def _with_means(work: StepWork, axis: int) -> _Times:
-    before, after = (
-        np.broadcast_to(times.mean(axis=axis, keepdims=True), times.shape)
-        for times in (work.before, work.after)
-    )
+    points = work.points
+
+    def means(times: _Times) -> _Times:
+        # A mean over the steps is one for each of their points.
+        of_steps = times.reshape(-1, points.per_step, times.shape[1])
+        mean = of_steps.mean(axis=2 * axis, keepdims=True)
+        return np.broadcast_to(mean, of_steps.shape).reshape(times.shape)
+
+    before, after = means(points.before), means(points.after)
     return replay(work, Change(before=before, after=after))
 
 
 def _without_data(work: StepWork) -> _Times:
-    return replay(work, Change(before=work.before - work.parts["data"]))
+    before = work.points.before.copy()
+    # Data comes before the first synchronization of a step.
+    before[:: work.points.per_step] -= work.parts["data"]
+    return replay(work, Change(before=before))
 
 
 def _efficiency(time: CellTime, baseline: CellTime | None, facts: Facts) -> float:

@@ -1,8 +1,9 @@
 """The windows of a launch as a sum of normal time, named delays and jitter.
 
-All ranks leave the collectives of a step together. With ``W`` the time of a rank from there to its
-next arrival (its window) and ``tail`` the time from the last arrival to its release, the sum of all
-step times is the sum of the largest ``tail + W`` of each step. The windows split exactly:
+All ranks leave a synchronization together; Horovod and DDP have one per step. With ``W`` the time
+of a rank from there to its next arrival (its window) and ``tail`` the time from the last arrival to
+its release, the sum of all step times is the sum of the largest ``tail + W`` of each
+synchronization. The windows split exactly:
 
     W[rank, step] = N[step] + sum over named causes of E[rank, step] + J[rank, step]
 
@@ -72,7 +73,7 @@ class _Cause:
 
 
 def rows_of(work: StepWork) -> Rows:
-    """The windows of a launch."""
+    """The windows of a launch up to the first synchronization of each step."""
     starts = ~work.follows
     starts[0] = True
     ends = np.flatnonzero(np.append(starts[1:], True))
@@ -86,10 +87,10 @@ def rows_of(work: StepWork) -> Rows:
     nothing = np.zeros_like(work.before)
     late = work.begin - work.begin.max(axis=1, keepdims=True)
     begin = np.concatenate([np.where(starts[:, None], late, 0.0), nothing[ends]])
-    parts = work.parts
+    parts, points = work.parts, work.points
     return Rows(
-        window=joined(work.before, work.after),
-        tail=joined(nothing, work.tail),
+        window=joined(points.at(0, points.before), work.after),
+        tail=joined(nothing, points.at(-1, points.tail)),
         begin=np.ascontiguousarray(begin.T),
         parts={
             DATA: joined(parts["data"], nothing),
@@ -98,6 +99,23 @@ def rows_of(work: StepWork) -> Rows:
         is_window=np.append(~starts, np.zeros(len(ends), dtype=bool)),
         carried=np.append(carried(work.after).mean(axis=1), np.zeros(len(ends))),
     )
+
+
+def later_rows(work: StepWork) -> list[Rows]:
+    """The windows up to each further synchronization of the steps, a row per step."""
+    points, num_steps = work.points, len(work.steps)
+    nothing = np.zeros((len(work.ranks), num_steps))
+    return [
+        Rows(
+            window=np.ascontiguousarray(points.at(place, points.before).T),
+            tail=np.ascontiguousarray(points.at(place - 1, points.tail).T),
+            begin=nothing,
+            parts={},
+            is_window=np.ones(num_steps, dtype=bool),
+            carried=np.zeros(num_steps),
+        )
+        for place in range(1, points.per_step)
+    ]
 
 
 def delays_of(rows: Rows, named: Sequence[Sequence[NamedCause]]) -> Delays:

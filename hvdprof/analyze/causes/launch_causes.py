@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hvdprof.analyze.causes.delays import COMPUTE, DATA, OUTSIDE, Delays, Rows, delays_of, rows_of
+from hvdprof.analyze.causes.delays import (
+    COMPUTE,
+    DATA,
+    OUTSIDE,
+    Delays,
+    Rows,
+    delays_of,
+    later_rows,
+    rows_of,
+)
 from hvdprof.analyze.causes.shapley import shapley
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times
@@ -58,9 +67,16 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
         work: Its steady steps.
         named: For each named cause of the cell its members in this launch.
     """
-    rows = rows_of(work)
-    delays = delays_of(rows, named)
-    credits = shapley(rows.begin, [*delays.named, delays.jitter, rows.tail])
+    first = rows_of(work)
+    rows = [first, *later_rows(work)]
+    parts = [delays_of(one, named) for one in rows]
+    players = [
+        *(_joined([one.named[number] for one in parts]) for number in range(len(named))),
+        _joined([one.jitter for one in parts]),
+        _joined([one.tail for one in rows]),
+    ]
+    credits = shapley(_joined([one.begin for one in rows]), players)
+    delays = _of_steps(parts)
     whole = float(work.step_times.sum())
     *of_named, jitter, transfer = (
         Credit(value / whole, alone / whole)
@@ -72,8 +88,28 @@ def launch_causes(work: StepWork, named: Sequence[Sequence[NamedCause]]) -> Laun
         jitter=jitter,
         transfer=transfer,
         normal_share=float(delays.normal.sum()) / whole,
-        normal=_of_normal_ranks(rows, delays, whole) if work.own.any() else {},
+        normal=_of_normal_ranks(first, delays, whole) if work.own.any() else {},
     )
+
+
+def _joined(times: Sequence[Times]) -> Times:
+    return times[0] if len(times) == 1 else np.concatenate(times, axis=1)
+
+
+def _of_steps(parts: Sequence[Delays]) -> Delays:
+    """The sums over the synchronizations of each step, in the rows of the first of them."""
+    first, *later = parts
+    if not later:
+        return first
+    normal, jitter = first.normal.copy(), first.jitter.copy()
+    named = tuple(one.copy() for one in first.named)
+    num_steps = len(later[0].normal)
+    for one in later:
+        normal[:num_steps] += one.normal
+        jitter[:, :num_steps] += one.jitter
+        for whole, delay in zip(named, one.named, strict=True):
+            whole[:, :num_steps] += delay
+    return Delays(normal, first.is_normal, named, jitter)
 
 
 def _extent(delay: Times, num_steps: int) -> Extent:

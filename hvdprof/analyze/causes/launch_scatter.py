@@ -16,7 +16,7 @@ from hvdprof.analyze.steps.step_work import StepWork, Times
 from hvdprof.analyze.stragglers.delay import SLOW
 from hvdprof.analyze.stragglers.named_cause import PERIODIC, STRAGGLER, NamedCause
 from hvdprof.analyze.stragglers.stalls import MOST_STEPS
-from hvdprof.analyze.stragglers.windows import lateness, windows
+from hvdprof.analyze.stragglers.windows import lateness_of, windows
 from hvdprof.model.causes import ANY_RANK
 
 LEVEL = 0.01
@@ -94,5 +94,5 @@ def _mean_lateness(work: StepWork, events: Sequence[NamedCause]) -> Times | None
         is_free &= ~one.affected[spans.rows].any(axis=1)
     if not is_free.any():
         return None
-    late = lateness(spans.length[is_free])
+    late = lateness_of(work, spans)[is_free]
     return np.asarray(late.mean(axis=0) / work.step_times.mean())

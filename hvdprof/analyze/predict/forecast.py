@@ -40,7 +40,7 @@ from hvdprof.model.cell_key import DDP_ENGINE
 from hvdprof.model.forecast import Forecast, Missing, Question
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.run import Run, RunAnalysis
-from hvdprof.model.tables.run_tables import GRADIENTS
+from hvdprof.model.tables.run_tables import GRADIENTS, WAITS
 from hvdprof.model.tables.timeline_tables import TENSOR_USES
 
 _LASTING = ("persistent", "from-step")
@@ -63,7 +63,8 @@ def forecast(analysis: RunAnalysis, question: Question) -> Forecast:
     run = analysis.run
     measured = measured_launches(run)
     cells = forecast_cells(measured, question)
-    works = with_all_ranks(step_work(run.steps, run.events, measured.of_job), run.segments)
+    recorded = step_work(run.steps, run.events, measured.of_job, run.table(WAITS.name))
+    works = with_all_ranks(recorded, run.segments)
     rng = np.random.default_rng(question.seed)
     late = _late(analysis, cells, works, question)
     own = own_work(cells.reference, cells.baseline, cells.log_ratio, measured.facts, works, late)

@@ -1,12 +1,16 @@
 """Replay of the steps of a launch with one change: the resulting step time.
 
-The ranks are coupled at one point of a step: no rank is released before the last rank has arrived.
-With ``E`` the end of a step, ``before`` and ``after`` a rank's own time on either side of the wait,
-and ``tail`` the time from the last arrival to its release:
+The ranks are coupled at the points of a step (``sync_points``), of which Horovod and DDP have one:
+no rank is released before the last rank has arrived. With ``E`` the end of a step, ``before`` and
+``after`` a rank's own time on either side of the wait, and ``tail`` the time from the last arrival
+to its release:
 
     A_k     = max over ranks of (E_(k-1) + before_k)
     E_k     = A_k + tail_k + after_k
     T_k     = max over ranks of E_k  -  max over ranks of E_(k-1)
+
+With several points per step ``k`` counts the points, ``E`` is the release but at the last point,
+and the time of a step is the sum over its points.
 
 Without a change it returns the measured times. With ``tail`` 0 it is the run time on an ideal
 network of the POP methodology (transfer and serialization efficiency, Wagner et al., "A
@@ -22,11 +26,12 @@ from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.uncertainty import NAN
 from hvdprof.analyze.steps.step_work import StepWork, Times, medians_of_others
+from hvdprof.analyze.steps.sync_points import SyncPoints
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Replacements of the measured times [steps, ranks] in a replay, ns; None keeps them."""
+    """Replacements of the times of ``StepWork.points`` in a replay, ns; None keeps them."""
 
     before: Times | None = None
     tail: Times | None = None
@@ -36,30 +41,31 @@ class Change:
 def replay(work: StepWork, change: Change | None = None) -> NDArray[np.float64]:
     """[steps] The step times of the job, ns, with a change or as measured."""
     change = change or Change()
-    before = work.before if change.before is None else change.before
-    tail = work.tail if change.tail is None else change.tail
-    after = work.after if change.after is None else change.after
+    points = work.points
+    before = points.before if change.before is None else change.before
+    tail = points.tail if change.tail is None else change.tail
+    after = points.after if change.after is None else change.after
     if not len(work.steps):
         return np.empty(0)
-    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): all steps can be computed at once.
-    rest, begun = _rest_and_begun(work, tail, after)
+    # A_k - A_(k-1) = max over ranks of (rest_(k-1) + before_k): all points can be computed at once.
+    rest, begun = _rest_and_begun(points, tail, after)
     times: NDArray[np.float64] = (begun + before).max(axis=1) + rest.max(axis=1) - begun.max(axis=1)
-    return times
+    return points.of_steps(times)
 
 
-def _rest_and_begun(work: StepWork, tail: Times, after: Times) -> tuple[Times, Times]:
-    """Time after the last arrival of a step, and start of each rank after the previous arrival."""
+def _rest_and_begun(points: SyncPoints, tail: Times, after: Times) -> tuple[Times, Times]:
+    """Time after the last arrival at a point, and start of each rank after the one before."""
     rest = tail + after
-    begun = np.concatenate([work.begin[:1], rest[:-1]])
-    is_first = ~work.follows
+    begun = np.concatenate([points.begin[:1], rest[:-1]])
+    is_first = ~points.follows
     is_first[0] = True
-    begun[is_first] = work.begin[is_first]
+    begun[is_first] = points.begin[is_first]
     return rest, begun
 
 
 def on_ideal_network(work: StepWork) -> NDArray[np.float64]:
     """[steps] Step times, ns, with reduced gradients available as soon as the last rank arrives."""
-    return replay(work, Change(tail=np.zeros_like(work.tail)))
+    return replay(work, Change(tail=np.zeros_like(work.points.tail)))
 
 
 def with_rank_on_time(work: StepWork, place: int) -> NDArray[np.float64]:
@@ -81,7 +87,8 @@ def with_ranks_on_time(work: StepWork, places: Sequence[int]) -> NDArray[np.floa
     """
     if len(places) >= work.before.shape[1]:
         return replay(work)
-    before, after = (_as_others(times, list(places)) for times in (work.before, work.after))
+    points = work.points
+    before, after = (_as_others(times, list(places)) for times in (points.before, points.after))
     return replay(work, Change(before=before, after=after))
 
 
@@ -100,13 +107,14 @@ def with_each_rank_on_time(work: StepWork) -> Times:
     Args:
         work: The measured steps of two ranks or more.
     """
+    points = work.points
     before, after = (
-        np.minimum(times, medians_of_others(times)) for times in (work.before, work.after)
+        np.minimum(times, medians_of_others(times)) for times in (points.before, points.after)
     )
-    rest, begun = _rest_and_begun(work, work.tail, work.after)
-    own_rest, own_begun = _rest_and_begun(work, work.tail, after)
-    return np.asarray(
-        _with_own(begun + work.before, own_begun + before)
+    rest, begun = _rest_and_begun(points, points.tail, points.after)
+    own_rest, own_begun = _rest_and_begun(points, points.tail, after)
+    return points.of_steps(
+        _with_own(begun + points.before, own_begun + before)
         + _with_own(rest, own_rest)
         - _with_own(begun, own_begun)
     )

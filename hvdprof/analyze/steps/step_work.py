@@ -2,7 +2,8 @@
 
 A rank computes (data, forward, backward), waits in ``synchronize()`` until all gradients are
 reduced, and updates its parameters. All ranks are released together, so the time between two
-releases without the wait is a rank's own time and comparable between ranks.
+releases without the wait is a rank's own time and comparable between ranks. Where a step has
+several such waits (FSDP2), the arrays sum them up, and ``points`` holds each of them.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from hvdprof.analyze.stats.uncertainty import NAN
+from hvdprof.analyze.steps.sync_points import SyncPoints
+from hvdprof.analyze.steps.sync_rows import StepGrid, sync_points
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LAUNCH, LaunchKey, rows_by_launch
 
@@ -35,7 +38,8 @@ class StepWork:
 
     ``previous_after`` and ``previous_optimizer`` are ``after`` and the optimizer phase of the
     previous step, also where that is no steady one; NaN where it was not recorded on all ranks.
-    ``evaluates`` is true where the rank also evaluates in the step.
+    ``evaluates`` is true where the rank also evaluates in the step. ``syncs`` are the
+    synchronizations of steps that have several; None where each step has one.
     """
 
     ranks: NDArray[np.int64]
@@ -51,6 +55,23 @@ class StepWork:
     previous_after: Times
     previous_optimizer: Times
     evaluates: Bools
+    syncs: SyncPoints | None = None
+
+    @property
+    def points(self) -> SyncPoints:
+        """The synchronizations of all steps; the step itself where it has one."""
+        if self.syncs is not None:
+            return self.syncs
+        return SyncPoints(
+            per_step=1,
+            follows=self.follows,
+            begin=self.begin,
+            before=self.before,
+            arrived=self.arrived,
+            submitted=self.arrived,
+            tail=self.tail,
+            after=self.after,
+        )
 
     @property
     def own(self) -> Times:
@@ -80,7 +101,10 @@ def of_previous(times: Times, follows: Bools) -> Times:
 
 
 def step_work(
-    steps: pd.DataFrame, events: pd.DataFrame, job_steps: pd.DataFrame
+    steps: pd.DataFrame,
+    events: pd.DataFrame,
+    job_steps: pd.DataFrame,
+    waits: pd.DataFrame | None = None,
 ) -> dict[LaunchKey, StepWork]:
     """The steady steps recorded on all ranks, by launch.
 
@@ -90,14 +114,18 @@ def step_work(
         steps: STEPS.
         events: EVENTS, of which the recorder's ``blocked`` pieces are used.
         job_steps: JOB_STEPS with ``steady`` set.
+        waits: WAITS; without it every step has one synchronization.
     """
     steady = job_steps.loc[job_steps["steady"], [*LAUNCH, "step"]]
     wanted = {key: steady["step"].to_numpy()[rows] for key, rows in rows_by_launch(steady)}
     releases = _releases(events)
+    waits_of: dict[LaunchKey, pd.DataFrame] = {}
+    if waits is not None and len(waits):
+        waits_of = {key: waits.iloc[rows] for key, rows in rows_by_launch(waits)}
     found = {}
     for key, rows in rows_by_launch(steps):
         if key in wanted:
-            work = _of_launch(steps.iloc[rows], wanted[key], releases.get(key))
+            work = _of_launch(steps.iloc[rows], wanted[key], releases.get(key), waits_of.get(key))
             if work is not None:
                 found[key] = work
     return found
@@ -149,7 +177,10 @@ def _releases(events: pd.DataFrame) -> dict[LaunchKey, pd.DataFrame]:
 
 
 def _of_launch(
-    rows: pd.DataFrame, wanted: NDArray[np.int64], releases: pd.DataFrame | None
+    rows: pd.DataFrame,
+    wanted: NDArray[np.int64],
+    releases: pd.DataFrame | None,
+    waits: pd.DataFrame | None,
 ) -> StepWork | None:
     ranks = np.unique(rows["rank"].to_numpy())
     counts = rows["step"].value_counts()
@@ -179,10 +210,20 @@ def _of_launch(
     after = end - release
     # A steady step after an excluded step still starts at the end of that step.
     previous_is_steady = np.concatenate([[False], steady[:-1]])
+    follows_steady = (follows & previous_is_steady)[steady]
+    grid_of_steps = StepGrid(
+        ranks=ranks.astype(np.int64),
+        steps=complete[steady].astype(np.int64),
+        follows=follows_steady,
+        begin=begin[steady],
+        blocked=blocked[steady],
+        released=release[steady],
+        after=after[steady],
+    )
     return StepWork(
         ranks=ranks.astype(np.int64),
         steps=complete[steady].astype(np.int64),
-        follows=(follows & previous_is_steady)[steady],
+        follows=follows_steady,
         begin=begin[steady],
         before=before[steady],
         arrived=arrived[steady],
@@ -193,6 +234,7 @@ def _of_launch(
         previous_after=of_previous(after, follows)[steady],
         previous_optimizer=of_previous(grid("optimizer_ns"), follows)[steady],
         evaluates=ordered["evaluation"].to_numpy(dtype=bool).reshape(shape)[steady],
+        syncs=None if waits is None else sync_points(grid_of_steps, waits),
     )
 
 

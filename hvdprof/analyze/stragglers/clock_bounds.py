@@ -54,15 +54,18 @@ def clocks(work: StepWork, ready: Times | None, key: LaunchKey) -> pd.DataFrame:
     Args:
         work: Its steps.
         ready: [steps, ranks] as in ``pair_bounds`` for the same steps and ranks; None without
-            recorded ready times: the bound is then that of the exchange alone.
+            recorded ready times: the bound is then that of the exchange alone, and of the points
+            of steps with several synchronizations.
         key: The launch.
     """
     exchange = work.clock_error.max(axis=0)
     low, high = 0.0 - exchange, exchange.copy()
     consistent = np.ones(len(exchange), dtype=bool)
-    if ready is not None and len(exchange) > 1:
-        released = work.end - work.after
-        proven_low, proven_high = _against_rank_0(pair_bounds(ready, released), exchange)
+    known = [] if ready is None else [pair_bounds(ready, work.end - work.after)]
+    if work.syncs is not None:
+        known.append(pair_bounds(work.syncs.submitted, work.syncs.released))
+    if known and len(exchange) > 1:
+        proven_low, proven_high = _against_rank_0(np.minimum.reduce(known), exchange)
         consistent = proven_low <= proven_high
         low = np.where(consistent, proven_low, low)
         high = np.where(consistent, proven_high, high)
@@ -102,6 +105,7 @@ def corrected(work: StepWork, offsets: Times) -> StepWork:
         begin=work.begin + offsets,
         arrived=arrived,
         tail=released - arrived.max(axis=1, keepdims=True),
+        syncs=None if work.syncs is None else work.syncs.shifted(offsets),
     )
 
 

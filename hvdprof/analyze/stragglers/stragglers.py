@@ -1,7 +1,7 @@
 """Stragglers: how late, how often, and as part of which named cause.
 
 Lateness is a rank's time from release to its next arrival (``windows``) less the median of the
-other ranks in the same step.
+other ranks in the same step; with several synchronizations per step, the sum over them.
 """
 
 import math
@@ -19,7 +19,7 @@ from hvdprof.analyze.stragglers.delay import LEAST_STEPS, SLOW, SMALLEST_SHARE, 
 from hvdprof.analyze.stragglers.delay_phase import LEAST_EXPLAINED
 from hvdprof.analyze.stragglers.leads import lead_of
 from hvdprof.analyze.stragglers.named_cause import STRAGGLER, NamedCause
-from hvdprof.analyze.stragglers.windows import lateness, windows
+from hvdprof.analyze.stragglers.windows import lateness_of, windows
 from hvdprof.model.arrays import Bools
 from hvdprof.model.launch_key import LaunchKey
 from hvdprof.model.tables.waiting_tables import LATENESS, STRAGGLERS
@@ -38,7 +38,7 @@ def lateness_table(works: Mapping[LaunchKey, StepWork]) -> pd.DataFrame:
         spans = windows(work)
         if len(work.ranks) < 2 or not len(spans.rows):
             continue
-        late, steps = lateness(spans.length), spans.steps
+        late, steps = lateness_of(work, spans), spans.steps
         frames.append(
             pd.DataFrame(
                 {
@@ -73,7 +73,7 @@ def stragglers(
     if num_ranks < 2 or num_steps < LEAST_STEPS:
         return STRAGGLERS.empty()
     step_ns = float(work.step_times.mean())
-    late = lateness(spans.length)
+    late = lateness_of(work, spans)
     is_late = late >= SMALLEST_SHARE * step_ns
     late_ranks = [one for one in causes if one.kind == STRAGGLER]
     rest = ROTATING if not late_ranks and _is_rotating(spans.length, step_ns) else NONE

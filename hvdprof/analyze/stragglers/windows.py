@@ -57,6 +57,25 @@ def windows(work: StepWork) -> Windows:
     return Windows(length, phases, rows, steps)
 
 
+def lateness_of(work: StepWork, spans: Windows) -> Times:
+    """[steps, ranks] Lateness in the windows of a launch, ns.
+
+    In steps with several synchronizations it is that of the own time before each of them, summed
+    up: the ranks that are late at one of them are no measure at another.
+
+    Args:
+        work: The launch.
+        spans: Its ``windows``.
+    """
+    points = work.syncs
+    if points is None or spans.length.shape[1] < 2:
+        return lateness(spans.length)
+    num_ranks = len(work.ranks)
+    before = points.before.reshape(-1, points.per_step, num_ranks)[spans.rows]
+    before[:, 0] += work.previous_after[spans.rows]
+    return points.of_steps(lateness(before.reshape(-1, num_ranks)))
+
+
 def lateness(times: Times) -> Times:
     """Each rank's time minus the median of the other ranks in the same step, [steps, ranks]."""
     return times - medians_of_others(times) if times.shape[1] > 1 else np.zeros_like(times)

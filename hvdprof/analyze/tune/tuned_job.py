@@ -22,6 +22,7 @@ from hvdprof.model.launch_key import LAUNCH, LaunchKey
 from hvdprof.model.run import RunAnalysis
 from hvdprof.model.tables.collective_tables import COLLECTIVES
 from hvdprof.model.tables.finding_tables import FINDINGS
+from hvdprof.model.tables.run_tables import WAITS
 from hvdprof.model.tables.scaling_tables import JOB_STEPS
 from hvdprof.model.tables.waterfall_tables import WATERFALL
 from hvdprof.rundir.plan import DDP_ENGINE, HOROVOD_ENGINE
@@ -218,7 +219,8 @@ class TunedJob:
     def works(self) -> Mapping[LaunchKey, StepWork]:
         """The steady steps of every launch with recorder files of all ranks."""
         run = self.evidence.run
-        recorded = step_work(run.steps, run.events, self.evidence.table(JOB_STEPS.name))
+        of_job = self.evidence.table(JOB_STEPS.name)
+        recorded = step_work(run.steps, run.events, of_job, run.table(WAITS.name))
         return with_all_ranks(recorded, run.segments)
 
     @property

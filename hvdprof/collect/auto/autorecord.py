@@ -39,7 +39,7 @@ from hvdprof.collect.segment_recording import IMPLICIT_SEGMENT
 from hvdprof.collect.session_factory import RECORDER_DIR
 from hvdprof.collect.steps.step_marks import BACKWARD_PHASE, OPTIMIZER_PHASE
 from hvdprof.rundir.layout import PassPaths
-from hvdprof.rundir.recorder_format import LOST_PEER, RAISED
+from hvdprof.rundir.recorder_format import GRAD_REDUCE, LOST_PEER, RAISED, USER
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -275,7 +275,8 @@ class AutoRecorder(ProcessRecording):
                 self.guarded(updates.reduced)
             if not self.is_here():
                 return inner(*args, **kwargs)
-            with _hooks.blocked_in((name, tensor_name(args, kwargs))):
+            kind = GRAD_REDUCE if reduces else USER
+            with _hooks.blocked_in((name, tensor_name(args, kwargs)), kind):
                 return inner(*args, **kwargs)
 
         return waiting

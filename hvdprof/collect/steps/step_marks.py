@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
 from hvdprof.collect.steps.time_source import Mark, TimeSource
+from hvdprof.rundir.recorder_format import GRAD_REDUCE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,15 +45,31 @@ class BucketMarks:
     end: Mark | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WaitMarks:
+    """What a rank waited for, and when it submitted the collective; None where that is unknown.
+
+    ``num_ranks`` ranks all wait for each other there; 0 where that is unknown.
+    """
+
+    kind: str
+    submitted: Mark | None = None
+    num_ranks: int = 0
+
+
+GRADIENT_WAIT = WaitMarks(GRAD_REDUCE)
+
+
 class StepMarks:
     """Marks of one step at a time; outside a step no mark is recorded.
 
     Phases may nest: the inner phase interrupts the outer one, which continues after it, so that
     the pieces of all phases never overlap and their lengths may be summed. ``num_waits`` counts
     the nested collectives in which the rank waits now, ``num_engine_waits`` those of them in which
-    an engine waits for gradients, and ``waits_in`` is the outermost of them. ``sees_blocked`` is
-    false where the rank may have been blocked in the step without a mark; ``has_evaluation`` says
-    that the step contains an evaluation.
+    an engine waits for gradients, and ``waits_in`` is the outermost of them. ``waits`` says of each
+    interval of ``blocked`` what it was. ``sees_blocked`` is false where the rank may have been
+    blocked in the step without a mark; ``has_evaluation`` says that the step contains an
+    evaluation.
     """
 
     __slots__ = (
@@ -71,6 +88,7 @@ class StepMarks:
         "num_waits",
         "phases",
         "sees_blocked",
+        "waits",
         "waits_in",
     )
 
@@ -86,6 +104,7 @@ class StepMarks:
         self.begin: Mark = None
         self.phases: list[tuple[str, Mark, Mark]] = []
         self.blocked: list[tuple[Mark, Mark]] = []
+        self.waits: list[WaitMarks] = []
         self.sees_blocked = True
         self.has_evaluation = False
         self._evaluation_from: tuple[int, int, Mark] = (0, 0, None)
@@ -182,7 +201,7 @@ class StepMarks:
         self.phases[num_phases:] = [(EVALUATION_PHASE, begin, end)]
         if self._open:
             self._open[-1] = (self._open[-1][0], end)
-        del self.blocked[num_blocked:]
+        del self.blocked[num_blocked:], self.waits[num_blocked:]
         self.has_evaluation = True
 
     def innermost(self) -> str:
@@ -197,10 +216,13 @@ class StepMarks:
         self.num_waits += change
         self.num_engine_waits += change
 
-    def add_blocked(self, begin: Mark | None, end: Mark | None) -> None:
+    def add_blocked(
+        self, begin: Mark | None, end: Mark | None, wait: WaitMarks = GRADIENT_WAIT
+    ) -> None:
         """The rank was blocked from one mark to another; dropped where one of them is None."""
         if begin is not None and end is not None:
             self.blocked.append((begin, end))
+            self.waits.append(wait)
 
     def add_passed(self, name: str, begin_ns: int, end_ns: int) -> None:
         """Add a phase that is over; within an open phase only its blocked time counts."""

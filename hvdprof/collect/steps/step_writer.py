@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hvdprof.collect.steps.line_writer import LineWriter
-from hvdprof.collect.steps.step_marks import Number
+from hvdprof.collect.steps.step_marks import Number, WaitMarks
 from hvdprof.collect.steps.time_source import Mark, TimeSource
-from hvdprof.rundir.recorder_format import NOT_READY, StepLine
+from hvdprof.rundir.recorder_format import GRAD_REDUCE, NOT_READY, NOT_SUBMITTED, StepLine
 
 MAX_UNREAD_STEPS = 16
 
@@ -23,7 +23,8 @@ class FinishedStep:
     """A step whose marks have been taken and may not be readable yet.
 
     ``ready`` holds None for a gradient that was not produced; ``blocked`` is None where the
-    blocked time is unknown. ``has_evaluation`` says that the rank also evaluated in the step.
+    blocked time is unknown, and ``waits`` what each blocked time was for. ``has_evaluation`` says
+    that the rank also evaluated in the step.
     """
 
     segment: str
@@ -35,6 +36,7 @@ class FinishedStep:
     phases: list[tuple[str, Mark, Mark]]
     ready: list[Mark | None]
     blocked: list[tuple[Mark, Mark]] | None
+    waits: list[WaitMarks]
     buckets: list[MarkedBucket]
     loss: Number | None
     has_evaluation: bool
@@ -45,6 +47,10 @@ class FinishedStep:
         for _, begin, end in self.phases:
             yield begin
             yield end
+        for begin, end in self.blocked or ():
+            yield begin
+            yield end
+        yield from (wait.submitted for wait in self.waits if wait.submitted is not None)
         yield from (mark for mark in self.ready if mark is not None)
         for begin, end, _ in self.buckets:
             yield from (mark for mark in (begin, end) if mark is not None)
@@ -105,6 +111,15 @@ class StepWriter:
             "ready": [NOT_READY if mark is None else offset(mark) for mark in step.ready],
             "blocked": blocked,
         }
+        if blocked is not None and any(wait.kind != GRAD_REDUCE for wait in step.waits):
+            line["waits"] = [
+                (
+                    wait.kind,
+                    NOT_SUBMITTED if wait.submitted is None else offset(wait.submitted),
+                    wait.num_ranks,
+                )
+                for wait in step.waits
+            ]
         reduced = [
             (at := offset(begin), offset(end) - at, members)
             for begin, end, members in step.buckets

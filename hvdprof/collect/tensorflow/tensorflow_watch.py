@@ -104,7 +104,7 @@ class TensorFlowRecorder:
             return reduce(gradients, *args, **kwargs)
         if self._tf.executing_eagerly():
             self._eager.reduced()
-            with collect.blocked():
+            with _hooks.gradients_blocked():
                 return reduce(gradients, *args, **kwargs)
         self._mark(READY, gradients)
         reduced = reduce(gradients, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""The recorder files of one pass to blocks of RANKS, STEPS, GRADIENTS, ARRIVALS and EVENTS.
+"""The recorder files of one pass to blocks of RANKS, STEPS, GRADIENTS, ARRIVALS, WAITS, EVENTS.
 
 Tested by tests/ingest/test_load_run.py.
 """
@@ -122,6 +122,40 @@ def part_block(
         "start_ns": alignment.aligned_ns(start_ns),
         "dur_ns": dur_ns,
         "size_bytes": pd.array([None] * len(row), dtype="Int64"),
+        "clock_error_ns": alignment.errors_ns(start_ns),
+    }
+
+
+def wait_block(
+    pass_id: str, rank: int, segment: SegmentRecording, alignment: Alignment
+) -> Block | None:
+    """The waits of a known kind of one rank in one segment; ``None`` without any."""
+    table = segment.wait_table()
+    # What lies before the begin belongs to an evaluation that was taken from the step.
+    kept = table[:, 1] >= 0
+    if not kept.any():
+        return None
+    row, offset_ns, dur_ns, submitted, num_ranks = table[kept].T
+    steps = segment.step_table()[row]
+    start_ns = steps[:, 2] + offset_ns
+    unknown = submitted == UNSEEN
+    submitted_ns = alignment.aligned_ns(steps[:, 2] + np.where(unknown, offset_ns, submitted))
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    number = np.arange(len(row)) - np.repeat(first, np.diff(first, append=len(row)))
+    return {
+        "pass_id": pass_id,
+        "segment": segment.id,
+        "rank": np.full(len(row), rank),
+        "step": steps[:, 0],
+        "number": number,
+        "kind": pd.Categorical.from_codes(
+            np.asarray(segment.wait_codes)[kept],
+            categories=pd.Index(list(segment.wait_kinds), dtype=str),
+        ),
+        "num_ranks": num_ranks,
+        "submitted_ns": pd.arrays.IntegerArray(submitted_ns, mask=unknown),
+        "start_ns": alignment.aligned_ns(start_ns),
+        "dur_ns": dur_ns,
         "clock_error_ns": alignment.errors_ns(start_ns),
     }
 

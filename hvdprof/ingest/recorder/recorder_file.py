@@ -47,9 +47,11 @@ class SegmentRecording:
     """What a rank recorded in one segment, on the rank's own clock.
 
     Numbers are packed one after the other, eight bytes each, since hundreds of ranks are in memory
-    at once: ``step_table``, ``ready_table``, ``part_table`` and ``bucket_table`` give them a shape.
+    at once: ``step_table``, ``ready_table``, ``part_table``, ``wait_table`` and ``bucket_table``
+    give them a shape.
     ``evaluation_ns`` is the end of the last evaluation in each step, after its begin, -1 for none.
     ``part_codes`` holds the name of each recorded interval as an index into ``part_names``,
+    ``wait_codes`` likewise the kind of each wait,
     ``bucket_members`` the places in ``tensors`` of the gradients of all buckets, one bucket after
     the other; ``size_of`` the size of each gradient and ``sent_of`` what a rank submits of it, in
     bytes; ``process_times_ns`` the processor time of the rank with its workers at the first step
@@ -68,6 +70,9 @@ class SegmentRecording:
     parts: "array[int]" = field(default_factory=_int64s)
     part_codes: "array[int]" = field(default_factory=_int64s)
     part_names: dict[str, int] = field(default_factory=dict)
+    waits: "array[int]" = field(default_factory=_int64s)
+    wait_codes: "array[int]" = field(default_factory=_int64s)
+    wait_kinds: dict[str, int] = field(default_factory=dict)
     buckets: "array[int]" = field(default_factory=_int64s)
     bucket_members: "array[int]" = field(default_factory=_int64s)
     process_times_ns: list[int] = field(default_factory=list)
@@ -135,6 +140,9 @@ class SegmentRecording:
         self._cut_parts(table, cut_ns)
         self.part_table()[:, 1] -= cut_ns[self.part_table()[:, 0]]
         self.bucket_table()[:, 1] -= cut_ns[self.bucket_table()[:, 0]]
+        waits = self.wait_table()
+        waits[:, 1] -= cut_ns[waits[:, 0]]
+        waits[:, 3] -= np.where(waits[:, 3] == UNSEEN, 0, cut_ns[waits[:, 0]])
         # A loop that reduces by hand records steps without gradients.
         if self.tensors:
             ready_ns = self.ready_table()
@@ -165,6 +173,13 @@ class SegmentRecording:
     def part_table(self) -> NDArray[np.int64]:
         """One row per recorded interval: row of the step, offset and length in ns."""
         return np.asarray(self.parts, dtype=np.int64).reshape(-1, 3)
+
+    def wait_table(self) -> NDArray[np.int64]:
+        """One row per wait of a known kind: row of the step, offset, length, submission, ranks.
+
+        Times are in ns; the offset of the submission is ``step_phases.UNSEEN`` where unknown.
+        """
+        return np.asarray(self.waits, dtype=np.int64).reshape(-1, 5)
 
     def bucket_table(self) -> NDArray[np.int64]:
         """One row per bucket: row of the step, offset and length in ns, number of its tensors."""

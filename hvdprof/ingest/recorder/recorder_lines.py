@@ -17,7 +17,7 @@ from hvdprof.ingest.recorder.recorder_file import (
     SegmentRecording,
     TimelineSwitch,
 )
-from hvdprof.ingest.recorder.step_phases import evaluation_end, intervals, part_lengths
+from hvdprof.ingest.recorder.step_phases import evaluation_end, intervals, part_lengths, waits
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.rundir.recorder_codec import from_bytes
 from hvdprof.rundir.recorder_format import (
@@ -140,7 +140,7 @@ class _Reader:
         )
 
     def step(self, line: StepLine) -> None:
-        lengths, recorded = part_lengths(line), intervals(line)
+        lengths, recorded, waited = part_lengths(line), intervals(line), waits(line)
         row = (
             whole(line["step"]),
             int(bool(line["warmup"])),
@@ -172,6 +172,11 @@ class _Reader:
         for part, offset, dur in recorded:
             recording.parts.extend((recording.num_steps, offset, dur))
             recording.part_codes.append(codes.setdefault(part, len(codes)))
+        for kind, *wait in waited:
+            recording.waits.extend((recording.num_steps, *wait))
+            recording.wait_codes.append(
+                recording.wait_kinds.setdefault(kind, len(recording.wait_kinds))
+            )
         recording.steps.extend(row)
         recording.losses.append(loss)
         recording.evaluation_ns.append(evaluation_ns)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hvdprof.ingest.text.whole_number import whole
 from hvdprof.model.step_parts import RECORDED_PARTS
-from hvdprof.rundir.recorder_format import Interval, StepLine
+from hvdprof.rundir.recorder_format import NOT_SUBMITTED, Interval, StepLine
 
 NUM_STEP_PARTS = len(RECORDED_PARTS)
 EVALUATION = "evaluation"
@@ -65,6 +65,31 @@ def intervals(line: StepLine) -> list[tuple[str, int, int]]:
     named = [(str(name), whole(offset), whole(length)) for name, offset, length in line["phases"]]
     blocked = _known_blocked(line)
     return named + [("blocked", whole(offset), whole(length)) for offset, length in blocked]
+
+
+def waits(line: StepLine) -> list[tuple[str, int, int, int, int]]:
+    """Kind, offset, length, submission and ranks of every wait whose kind a ``step`` line says.
+
+    Times are in ns; the offset of the submission is ``UNSEEN`` where unknown.
+
+    Raises:
+        KeyError, TypeError, ValueError: The line is damaged.
+    """
+    kinds, blocked = line.get("waits", ()), _known_blocked(line)
+    if not kinds:
+        return []
+    if len(kinds) != len(blocked):
+        raise ValueError("every blocked time has a kind, or none")
+    return [
+        (
+            str(kind),
+            whole(offset),
+            whole(length),
+            UNSEEN if submitted == NOT_SUBMITTED else whole(submitted),
+            whole(num_ranks),
+        )
+        for (kind, submitted, num_ranks), (offset, length) in zip(kinds, blocked, strict=True)
+    ]
 
 
 def evaluation_end(line: StepLine, pieces: Sequence[tuple[str, int, int]]) -> int:

@@ -20,7 +20,7 @@ from hvdprof.model.run import Run
 from hvdprof.model.schema import Table
 from hvdprof.model.table_catalogue import TABLES, declared_table
 from hvdprof.model.tables.log_tables import NOTES
-from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, STEPS
+from hvdprof.model.tables.run_tables import ARRIVALS, EVENTS, GRADIENTS, RANKS, STEPS, WAITS
 from hvdprof.model.tables.timeline_file_tables import TIMELINES
 from hvdprof.rundir.manifest import Manifest
 
@@ -61,6 +61,7 @@ class RunBuilder:
             part_block,
             rank_block,
             step_block,
+            wait_block,
         )
         from hvdprof.ingest.tables.bucket_tables import bucket_blocks
         from hvdprof.ingest.tables.event_tables import mark_block
@@ -77,6 +78,9 @@ class RunBuilder:
             arrivals = arrival_block(pass_id, rank, segment, alignment)
             if arrivals is not None:
                 self.add_block(ARRIVALS, arrivals)
+            waits = wait_block(pass_id, rank, segment, alignment)
+            if waits is not None:
+                self.add_block(WAITS, waits)
             parts = part_block(pass_id, rank, segment, alignment)
             if parts is not None:
                 self.add_block(EVENTS, parts)

@@ -118,6 +118,45 @@ ARRIVALS = Table(
     ),
 )
 
+WAITS = Table(
+    "waits",
+    "One wait of one rank for other ranks in one step, where a step has several synchronizations: "
+    "FSDP2, or collectives that the script calls itself. A step with `grad_reduce` waits alone has "
+    "no rows: its waits are the `blocked` rows of `events`.",
+    (
+        _PASS,
+        _SEGMENT,
+        _RANK,
+        _STEP,
+        Column("number", "int64", "", "Number of the wait in the step of the rank, from 0."),
+        Column(
+            "kind",
+            "category",
+            "",
+            "grad_reduce (all gradients, Horovod and DDP), unshard_forward or unshard_backward "
+            "(all-gather of the parameters of an FSDP2 group), reduce_scatter (gradients of an "
+            "FSDP2 group), or user (a collective that the script calls itself).",
+        ),
+        Column(
+            "num_ranks",
+            "int64",
+            "",
+            "Ranks that all wait for each other there, such as those of the process group; 0 where "
+            "unknown, or where some do not wait, as in a broadcast.",
+        ),
+        Column(
+            "submitted_ns",
+            "Int64",
+            "ns",
+            "Time at which the rank submitted the collective, on rank 0's monotonic clock; missing "
+            "where unknown. It is before `start_ns` where the rank computes meanwhile.",
+        ),
+        Column("start_ns", "int64", "ns", "Start of the wait on rank 0's monotonic clock."),
+        Column("dur_ns", "int64", "ns", "Length of the wait, its transfer included."),
+        _CLOCK_ERROR,
+    ),
+)
+
 GRADIENTS = Table(
     "gradients",
     "One gradient of one launch, as the recorder of a rank watches it.",

@@ -1,0 +1,154 @@
+"""Steps with several synchronizations: those with one are the special case, number for number."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hvdprof.analyze.causes.ceilings import _with_even_ranks, _without_data, _without_jitter
+from hvdprof.analyze.causes.launch_causes import launch_causes
+from hvdprof.analyze.steps.replay import costs_of_ranks, on_ideal_network, replay
+from hvdprof.analyze.stragglers.caused_wait import UNDECIDED, caused_wait, step_waits
+from hvdprof.analyze.stragglers.clock_bounds import clocks, corrected
+from hvdprof.analyze.stragglers.patterns import named_causes
+from hvdprof.analyze.stragglers.stragglers import lateness_table, stragglers
+from tests.builders.launch_patterns import PATTERNS, Shape
+from tests.builders.launch_patterns import launch_of as pattern_launch
+from tests.builders.step_works import simulated
+from tests.builders.synced_steps import MS, fsdp_step, launch_of, own_work
+
+KEY = ("p", "s")
+
+
+def with_points(work):
+    """The same launch, its one synchronization per step stated as such."""
+    return dataclasses.replace(work, syncs=work.points)
+
+
+@pytest.mark.parametrize("make", PATTERNS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("num_ranks", [2, 5])
+def test_one_synchronization_per_step_is_the_special_case(make, num_ranks):
+    shape = Shape(60, num_ranks, np.random.default_rng([7, num_ranks]))
+    work = pattern_launch(make(shape), shape, "independent", 3)
+    other = with_points(work)
+    u_ns = np.full(num_ranks, 1000.0)
+
+    named = named_causes(work)
+    assert [dataclasses.replace(one, affected=None) for one in named_causes(other)] == [
+        dataclasses.replace(one, affected=None) for one in named
+    ]
+    members = [[one] for one in named]
+    assert launch_causes(other, members) == launch_causes(work, members)
+    costs = costs_of_ranks(work)
+    assert (costs_of_ranks(other) == costs).all()
+    pd.testing.assert_frame_equal(caused_wait(other, u_ns, KEY), caused_wait(work, u_ns, KEY))
+    pd.testing.assert_frame_equal(
+        stragglers(other, named, costs, KEY), stragglers(work, named, costs, KEY)
+    )
+    pd.testing.assert_frame_equal(lateness_table({KEY: other}), lateness_table({KEY: work}))
+    for remedy in (on_ideal_network, _with_even_ranks, _without_jitter, _without_data, replay):
+        assert (remedy(other) == remedy(work)).all()
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2, 8])
+def test_a_replay_of_nothing_changed_is_what_was_measured(num_ranks):
+    pieces = fsdp_step(5)
+    work = launch_of(pieces, own_work(pieces, (30, num_ranks), noise=0.1)).work
+
+    assert work.points.per_step == len(pieces)
+    assert replay(work) == pytest.approx(work.step_times, abs=100)
+
+
+@pytest.mark.parametrize("place", [0, 2, 7])
+def test_a_late_rank_costs_its_lateness_wherever_the_step_waits_for_it(place):
+    pieces = fsdp_step(4)
+    extra = np.zeros((80, 4))
+    extra[:, 2] = 8.0
+    late = launch_of(pieces, own_work(pieces, (80, 4), extra_ms={place: extra}, noise=0.005)).work
+    clean = launch_of(pieces, own_work(pieces, (80, 4), noise=0.005)).work
+
+    costs = costs_of_ranks(late) / MS
+    truth = (late.step_times.mean() - clean.step_times.mean()) / MS
+    assert costs[2] == pytest.approx(truth, rel=0.05)
+    assert costs[[0, 1, 3]].max() < 0.5
+    (cause,) = named_causes(late)
+    assert (cause.ranks, cause.phase) == ((2,), pieces[place].phase)
+    shares = launch_causes(late, [[cause]])
+    assert shares.named[0].share * late.step_times.mean() / MS == pytest.approx(truth, rel=0.1)
+    whole = sum(one.share for one in (*shares.named, shares.jitter, shares.transfer))
+    assert whole + shares.normal_share == pytest.approx(1.0)
+
+
+def test_two_ranks_late_at_different_points_of_a_step_both_cost_it():
+    """Summed over the step neither is late alone: replays of whole steps would see half of it."""
+    pieces, extra = fsdp_step(3), np.zeros((60, 4))
+    forward, backward = extra.copy(), extra.copy()
+    forward[:, 0], backward[:, 1] = 10.0, 10.0
+    own = own_work(pieces, (60, 4), extra_ms={2: forward, 4: backward}, noise=0.002)
+    work = launch_of(pieces, own).work
+
+    assert costs_of_ranks(work)[:2] / MS == pytest.approx([10.0, 10.0], abs=0.5)
+    whole = dataclasses.replace(work, syncs=None)
+    assert costs_of_ranks(whole)[:2].max() / MS < 1.0
+    late = lateness_table({KEY: work}).groupby("rank")["lateness_ns"].mean() / MS
+    assert late[[0, 1]].tolist() == pytest.approx([10.0, 10.0], abs=0.5)
+
+
+def test_a_collective_in_flight_delays_others_only_until_it_is_submitted():
+    # Rank 1 submits at 30 and waits from 50 on; rank 0 waits since 10, rank 2 since 40.
+    arrived = np.array([[10.0, 50.0, 40.0]])
+    submitted = np.array([[5.0, 30.0, 20.0]])
+
+    waits = step_waits(arrived, np.zeros(3), submitted)
+
+    assert waits.waited.tolist() == [[20.0, 0.0, 0.0]]
+    # From 10 to 20 ranks 1 and 2 are missing, from 20 to 30 rank 1 alone.
+    assert waits.caused_wait.tolist() == [[0.0, 15.0, 5.0]]
+    assert waits.wait_as_last.tolist() == [[0.0, 10.0, 0.0]]
+    assert waits.last.tolist() == [1]
+
+
+def test_without_a_rank_that_waits_none_is_last():
+    waits = step_waits(np.array([[50.0, 60.0]]), np.zeros(2), np.array([[10.0, 20.0]]))
+
+    assert not waits.waited.any()
+    assert waits.last.tolist() == [UNDECIDED]
+
+
+def test_waits_caused_sum_to_all_waiting():
+    pieces = fsdp_step(4)
+    own = own_work(pieces, (40, 4), noise=0.2)
+    early = np.full(own.shape[1], 2.0 * MS)
+    points = launch_of(pieces, own, submits_early=early).work.points
+
+    waits = step_waits(points.arrived, np.zeros(4), points.submitted)
+
+    assert waits.caused_wait.sum() == pytest.approx(waits.waited.sum())
+    # No rank waited longer than it was blocked.
+    assert (waits.waited <= points.released - points.arrived + 1).all()
+
+
+def test_every_synchronization_bounds_the_clocks():
+    pieces = fsdp_step(6)
+    work = launch_of(pieces, own_work(pieces, (60, 3), noise=0.1), transfer_ms=0.2).work
+    unsure = dataclasses.replace(work, clock_error=np.full(work.before.shape, 50.0 * MS))
+    skewed = corrected(unsure, np.array([0.0, 3.0 * MS, -2.0 * MS]))
+
+    table = clocks(skewed, None, KEY)
+
+    assert table["u_ns"].max() < 0.5 * MS
+    truth = np.array([0.0, -3.0, 2.0]) * MS
+    assert (table["offset_low_ns"] <= truth + 1).all()
+    assert (table["offset_high_ns"] >= truth - 1).all()
+    alone = clocks(dataclasses.replace(skewed, syncs=None), None, KEY)
+    assert alone["u_ns"].tolist() == [50.0 * MS] * 3
+
+
+def test_offsets_change_no_time_on_a_clock_of_its_own():
+    work = simulated(20, 3)
+    points = with_points(work).points.shifted(np.array([0.0, 5.0, -7.0]))
+
+    assert points.before == pytest.approx(work.before)
+    released = points.released - points.begin
+    assert released == pytest.approx(work.points.released - work.begin)
