@@ -5,12 +5,15 @@ on stderr and, where the disk still takes it, a ``problem`` line.
 """
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from hvdprof.collect.clock.clock_exchange import ClockTurns
+from hvdprof.collect.clock.torch_group import loaded_torch_distributed
 from hvdprof.collect.diagnostics import print_problem
+from hvdprof.collect.engines.torch_collectives import COLLECTIVES, CollectiveWaits
 from hvdprof.collect.guarded_context import Guarded, GuardedContext, guarded
 from hvdprof.collect.recorder_parts import (
     RecordedGradients,
@@ -22,6 +25,7 @@ from hvdprof.collect.segment_recording import SegmentRecording
 from hvdprof.collect.session import Session, SilentSession
 from hvdprof.collect.step_recording import StepRecording
 from hvdprof.collect.steps.line_writer import LineWriter
+from hvdprof.collect.steps.step_marks import StepMarks
 from hvdprof.collect.steps.time_source import TimeSource
 from hvdprof.collect.timeline_switch import TimelineSwitch
 from hvdprof.collect.watchdog import Standing
@@ -55,6 +59,7 @@ class Recorder(Guarded, Session):
         self._has_ended = False
         self._switch = TimelineSwitch(file, clock, self._report)
         self._recording = StepRecording(file, source, self._report)
+        self._collectives = _collectives(self._recording.marks, source)
         self._segments = SegmentRecording(file, self._recording, source, clock)
         self.steps = RecordedSteps(self.give_up, self._recording, self._segments, clock)
         self.waits = RecordedWaits(self.give_up, self._recording.marks)
@@ -155,5 +160,16 @@ class Recorder(Guarded, Session):
         self._has_ended = True
         self._recording.marks.drop()
         self._recording.watches.detach()
+        if self._collectives is not None:
+            COLLECTIVES.forget(self._collectives)
         self._file.close()
         self._on_end(successor)
+
+
+def _collectives(marks: StepMarks, source: TimeSource) -> CollectiveWaits | None:
+    """The waits in collectives of ``torch.distributed``; None without a process group of it."""
+    if loaded_torch_distributed() is None:
+        return None
+    waits = CollectiveWaits(marks, source, sys.modules["torch"])
+    COLLECTIVES.record(waits)
+    return waits

@@ -81,6 +81,7 @@ class RecordedTables(Described):
     steps = TableAttribute()
     gradients = TableAttribute()
     arrivals = TableAttribute()
+    waits = TableAttribute()
     executions = TableAttribute()
     tensor_uses = TableAttribute()
     events = TableAttribute()

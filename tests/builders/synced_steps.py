@@ -138,7 +138,7 @@ def _tables(
         f"{name}_ns": own[:, phases == name].sum(axis=1).ravel()
         for name in ("data", "forward", "backward", "optimizer")
     }
-    base = {**names, "rank": rank, "step": step}
+    base: dict[str, object] = {**names, "rank": rank, "step": step}
     steps = STEPS.frame(
         {
             **base,
@@ -177,7 +177,7 @@ def _tables(
             **times,
             "number": place,
             "kind": np.array([one.kind for one in pieces])[place],
-            "num_ranks": num_ranks,
+            "num_ranks": np.full(len(rank), num_ranks),
             "submitted_ns": submitted.ravel().astype(np.int64),
         }
     )

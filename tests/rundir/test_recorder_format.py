@@ -70,7 +70,7 @@ def steps(draw: st.DrawFn, segment: str, num_tensors: int) -> list[Line]:
             "buckets": st.lists(st.tuples(SHORT_NS, SHORT_NS, places), max_size=3),
         },
     )
-    drawn = draw(st.lists(step, max_size=3))
+    drawn: list[Line] = draw(st.lists(step, max_size=3))
     for one in drawn:
         waits = one.pop("waits", [])
         # Every blocked time has a kind, or none has.

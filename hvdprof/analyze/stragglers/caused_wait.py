@@ -55,7 +55,7 @@ def step_waits(arrived: Times, u_ns: Times, submitted: Times | None = None) -> S
     caused_wait = np.zeros_like(arrived)
     if num_ranks > 1:
         caused_wait = _caused(arrived, submitted)
-        # Nobody waits before the first rank has arrived.
+        # No rank waits before the first one has arrived.
         since = np.maximum(ordered[:, -2], arrived.min(axis=1))
         gap = np.maximum(ordered[:, -1] - since, 0.0)
         np.put_along_axis(wait_as_last, order[:, -1:], gap[:, None], axis=1)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hvdprof.collect.engines.ddp_reduction import DdpReduction, is_ddp
+from hvdprof.collect.engines.fsdp_reduction import FsdpReduction, is_fsdp
 from hvdprof.collect.engines.horovod_reduction import HorovodReduction, is_horovod
 from hvdprof.collect.engines.reduction_backend import NoReduction, ReductionBackend
 from hvdprof.collect.engines.torch_types import Model, Optimizer, Parameter
@@ -36,7 +37,8 @@ class GradientWatch:
 
     Args:
         model: Gives the names of parameters where the optimizer is not a Horovod one; wrapped by
-            ``DistributedDataParallel`` where that reduces the gradients.
+            ``DistributedDataParallel`` where that reduces the gradients, or sharded by
+            ``fully_shard``.
         optimizer: A torch optimizer, plain or made by ``hvd.DistributedOptimizer``.
         source: Where marks come from.
         marks: The marks of the open step.
@@ -69,8 +71,11 @@ class GradientWatch:
         self._index_of = {id(parameter): index for index, (_, parameter) in enumerate(parameters)}
         self._none_ready: list[Mark | None] = [None] * len(parameters)
         self.ready: list[Mark | None] = list(self._none_ready)
+        now = source.now
+        if isinstance(self._backend, FsdpReduction):
+            now = self._backend.ready_clock(now)
         for index, (_, parameter) in enumerate(parameters):
-            hook = _ready_hook(self.ready, index, source.now, self._marks)
+            hook = _ready_hook(self.ready, index, now, self._marks)
             self._removers.append(parameter.register_post_accumulate_grad_hook(hook).remove)
         self._removers += [
             optimizer.register_step_pre_hook(harmless(self._marks, self._before_step)).remove,
@@ -144,7 +149,9 @@ class GradientWatch:
 def _backend_of(model: Model, optimizer: Optimizer) -> ReductionBackend:
     if is_horovod(optimizer):
         return HorovodReduction(optimizer)
-    return DdpReduction(model) if is_ddp(model) else NoReduction(model)
+    if is_ddp(model):
+        return DdpReduction(model)
+    return FsdpReduction(model) if is_fsdp(model, optimizer) else NoReduction(model)
 
 
 def _ready_hook(

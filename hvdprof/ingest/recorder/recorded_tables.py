@@ -132,10 +132,10 @@ def wait_block(
     """The waits of a known kind of one rank in one segment; ``None`` without any."""
     table = segment.wait_table()
     # What lies before the begin belongs to an evaluation that was taken from the step.
-    kept = table[:, 1] >= 0
-    if not kept.any():
+    is_inside = table[:, 1] >= 0
+    if not is_inside.any():
         return None
-    row, offset_ns, dur_ns, submitted, num_ranks = table[kept].T
+    row, offset_ns, dur_ns, submitted, num_ranks = table[is_inside].T
     steps = segment.step_table()[row]
     start_ns = steps[:, 2] + offset_ns
     unknown = submitted == UNSEEN
@@ -149,7 +149,7 @@ def wait_block(
         "step": steps[:, 0],
         "number": number,
         "kind": pd.Categorical.from_codes(
-            np.asarray(segment.wait_codes)[kept],
+            np.asarray(segment.wait_codes)[is_inside],
             categories=pd.Index(list(segment.wait_kinds), dtype=str),
         ),
         "num_ranks": num_ranks,

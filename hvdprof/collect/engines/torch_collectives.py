@@ -1,0 +1,238 @@
+"""Collectives of ``torch.distributed`` that a script, or FSDP2 in its name, calls from Python.
+
+The functions are replaced for the life of the process, and record the waits of the session that is
+there. DDP reduces in C++ and does not pass here. Under FSDP2 on a host, all-gathers and
+reduce-scatters do: the rank is blocked in the call itself, or where it waits for the returned
+``Work``.
+"""
+
+import functools
+import inspect
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from hvdprof.collect.steps.step_marks import StepMarks, WaitMarks, harmless
+from hvdprof.collect.steps.time_source import HostClock, Mark, TimeSource
+from hvdprof.rundir.recorder_format import (
+    REDUCE_SCATTER,
+    UNSHARD_BACKWARD,
+    UNSHARD_FORWARD,
+    USER,
+)
+
+ALL_WAIT = (
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_gather",
+    "all_gather_coalesced",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_gather_single",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "monitored_barrier",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+)
+"""Collectives from which no rank returns before every rank of the group has called them."""
+
+SOME_WAIT = (
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "reduce",
+    "scatter",
+    "scatter_object_list",
+)
+"""Collectives from which some ranks return before others have called them."""
+
+_OF_FSDP = ("torch.distributed.fsdp.", "torch.distributed._composable.fsdp.")
+_NO_GRAPH_TASK = -1
+
+
+class CollectiveWaits:
+    """The waits of one recording in collectives.
+
+    Args:
+        marks: The marks of its open step.
+        source: Where marks come from.
+        torch: The module ``torch``.
+    """
+
+    def __init__(self, marks: StepMarks, source: TimeSource, torch: Any) -> None:
+        self.marks = marks
+        self._now = source.now
+        self.last_reduce_scatter: Mark | None = None
+        self._is_on_host = isinstance(source, HostClock)
+        self._distributed = torch.distributed
+        self._graph_task: Callable[[], int] = getattr(
+            torch._C, "_current_graph_task_id", lambda: _NO_GRAPH_TASK
+        )
+        self._owner = threading.get_ident()
+        self._submitted: weakref.WeakKeyDictionary[object, WaitMarks] = weakref.WeakKeyDictionary()
+        self.submit = harmless(marks, self._submit)
+        self.remember = harmless(marks, self._remember)
+        self.recall = harmless(marks, self._recall)
+        self.now = harmless(marks, source.now)
+        self.end = harmless(marks, self._end)
+
+    def is_recording(self) -> bool:
+        """Whether a call of this thread is a wait of the open step, and not a part of another."""
+        marks = self.marks
+        return marks.is_open and not marks.num_waits and self._is_here()
+
+    def move_here(self) -> None:
+        """Record the calls of this thread, instead of those of the one that made the recording."""
+        self._owner = threading.get_ident()
+
+    def _is_here(self) -> bool:
+        # On a GPU, backward passes run in threads of autograd.
+        return threading.get_ident() == self._owner or self._graph_task() != _NO_GRAPH_TASK
+
+    def _submit(self, name: str, caller: str, group: Any) -> WaitMarks | None:
+        """What the rank is about to wait for; None where that is recorded elsewhere."""
+        kind = USER
+        if caller.startswith(_OF_FSDP):
+            # On a GPU these calls only queue the collective on a stream of its own.
+            if not self._is_on_host:
+                return None
+            kind = self._kind_of_fsdp(name)
+        submitted = self._now()
+        if kind == REDUCE_SCATTER:
+            self.last_reduce_scatter = submitted
+        num_ranks = self._size_of(group) if name in ALL_WAIT else 0
+        return WaitMarks(kind, submitted, num_ranks)
+
+    def _kind_of_fsdp(self, name: str) -> str:
+        if not name.startswith("all_gather"):
+            return REDUCE_SCATTER
+        is_backward = self._graph_task() != _NO_GRAPH_TASK
+        return UNSHARD_BACKWARD if is_backward else UNSHARD_FORWARD
+
+    def _size_of(self, group: Any) -> int:
+        return int(self._distributed.get_world_size() if group is None else group.size())
+
+    def _remember(self, work: object, wait: WaitMarks) -> None:
+        if work is not None:
+            self._submitted[work] = wait
+
+    def _recall(self, work: object) -> WaitMarks:
+        return self._submitted.get(work, WaitMarks(USER))
+
+    def _end(self, wait: WaitMarks | None, begin: Mark | None = None) -> None:
+        self.marks.num_waits -= 1
+        if wait is not None:
+            self.marks.add_blocked(wait.submitted if begin is None else begin, self._now(), wait)
+
+
+class CollectiveHooks:
+    """The replaced functions of this process, and the recording that they belong to."""
+
+    def __init__(self) -> None:
+        self.recording: CollectiveWaits | None = None
+        self._is_hooked = False
+
+    def record(self, recording: CollectiveWaits) -> None:
+        """Let a recording see the collectives of the script; nothing without torch."""
+        self.hook()
+        self.recording = recording
+
+    def forget(self, recording: CollectiveWaits) -> None:
+        """The recording is over."""
+        if self.recording is recording:
+            self.recording = None
+
+    def hook(self) -> None:
+        """Replace the functions, where ``torch.distributed`` is loaded and has them."""
+        distributed = sys.modules.get("torch.distributed")
+        home = sys.modules.get("torch.distributed.distributed_c10d")
+        if self._is_hooked or distributed is None or home is None:
+            return
+        self._is_hooked = True
+        compiler = getattr(sys.modules["torch"], "compiler", None)
+        self._is_compiling: Callable[[], bool] = getattr(compiler, "is_compiling", bool)
+        for name in (*ALL_WAIT, *SOME_WAIT):
+            call = getattr(home, name, None)
+            if call is not None:
+                _replace_everywhere(name, call, self._recorded(name, call))
+        self._hook_waits(home)
+
+    def _recorded(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        places = list(inspect.signature(call).parameters)
+
+        def argument(key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if key in kwargs or key not in places:
+                return kwargs.get(key)
+            place = places.index(key)
+            return args[place] if place < len(args) else None
+
+        @functools.wraps(call)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            # The compiler of torch looks into functions: it must not see more than the call.
+            if self._is_compiling():
+                return call(*args, **kwargs)
+            recording = self.recording
+            if recording is None or not recording.is_recording():
+                return call(*args, **kwargs)
+            caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+            wait = recording.submit(name, caller, argument("group", args, kwargs))
+            if wait is not None and argument("async_op", args, kwargs):
+                work = call(*args, **kwargs)
+                recording.remember(work, wait)
+                return work
+            # Also around a call that is not recorded: it waits in calls that are.
+            recording.marks.waits_in = name, ""
+            recording.marks.num_waits += 1
+            try:
+                return call(*args, **kwargs)
+            finally:
+                recording.end(wait)
+
+        return recorded
+
+    def _hook_waits(self, home: Any) -> None:
+        """Record waits for a ``Work``, and those of the collectives of DTensor."""
+        works = getattr(home, "Work", None)
+        if works is not None:
+            works.wait = self._waiting(works.wait, has_work=True)
+        functional = sys.modules.get("torch.distributed._functional_collectives")
+        if functional is not None and hasattr(functional, "wait_tensor"):
+            call = functional.wait_tensor
+            _replace_everywhere("wait_tensor", call, self._waiting(call, has_work=False))
+
+    def _waiting(self, call: Callable[..., Any], *, has_work: bool) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def waiting(waited_for: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_compiling():
+                return call(waited_for, *args, **kwargs)
+            recording = self.recording
+            if recording is None or not recording.is_recording():
+                return call(waited_for, *args, **kwargs)
+            wait = recording.recall(waited_for) if has_work else WaitMarks(USER)
+            begin = recording.now()
+            recording.marks.waits_in = "the wait for a collective", ""
+            recording.marks.num_waits += 1
+            try:
+                return call(waited_for, *args, **kwargs)
+            finally:
+                recording.end(wait, begin)
+
+        return waiting
+
+
+COLLECTIVES = CollectiveHooks()
+"""Those of this process."""
+
+
+def _replace_everywhere(name: str, call: object, replaced: object) -> None:
+    """Replace a function in all modules that have it by its name, such as by ``from`` imports."""
+    for module in list(sys.modules.values()):
+        if isinstance(module, ModuleType) and vars(module).get(name) is call:
+            setattr(module, name, replaced)
